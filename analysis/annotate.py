@@ -168,14 +168,14 @@ def _with_pattern(func: Any) -> Any:
     """The PrimFunc as ``FuseOps`` expects it; ``FuseTIR`` requires the body to be a root block."""
     if not isinstance(func.body, SBlockRealize):
         return func
-    given = int(func.attrs.get("op_pattern", OPAQUE))
-    if given not in (OPAQUE, PATTERNS["kInjective"]):
+    present = int(func.attrs.get("op_pattern", OPAQUE))
+    if present not in (OPAQUE, PATTERNS["kInjective"]):
         return func
     try:
         pattern = PATTERNS[fusion_kind(lift(func))]
     except (Unliftable, RecursionError):
         return func
-    if pattern >= given:
+    if pattern >= present:
         return func
     return func.with_attr("op_pattern", pattern).with_attr(SET, pattern)
 

@@ -11,10 +11,10 @@ from benchmarks.common.pages import PAGES, table
 
 HEAD = """# Results
 
-All benchmarks, with their commands and latest results: a page that the command writes, or figures.
-`--help` explains the options, `--page` writes the page. `python -m benchmarks` lists the commands,
-`python -m benchmarks --page` writes this page. A figure such as 0.5x is a ratio of times: below 1x
-is faster.
+This page lists all benchmarks with their commands and latest results. Some results are figures;
+others are pages that the command generates with `--page`. `--help` explains the options of each
+command. `python -m benchmarks` lists the commands, and `python -m benchmarks --page` generates this
+page. A figure such as 0.5x is a ratio of times; values below 1x are faster.
 """
 
 

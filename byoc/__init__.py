@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..analysis.support.exports import exports
 
 if TYPE_CHECKING:
+    from ..layout.graph.relax_graph import Value
     from .backend.backend import Backend, Code
     from .backend.catalog import register
     from .backend.info import BackendInfo, list_backends
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .dispatching.replay_dispatch import replay
     from .matching.force import CannotForce
     from .measure import Excluded, Measure, Measured, MeasureError, Timing, Tracker
+    from .patterns.conditions import attribute, constant, dtype
     from .patterns.pattern import Node, Pattern, many, maybe, one
     from .patterns.subgraphs import Coarse
     from .patterns.suggest import Unmet
@@ -25,6 +27,8 @@ _HOMES = {
     "backend.catalog": ("register",),
     "backend.info": ("BackendInfo", "list_backends"),
     "codegen.abi": ("ABI",),
+    "patterns.conditions": ("attribute", "constant", "dtype"),
+    ".layout.graph.relax_graph": ("Value",),
     "patterns.subgraphs": ("Coarse",),
     "dispatching.plan_file": ("DispatchPlan", "PlanRefused"),
     "matching.force": ("CannotForce",),
@@ -58,7 +62,11 @@ __all__ = [
     "Timing",
     "Tracker",
     "Unmet",
+    "Value",
+    "attribute",
+    "constant",
     "dispatch",
+    "dtype",
     "keeping_chains",
     "list_backends",
     "many",

@@ -1,4 +1,4 @@
-"""Plan the layouts of a module: read, decide, rewrite with proof, write down why."""
+"""Plan the layouts of a module: check, decide with proof, apply, report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import tirx
 
 from .apply.materialise import materialise
 from .graph.unused import check_defined
@@ -16,7 +16,7 @@ from .report.explain import report
 from .report.plan_report import PlanReport
 from .search.constraints import Desired, Wish, check, full
 from .search.decide import OBJECTIVES, Cost
-from .search.op_specs import Implementation, Kinds
+from .search.op_specs import Implementation, OpSpecs
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Planned:
     """A module in its planned layouts.
 
     Attributes:
-        module: The module; it computes the same as the one that was planned.
-        report: Why the layouts are these.
+        module: The module, equivalent to the one that was planned.
+        report: The reason for each layout and conversion.
     """
 
     module: Any
@@ -43,47 +43,44 @@ def plan_layout(
     constants: int | None = None,
     seconds: float = 60.0,
 ) -> Planned:
-    """Return the module in the cheapest layouts, with each rewrite proved to compute the same.
+    """Return the module in the cheapest layouts, with each rewrite proved correct.
 
     Args:
         mod: A module after ``LegalizeOps``; it is not changed.
-        desired: The layouts that operators must have, by operator: of its operands, and of its
-            result (by default that of the first operand), ``{"nn.conv2d": ["NHWC", "OHWI"]}``. An
-            empty list keeps an operator unchanged. A string names an implementation, for one
-            operator or for all: ``"tvm-nhwc"`` is TIR with the output channel innermost, used where
-            that saves more than its conversions cost.
-        mode: ``"graph"`` keeps each PrimFunc that is a Relax operator one; in ``"tir"`` layouts
-            flow everywhere.
+        desired: The layouts that operators must have, by operator. List those of the operands, then
+            that of the result (by default that of the first operand): ``{"nn.conv2d": ["NHWC",
+            "OHWI"]}``. An empty list keeps an operator unchanged. A string names an implementation,
+            for one operator or for all: ``"tvm-nhwc"`` is TIR with the output channel innermost,
+            used where that saves more than its conversions cost.
+        mode: ``"graph"`` keeps each Relax operator expressible as one; ``"tir"`` allows any layout.
         objective: ``"bytes"`` or ``"count"`` of conversions, or a function of a value and the
             layout it is converted to.
-        pins: Other layouts for parameters, by name; callers then pass them so.
-        implementations: PrimFuncs to use where they are proved to compute an operator.
-        constants: Bytes that further copies of constants in other layouts may take; None for any.
-        seconds: Time limit of the solver; `PlanReport.status` says whether it sufficed.
+        pins: New layouts for parameters, by name. Callers must then pass these parameters in them.
+        implementations: PrimFuncs to use where they provably compute an operator.
+        constants: The most bytes for additional copies of constants in other layouts; None for no
+            limit.
+        seconds: Time limit of the solver; `PlanReport.status` says whether it was sufficient.
 
     Returns:
         The module and the report.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option does not exist.
     """
     check_defined(mod, "plan_layout")
-    wanted = check_arguments(desired, mode, objective)
-    known = Kinds(wanted, implementations)
-    planner = Planner(mod, known, mode, _cost(objective), dict(pins or {}), seconds)
-    plans = {g: planner.plan(g) for g, f in mod.functions_items() if isinstance(f, relax.Function)}
-    planner.pins.check()
+    wishes = check_arguments(desired, mode, objective)
+    specs = OpSpecs(wishes, implementations)
+    planner = Planner(mod, specs, mode, _cost(objective), dict(pins or {}), seconds)
+    plans = planner.plan_module()
     out = materialise(mod, plans, planner.kinds, planner.rewritten, constants)
-    return Planned(
-        out, report(mod, out, [(graph, plan, planner.kinds) for graph, plan in plans.values()])
-    )
+    return Planned(out, report(mod, out, planner.parts(plans)))
 
 
 def check_arguments(
     desired: Desired | str | None, mode: str, objective: str | Cost
 ) -> dict[str, Wish]:
-    """The desired layouts by full operator name; raises for arguments that make no sense."""
+    """The desired layouts by full operator name. Raises ``ValueError`` for wrong arguments."""
     if mode not in ("graph", "tir"):
         raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
     _cost(objective)
@@ -91,19 +88,19 @@ def check_arguments(
 
 
 def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -> Implementation:
-    """A PrimFunc for an operator; a string names a layout, None one that stays as it is."""
+    """A PrimFunc for an operator; layouts may be strings, None leaves one unchanged."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"ReplaceOpImpl: expected a tirx.PrimFunc, got {type(func).__name__}")
     if len(layouts) != len(func.params):
         raise ValueError(f"ReplaceOpImpl: {len(layouts)} layouts for {len(func.params)} parameters")
-    made = []
+    parsed: list[Layout | None] = []
     for p, x in zip(func.params, layouts, strict=True):
         buffer = hasattr(p.ty, "shape")
         if x is None:
-            made.append(Layout.identity(len(p.ty.shape)) if buffer else None)
+            parsed.append(Layout.identity(len(p.ty.shape)) if buffer else None)
         else:
-            made.append(Layout.parse(x) if isinstance(x, str) else x)
-    return Implementation(full(op, "op"), func, tuple(made))
+            parsed.append(Layout.parse(x) if isinstance(x, str) else x)
+    return Implementation(full(op, "op"), func, tuple(parsed))
 
 
 def _cost(objective: str | Cost) -> Cost:

@@ -1,12 +1,14 @@
-"""The plan of a function all of whose PrimFuncs have a proved form in it.
+"""Plan a function so that each PrimFunc has a proved form in its layouts.
 
-decide → a PrimFunc has no form in its layouts → that way is forbidden → decide → …
+decide → a PrimFunc has no proved form → that alternative is forbidden → decide → …
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+
+from tvm import relax
 
 from ..analysis.results.op_info import OpInfo, Refusal
 from ..analysis.support.progress import stage
@@ -16,54 +18,68 @@ from .model.layout import Layout
 from .rewrite.rewrite import Rewriter, Rewritten, Still
 from .search.alternatives import GIVEN, Choice, Kind
 from .search.decide import Cost, Extend, Plan, decide
-from .search.op_specs import Kinds
+from .search.op_specs import OpSpecs
 from .search.pins import Pins
 from .search.solve import NoSolution
 
 Mode = Literal["graph", "region", "tir"]
 
-#: Plans that are made anew because a PrimFunc has no proved form in the layouts of the last one.
+#: Plans that are tried before all layouts are left unchanged.
 ROUNDS = 20
 
 
 class Planner:
-    """Plans the functions of a module one by one; what is proved once is not proved again."""
+    """Plans the functions of a module one by one; each PrimFunc is proved once per layouts."""
 
     def __init__(
-        self, mod: Any, known: Kinds, mode: Mode, cost: Cost, pins: dict[str, str], seconds: float
+        self, mod: Any, specs: OpSpecs, mode: Mode, cost: Cost, pins: dict[str, str], seconds: float
     ) -> None:
-        self.mod, self.all_kinds, self.mode = mod, known, mode
+        self.mod, self.specs, self.mode = mod, specs, mode
         self.cost, self.pins, self.seconds = cost, Pins(mod, pins), seconds
         self.kinds: dict[Op, Kind] = {}
         self.known: dict[Any, Rewritten | Still | Refusal] = {}
-        self.analyse, self.rewriter = known.analyse, Rewriter(known.form)
+        self.analyse, self.rewriter = specs.analyse, Rewriter(specs.form)
+
+    def plan_module(self) -> dict[Any, tuple[Graph, Plan]]:
+        """The plan of each Relax function. Raises ``ValueError`` for pins that do not fit."""
+        functions = [g for g, f in self.mod.functions_items() if isinstance(f, relax.Function)]
+        plans = {g: self.plan(g) for g in functions}
+        self.pins.check()
+        return plans
+
+    def parts(
+        self, plans: Mapping[Any, tuple[Graph, Plan]]
+    ) -> list[tuple[Graph, Plan, Mapping[Op, Kind]]]:
+        """What a report says of each function."""
+        return [(graph, plan, self.kinds) for graph, plan in plans.values()]
 
     def plan(
-        self, gvar: Any, found: Graph | None = None, extend: Extend | None = None
+        self, gvar: Any, function: Graph | None = None, extend: Extend | None = None
     ) -> tuple[Graph, Plan]:
-        """The cheapest plan of a function all of whose PrimFuncs have a proved form."""
-        found = found or graph(self.mod, self.mod[gvar])
-        mine = self.all_kinds.of(found)
-        self.kinds.update(mine)
-        pins = self.pins.of(gvar, found)
+        """The cheapest plan of a function in which each PrimFunc has a proved form."""
+        function = function or graph(self.mod, self.mod[gvar])
+        kinds = self.specs.of(function)
+        self.kinds.update(kinds)
+        pins = self.pins.of(gvar, function)
         forbidden: dict[Op, frozenset[Choice]] = {}
         for _ in range(ROUNDS):
             strict = self.mode != "tir"
             try:
-                plan = decide(found, mine, self.cost, pins, forbidden, self.seconds, strict,
+                plan = decide(function, kinds, self.cost, pins, forbidden, self.seconds, strict,
                               extend)  # fmt: skip
             except NoSolution:
                 break
-            bad = self.refused(found, plan)
-            if not bad:
-                return found, plan
-            for op, choice in bad:
+            refused = self.refused(function, plan)
+            if not refused:
+                return function, plan
+            for op, choice in refused:
                 forbidden[op] = forbidden.get(op, frozenset()) | {choice}
-        given = {op: Kind(None, "no plan was found") for op in found.ops}
-        return found, decide(found, given, self.cost, pins, {}, self.seconds, extend=extend)
+        unchanged = {op: Kind(None, "no plan was found") for op in function.ops}
+        return function, decide(function, unchanged, self.cost, pins, {}, self.seconds,
+                                extend=extend)  # fmt: skip
 
-    def refused(self, found: Graph, plan: Plan) -> list[tuple[Op, Choice]]:
-        """The ops that have no proved form in the layouts that the plan gives them."""
+    def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Choice]]:
+        """The ops without a proved form in their planned layouts."""
         out = []
         for k, (op, choice) in enumerate(plan.ways.items()):
             stage("proving layouts", k, len(plan.ways))
@@ -73,28 +89,28 @@ class Planner:
             loops = self.kinds[op].named and choice.why != GIVEN
             if not loops and not any(layouts):
                 continue
-            if isinstance(self.tried(op.func, layouts, found.shares(op)), Refusal):
+            if isinstance(self.tried(op.func, layouts, function.shares(op)), Refusal):
                 out.append((op, choice))
         return out
 
     def tried(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
     ) -> Rewritten | Still | Refusal:
-        """The proved form; none is needed where the result may be the operand's memory."""
+        """The proved form, or `Still` if the result may be the operand's memory."""
         key = (func.__chandle__(), tuple(layouts), shares)
         if key not in self.known:
-            named = self.all_kinds.known(func).named
+            named = self.specs.known(func).named
             same = self.rewriter.still(func, layouts) if shares and not named else None
             if same is not None:
                 return self.known.setdefault(key, Still(same))
-            found = self.rewriter(func, layouts, "tiled" if named else "layout")
-            if self.mode != "tir" and not isinstance(found, Refusal) and found.identity is None:
-                found = self.operator(func, found)
-            self.known[key] = found
+            form = self.rewriter(func, layouts, "tiled" if named else "layout")
+            if self.mode != "tir" and not isinstance(form, Refusal) and form.identity is None:
+                form = self.operator(func, form)
+            self.known[key] = form
         return self.known[key]
 
     def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
-        """An operator stays an operator: in graph mode one that Relax can lower.
+        """The form if it is still the same operator, in graph mode one that Relax can lower.
 
         In region mode it is enough that its attributes name the order of its axes.
         """
@@ -105,13 +121,13 @@ class Planner:
         if isinstance(after, OpInfo) and (
             not after.packed if self.mode == "region" else not after.relaid
         ):
-            if before.name == after.name or self.all_kinds.known(func).moves:
+            if before.name == after.name or self.specs.known(func).moves:
                 return new
-        return Refusal(f"{before.name} is no Relax operator in these layouts")
+        return Refusal(f"{before.name} is not a Relax operator in these layouts")
 
     def rewritten(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
     ) -> Rewritten | Still:
-        found = self.tried(func, layouts, shares)
-        assert not isinstance(found, Refusal)
-        return found
+        form = self.tried(func, layouts, shares)
+        assert not isinstance(form, Refusal)
+        return form

@@ -1,6 +1,6 @@
 """A headless Chromium for tests of pages.
 
-Tests that need it are skipped where there is none. CI sets ``OPINFO_BROWSER=required``, which makes
+Tests that need it are skipped if it is missing, unless ``OPINFO_BROWSER=required`` (as in CI) makes
 that an error.
 """
 
@@ -23,7 +23,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def missing() -> str:
-    """What is missing to drive a browser, empty where nothing is."""
+    """What is missing to drive a browser; empty if nothing is."""
     try:
         import selenium  # noqa: F401
     except ImportError:
@@ -35,7 +35,7 @@ def missing() -> str:
 
 @contextmanager
 def browser(width: int = 1400, height: int = 1000) -> Iterator[Any]:
-    """A driver of selenium; its console is kept."""
+    """A selenium driver that records the console."""
     absent = missing()
     if absent:
         text = f"no {absent}: apt-get install chromium chromium-driver, pip install selenium"
@@ -58,7 +58,7 @@ def browser(width: int = 1400, height: int = 1000) -> Iterator[Any]:
 
 
 def opened(driver: Any, path: Path, width: int = 1400) -> None:
-    """Open a page in a window whose inside is so wide."""
+    """Open a page in a window of this inner width."""
     driver.set_window_size(width, 1000)
     driver.get(path.as_uri())
     inside = driver.execute_script("return window.innerWidth")

@@ -21,7 +21,7 @@ class NotComposed(Exception):
 
 
 def compose(func: tvm.tirx.PrimFunc, chain: Chain) -> tvm.IRModule:
-    """`main` over the PrimFunc's inputs, calling the operators of the chain one by one."""
+    """`main` over the PrimFunc's inputs, which calls the operators of the chain in order."""
     buffers = [p for p in func.params if is_buffer_var(p)]
     inputs = buffers[: len(buffers) - len(chain.outputs)]
     params = {

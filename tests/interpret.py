@@ -1,4 +1,4 @@
-"""An interpreter for TIR that shares nothing with the library: the oracle of the mutation tests.
+"""An interpreter for TIR, independent of the library: the oracle of the mutation tests.
 
 A PrimFunc is written out as a Python function with plain loops over numpy arrays. Every access is
 checked against the buffer's bounds, and reading an element that was never written raises too.
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class Undefined(Exception):
-    """The program reads or writes outside a buffer, or reads what was never written."""
+    """The program reads or writes outside a buffer, or reads an element that was never written."""
 
 
 BINARY = {
@@ -37,7 +37,7 @@ CALLS = {
 
 
 def interpret(func: Any, inputs: list[Array], sizes: dict[str, int] | None = None) -> list[Array]:
-    """The output buffers, the trailing parameters that ``inputs`` does not give.
+    """The output buffers: the trailing parameters after ``inputs``.
 
     Floating-point outputs are computed in double precision. Raises `Undefined`.
     """

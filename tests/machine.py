@@ -1,9 +1,9 @@
-"""A machine for TIR with threads, vectors and views, that shares nothing with the library.
+"""A machine for TIR with threads, vectors and views, independent of the library.
 
 All threads of a kernel execute a statement before any of them executes the next, as numpy arrays
-over the threads; so it is right for programs in which barriers, or nothing shared, keep threads
-apart. Where threads meet it raises: two that store different values into one element in one
-statement, or one that loads from global memory what another one has stored in the same kernel.
+over the threads; which is right for programs whose threads are separated by barriers or share
+nothing. It raises if threads conflict: two store different values to one element in one statement,
+or one loads from global memory what another stored in the same kernel.
 A block that reduces over threads is executed one thread after another, and all get the result.
 Parallel loops run forwards or backwards. Shared memory is one for each block of threads, local
 memory one for each thread; reading what was never written raises, as does leaving a buffer.
@@ -45,7 +45,7 @@ _CALLS: dict[str, Any] = {
 def execute(
     func: Any, inputs: list[Array], sizes: dict[str, int] | None = None, backwards: bool = False
 ) -> list[Array]:
-    """The output buffers, the trailing parameters that ``inputs`` does not give.
+    """The output buffers: the trailing parameters after ``inputs``.
 
     Floating-point outputs are in double precision. Raises `interpret.Undefined`.
     """
@@ -53,7 +53,7 @@ def execute(
 
 
 class _Memory:
-    """The elements of a buffer, in a row for each owner: a thread, a block, or all."""
+    """The elements of a buffer, one row for each owner: a thread, a block, or all threads."""
 
     def __init__(self, size: int, dtype: str, scope: str) -> None:
         self.size, self.scope = size, scope
@@ -455,6 +455,6 @@ def has_threads(func: Any) -> bool:
 
 
 def _lanes(s: Any) -> int:
-    """How many elements a store stores."""
+    """The number of elements that a store writes."""
     text = [str(e.ty.dtype) for e in (*s.indices, s.value)]
     return max(int(t.split("x")[1]) if "x" in t else 1 for t in text)

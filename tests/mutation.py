@@ -1,7 +1,6 @@
-"""Whether an answer about a mutant of an operator computes what the mutant computes.
+"""Check that the answer for a mutant of an operator computes what the mutant computes.
 
-The truth is the interpreter's, on random inputs: whatever `op_info` answers for a mutant must
-compute what the mutant computes.
+The oracle is the interpreter, on random inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from opinfo.analysis.answer.recover import analyse
 from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal.build import rebuild
-from opinfo.analysis.proposal.legalise import lowered
+from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.proposal.proposal import Proposal
 from opinfo.analysis.results.op_info import Answer
 from opinfo.analysis.terms.term import TensorVar, integer
@@ -36,13 +35,13 @@ def legalised(build: Any, shapes: Sequence[Operand]) -> Any:
     builder = relax.BlockBuilder()
     with builder.function("main", args):
         builder.emit_func_output(builder.emit(build(*args)))
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
     return parsed(func.script())
 
 
 def outputs(func: Any, inputs: list[Array]) -> list[Array] | None:
-    """The results, or None for a program without a meaning."""
+    """The results, or None for a program whose behaviour is undefined."""
     try:
         return interpret(func, inputs)
     except (Undefined, ArithmeticError, LookupError, ValueError, TypeError):
@@ -50,7 +49,7 @@ def outputs(func: Any, inputs: list[Array]) -> list[Array] | None:
 
 
 def answer(func: Any, info: OpInfo | LayoutNormalised, inputs: list[Array]) -> list[Array] | None:
-    """What the answered operator computes, by its own lowering, in the function's buffers."""
+    """What the recovered operator computes, by its own lowering, in the function's buffers."""
     found = info if isinstance(info, LayoutNormalised) else info.relayout
     op = info if isinstance(info, OpInfo) else info.logical
     op = op if found is None else found.logical
@@ -123,7 +122,7 @@ class Trial:
 
 
 def trial(mutant: Any, truth: Answer, inputs: list[list[Array]], expected: list[Any]) -> Trial:
-    """Compare the answer about a mutant with the mutant, where it is not the operator itself."""
+    """Compare the answer for a mutant with the mutant, unless the mutant is the operator."""
     got = [outputs(mutant, i) for i in inputs]
     meant = [(v, e, i) for v, e, i in zip(got, expected, inputs, strict=True) if v is not None]
     if all(same(v, e) for v, e, _ in meant):

@@ -2,8 +2,8 @@
 
     make oldest     an environment with that TVM, and these tests in it
 
-What cannot be the same there is expected to fail, for the reason that stands here; if it passes,
-its line has to go.
+Tests that cannot pass there are expected to fail, for the reason listed here. If one passes, remove
+its line.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def expect_failures(items: Iterable[pytest.Item]) -> None:
 
 
 def paths() -> Sequence[str]:
-    """What to give to pytest, from the repository's root."""
+    """The arguments for pytest, relative to the repository's root."""
     return [f"tests/{path}" for path in RUNS]
 
 

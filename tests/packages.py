@@ -1,4 +1,4 @@
-"""Packages with entry points, installed into a folder: by hand, or by pip."""
+"""Packages with entry points, installed into a folder, directly or by pip."""
 
 from __future__ import annotations
 

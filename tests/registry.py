@@ -1,4 +1,4 @@
-"""Every Relax operator that TVM lowers, and what opinfo makes of it.
+"""Every Relax operator that TVM lowers, and whether opinfo recognises it.
 
 The list comes from TVM itself, so an operator of a new TVM shows up as missing in
 ``tests/analysis/test_registry.py`` until it is recognised or has a reason here.
@@ -103,13 +103,13 @@ def dispatched() -> set[str]:
 
 @cache
 def recognised() -> frozenset[str]:
-    """The operators that some recogniser answers with."""
+    """The operators that some recogniser proposes."""
     return frozenset(op for r in recognisers() for op in r.ops)
 
 
 @cache
 def canonical() -> Mapping[str, frozenset[str]]:
-    """Operators that come back as others, by the recognisers' own cases."""
+    """Operators that are recovered as others, according to the recognisers' own cases."""
     found: dict[str, set[str]] = {op: {name} for op, name in SAME.items()}
     for module in modules():
         for case in getattr(module, "MATCHES", ()):

@@ -23,7 +23,7 @@ def run(mod: tvm.IRModule, values: Sequence[Array]) -> list[Array]:
 
 
 def _given(value: Any) -> Any:
-    """Arrays in TVM's memory; a shape stays what it is."""
+    """Copy arrays into TVM's memory; shapes are unchanged."""
     array = isinstance(value, np.ndarray)
     return tvm.runtime.tensor(np.require(value, requirements="C")) if array else value
 

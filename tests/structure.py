@@ -1,4 +1,4 @@
-"""The structure of the library and of the benchmarks, as their imports and definitions give it.
+"""The structure of the library and the benchmarks, from their imports and definitions.
 
     python -m tests.structure
 
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LIBRARY = ("analysis", "layout", "byoc", "jit")
 FRONT = "src/opinfo"
-#: What is looked at: the package and the folders that it lies in.
+#: The packages to examine, with their folders.
 HOUSES = {"opinfo": (*LIBRARY, FRONT), "benchmarks": ("benchmarks",)}
 #: Folders with a file for each thing of one kind, which may be as many as there are things.
 COLLECTIONS = ("analysis/recognise", "jit/schedule/rules")
@@ -27,7 +27,7 @@ MOST_FILES, MEDIAN_LINES = 15, 150
 _COMMAND = "the command, and what it runs"
 _BACKENDS = "the same part of several backends"
 _OPERATOR = "the same operator, recognised, scheduled or taken by a backend"
-#: Basenames that several files have because they are about one thing, and which.
+#: Basenames shared by files with one subject, and that subject.
 RELATED = {
     "abi.py": "the ABI of generated code, and its public name",
     "compile.py": _COMMAND,
@@ -146,7 +146,7 @@ def circles(edges: Graph) -> list[list[str]]:
 
 
 def crowded(house: str = "opinfo") -> dict[str, int]:
-    """Folders with more source files than a reader takes in at once."""
+    """Folders with too many source files."""
     count: dict[str, int] = defaultdict(int)
     for s in sources(house).values():
         count[s.room] += s.path.name != "__init__.py"
@@ -154,7 +154,7 @@ def crowded(house: str = "opinfo") -> dict[str, int]:
 
 
 def repeated_basenames(house: str = "opinfo") -> dict[str, list[str]]:
-    """Files that have one name and are not about one thing."""
+    """Unrelated files with the same name."""
     found = defaultdict[str, list[str]](list)
     for s in sources(house).values():
         if not s.path.name.startswith("__"):
@@ -163,7 +163,7 @@ def repeated_basenames(house: str = "opinfo") -> dict[str, list[str]]:
 
 
 def repeated_classes() -> dict[str, list[str]]:
-    """Public classes that have one name."""
+    """Public classes with the same name."""
     found = defaultdict[str, list[str]](list)
     for s in sources().values():
         for node in s.tree.body:

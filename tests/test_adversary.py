@@ -1,4 +1,4 @@
-"""The harness that generates programs: it sees what is wrong, and small runs of it are clean."""
+"""The harness that generates programs: it detects wrong answers, and small runs have none."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
 
 
 def _wrong(value: str, claimed: str) -> str:
-    """What the oracle says of a program for which the answer of another one is claimed."""
+    """The oracle's verdict on a program paired with the answer for another."""
     p = Program("by hand", BODY.format(value=value), 1)
     func, other = (tvm.script.from_source(BODY.format(value=v)) for v in (value, claimed))
     info = op_info(other)

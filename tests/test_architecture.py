@@ -21,7 +21,7 @@ ALLOWED = {
 
 
 def imports(path: Path, root: Path = ROOT) -> set[str]:
-    """The packages of ours that a file below `root` imports, "opinfo" itself as "opinfo"."""
+    """The opinfo packages that a file below `root` imports, "opinfo" itself as "opinfo"."""
     found = set()
     here = path.relative_to(root).with_suffix("").parts
     for node in ast.walk(ast.parse(path.read_text())):
@@ -49,19 +49,19 @@ def test_imports_never_point_back(package: str) -> None:
 
 
 def test_no_files_import_each_other() -> None:
-    """Imports inside functions count: they would only hide it."""
+    """Imports inside functions count too."""
     assert structure.circles(structure.graph()) == []
 
 
 def test_no_rooms_import_each_other() -> None:
-    """A folder builds on others, and these do not build on it."""
+    """No folder imports from one that builds on it."""
     rooms = structure.rooms()
     assert len(rooms) > 60 and "src/opinfo/cli/commands" in rooms
     assert structure.circles(rooms) == []
 
 
-def test_a_name_is_that_of_one_thing() -> None:
-    """Files that are about one thing may have one name: see `structure.RELATED`."""
+def test_names_are_unique() -> None:
+    """Files with one subject may share a name; see `structure.RELATED`."""
     assert structure.repeated_basenames() == {}
     names = {Path(p).name for p in _files()}
     assert structure.RELATED.keys() <= names

@@ -46,7 +46,7 @@ def test_the_page_of_speed_has_a_table_for_each_number_of_threads() -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The only model there is, and its input."""
+    """A small model and its input."""
     mod = nets.net(nets.residual, (1, 3, 8, 8), legal=False)
     x = {"x0": np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype("float32")}
 

@@ -49,7 +49,7 @@ Opinfo = Callable[..., Told]
 
 @pytest.fixture
 def opinfo(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Opinfo:
-    """Run the command line in this process: the redirection of its streams is at their files."""
+    """Run the command line in this process, redirecting its file descriptors."""
 
     def run(*args: str | Path) -> Told:
         monkeypatch.setattr(sys, "argv", ["opinfo", *map(str, args)])
@@ -87,8 +87,8 @@ def test_explain_one_function(model: Path, opinfo: Opinfo) -> None:
     ("args", "told"),
     [
         (["absent.onnx"], "absent.onnx: no such file"),
-        (["MODEL", "--func", "mistery"], "no PrimFunc is called 'mistery'; there are 2, like"),
-        (["MODEL", "--shape", "x"], "shape 'x' is not of the form"),
+        (["MODEL", "--func", "mistery"], "no PrimFunc is named 'mistery'; there are 2, such as"),
+        (["MODEL", "--shape", "x"], "shape 'x': expected the form"),
     ],
 )
 def test_errors_are_one_line_and_exit_status_two(
@@ -176,8 +176,8 @@ def test_plan_without_wants_removes_what_cancels(net: Path, opinfo: Opinfo) -> N
 @pytest.mark.parametrize(
     ("wants", "told"),
     [
-        (["conv2d"], "--want 'conv2d' is not of the form conv2d=NHWC"),
-        (["conv2d=NHWC", "conv2d=NCHW"], "--want names 'conv2d' twice"),
+        (["conv2d"], "--want 'conv2d': expected the form conv2d=NHWC"),
+        (["conv2d=NHWC", "conv2d=NCHW"], "--want conv2d: expected once, got"),
         (["conv5d=NHWC"], "there is no Relax operator 'conv5d'"),
         (["conv2d=NHWQ"], "'NHWQ'"),
     ],

@@ -52,7 +52,7 @@ def told(*words: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-LINE = "offloaded 2 of 4 ops, 50.0% of FLOPs, toy 2, tvm 2; 0 transforms left"
+LINE = "offloaded 2 of 4 ops, 50.0% of FLOPs, toy 2, tvm 2; 0 layout conversions"
 
 
 def test_one_line_and_nothing_is_built(model: Path) -> None:
@@ -108,8 +108,8 @@ def test_json_has_what_was_taken_and_what_is_left(model: Path) -> None:
             "--force relu: expected",
         ),
         (["MODEL", "--backend", "toy", "--force", "tanh=toy"], "tanh"),
-        (["MODEL", "--backend", "toy", "--want", "conv2d"], "--want 'conv2d' is not of the form"),
-        (["MODEL", "--backend", "toy", "--shape", "x"], "shape 'x' is not of the form"),
+        (["MODEL", "--backend", "toy", "--want", "conv2d"], "--want 'conv2d': expected the form"),
+        (["MODEL", "--backend", "toy", "--shape", "x"], "shape 'x': expected the form"),
     ],
 )
 def test_errors_are_one_line(
@@ -183,7 +183,7 @@ def test_a_page_that_cannot_be_written_is_one_line(
     page = tmp_path / "absent" / "page.html"
     got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy", "--report", page)
     assert got.exit_code == 2
-    assert f"{page}: there is no folder {page.parent}\n" in capfd.readouterr().err
+    assert f"{page}: folder {page.parent} does not exist\n" in capfd.readouterr().err
     assert not (tmp_path / "net.so").exists()
 
 

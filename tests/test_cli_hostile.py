@@ -1,4 +1,4 @@
-"""The command line against everything: exit status 2 (or 0), one line, never a traceback."""
+"""The command line with hostile input: exit status 2 (or 0), one line, never a traceback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("\n", "a\nb.onnx", "\x1b[31m.py", "ü-模型.json", "a b.pt2", "-", "..
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of all kinds; nothing in it may change."""
+    """A folder with files of all kinds; nothing in it may change."""
     path = tmp_path_factory.mktemp("files")
     (path / "model.py").write_text(MODEL)
     (path / "net.py").write_text(NET)
@@ -231,7 +231,7 @@ def test_outputs_are_checked_before_any_work(
         ["specialize", model, "-o", absent],
     ):
         status, _, err = opinfo(*words)
-        assert status == 2 and absent in err and "there is no folder" in err, err
+        assert status == 2 and absent in err and "does not exist" in err, err
     assert opinfo("plan", model)[0] == 1  # the trap works
 
 

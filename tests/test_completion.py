@@ -1,4 +1,4 @@
-"""What a shell completes: names that there are, without importing TVM."""
+"""Shell completion offers existing names without importing TVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.layout import nets
 
 
 def completed(*words: str) -> list[str]:
-    """What bash is offered for the last word."""
+    """The completions of the last word in bash."""
     line = " ".join(["opinfo", *words])
     shell = {"_OPINFO_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
     code = (

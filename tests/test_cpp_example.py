@@ -1,4 +1,4 @@
-"""The C++ program loads an exported library without Python, and says in one line what fails."""
+"""The C++ program loads an exported library without Python, and reports a failure in one line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def values() -> np.ndarray:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Without an environment: nothing of it may be needed."""
+    """Run it with an empty environment, which must suffice."""
     return subprocess.run([str(folder / "run"), *words], cwd=folder, env={}, capture_output=True,
                           text=True, check=False)  # fmt: skip
 

@@ -52,7 +52,7 @@ def test_the_library_discovers_them() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "relax.nn.batch_flatten", "True", "offloaded 2 of 2 ops, 100.0% of FLOPs, tiny_npu 2, "
-        "tvm 0; 0 transforms left"]  # fmt: skip
+        "tvm 0; 0 layout conversions"]  # fmt: skip
 
 
 @pytest.mark.parametrize("package", ["npu_backend", "recogniser_package"])

@@ -196,7 +196,7 @@ def test_a_file_is_compiled_and_exported(tmp_path: Path) -> None:
         ([np.ones((3, 8), "float32")], "main", "main: argument x has 3 in dimension 0; it must ha"),
         ([], "main", "main takes 1 argument, got 0"),
         ([[1.0]], "main", "main: argument x is list; it must be a tensor"),
-        ([np.ones((4, 8), "float32")], "decode", "the model has no function decode; it has main"),
+        ([np.ones((4, 8), "float32")], "decode", "unknown function decode; the model has main"),
     ],
 )
 def test_inputs_that_do_not_fit_are_named(inputs: Any, function: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The harness of hostile files: it sees what acts, and tells refusals from answers."""
+"""The harness of hostile files detects side effects, and tells refusals from answers."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_the_node_of_torch_and_its_line_are_named(tmp_path: Path) -> None:
     class Net(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             y = torch.relu(x)
-            return torch.linalg.qr(y)[0]  # the line that is to be told
+            return torch.linalg.qr(y)[0]  # the line that must be reported
 
     path = tmp_path / "m.pt2"
     torch.export.save(torch.export.export(Net(), (torch.zeros(4, 4),)), path)

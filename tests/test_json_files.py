@@ -96,10 +96,10 @@ def test_any_other_value_at_any_place_is_read_or_refused_in_one_line(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"{", "line 1, column 2: this is no JSON"),
-        (b"\xff", "byte 0: this is no JSON"),
+        (b"{", "line 1, column 2: this is not JSON"),
+        (b"\xff", "byte 0: this is not JSON"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"1" * 5000, "this is no JSON that can be read"),
+        (b"1" * 5000, "this JSON cannot be read"),
         (b'{"nope": 1}', "nope|format"),
     ],
     ids=["cut off", "no text", "deep", "digits", "another"],

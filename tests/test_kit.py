@@ -1,4 +1,4 @@
-"""The kit for packages of others sees each fault that it looks for."""
+"""The test kit detects each fault that it checks for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opinfo.analysis import (
     unregister,
 )
 from opinfo.analysis.recognise import outer
-from opinfo.byoc import Backend, Code, Node, Pattern, Region, one
+from opinfo.byoc import ABI, Backend, Code, Node, Pattern, Region, maybe, one
 from opinfo.testing import (
     Case,
     Example,
@@ -31,6 +31,7 @@ from opinfo.testing import (
     check_recogniser,
     recogniser_cases,
 )
+from opinfo.testing.samples import samples
 
 from .byoc.toy import PATTERNS, TOY, convert
 
@@ -93,13 +94,13 @@ FAULTS: dict[str, tuple[Backend, str, str]] = {
     "other numbers": (replace(TOY, convert=_double), "takes sum of inputs [float32]",
                       r"differs from TVM by .* of the largest value, 2\.0e-04 is accepted"),
     "another code each time": (replace(TOY, convert=_different), "generates the same code again",
-                               "convert returned another code"),
+                               "convert returned different code"),
     "a converter that raises": (replace(TOY, convert=_raising), "takes relu [float32]",
                                 r"the regions are \[\], expected \['relu'\].*no such operator"),
     "availability in two lines": (replace(TOY, available=lambda: "no\ndriver"),
                                   "says whether it is available", "the reason in one line"),
     "two patterns of one name": (replace(TOY, patterns=(*PATTERNS, PATTERNS[0])),
-                                 "names its patterns", "two patterns have one name"),
+                                 "names its patterns", "pattern names must be distinct"),
     "a version that raises": (replace(TOY, version=lambda: str(1 // 0)), "names its patterns",
                               "ZeroDivisionError"),
     "a cost below zero": (replace(TOY, cost=lambda r: -1.0), "gives the cost of each region",
@@ -108,7 +109,7 @@ FAULTS: dict[str, tuple[Backend, str, str]] = {
         replace(TOY, patterns=(*PATTERNS, Pattern("exp", one("relax.exp")))),
         "has an example for each pattern", "the pattern exp: relax.exp"),
     "more than it should": (replace(TOY, patterns=(Pattern("any", one("relax.nn.relu")),)),
-                            "leaves rows known at run time [float32]", "expected none"),
+                            "leaves rows known at run time [float32]", "expected no region"),
     "a reason of two lines": (
         replace(TOY, patterns=(*PATTERNS[:1], Pattern("relu", one("relax.nn.relu", _in_lines)))),
         "leaves rows known at run time [float32]", "one with 'the shape is symbolic'"),
@@ -120,6 +121,36 @@ def test_a_fault_of_a_backend_is_seen(what: str) -> None:
     backend, name, message = FAULTS[what]
     with pytest.raises(AssertionError, match=message):
         cases(backend)[name].check()
+
+
+def _changed(text: str, other: str, op: str = "relax.add") -> Backend:
+    """The backend whose functions of regions that begin with ``op`` have other code."""
+
+    def change(regions: Sequence[Region]) -> Code:
+        codes = [convert([r]) for r in regions]
+        parts = [c.source.replace(ABI, "") for c in codes]
+        parts = [s.replace(text, other) if r.calls[0].op == op else s
+                 for s, r in zip(parts, regions, strict=True)]  # fmt: skip
+        return Code(ABI + "".join(parts), tuple(r.symbol for r in regions))
+
+    return replace(TOY, convert=change)
+
+
+def test_code_that_crashes_fails_its_example_alone_by_its_signal() -> None:
+    found = cases(_changed("return 0;", "__builtin_trap();"))
+    with pytest.raises(AssertionError, match=r"it ends the process with signal 4 \(SIGILL\)"):
+        found["takes sum of inputs [float32]"].check()
+    found["takes relu [float32]"].check()
+    with pytest.raises(AssertionError, match=r"sum of inputs \[float32\]: it ends the process"):
+        found["runs in a new process"].check()
+
+
+def test_an_example_names_its_own_failures_each_reason_once() -> None:
+    found = cases(_changed("float v0", "flaot v0", "relax.nn.relu"))
+    with pytest.raises(AssertionError) as caught:
+        found["takes two regions [float32]"].check()
+    assert str(caught.value).count("flaot") == 1, caught.value
+    found["takes sum of inputs [float32]"].check()
 
 
 def test_where_a_backend_is_not_available_its_numbers_are_not_checked() -> None:
@@ -143,6 +174,18 @@ def test_examples_are_derived_from_patterns() -> None:
     assert wrong
 
 
+def _bias(node: Node) -> str | None:
+    bias = (node.result.shape[1], 1, 1)
+    return None if [v.shape for v in node.others] == [bias] else "not a bias by channel"
+
+
+def test_derived_examples_take_the_optional_operators() -> None:
+    """A bias whose shape no single operator tells, and what stands after it."""
+    steps = one("relax.nn.conv2d"), maybe("relax.add", _bias), maybe("relax.nn.relu")
+    taken = {e.takes for e in samples(replace(TOY, patterns=(Pattern("conv", *steps),)))}
+    assert {"conv2d", "conv2d add", "conv2d relu", "conv2d add relu"} <= taken
+
+
 def test_an_example_says_what_is_expected() -> None:
     with pytest.raises(ValueError, match="'nothing': expected takes, refused or both"):
         Example("nothing", ((4, 6),), added)
@@ -155,7 +198,7 @@ def test_all_failures_are_listed_together() -> None:
     first, available, names = str(error.value).splitlines()
     assert first == "backend toy: 2 checks failed"
     assert available.startswith("says whether it is available: available returned 'no\\ndriver'")
-    assert names.startswith("names its patterns: two patterns have one name")
+    assert names.startswith("names its patterns: pattern names must be distinct")
     with pytest.raises(unittest.SkipTest, match="no driver"):
         check_backend(replace(TOY, available=lambda: "no driver"), EXAMPLES, registered=False)
 
@@ -205,9 +248,18 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "operands the other way round": (_swapped, {}, "matches outer 1: "),
     "matches what it says it refuses": (_guess, {"REFUSES": [SUM]}, "but: it is a product"),
     "has no case": (_guess, {"MATCHES": []}, r"MATCHES has no case of relax\.outer"),
+    "an operand that is no type": (
+        _guess, {"MATCHES": [Matches("relax.outer", ("int8(4, 6)", "int8[5]"))]},
+        r"the operand 'int8\(4, 6\)': expected dtype\[shape\] or dtype\(value\)"),
+    "an operand too many": (
+        _guess, {"MATCHES": [Matches("relax.outer", ("int8[4]",) * 3)]},
+        r"matches outer 0: [^\n]+\n"),
+    "a script that does not parse": (
+        _guess, {"REFUSES": [Refuses("it is not TVMScript", "def main(:")]},
+        "refuses it is not TVMScript: [^\n]+$"),
     "other attributes": (_guess, {"MATCHES": [Matches("relax.outer", ("int8[4]", "int8[5]"),
                                                       expect={"axis": 1})]},
-                         "there is no attribute axis"),
+                         "attribute axis is missing"),
 }  # fmt: skip
 
 
@@ -217,9 +269,16 @@ def test_a_fault_of_a_recogniser_is_seen(what: str) -> None:
     with recogniser_scope():
         module = _module(types.FunctionType(run.__code__, globals(), run.__name__), **fields)
         with pytest.raises(AssertionError, match=message):
-            check_recogniser(module)
+            check_recogniser(module, registered=False)
 
 
 def test_a_module_without_a_recogniser_is_seen() -> None:
     with pytest.raises(AssertionError, match=r"no function of empty is registered"):
-        check_recogniser(types.ModuleType("empty"))
+        check_recogniser(types.ModuleType("empty"), registered=False)
+
+
+def test_a_module_that_no_entry_point_leads_to_is_seen() -> None:
+    (first, *_) = recogniser_cases(types.ModuleType("empty"))
+    assert str(first) == "empty: is discovered"
+    with pytest.raises(AssertionError, match=r"no entry point .* leads to empty; declare one"):
+        first.check()

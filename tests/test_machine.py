@@ -1,4 +1,4 @@
-"""The machine agrees with the plain interpreter, with what kernels mean, and sees races."""
+"""The machine agrees with the plain interpreter and the semantics of kernels, and detects races."""
 
 from __future__ import annotations
 

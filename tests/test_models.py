@@ -1,4 +1,4 @@
-"""The test models are what they say: weights fit, symbolic ones are symbolic, numbers are right."""
+"""The test models are as described: weights fit, symbolic shapes stay, results are right."""
 
 from __future__ import annotations
 

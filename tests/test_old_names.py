@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import typer
 
+from opinfo.byoc import Unmet
+from opinfo.byoc.matching.diagnose import Left
 from opinfo.cli import app
 from opinfo.cli.run.aliases import ALIASES, renamed
 
@@ -54,6 +56,14 @@ def named(name: str) -> Any:
         except AttributeError:
             value = import_module(f"{value.__name__}.{part}")
     return value
+
+
+@pytest.mark.parametrize(
+    "value", [Unmet("it is not", "this"), Left("lv", "op", "it is not", "this")]
+)
+def test_a_field_that_was_renamed_warns(value: Any) -> None:
+    with pytest.warns(DeprecationWarning, match="suggestion now"):
+        assert value.mend == "this"
 
 
 @pytest.mark.parametrize("name", NAMES)

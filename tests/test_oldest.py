@@ -1,4 +1,4 @@
-"""One file holds what differs between versions of TVM; what needs the newest says so."""
+"""Differences between versions of TVM are in one file; code that needs the newest says so."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_conversions_put_in_taken_away_and_kept() -> None:
     assert [x, a] in before and [x, a] not in after
     assert [x, new] in after and [new, a] in after
     assert (nodes[b]["before"], nodes[b]["after"]) == (768, 0)
-    assert ["saved", "768 B: it is the same memory now"] in nodes[b]["facts"]
+    assert ["saved", "768 B: it is now a view"] in nodes[b]["facts"]
     kept = PlanReport(conversions=(Conversion("a", NCHW, NCHW, 768, "moves anyway", ("b",)),))
     _, data = drawn(kept)
     assert [n["after"] for n in data["nodes"] if n["name"] == "b"] == [768]

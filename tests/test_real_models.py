@@ -1,4 +1,4 @@
-"""Real models, stripped of every name: their operators come back, with certificates."""
+"""Real models, stripped of every name: their operators are recovered with certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attack on a session: a short one, and what it would tell."""
+"""A short attack on a session, and the reports of its checks."""
 
 from __future__ import annotations
 

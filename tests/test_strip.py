@@ -1,4 +1,4 @@
-"""Stripped functions say nothing but their compute, and compute the same."""
+"""Stripped functions keep nothing but their compute, and compute the same."""
 
 from __future__ import annotations
 

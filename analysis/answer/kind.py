@@ -49,8 +49,8 @@ def fusion_kind(lifted: TensorExpression) -> PatternKind:
 def _follows(c: Comprehension) -> bool:
     """Whether one operand is read at the output's coordinates and the others in their order."""
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
-    own = [s for s in loads if _in_place(s, c)]
-    return bool(own) and all(s in own or _in_order(s, c) for s in loads)
+    in_place = [s for s in loads if _in_place(s, c)]
+    return bool(in_place) and all(s in in_place or _in_order(s, c) for s in loads)
 
 
 def _in_place(s: Load, c: Comprehension) -> bool:

@@ -19,9 +19,9 @@ from ..real import TooLarge, real
 from ..results.op_info import Answer, LayoutNormalised, OpInfo, Refusal
 from ..terms.traversal import subterms
 from ..terms.work import Exhausted, budget
-from ..undo_layouts import relayings
-from ..undo_layouts.logical_answer import expressed, normalised
-from ..undo_layouts.places import as_they_are
+from ..undo_layouts import logical_forms
+from ..undo_layouts.logical_answer import express_layouts, normalise
+from ..undo_layouts.places import unchanged_layouts
 from .candidates import certified_operator
 from .fault import fault
 from .kind import pattern_kind
@@ -54,7 +54,7 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
     return Refusal(
         f"no operator has these buffers: it is {info.logical.name} with "
         + ", ".join(f"%{k} at {text}" for k, text in enumerate(info.places) if text),
-        "opinfo.analysis.layout_normalised(func) is that reading",
+        "see opinfo.analysis.layout_normalised(func)",
     )
 
 
@@ -77,7 +77,7 @@ def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormali
     result = analyse(func, alternatives=alternatives)
     info = result.info
     if isinstance(info, OpInfo):
-        unchanged = LayoutNormalised(info, as_they_are(result.params), info.layouts)
+        unchanged = LayoutNormalised(info, unchanged_layouts(result.params), info.layouts)
         result = replace(result, info=info.relayout or unchanged)
     info = result.of(func).info
     assert not isinstance(info, OpInfo)
@@ -153,11 +153,11 @@ def recover_logical(expression: TensorExpression, _: Any, alternatives: bool = F
 
     The answer is an `OpInfo` if the operator has attributes that name these layouts.
     """
-    for form in relayings(expression):
+    for form in logical_forms(expression):
         logical = certified_operator(form.lifted, None, alternatives)
         if isinstance(logical, OpInfo):
-            info = normalised(replace(logical, kind=pattern_kind(expression)), form)
-            return expressed(info, expression) or info
+            info = normalise(replace(logical, kind=pattern_kind(expression)), form)
+            return express_layouts(info, expression) or info
     return Refusal("no layout makes the compute an op's")
 
 

@@ -81,7 +81,7 @@ def standard(func: Any) -> Standard:
         raise Opaque(f"expected a PrimFunc, got {type(func).__name__}")
     body = func.body
     if type(body).__name__ != "SBlockRealize":
-        raise Opaque("the body is no root block")
+        raise Opaque("the body is not a root block")
     root = body.block
     if len(root.iter_vars) or len(root.match_buffers) or root.init is not None:
         raise Opaque("the root block has iterators, matched buffers or an init")
@@ -156,9 +156,9 @@ class _Accesses:
     """Reads the blocks of one PrimFunc."""
 
     def __init__(self, func: Any) -> None:
-        known, own = Parameters(), items(func.params)
+        known, params = Parameters(), items(func.params)
         try:
-            known.bind_sizes(own, [None] * len(own))
+            known.bind_sizes(params, [None] * len(params))
         except Unliftable as e:
             raise Opaque(e.reason) from None
         self.sizes = SizeTerms(known)
@@ -222,7 +222,7 @@ class _Accesses:
         if shape is None:
             shape = self.shapes[buffer] = self.sizes.shape(buffer)
         if len(shape) != len(index):
-            raise Opaque("an access has another rank than its buffer")
+            raise Opaque("an access and its buffer differ in rank")
         known.setdefault((buffer.__chandle__(), index), BlockAccess(buffer, index, shape))
 
 
@@ -249,7 +249,7 @@ class _Loops:
         for m, c in parts:
             v = m[0] if len(m) == 1 else None
             if not isinstance(v, Var) or v not in self.loops or v in self.of or scale.const != c:
-                raise Opaque("an iterator's value is no number of loops of its own")
+                raise Opaque("an iterator's value is not formed from loops of its own")
             assert v.extent is not None
             self.of[v] = (iterator, int(c))
             scale = scale * v.extent

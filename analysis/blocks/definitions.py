@@ -58,21 +58,21 @@ def definition(stage: Stage) -> BlockDefinition | None:
     axes = NodeDict[Any]()
     for iv, axis in zip(items(stage.block.iter_vars), stage.axes, strict=True):
         axes[iv.var] = axis
-    found: list[Any] = []
+    iterators: list[Any] = []
     for e, extent in zip(items(store.indices), written.shape, strict=True):
         v = axes.get(e) if isinstance(e, tvm.ir.Var) else None
-        if v is not None and v.extent is extent and not any(e.same_as(x) for x in found):
-            found.append(e)
+        if v is not None and v.extent is extent and not any(e.same_as(x) for x in iterators):
+            iterators.append(e)
         elif extent is ONE:
-            found.append(None)
+            iterators.append(None)
         else:
             return None
     remaining = [
-        x for x, _ in axes.items() if not any(x.same_as(y) for y in found if y is not None)
+        x for x, _ in axes.items() if not any(x.same_as(y) for y in iterators if y is not None)
     ]
     if any(axes[x].extent is not ONE for x in remaining):
         return None
-    return BlockDefinition(store.buffer, tuple(found), tuple(remaining), value)
+    return BlockDefinition(store.buffer, tuple(iterators), tuple(remaining), value)
 
 
 def loads(*nodes: Any) -> NodeDict[int]:
@@ -89,7 +89,7 @@ def loads(*nodes: Any) -> NodeDict[int]:
     return counts
 
 
-def resolved(
+def resolve(
     stages: Sequence[Stage], buffers: Sequence[Any]
 ) -> tuple[list[Stage], NodeDict[BlockDefinition]]:
     """Return the blocks that remain without some inner buffers, and the buffers' definitions.

@@ -39,12 +39,12 @@ def inlinable(stages: Sequence[Stage], inner: NodeDict[None], worth: Worth) -> l
     drop = []
     uses = NodeDict[list[Use]]()
     for k, s in reversed(list(enumerate(stages))):
-        found = definition(s) if s.writes and s.writes[0].buffer in inner else None
+        new = definition(s) if s.writes and s.writes[0].buffer in inner else None
         places = [Use(k, volume([v.extent for v in s.axes if v.extent is not None]))]
-        if found is not None:
-            read = uses.get(found.buffer) or []
-            if worth(s, found, read):
-                drop.append(found.buffer)
+        if new is not None:
+            read = uses.get(new.buffer) or []
+            if worth(s, new, read):
+                drop.append(new.buffer)
                 places = read
         for b, number in loads(s.block.init, s.block.body).items():
             uses[b] = [*(uses.get(b) or ()), *places * number]

@@ -45,7 +45,7 @@ _DIVISIONS = frozenset(
 _TERMS = 200
 
 
-def partial(bodies: Iterable[Term]) -> tuple[str, ...]:
+def data_assumptions(bodies: Iterable[Term]) -> tuple[str, ...]:
     """Return what must hold of the data wherever an operation in the terms is executed."""
     assumptions: dict[str, None] = {}
     for body in bodies:
@@ -55,7 +55,7 @@ def partial(bodies: Iterable[Term]) -> tuple[str, ...]:
     return tuple(t for t in (FITS, SHIFTS, DIVIDES) if t in assumptions)
 
 
-def simplified(bodies: Iterable[Term]) -> tuple[str, ...]:
+def simplifier_assumptions(bodies: Iterable[Term]) -> tuple[str, ...]:
     """Return what TVM's simplifier assumes about the values in statements."""
     assumptions: dict[str, None] = {}
     for body in bodies:

@@ -25,7 +25,7 @@ from ..results.op_info import ASSUMED, Certificate, Refusal
 from ..terms.term import Reduce, Term, Var
 from ..terms.traversal import subterms
 from ..terms.work import spend
-from .assumptions import CANCELS, partial, simplified
+from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
 from .sampled import Unequal, compare
 from .structural_equality import structurally_equal
 
@@ -71,10 +71,12 @@ def _staged(
     if isinstance(certificate, Refusal):
         return certificate
     same = certificate.kind == "rebuilt" and isinstance(func, tirx.PrimFunc)
-    return replace(certificate, stages=(lifted.stages if same else 0) or stages(built.func))
+    return replace(
+        certificate, stages=(lifted.stages if same else 0) or count_written_buffers(built.func)
+    )
 
 
-def stages(func: Any) -> int:
+def count_written_buffers(func: Any) -> int:
     """Return the number of buffers that a PrimFunc writes."""
     written: set[Any] = set()
     tvm_ffi.structural_walk(func.body, (tirx.BufferStore, lambda s: written.add(s.buffer)))
@@ -88,16 +90,18 @@ def _compared(
     if isinstance(same, Certificate):
         return same
     try:
-        other = lift(built.func, built.params)
+        lowering = lift(built.func, built.params)
     except Unliftable as e:
         return Refusal(f"the op's own lowering was not understood: {e}", p.name)
-    if other.races != lifted.races:
-        return Refusal("not both have parallel iterations that may store in one element", p.name)
-    if len(other.outputs) != len(lifted.outputs):
-        return Refusal("the op has another number of outputs", p.name)
-    certificate = _proved(p, lifted, _aligned(other, lifted), rounded)
+    if lowering.races != lifted.races:
+        return Refusal(
+            "only one of the two has parallel iterations that may store in one element", p.name
+        )
+    if len(lowering.outputs) != len(lifted.outputs):
+        return Refusal("the operator has a different number of outputs", p.name)
+    certificate = _proved(p, lifted, _aligned(lowering, lifted), rounded)
     if isinstance(certificate, Refusal) and tested:
-        return _sampled(p, lifted, _aligned(other, lifted))
+        return _sampled(p, lifted, _aligned(lowering, lifted))
     return certificate
 
 
@@ -106,8 +110,8 @@ def _rebuilt(
 ) -> Certificate | Refusal:
     original = _over(func, lifted.params, built.params)
     if original is None or not structurally_equal(built.func, original):
-        return Refusal("it lowers to another PrimFunc", p.name)
-    return Certificate("rebuilt", exact=True, assumptions=given_of(lifted))
+        return Refusal("it lowers to a different PrimFunc", p.name)
+    return Certificate("rebuilt", exact=True, assumptions=input_assumptions(lifted))
 
 
 def _over(func: Any, params: tuple[Any, ...], order: tuple[Any, ...]) -> Any:
@@ -132,12 +136,12 @@ def _proved(
         proof.reassociated |= part.reassociated or regroups(output.body, "add", "mul")
         proof.finite |= part.finite
         proof.ordered |= part.ordered or regroups(output.body, "min", "max")
-    assumptions = simplified(c.body for c in lifted.outputs)
+    assumptions = simplifier_assumptions(c.body for c in lifted.outputs)
     proof.reassociated |= CANCELS in assumptions
     return Certificate(
         "real" if rounded else "proved",
         exact=not (proof.reassociated or proof.finite or proof.ordered or rounded),
-        assumptions=(*ASSUMED, *given_of(lifted), *assumptions, *flags(proof)),
+        assumptions=(*ASSUMED, *input_assumptions(lifted), *assumptions, *proof_assumptions(proof)),
         obligations=tuple(proof.obligations),
     )
 
@@ -154,16 +158,18 @@ def _sampled(p: Proposal, lifted: TensorExpression, bodies: list[Term]) -> Certi
         except Unequal as e:
             return Refusal(f"its compute differs: {e}", p.name)
     assumption = f"equal at {points} random points; not proved"
-    return Certificate("tested", exact=False, assumptions=(*ASSUMED, *given_of(lifted), assumption))
+    return Certificate(
+        "tested", exact=False, assumptions=(*ASSUMED, *input_assumptions(lifted), assumption)
+    )
 
 
-def _aligned(other: TensorExpression, lifted: TensorExpression) -> list[Term]:
+def _aligned(lowering: TensorExpression, lifted: TensorExpression) -> list[Term]:
     """The bodies of the other expression's outputs, in the order of ours."""
-    by_tensor = {c.out: c.body for c in other.outputs}
+    by_tensor = {c.out: c.body for c in lowering.outputs}
     return [by_tensor[c.out] for c in lifted.outputs]
 
 
-def given_of(lifted: TensorExpression) -> tuple[str, ...]:
+def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
     symbolic = any(
         isinstance(p, Var) or any(e.const is None for e in p.shape) for p in lifted.params
     )
@@ -173,10 +179,10 @@ def given_of(lifted: TensorExpression) -> tuple[str, ...]:
         "what T.assume says holds": lifted.promises,
     }
     stated = tuple(text for text, flag in assumptions.items() if flag)
-    return (*stated, *partial(c.body for c in lifted.outputs))
+    return (*stated, *data_assumptions(c.body for c in lifted.outputs))
 
 
-def flags(proof: Proof) -> tuple[str, ...]:
+def proof_assumptions(proof: Proof) -> tuple[str, ...]:
     assumptions = {
         "floating-point sums equal up to reassociation": proof.reassociated,
         "equal in real arithmetic, where every value on the way is finite": proof.rounded,

@@ -23,7 +23,7 @@ class Unequal(Exception):
     """The terms differ at a point, or cannot be evaluated."""
 
 
-def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
+def compare(c: Comprehension, term: Term, seed: int = 0) -> int:
     """Return the number of points at which the two terms agree.
 
     Floating-point values agree within ``1e-4`` relative (``1e-2`` for half precision).
@@ -43,7 +43,7 @@ def compare(c: Comprehension, other: Term, seed: int = 0) -> int:
                 env[a.atom] = p
         elements = _Elements(int(rng.integers(1 << 30)), round_)
         try:
-            left, right = (evaluate(t, env, elements) for t in (c.body, other))
+            left, right = (evaluate(t, env, elements) for t in (c.body, term))
         except (Unevaluable, ValueError, TypeError) as e:
             raise Unequal(f"cannot be evaluated: {e}") from None
         _agree(left, right, c.out.dtype)

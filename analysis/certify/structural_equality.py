@@ -59,10 +59,10 @@ class ByStructure(Generic[T]):
         place = kind, func.__chandle__()
         entry = self._seen.get(place)
         if entry is None:
-            entry = self._seen[place] = func, self._found(func, kind)
+            entry = self._seen[place] = func, self._lookup(func, kind)
         return entry[1]
 
-    def _found(self, func: Any, kind: Hashable) -> T:
+    def _lookup(self, func: Any, kind: Hashable) -> T:
         if kind not in self._first:
             result = self._function(func)
             self._first[kind] = func, result

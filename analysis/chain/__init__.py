@@ -10,12 +10,12 @@ from tvm import tirx
 
 from ..answer.fault import fault
 from ..answer.kind import pattern_kind
-from ..certify.assumptions import CANCELS, simplified
+from ..certify.assumptions import CANCELS, simplifier_assumptions
 from ..index_map.maps.to_terms import Unsupported
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proposal.answer_values import variables
-from ..results.op_info import Refusal, certified, over_variables
+from ..results.op_info import Refusal, over_variables, with_certificate
 from ..terms.show import show
 from ..terms.term import TensorVar
 from ..terms.work import Exhausted, budget
@@ -93,15 +93,15 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     steps: list[Step] = []
     problem: tuple[Part, Refusal] | None = None
     for p in parts:
-        if not isinstance(p.found, Refusal) and p.window is not None:
+        if not isinstance(p.info, Refusal) and p.window is not None:
             position = len(steps)
             values |= {t: StepResult(position, k) for k, t in enumerate(p.window.writes)}
             buffers = tuple(values[t] for t in p.window.tensors)
-            steps.append(Step(p.found, buffers, tuple(repr(t) for t in p.window.tensors)))
+            steps.append(Step(p.info, buffers, tuple(repr(t) for t in p.window.tensors)))
             continue
         values |= {d.tensor: StepResult(-1) for d in p.definitions}
-        assert isinstance(p.found, Refusal)
-        problem = problem or (p, p.found)
+        assert isinstance(p.info, Refusal)
+        problem = problem or (p, p.info)
     if problem is not None:
         part, why = problem
         name = ", ".join(d.tensor.name for d in part.definitions)
@@ -116,7 +116,7 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
 
 def _simplified(steps: list[Step], program: TensorProgram) -> list[Step]:
     """The steps, with what TVM's simplifier assumes about statements of several operators."""
-    assumptions = simplified(d.body for d in program.definitions if d.body is not None)
+    assumptions = simplifier_assumptions(d.body for d in program.definitions if d.body is not None)
     if not assumptions:
         return steps
     out = []
@@ -126,7 +126,7 @@ def _simplified(steps: list[Step], program: TensorProgram) -> list[Step]:
         c = replace(
             c, exact=exact, assumptions=tuple(dict.fromkeys((*c.assumptions, *assumptions)))
         )
-        out.append(replace(s, info=certified(s.info, c)))
+        out.append(replace(s, info=with_certificate(s.info, c)))
     return out
 
 

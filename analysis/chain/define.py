@@ -90,7 +90,7 @@ class _Splitter(Executor):
         self.params = tuple(self.values[p] for p in func.params)
         self.variables = {x.atom: v for v, x in self.env.items() if isinstance(x, Int)}
         self.version: dict[TensorVar, TensorVar] = {}
-        self.found: dict[TensorVar, TensorDefinition] = {}
+        self.definitions: dict[TensorVar, TensorDefinition] = {}
 
     def program(self) -> TensorProgram:
         statements = tuple(self._frame(self.func.body))
@@ -104,11 +104,11 @@ class _Splitter(Executor):
         buffers = {v: names[t] for t, v in self.version.items()}
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
-        known = self.inputs.difference(written) | self.found.keys()
-        separate = [replace(d, promises=self.promises) for d in self.found.values()]
-        definitions = tuple(_live(_whole(separate, known), outputs))
+        known = self.inputs.difference(written) | self.definitions.keys()
+        separate = [replace(d, promises=self.promises) for d in self.definitions.values()]
+        definitions = tuple(_live(_substitute_partial(separate, known), outputs))
         writers = tuple(
-            frozenset(d.tensor for d in self.found.values() if place in d.statements)
+            frozenset(d.tensor for d in self.definitions.values() if place in d.statements)
             for place in range(len(statements))
         )
         return TensorProgram(
@@ -191,7 +191,7 @@ class _Splitter(Executor):
         before = self.version.get(t)
         statements, races = frozenset({place}), self.races
         if before is not None:
-            old = self.found[before]
+            old = self.definitions[before]
             if body is not None and before in tensors(body):
                 statements |= old.statements
                 races |= old.races
@@ -202,7 +202,7 @@ class _Splitter(Executor):
                     body = map_loads(body, frozenset({before}), lambda u, i: at(b, u, i))
         new = TensorVar(t.name, t.shape, t.dtype)
         self.version[t] = new
-        self.found[new] = TensorDefinition(
+        self.definitions[new] = TensorDefinition(
             new, body, statements, problem, order, races, opaque=opaque
         )
 
@@ -211,7 +211,9 @@ def _is_true(e: Any) -> bool:
     return bool(getattr(e, "value", e) == 1) if type(e).__name__ == "IntImm" else e is True
 
 
-def _whole(definitions: list[TensorDefinition], known: Set[TensorVar]) -> list[TensorDefinition]:
+def _substitute_partial(
+    definitions: list[TensorDefinition], known: Set[TensorVar]
+) -> list[TensorDefinition]:
     """Definitions of whole buffers: a partial one is substituted into those that read it.
 
     ``known`` are the inputs and the defined tensors. Any other tensor is the content of a buffer

@@ -103,10 +103,10 @@ def _renumbered(
 ) -> DefinitionWindow:
     """The window over parameters that are shared by all windows of the same types."""
     parameters = {t: _parameter(k, t.shape, t.dtype) for k, t in enumerate((*reads, *writes))}
-    wanted = frozenset(reads)
+    outside = frozenset(reads)
     outputs = []
     for t in writes:
-        body = map_loads(bodies[t], wanted, lambda u, i: load(parameters[u], i))
+        body = map_loads(bodies[t], outside, lambda u, i: load(parameters[u], i))
         outputs.append(Comprehension(parameters[t], over(t), canonical(body)))
     extents = {e.atom for t in parameters for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}

@@ -55,7 +55,7 @@ class Reach:
         """The tensor of a buffer, or of the buffer it is over; None if it is allocated inside."""
         if b in self._base:
             base = self._base[b]
-            return None if base is None else self._memory(pointed(base))
+            return None if base is None else self._memory(pointed_buffer(base))
         view = self._around.views.get(b)
         return view.tensor if view is not None else self._around.tensor(b)
 
@@ -66,7 +66,7 @@ def _inside(s: Any, kinds: Any) -> list[Any]:
     return nodes
 
 
-def pointed(data: Any) -> Any:
+def pointed_buffer(data: Any) -> Any:
     """Return the buffer that a pointer refers to; raise `Unliftable` if it is not known."""
     op = getattr(data, "op", None)
     source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data

@@ -39,7 +39,7 @@ class Part:
     """A window, and its operator or why there is none."""
 
     window: DefinitionWindow | None
-    found: Answer
+    info: Answer
     definitions: tuple[TensorDefinition, ...]
     strain: int = 0
 
@@ -108,7 +108,7 @@ def _best(program: TensorProgram, parts: Parts, peel: Peel | None = None) -> Rea
 
 def _read(part: Part, count: int, peel: Peel | None) -> tuple[Part, ...] | None:
     """A window as parts of a partition; one that is not understood must be a single definition."""
-    if not isinstance(part.found, Refusal):
+    if not isinstance(part.info, Refusal):
         return (part,)
     inlined = _peeled(part, peel) if peel and count <= INLINED else None
     return inlined or ((part,) if count == 1 else None)
@@ -120,7 +120,7 @@ def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, comple
     A ``complete`` partition can only improve by having fewer operators. That is worth a share of
     the budget, and exhausting the share is not a refusal.
     """
-    waiting = {s for s, p in parts.items() if isinstance(p.found, Refusal) and p.window}
+    waiting = {s for s, p in parts.items() if isinstance(p.info, Refusal) and p.window}
     with share(LAYOUTS) if complete else nullcontext():
         while (span := _next(program, parts, waiting)) is not None:
             waiting.remove(span)
@@ -128,7 +128,7 @@ def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, comple
             assert part.window is not None
             info = recover(part.window, program, recover_logical)
             if not isinstance(info, Refusal):
-                parts[span] = _as(part, info)
+                parts[span] = _with_info(part, info)
 
 
 def _next(program: TensorProgram, parts: Parts, waiting: Collection[Span]) -> Span | None:
@@ -165,8 +165,8 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
         return None
     stages = sum(info.certificate.stages for _, info in operators)
     strain = abs(stages - len(part.definitions))
-    first, *rest = (Part(v, info, ()) for v, info in operators)
-    return (replace(first, strain=strain), *rest)
+    first, *remaining = (Part(v, info, ()) for v, info in operators)
+    return (replace(first, strain=strain), *remaining)
 
 
 def _part(
@@ -177,18 +177,18 @@ def _part(
         return None if growing.definitions else Part(None, Refusal(d.problem), (d,))
     chosen = tuple(growing.definitions)
     w = growing.window(_kept(program, chosen))
-    return _as(Part(w, Refusal(""), chosen), recover(w, program, recover_direct))
+    return _with_info(Part(w, Refusal(""), chosen), recover(w, program, recover_direct))
 
 
-def _as(part: Part, found: Answer) -> Part:
-    if isinstance(found, Refusal):
-        return replace(part, found=found)
-    strain = abs(len(part.definitions) - found.certificate.stages)
-    return replace(part, found=found, strain=strain)
+def _with_info(part: Part, info: Answer) -> Part:
+    if isinstance(info, Refusal):
+        return replace(part, info=info)
+    strain = abs(len(part.definitions) - info.certificate.stages)
+    return replace(part, info=info, strain=strain)
 
 
 def _cost(part: Part) -> Cost:
-    return (len(part.definitions) if isinstance(part.found, Refusal) else 0, part.strain, 1)
+    return (len(part.definitions) if isinstance(part.info, Refusal) else 0, part.strain, 1)
 
 
 def _kept(program: TensorProgram, chosen: tuple[TensorDefinition, ...]) -> frozenset[TensorVar]:

@@ -71,7 +71,7 @@ class Loops(Kernels):
             outside |= {e for t, e in self.kernel.extended.items() if t in outside}
         self.drop(effects, lambda t: t not in outside)  # local to the iteration
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
-            raise Unliftable("a loop changes what a value from before it was read from", v.name)
+            raise Unliftable("a loop changes the source of a value read before it", v.name)
         if bound is ONE:
             kind, tag = 0, ""  # a single iteration does not race
         # local to the thread
@@ -121,7 +121,9 @@ class Loops(Kernels):
         assumed = races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
         self.races |= bool(assumed)
         races.check_independent(i, effects, shared, bool(tag))
-        iterations.check(i, shared, assumed | (races.combined(effects) if tag else frozenset()))
+        iterations.check(
+            i, shared, assumed | (races.combined_buffers(effects) if tag else frozenset())
+        )
         if kind != _PARALLEL and not tag:
             races.check_no_scan(i, effects)
 

@@ -9,7 +9,7 @@ from ..terms.term import ONE, SIZES, ZERO, Fold, Int, Term, Var, as_int, fresh
 from ..terms.traversal import free, subterms, tensors
 from .effects.effects import Effects
 from .loops.close import close
-from .parallel.threads import KernelLaunch, bound_threads, combined
+from .parallel.threads import KernelLaunch, bound_threads, combine_threads
 from .state import ExecutionState
 from .tir.from_tir import Unliftable
 
@@ -85,7 +85,7 @@ class Kernels(ExecutionState):
         r = {t: fresh(t.extent, "r") for t in sorted(over, key=_order) if t.extent is not None}
         for tensor, writes in guarded.writes.items():
             prefix = kernel.prefix.get(tensor, ())
-            effects.writes[tensor] = [combined(w, tensor, prefix, r) for w in writes]
+            effects.writes[tensor] = [combine_threads(w, tensor, prefix, r) for w in writes]
         for v in r.values():
             effects = close(v, effects)
         values = [w.value for writes in effects.writes.values() for w in writes]

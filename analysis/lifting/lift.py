@@ -21,7 +21,7 @@ from ..terms.traversal import free
 from .effects.effects import Effects, Write
 from .effects.tensor_expression import TensorExpression
 from .iterate import Loops
-from .loops.repeat import repeated
+from .loops.repeat import close_while
 from .outputs import check_outputs, output
 from .tir.annotations import check_annotations, check_keys
 from .tir.from_tir import Unliftable, check_index
@@ -135,7 +135,7 @@ class Executor(Loops):
         recorded = self.begin_combining(over, spatial) if over and init is not None else None
         self.frames.append(Effects())
         try:
-            with self.given(predicate):
+            with self.under_condition(predicate):
                 if init is not None:
                     self.effects.then(self.nested(init), start)
                 self.run(block.body)
@@ -154,11 +154,11 @@ class Executor(Loops):
         if s.else_case is not None:
             no = self.nested(s.else_case, negate(condition))
         if no is not None:
-            self._both(self.fixed(condition, "if"), yes, no)
+            self._join_branches(self.fixed(condition, "if"), yes, no)
         else:
             self.effects.then(yes, condition)
 
-    def _both(self, condition: Term, yes: Effects, no: Effects) -> None:
+    def _join_branches(self, condition: Term, yes: Effects, no: Effects) -> None:
         """Two branches start from the same state: neither may read what the other wrote."""
         joined = Effects()
         for branch, guard in ((yes, condition), (no, negate(condition))):
@@ -181,8 +181,10 @@ class Executor(Loops):
         effects = self.nested(s.body)
         self.drop(effects, lambda t: t not in outside)  # local to the iteration
         if not (condition_effects.outer | effects.outer).isdisjoint(effects.writes):
-            raise Unliftable("a loop changes what a value from before it was read from", "while")
-        self.effects.then(repeated(condition, effects))
+            raise Unliftable(
+                "a loop changes the source of a value that was read before it", "while"
+            )
+        self.effects.then(close_while(condition, effects))
 
     def run_Bind(self, s: Any) -> None:
         self.env[s.var] = self.reader(s.value)

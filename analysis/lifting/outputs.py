@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..proofs.clamp import unclamped
+from ..proofs.clamp import remove_clamps
 from ..proofs.context import has_choice, simplify, thorough
 from ..terms.quotient import is_div
 from ..terms.term import CallTerm, TensorVar, Term, Var, axis
@@ -12,7 +12,7 @@ from ..terms.traversal import subterms, tensors
 from .effects.tensor_expression import Comprehension
 from .loops.reduction import canonical
 from .state import ExecutionState
-from .tir.facts import settled
+from .tir.facts import simplify_coordinates
 from .tir.from_tir import Unliftable
 
 
@@ -28,7 +28,7 @@ def output(state: ExecutionState, tensor: TensorVar) -> Comprehension:
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
     if state.views.values():
-        body = settled(body)
+        body = simplify_coordinates(body)
     unwritten = _unwritten(state, body, tensor)
     if unwritten is not None or hard_choices(body):
         body = simplify(body, ask=thorough)
@@ -39,7 +39,7 @@ def output(state: ExecutionState, tensor: TensorVar) -> Comprehension:
         raise Unliftable("each thread has its own copy of what is read after it", tensor.name)
     if unwritten is not None:
         raise Unliftable("an element is read before it is written", unwritten.name)
-    return Comprehension(tensor, axes, canonical(unclamped(body)))
+    return Comprehension(tensor, axes, canonical(remove_clamps(body)))
 
 
 def _unwritten(state: ExecutionState, body: Term, out: TensorVar) -> TensorVar | None:

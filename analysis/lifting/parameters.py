@@ -17,7 +17,7 @@ from .tir.annotations import check_layout
 from .tir.facts import under
 from .tir.from_tir import ExpressionReader, Unliftable
 from .tir.node import NodeDict, items, lanes_of
-from .views import Index, View, contiguous, flat, injective, region, row_major, whole
+from .views import Index, View, contiguous, flat, injective, region, row_major, whole_view
 
 
 class ScalarScope:
@@ -52,7 +52,7 @@ class ScalarScope:
         read = tensors(value)
         if read:
             if any(not read.isdisjoint(f.writes) for f in self.frames[depth:-1]):
-                raise Unliftable("a value is used after what it was read from changed", v.name)
+                raise Unliftable("a value is used after its source has changed", v.name)
             for f in self.frames[depth + 1 :]:
                 f.outer |= read
         return value
@@ -122,7 +122,7 @@ class Parameters:
         else:
             tensor, shape = view.tensor, view.shape
         if len(index) != len(shape):
-            raise Unliftable("an access has another rank than its buffer", tensor.name)
+            raise Unliftable("an access and its buffer differ in rank", tensor.name)
         if view is not None:
             index = under([*self.facts, *self.reader.given], view.place(index))
         if self.kernel is not None and tensor not in self.inputs:
@@ -190,7 +190,7 @@ class Parameters:
             raise Unliftable("a buffer of vectors is not understood", b.name)
         shape = [self.reader.index(e) for e in items(ty.shape)]
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
-            raise Unliftable("a parameter has another shape or dtype than expected", b.name)
+            raise Unliftable("a parameter has a different shape or dtype than expected", b.name)
         tensor = given or TensorVar(b.name, tuple(shape), dtype, position)
         self.scopes[tensor] = str(ty.storage_scope)
         self.values[b] = tensor
@@ -224,7 +224,7 @@ class Parameters:
         tensor = self.tensor(b)
         if tensor in self.strided:
             raise Unliftable("a view of a buffer with strides or an offset", b.name)
-        return whole(tensor)
+        return whole_view(tensor)
 
     def bind_view(self, b: Any, data: Any) -> None:
         """Bind ``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""
@@ -234,7 +234,7 @@ class Parameters:
         if base is None or source in self.views:
             raise Unliftable("a buffer over memory that is not a whole buffer's", b.name)
         if str(b.ty.dtype) != base.tensor.dtype:
-            raise Unliftable("a buffer reads another one's bytes as another type", b.name)
+            raise Unliftable("a buffer reinterprets the bytes of a buffer of another type", b.name)
         shape, strides = (
             tuple(map(self.reader.index, x)) for x in (items(b.ty.shape), items(b.ty.strides))
         )
@@ -244,7 +244,7 @@ class Parameters:
         """Bind ``b = match_buffer(source[region])``; its unbound variables are the region's."""
         base = self.view(source_of(source))
         if str(b.ty.dtype) != base.tensor.dtype:
-            raise Unliftable("a buffer reads another one's bytes as another type", b.name)
+            raise Unliftable("a buffer reinterprets the bytes of a buffer of another type", b.name)
         mins = tuple(self.reader.index(r.min) for r in items(source.region))
         extents = tuple(self.reader.index(r.extent) for r in items(source.region))
         view = region(base, mins, extents, len(b.ty.shape))

@@ -45,14 +45,14 @@ class ExecutionState(Parameters):
             if condition is TRUE:
                 self.run(s)
             else:
-                with self.given(condition):
+                with self.under_condition(condition):
                     self.run(s)
             return self.effects
         finally:
             self.frames.pop()
 
     @contextmanager
-    def given(self, condition: Term) -> Iterator[None]:
+    def under_condition(self, condition: Term) -> Iterator[None]:
         """Execute the statements inside under a condition."""
         count = len(self.facts)
         self.facts += (c for c in parts(condition) if not tensors(c))

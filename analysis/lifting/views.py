@@ -75,7 +75,7 @@ def contiguous(extents: Sequence[Int], shape: Sequence[Int]) -> bool:
     return True
 
 
-def whole(tensor: TensorVar) -> View:
+def whole_view(tensor: TensorVar) -> View:
     """Return a tensor as a view of itself."""
     return View(tensor, tensor.shape, row_major(tensor.shape), ZERO, lambda index: index)
 
@@ -96,7 +96,7 @@ def region(base: View, mins: Index, extents: Index, rank: int) -> View | str:
     """Return a box of a view, dropping leading dimensions of extent 1 down to rank `rank`."""
     cut = len(mins) - rank
     if cut < 0 or any(e is not ONE for e in extents[:cut]):
-        return "a matched buffer has another rank than its region"
+        return "a matched buffer and its region differ in rank"
 
     def place(index: Index) -> Index:
         inner = (*(ZERO for _ in range(cut)), *index)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from ..terms.scalar import conj, ge0, negate, parts
 from ..terms.term import CallTerm, Int, Term, as_int
 from ..terms.traversal import rebuild, subterms
-from .implication import implied
+from .implication import follows_from
 
 #: Visits of sub-terms after which facts from selections are ignored.
 VISITS = 5_000
 
 
-def unclamped(t: Term) -> Term:
+def remove_clamps(t: Term) -> Term:
     """Return the term without clamps, and bounds beside an equality, that selections decide."""
     if not any(_clamp(s) or _equalities(s) for s in subterms(t)):
         return t
@@ -55,7 +55,7 @@ def _equalities(s: Term) -> list[Term]:
 def _unbounded(s: Term) -> Term:
     """A conjunction without the bounds that one of its equalities implies."""
     equal = _equalities(s)
-    return conj(*(p for p in parts(s) if p in equal or not implied(p, equal))) if equal else s
+    return conj(*(p for p in parts(s) if p in equal or not follows_from(p, equal))) if equal else s
 
 
 def _facts(*conditions: Term) -> tuple[Term, ...]:
@@ -75,6 +75,6 @@ def _decided(s: Term, facts: tuple[Term, ...]) -> Term:
     a, b = map(as_int, atom.args)
     if atom.op == "max":
         a, b = b, a
-    if implied(ge0(b - a), facts):  # the first operand is the smaller one, or the larger one
+    if follows_from(ge0(b - a), facts):  # the first operand is the smaller one, or the larger one
         return atom.args[0]
-    return atom.args[1] if implied(ge0(a - b), facts) else s
+    return atom.args[1] if follows_from(ge0(a - b), facts) else s

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ..terms.scalar import conj, ite, negate, parts
 from ..terms.term import FALSE, CallTerm, Term
 from ..terms.traversal import free, rebuild
-from .implication import implied
+from .implication import follows_from
 from .prove import prove
 
 Ask = Callable[[Term, tuple[Term, ...]], bool]
@@ -20,7 +20,7 @@ Ask = Callable[[Term, tuple[Term, ...]], bool]
 
 def quick(goal: Term, facts: tuple[Term, ...]) -> bool:
     """Return whether the goal follows from a single fact."""
-    return implied(goal, facts)
+    return follows_from(goal, facts)
 
 
 def thorough(goal: Term, facts: tuple[Term, ...]) -> bool:

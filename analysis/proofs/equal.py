@@ -43,10 +43,10 @@ from .pairing import (
     flatten,
     head,
     is_choice,
-    near,
+    is_integral,
+    nearly_equal,
     pairings,
     same_number,
-    whole,
     without_zeros,
 )
 from .prove import prove
@@ -102,7 +102,7 @@ class _Prover:
 
     def compare(self, a: Term, b: Term, facts: Facts) -> None:
         if isinstance(a, Int) or isinstance(b, Int):
-            if not (whole(a) and whole(b)):
+            if not (is_integral(a) and is_integral(b)):
                 raise Different(f"types {a.dtype} and {b.dtype}")
             self.integers(as_int(a), as_int(b), facts)
         elif a.dtype != b.dtype:
@@ -125,7 +125,7 @@ class _Prover:
         elif (x := without_zeros(a)) is not a or without_zeros(b) is not b:
             self.proof.reassociated = True
             self.equal(x, without_zeros(b), facts)
-        elif not (same_number(a, b) or (self.proof.rounded and near(a, b))):
+        elif not (same_number(a, b) or (self.proof.rounded and nearly_equal(a, b))):
             raise Different(f"{head(a)} and {head(b)}")
 
     def holds(self, goal: Term, facts: Facts) -> bool:

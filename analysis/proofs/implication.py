@@ -9,7 +9,7 @@ from ..terms.scalar import ge0
 from ..terms.term import TRUE, CallTerm, Int, Term, as_int
 
 
-def implied(goal: Term, facts: Iterable[Term]) -> bool:
+def follows_from(goal: Term, facts: Iterable[Term]) -> bool:
     """Return whether the goal follows from single facts, without search."""
     facts = tuple(facts)
     if goal is TRUE or goal in facts:
@@ -17,18 +17,18 @@ def implied(goal: Term, facts: Iterable[Term]) -> bool:
     if not isinstance(goal, CallTerm):
         return False
     if goal.op == "and":
-        return all(implied(g, facts) for g in goal.args)
+        return all(follows_from(g, facts) for g in goal.args)
     if goal.op == "or":
-        return any(implied(g, facts) for g in goal.args)
+        return any(follows_from(g, facts) for g in goal.args)
     if goal.op == "ge0":
         p = as_int(goal.args[0])
         return any(nonneg(p - q) for f in facts for q in _nonnegatives(f))
     if goal.op == "eq0":
         p = as_int(goal.args[0])
-        return implied(ge0(p), facts) and implied(ge0(-p), facts)
+        return follows_from(ge0(p), facts) and follows_from(ge0(-p), facts)
     if goal.op == "not" and isinstance(goal.args[0], CallTerm) and goal.args[0].op == "eq0":
         p = as_int(goal.args[0].args[0])
-        return implied(ge0(p - 1), facts) or implied(ge0(-p - 1), facts)
+        return follows_from(ge0(p - 1), facts) or follows_from(ge0(-p - 1), facts)
     return False
 
 

@@ -21,7 +21,7 @@ class Different(Exception):
 
 
 def bijection(
-    unknown: tuple[Var, ...], equations: list[tuple[Int, Int]], other: tuple[Var, ...]
+    unknown: tuple[Var, ...], equations: list[tuple[Int, Int]], axes: tuple[Var, ...]
 ) -> dict[Var, Int] | None:
     """Return values of the unknown axes; axes that no access determines are paired by extent."""
     values = solve(unknown, equations)
@@ -29,7 +29,7 @@ def bijection(
     if not missing:
         return values
     used = frozenset().union(*(frozenset(subterms(p)) for p in values.values())) if values else ()
-    spare = [v for v in other if v not in used]
+    spare = [v for v in axes if v not in used]
     for v in missing:
         same = next((w for w in spare if w.extent is v.extent), None)
         if same is None:
@@ -149,14 +149,14 @@ def same_number(a: Term, b: Term) -> bool:
 _NEAR = {"float32": 5e-7, "float64": 1e-15}
 
 
-def near(a: Term, b: Term) -> bool:
+def nearly_equal(a: Term, b: Term) -> bool:
     """Return whether two literals differ by units in the last place."""
     if not (isinstance(a, Const) and isinstance(b, Const)) or a.dtype not in _NEAR:
         return False
     return math.isclose(float(a.value), float(b.value), rel_tol=_NEAR[a.dtype])
 
 
-def whole(t: Term) -> bool:
+def is_integral(t: Term) -> bool:
     """Return whether the value is an integer, or a truth value in place of one."""
     return isinstance(t, Int) or t.dtype.startswith(("int", "uint", "bool"))
 

@@ -15,7 +15,7 @@ from ..terms.scalar import conj, parts
 from ..terms.term import FALSE, TRUE, Term
 from ..terms.work import spend
 from .exhaustive import exhaustive
-from .implication import implied
+from .implication import follows_from
 from .smt import prove_int
 from .verdict import Verdict
 
@@ -49,7 +49,7 @@ def _prove(goal: Term, assume: Sequence[Term], timeout_ms: int) -> Verdict:
         return Verdict("proved", "normal-form")
     premise = conj(*assume)
     spend(PROOF)
-    if premise is FALSE or implied(goal, parts(premise)):
+    if premise is FALSE or follows_from(goal, parts(premise)):
         return Verdict("proved", "implication")
     verdict = exhaustive(goal, premise)
     if verdict.status != "unknown":

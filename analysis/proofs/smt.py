@@ -57,8 +57,8 @@ def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
         return Verdict("unknown", "z3-int", reason=solver.reason_unknown())
     if model.opaque:
         return Verdict("unknown", "z3-int", reason="depends on values that are not integers")
-    found = solver.model()
-    point = {v: _value(found, z) for v, z in model.variables.items()}
+    assignment = solver.model()
+    point = {v: _value(assignment, z) for v, z in model.variables.items()}
     if not is_counterexample(goal, given, point):
         return Verdict("unknown", "z3-int", reason="counterexample does not evaluate")
     return Verdict("refuted", "z3-int", counterexample=MappingProxyType(point))
@@ -135,7 +135,7 @@ class Formulas(Encoder):
 
     # ------------------------------------------------------------------ what is not an integer
 
-    def other(self, t: Term) -> Any:
+    def fallback(self, t: Term) -> Any:
         """Return an uninterpreted function of the integers and truth values in ``t`` only."""
         if isinstance(t, CallTerm):
             return self.uninterpreted_call(t.dtype, t.op, t.args)

@@ -45,7 +45,7 @@ class Encoder(ABC):
         """Return the sum; 0 for no parts."""
 
     @abstractmethod
-    def other(self, t: Term) -> Any:
+    def fallback(self, t: Term) -> Any:
         """Translate a term for which there is no rule."""
 
     def translate(self, t: Term) -> Any:
@@ -59,7 +59,7 @@ class Encoder(ABC):
         if t is TRUE or t is FALSE:
             return z3.BoolVal(t is TRUE, ctx=self.ctx)
         rule = getattr(self, f"call_{t.op}", None) if isinstance(t, CallTerm) else None
-        return self.other(t) if rule is None else rule(*t.args)  # type: ignore[attr-defined]
+        return self.fallback(t) if rule is None else rule(*t.args)  # type: ignore[attr-defined]
 
     def product(self, mono: tuple[Term, ...], coef: int) -> Any:
         part: Any = None

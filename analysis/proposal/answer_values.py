@@ -76,8 +76,8 @@ def text(value: Any) -> str:
 def same(a: Any, b: Any) -> bool:
     """Whether two values are equal; TVM's objects are compared structurally."""
     if isinstance(a, tvm_ffi.Object) or isinstance(b, tvm_ffi.Object):
-        both = isinstance(a, tvm_ffi.Object) and isinstance(b, tvm_ffi.Object)
-        return both and bool(tvm_ffi.structural_equal(a, b))
+        objects = isinstance(a, tvm_ffi.Object) and isinstance(b, tvm_ffi.Object)
+        return objects and bool(tvm_ffi.structural_equal(a, b))
     if isinstance(a, (tuple, list)):
         alike = type(a) is type(b) and len(a) == len(b)
         return alike and all(map(same, a, b))

@@ -99,7 +99,7 @@ def _grouped(name: str, operands: Sequence[Any]) -> list[Any]:
     return list(operands)
 
 
-def bound(
+def bind_arguments(
     name: str, operands: Sequence[int | Constant], attrs: Mapping[str, Any], params: Any
 ) -> dict[str, Any]:
     """Return the arguments of a constructor, see `OpInfo.bind`."""
@@ -171,7 +171,7 @@ def _imm(value: Any) -> Any:
 
 
 #: Why the legalised PrimFunc cannot be the one that is analysed.
-_MISFIT = "the op's lowering has another number of parameters"
+_MISFIT = "the op's lowering has a different number of parameters"
 
 
 def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
@@ -183,10 +183,10 @@ def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
     dtype = _dtype(p, lifted)
     key = key_of(p, lifted, dtype)
     known = recall(key)
-    return _rebuild(p, lifted, dtype, key) if known is None else _again(known, lifted)
+    return _rebuild(p, lifted, dtype, key) if known is None else _from_cache(known, lifted)
 
 
-def _again(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
+def _from_cache(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
     ordered = (*(lifted.params[o] for o in known.inputs), *(c.out for c in lifted.outputs))
     if len(ordered) < known.size:
         raise NotBuilt(_MISFIT)
@@ -309,7 +309,7 @@ def _inputs(
     for a in legalised.args:
         name = getattr(a, "name", "")
         if name not in by_name and name not in by_size:
-            raise NotBuilt("the op's lowering takes another argument than its operands")
+            raise NotBuilt("the op's lowering takes an argument that is not an operand")
         inputs.append(by_name[name] if name in by_name else by_size[name])
     for a in legalised.scalars:
         name = getattr(a, "name", "")

@@ -38,7 +38,7 @@ class _RecordingBuilder:
 _unsupported = NodeDict[str]()
 
 
-def expressed(rule: Any, call: Any) -> tuple[Any, tuple[Any, ...]] | None:
+def legalise_expression(rule: Any, call: Any) -> tuple[Any, tuple[Any, ...]] | None:
     """Return the PrimFunc and its tensor arguments; None if the rule is of another form.
 
     An error that the rule or its function raises for invalid arguments is passed on.

@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from ..lifting.tir.node import items
-from .expression import expressed
+from .expression import legalise_expression
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
@@ -48,7 +48,7 @@ def legalise(call: Any, params: Sequence[Any]) -> Legalised | None:
     rule = call.op.get_attr("FLegalize")
     if rule is None:
         return _by_pass(call, params)
-    parts = expressed(rule, call)
+    parts = legalise_expression(rule, call)
     if parts is not None:
         return Legalised(*parts, op=call.op, rule=rule)
     return _directly(builder, call, rule) or _by_pass(call, params)
@@ -65,10 +65,10 @@ def _directly(builder: Any, call: Any, rule: Any) -> Legalised | None:
         block = builder._end_block()
     if len(block.bindings) or not is_call_tir(out):
         return None
-    return Legalised(builder.get()[out.args[0]], *_given(out, {}), op=call.op, rule=rule)
+    return Legalised(builder.get()[out.args[0]], *_arguments(out, {}), op=call.op, rule=rule)
 
 
-def _given(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _arguments(call: Any, values: Mapping[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The tensors and scalars of a ``call_tir``, with bound variables replaced by their values."""
     tensors = tuple(_element(values.get(a, a) if values else a) for a in items(call.args[1].fields))
     return tensors, tuple(items(call.args[2].values)) if len(call.args) > 2 else ()
@@ -96,15 +96,15 @@ def _by_pass(call: Any, params: Sequence[Any]) -> Legalised | None:
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     values = {b.var: b.value for block in mod["main"].body.blocks for b in block.bindings}
     calls = [v for v in values.values() if isinstance(v, tvm.ir.Call)]
     if len(calls) != 1 or not is_call_tir(calls[0]):
         return None
-    return Legalised(mod[calls[0].args[0]], *_given(calls[0], values))
+    return Legalised(mod[calls[0].args[0]], *_arguments(calls[0], values))
 
 
-def lowered(mod: Any) -> Any:
+def legalise_module(mod: Any) -> Any:
     """Return the module with its operators lowered to PrimFuncs: legalised, and scans dispatched.
 
     Scans are dispatched for the current target, or for the CPU if there is none.

@@ -47,8 +47,8 @@ class Undetermined(Structural):
 
     def __str__(self) -> str:
         name = self.attribute if self.position is None else f"{self.attribute}[{self.position}]"
-        other = f" and {self.partner[0]}[{self.partner[1]}] by as much" if self.partner else ""
-        return f"{name} {self._range()}{other} ({self.reason})"
+        partner = f" and {self.partner[0]}[{self.partner[1]}] by as much" if self.partner else ""
+        return f"{name} {self._range()}{partner} ({self.reason})"
 
     def _range(self) -> str:
         if self.values:

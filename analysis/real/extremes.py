@@ -17,8 +17,8 @@ from ..terms.evaluate import numpy_dtype
 from ..terms.scalar import identity, ite, reduce, split_guard
 from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const
 from ..terms.traversal import substitute
-from .polynomial import REAL, Poly, combined, of, operands, plus, product_of, written
-from .reroll import forward, prolonged, rolled
+from .polynomial import REAL, Poly, combine_all, of, operands, plus, product_of, to_term
+from .reroll import forward, prolong, reroll_operands
 
 _TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
 
@@ -27,7 +27,7 @@ def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
     """Return ``min`` or ``max`` of operands in this form: flat, sorted, with one literal."""
     flat = dict.fromkeys(x for a in args for x in operands(op, a))
     literals = [float(x.value) for x in flat if isinstance(x, Const)]
-    others = rolled(op, [x for x in flat if not isinstance(x, Const)], dtype)
+    others = reroll_operands(op, [x for x in flat if not isinstance(x, Const)], dtype)
     best = (max if op == "max" else min)(literals) if literals else None
     if best is not None and math.isinf(best) and (best < 0) == (op == "max") and others:
         best = None
@@ -35,19 +35,19 @@ def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
         inner = list(operands("max", others[0]))
         low = next((x for x in inner if isinstance(x, Const)), None)
         if low is not None and float(low.value) <= best:
-            rest = combined("max", (x for x in inner if x is not low), dtype)
+            remaining = combine_all("max", (x for x in inner if x is not low), dtype)
             return extreme_of(
-                "max", [extreme_of("min", [rest, const(best, dtype)], dtype), low], dtype
+                "max", [extreme_of("min", [remaining, const(best, dtype)], dtype), low], dtype
             )
     terms = sorted(others, key=lambda t: t.uid)
-    return combined(op, terms if best is None else [*terms, const(best, dtype)], dtype)
+    return combine_all(op, terms if best is None else [*terms, const(best, dtype)], dtype)
 
 
-def absorbed(r: Reduce) -> Term:
+def absorb_init(r: Reduce) -> Term:
     """Return a maximum or minimum without an initial value that cannot win."""
     unit = identity(r.op, r.dtype)
     assert unit is not None
-    r = prolonged(r)
+    r = prolong(r)
     body, init = r.body, r.init
     if isinstance(body, CallTerm) and body.op == "ite" and body.args[2] is init:
         body = ite(body.args[0], body.args[1], unit)
@@ -70,7 +70,7 @@ def _never_wins(op: str, init: Term) -> bool:
     return (-init.value if op == "max" else init.value) >= least
 
 
-def chosen(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
+def select_value(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
     """Return ``a if condition else b``, as a minimum or maximum if the condition compares the two.
 
     ``test`` is the condition with its operands in this form.
@@ -81,12 +81,12 @@ def chosen(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> Poly:
     if isinstance(test, CallTerm) and test.op in _TESTS and test.args[0].dtype in REAL:
         op = _extreme(test, difference)
         if op is not None:
-            return of(extreme_of(op, [written(a, dtype), written(b, dtype)], dtype), dtype)
+            return of(extreme_of(op, [to_term(a, dtype), to_term(b, dtype)], dtype), dtype)
     if not b and len(a) == 1:
         ((mono, c),) = a.items()
-        product, zero = combined("mul", mono, dtype), const(0.0, dtype)
+        product, zero = combine_all("mul", mono, dtype), const(0.0, dtype)
         return product_of({(ite(condition, product, zero),): c})
-    return {(ite(condition, written(a, dtype), written(b, dtype)),): 1.0}
+    return {(ite(condition, to_term(a, dtype), to_term(b, dtype)),): 1.0}
 
 
 def _extreme(test: CallTerm, difference: Poly) -> str | None:
@@ -116,7 +116,7 @@ def _unclamped(p: Poly) -> Iterator[Poly]:
     c, k = p[(clamp,)], p.get((), 0.0)
     if len(ends) != 1 or not c or (ends[0] + k / c) * _EXTREMES[clamp.op] > 0:
         return
-    others = combined(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)
+    others = combine_all(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)
     yield plus({(): k} if k else {}, of(others, clamp.dtype), c)
 
 

@@ -34,12 +34,12 @@ from ..terms.term import (
 )
 from ..terms.traversal import free, rebuild, subterms
 from .budget import limited
-from .extremes import absorbed, chosen, extreme_of
+from .extremes import absorb_init, extreme_of, select_value
 from .polynomial import (
     REAL,
     Monomial,
     Poly,
-    combined,
+    combine_all,
     inverse,
     of,
     operands,
@@ -47,9 +47,9 @@ from .polynomial import (
     plus,
     product_of,
     times,
-    written,
+    to_term,
 )
-from .reroll import forward, prolonged, rerolled
+from .reroll import forward, prolong, reroll_sum
 
 
 def real(t: Term) -> Term:
@@ -82,7 +82,7 @@ class _Real:
             return t
         if t.dtype not in REAL:
             return t if isinstance(t, Const) or _jumps(t) else rebuild(t, self)
-        return written(rerolled(self.poly(t), t.dtype), t.dtype)
+        return to_term(reroll_sum(self.poly(t), t.dtype), t.dtype)
 
     def poly(self, t: Term) -> Poly:
         """Return a floating-point term as a polynomial over atoms in this form."""
@@ -113,10 +113,10 @@ class _Real:
     def reduction(self, r: Reduce) -> Poly:
         if r.op in ("max", "min"):
             rebuilt = rebuild(r, self)
-            return of(absorbed(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, r.dtype)
+            return of(absorb_init(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, r.dtype)
         if r.op != "add":
             return of(rebuild(r, self), r.dtype)
-        r = prolonged(r)
+        r = prolong(r)
         guard, body = split_guard(r.body, const(0.0, r.dtype))
         out = dict(self.poly(r.init))
         for mono, c in self.poly(self(body)).items():
@@ -135,7 +135,7 @@ class _Real:
             others = [x for x in terms if x is not state]
             if len(others) + 1 != len(terms) or any(state in set(subterms(x)) for x in others):
                 continue
-            body = combined(op, others, f.dtype)
+            body = combine_all(op, others, f.dtype)
             return self.poly(reduce(op, (f.axis,), body, f.inits[0], f.dtype))
         return of(rebuild(f, self), f.dtype)
 
@@ -145,7 +145,7 @@ def _summed(r: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
     axes = frozenset(r.axes)
     inside = [x for x in mono if not axes.isdisjoint(free(x))]
     outside = [x for x in mono if axes.isdisjoint(free(x))]
-    product = combined("mul", inside, r.dtype)
+    product = combine_all("mul", inside, r.dtype)
     used = free(product) | free(guard)
     count, count_term = 1, ONE
     for a in (a for a in r.axes if a not in used):
@@ -195,7 +195,7 @@ def _div(n: _Real, t: CallTerm) -> Poly:
 
 
 def _sigmoid(n: _Real, t: CallTerm) -> Poly:
-    exp = raw_call("exp", (written(plus({}, n.poly(t.args[0]), -1.0), t.dtype),), t.dtype)
+    exp = raw_call("exp", (to_term(plus({}, n.poly(t.args[0]), -1.0), t.dtype),), t.dtype)
     return inverse({(): 1.0, (exp,): 1.0}, t.dtype)
 
 
@@ -220,14 +220,14 @@ def _extreme(n: _Real, t: CallTerm) -> Poly:
 def _abs(n: _Real, t: CallTerm) -> Poly:
     x = n.poly(t.args[0])
     return of(
-        extreme_of("max", [written(x, t.dtype), written(plus({}, x, -1.0), t.dtype)], t.dtype),
+        extreme_of("max", [to_term(x, t.dtype), to_term(plus({}, x, -1.0), t.dtype)], t.dtype),
         t.dtype,
     )
 
 
 def _ite(n: _Real, t: CallTerm) -> Poly:
     condition, a, b = t.args
-    return chosen(n(condition), n.compared(condition), n.poly(a), n.poly(b), t.dtype)
+    return select_value(n(condition), n.compared(condition), n.poly(a), n.poly(b), t.dtype)
 
 
 _RULES: dict[str, Rule] = {

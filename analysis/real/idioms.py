@@ -14,7 +14,7 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..terms.term import CallTerm, Const, Reduce, Term, const, raw_call
 from ..terms.traversal import rebuild
 from .form import real
-from .polynomial import REAL, combined, operands
+from .polynomial import REAL, combine_all, operands
 
 
 def idiomatic(lifted: TensorExpression) -> TensorExpression:
@@ -48,11 +48,11 @@ def _sum(s: Term, go: Go) -> Term:
     for x in operands("add", s):
         c, factors = _literal(x)
         (negative if c == -1.0 else plain).append(
-            go(combined("mul", factors, s.dtype) if c == -1.0 else x)
+            go(combine_all("mul", factors, s.dtype) if c == -1.0 else x)
         )
     if not plain:
         plain = [const(0.0, s.dtype)]
-    out = combined("add", plain, s.dtype)
+    out = combine_all("add", plain, s.dtype)
     for x in negative:
         out = raw_call("sub", (out, x), s.dtype)
     return out
@@ -65,10 +65,10 @@ def _product(s: Term, go: Go) -> Term:
     count = 1 / c if c else 0.0
     sums = any(isinstance(x, Reduce) for x in factors)
     if sums and count > 1 and abs(count - round(count)) < 1e-3 * count:
-        out = combined("mul", above, s.dtype)
+        out = combine_all("mul", above, s.dtype)
         out = raw_call("div", (out, const(float(round(count)), s.dtype)), s.dtype)
     else:
-        out = combined("mul", above if c == 1.0 else [const(c, s.dtype), *above], s.dtype)
+        out = combine_all("mul", above if c == 1.0 else [const(c, s.dtype), *above], s.dtype)
     for x in recips:
         out = raw_call("div", (out, go(x.args[0])), s.dtype)
     return out

@@ -73,7 +73,7 @@ def plus(a: Poly, b: Poly, k: float = 1.0) -> Poly:
 
 def times(a: Poly, b: Poly, dtype: str) -> Poly:
     if len(a) * len(b) > MOST:
-        return {ordered((written(a, dtype), written(b, dtype))): 1.0}
+        return {ordered((to_term(a, dtype), to_term(b, dtype))): 1.0}
     out: Poly = {}
     for m, c in (a or {(): 0.0}).items():
         for n, d in (b or {(): 0.0}).items():
@@ -128,12 +128,12 @@ def _is_size(x: Term) -> bool:
 def inverse(p: Poly, dtype: str) -> Poly:
     """Return ``1 / p``: by factor for a product; as one atom for a sum, first coefficient 1."""
     if not p or not all(p.values()):
-        return {(raw_call("recip", (written(p, dtype),), dtype),): 1.0}
+        return {(raw_call("recip", (to_term(p, dtype),), dtype),): 1.0}
     if len(p) == 1:
         ((mono, c),) = p.items()
         return {ordered(_flipped(x) for x in mono): 1 / c}
     lead = p[min(p, key=key_of)]
-    monic = written({m: c / lead for m, c in p.items()}, dtype)
+    monic = to_term({m: c / lead for m, c in p.items()}, dtype)
     return {(raw_call("recip", (monic,), dtype),): 1 / lead}
 
 
@@ -151,17 +151,17 @@ def key_of(mono: Monomial) -> tuple[int, ...]:
     return (len(mono), *(x.uid for x in mono))
 
 
-def written(p: Poly, dtype: str) -> Term:
+def to_term(p: Poly, dtype: str) -> Term:
     """Return the polynomial as a term: sums and products of two, in a fixed order."""
     terms = []
     for mono in sorted(p, key=key_of):
         c = p[mono]
         factors = [*mono] if c == 1.0 and mono else [const(c, dtype), *mono]
-        terms.append(combined("mul", factors, dtype))
-    return combined("add", terms, dtype)
+        terms.append(combine_all("mul", factors, dtype))
+    return combine_all("add", terms, dtype)
 
 
-def combined(op: str, terms: Iterable[Term], dtype: str) -> Term:
+def combine_all(op: str, terms: Iterable[Term], dtype: str) -> Term:
     """Return ``((t0 ⊕ t1) ⊕ t2) ⊕ …``; 0 or 1 for no terms."""
     out: Term | None = None
     for t in terms:

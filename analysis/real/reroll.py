@@ -16,19 +16,19 @@ from ..lifting.loops.reduction import canonical
 from ..terms.scalar import identity, reduce
 from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
 from ..terms.traversal import map_loads, substitute, subterms, tensors
-from .polynomial import Monomial, Poly, combined, of, plus
+from .polynomial import Monomial, Poly, combine_all, of, plus
 
 Vector = tuple[int, ...]
 Shape = tuple[Term, tuple[TensorVar, ...]]
 
 
-def rerolled(p: Poly, dtype: str) -> Poly:
+def reroll_sum(p: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
     groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
     for mono, c in p.items():
-        found = _skeleton(combined("mul", mono, dtype)) if mono else None
-        if found is not None:
-            groups.setdefault((found[0], f"{c:.13e}"), []).append((found[1], mono))
+        parts = _skeleton(combine_all("mul", mono, dtype)) if mono else None
+        if parts is not None:
+            groups.setdefault((parts[0], f"{c:.13e}"), []).append((parts[1], mono))
     out = dict(p)
     for (skeleton, _), members in groups.items():
         new = _loop("add", skeleton, [v for v, _ in members], dtype)
@@ -41,13 +41,13 @@ def rerolled(p: Poly, dtype: str) -> Poly:
     return out
 
 
-def rolled(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
+def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
     groups: dict[Term, list[tuple[Vector, Term]]] = {}
     for t in terms:
-        found = _skeleton(t)
-        if found is not None:
-            groups.setdefault(found[0], []).append((found[1], t))
+        parts = _skeleton(t)
+        if parts is not None:
+            groups.setdefault(parts[0], []).append((parts[1], t))
     out = list(terms)
     for skeleton, members in groups.items():
         new = _loop(op, skeleton, [v for v, _ in members], dtype)
@@ -141,7 +141,7 @@ def forward(t: Term) -> Term:
     return reduce(t.op, t.axes, body, t.init, t.dtype) if back else t
 
 
-def prolonged(r: Reduce) -> Reduce:
+def prolong(r: Reduce) -> Reduce:
     """Return a reduction whose initial value, if it is the body at -1, is one more iteration."""
     if len(r.axes) != 1 or not tensors(r.init):
         return r

@@ -1,7 +1,7 @@
-"""Recognisers: one file a family, discovered automatically.
+"""Recognisers, one file for each family of operators, discovered automatically.
 
 A recogniser is a pure function from `TensorExpression` to proposals or a `Refusal`.
-It may guess: nothing it proposes is handed out before `analysis.certify` has proved it.
+It may guess, because `analysis.certify` proves every proposal before it becomes an answer.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Matches:
 
     Attributes:
         op: Full name of the operator, ``relax.nn.relu``.
-        operands: Their types, ``"float32[1, 3, n, n]"``: a letter is a symbolic size, the same
-            wherever it stands. ``"int8(3)"`` is a constant.
-        attrs: Attributes; a letter is that size. A scalar operand can be one: ``{"x2": 2.0}``.
-        expect: The attributes that must come back, by default ``attrs``.
-        name: The canonical operator that comes back where one compute is several, by default
-            ``op``.
-        places: The operands' positions among the PrimFunc's parameters, by default in their order.
+        operands: Their types, such as ``"float32[1, 3, n, n]"``. A letter is a symbolic size, the
+            same in all operands. ``"int8(3)"`` is a constant.
+        attrs: Attributes. A letter is that size; ``{"x2": 2.0}`` is a scalar operand.
+        expect: The attributes that must be recovered, by default ``attrs``.
+        name: The canonical operator that must be recovered if several compute the same, by
+            default ``op``.
+        places: The operands' positions among the PrimFunc's parameters, by default in order.
     """
 
     op: str
@@ -43,7 +43,7 @@ class Refuses:
     """A PrimFunc that must not be recognised as one of the operators of its recogniser's module.
 
     Attributes:
-        why: What is different from the operator.
+        why: How it differs from the operator.
         script: The PrimFunc in TVMScript.
     """
 

@@ -1,4 +1,4 @@
-"""What recognisers of windows and contractions look at: loads, guards, affine indices."""
+"""Parts of terms for recognisers of windows and contractions: loads, guards, affine indices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..terms.traversal import free
 
 @dataclass(frozen=True)
 class Combined:
-    """``init ⊕ ⊕_{axes} body``; without axes where the dimensions that are swept have extent 1."""
+    """``init ⊕ ⊕_{axes} body``; without axes if the reduced dimensions have extent 1."""
 
     axes: tuple[Var, ...]
     body: Term
@@ -32,7 +32,7 @@ def combined(t: Term, op: str) -> Combined | None:
 
 @dataclass(frozen=True)
 class Product:
-    """``Σ_{axes} (Π loads if guard else 0)``: loads may be converted to another type first."""
+    """``Σ_{axes} (Π loads if guard else 0)``: loads may be converted first."""
 
     reduce: Combined
     guards: tuple[Term, ...]

@@ -1,8 +1,8 @@
 """The region of interest of a resize in mode tf_crop_and_resize, from its sampling.
 
-An axis is sampled at ``begin * (in - 1) + y * (end - begin) * (in - 1) / (out - 1)``. In it
-stand the product ``begin * (in - 1)`` and the difference ``end - begin``, rounded to float32: the
-shortest decimals that give them are proposed.
+An axis is sampled at ``begin * (in - 1) + y * (end - begin) * (in - 1) / (out - 1)``. It
+contains the product ``begin * (in - 1)`` and the difference ``end - begin``, rounded to float32.
+The shortest decimals that round to these values are proposed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ EPSILONS = (1e-5, 0.5)
 
 
 def outside(t: Term) -> float | None:
-    """The literal that is the value outside of the input, or None if there is none."""
+    """The literal used outside the input, or None."""
     while isinstance(t, CallTerm) and t.op == "cast":
         t = t.args[0]
     if not (isinstance(t, CallTerm) and t.op == "ite"):
         return None
     values = [literal(bare(v)) for v in t.args[1:]]
-    found = next((v for v in values if v is not None), None)
-    return None if found is None else float(found)
+    value = next((v for v in values if v is not None), None)
+    return None if value is None else float(value)
 
 
 def regions(x: Load, axes: Sequence[Int], sampled: Sequence[int]) -> Iterator[tuple[float, ...]]:
-    """Regions of interest that fit: the begins of the sampled axes, then the ends."""
-    every = [list(_interval(x.indices[d], axes[d], x.tensor.shape[d])) for d in sampled]
-    for chosen in product(*every):
+    """Matching regions of interest: the begins of the sampled axes, then the ends."""
+    intervals = [list(_interval(x.indices[d], axes[d], x.tensor.shape[d])) for d in sampled]
+    for chosen in product(*intervals):
         begins, ends = zip(*chosen, strict=True)
         yield (*begins, *ends)
 
@@ -45,7 +45,7 @@ def _interval(index: Int, y: Int, size: Int) -> Iterator[tuple[float, float]]:
     moving = [s for s in subterms(index) if free(y) and not free(y).isdisjoint(free(s))]
     lengths = [v for s in moving if (v := _factor(s)) is not None]
     if not lengths or (size.const is not None and size.const - 1 in lengths):
-        lengths = [1.0, *lengths]  # ``in - 1`` comes next to y where the length is 1
+        lengths = [1.0, *lengths]  # with length 1, y is multiplied by ``in - 1`` directly
     starts = [b for s in moving for b in _starts(s, size)]
     for start in (*starts, 0.0):
         for length in dict.fromkeys(lengths):
@@ -74,5 +74,5 @@ def _starts(s: Term, size: Int) -> Iterator[float]:
 
 
 def _shortest(value: np.float32) -> float:
-    """The shortest decimal of a float32, less what rounding may have added."""
+    """The shortest decimal of a float32, without rounding noise."""
     return float(f"{value:.6g}")

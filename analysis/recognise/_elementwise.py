@@ -1,8 +1,8 @@
-"""Filling the holes of templates: is a compute one of these elementwise ops?
+"""Match elementwise operators by filling the holes of templates.
 
-It is if filling a template's holes with the compute's own loads and literals gives the compute
-itself; terms are interned and normal, so "itself" is ``is``. Integers, whose constants melt into
-polynomials, need no rules of their own: the literals that may have been there are tried.
+A compute is an operator if filling the holes of its template with the compute's own loads and
+literals yields the compute. Terms are interned and in normal form, so the comparison is ``is``.
+The constants of integers merge into polynomials; all literals that they may come from are tried.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ._template import ElementwiseOp, Template, learn, value_of
 Form = Callable[[Term], Term]
 
 
-def itself(t: Term) -> Term:
+def unchanged(t: Term) -> Term:
     return t
 
 
@@ -33,7 +33,7 @@ class Ops:
 
     def __init__(self, *ops: ElementwiseOp) -> None:
         self.ranked = tuple(enumerate(ops))
-        #: Those whose formula can have an outermost operation.
+        #: The operators by the possible outermost operations of their formulas.
         self.by_root: dict[str, list[tuple[int, ElementwiseOp]]] = {}
         for rank, op in self.ranked:
             for root in op.roots.split():
@@ -43,10 +43,10 @@ class Ops:
         return (op for _, op in self.ranked)
 
 
-def proposals(f: TensorExpression, ops: Ops, form: Form = itself) -> list[Proposal] | Refusal:
-    """What the compute can be among these ops, the most natural reading first.
+def proposals(f: TensorExpression, ops: Ops, form: Form = unchanged) -> list[Proposal] | Refusal:
+    """Proposals of operators among ``ops`` that match the compute, the most natural first.
 
-    Formulas are compared in the given form, by default as they stand.
+    Formulas are compared after applying ``form``, by default unchanged.
     """
     if len(f.outputs) != 1:
         return Refusal("an elementwise op has one output")
@@ -56,19 +56,19 @@ def proposals(f: TensorExpression, ops: Ops, form: Form = itself) -> list[Propos
         return Refusal(s.reason or "the compute reads nothing")
     types = {x.tensor.dtype for x in s.loads}
     found: list[tuple[tuple[int, ...], Proposal]] = []
-    for rank, op in ops.by_root.get(s.root, ()) if form is itself else ops.ranked:
-        if form is itself and op.uses and op.uses not in s.ops:
+    for rank, op in ops.by_root.get(s.root, ()) if form is unchanged else ops.ranked:
+        if form is unchanged and op.uses and op.uses not in s.ops:
             continue
         if len(s.loads) > len(op.operands) or not _read_alike(op, c, s):
             continue
         for dtype in types & op.types:
             if not types <= {kind or dtype for kind in op.operands}:
-                continue  # an operand would be of another type
+                continue  # an operand would have another dtype
             template = learn(op, dtype)
             if isinstance(template, Template) and template.dtype == c.out.dtype:
                 found += [((*_unnatural(p), rank), p) for p in _fillings(op, template, c, s, form)]
     if not found:
-        return Refusal("no formula of these ops gives the compute", s.root)
+        return Refusal("no formula of these ops matches the compute", s.root)
     return [p for _, p in sorted(found, key=lambda item: item[0])]
 
 
@@ -95,11 +95,11 @@ def _fillings(
         choices.append([*here, *(_candidates(s, dtype) if k in op.scalars else ())])
     marks = [*t.attrs.values(), *t.derived]
     choices += [_candidates(s, m.dtype) for m in marks]
-    every, body = frozenset(s.loads), form(c.body)
+    loads, body = frozenset(s.loads), form(c.body)
     n = len(t.operands)
     for chosen in product(*choices):
         read = [x for x in chosen[:n] if isinstance(x, Load)]
-        if frozenset(read) != every:
+        if frozenset(read) != loads:
             continue
         holes = {h: x for h, x in zip([*t.operands, *marks], chosen, strict=True)}
         if form(instantiate(t.body, holes)) is body:
@@ -146,15 +146,15 @@ def instantiate(t: Term, holes: Mapping[Term, Term]) -> Term:
     memo: dict[Term, Term] = dict(holes)
 
     def go(s: Term) -> Term:
-        found = memo.get(s)
-        if found is None:
-            found = memo[s] = _again(s, go)
-        return found
+        filled = memo.get(s)
+        if filled is None:
+            filled = memo[s] = _rebuilt(s, go)
+        return filled
 
     return go(t)
 
 
-def _again(s: Term, go: Callable[[Term], Term]) -> Term:
+def _rebuilt(s: Term, go: Callable[[Term], Term]) -> Term:
     if not (isinstance(s, CallTerm) and s.op in _NORMAL):
         return rebuild(s, go)
     args = tuple(go(a) for a in s.args)

@@ -1,9 +1,10 @@
-"""What a data-movement compute reads: the access function from output to input coordinates.
+"""Access functions of data movement: from output to input coordinates.
 
 A body without arithmetic is a selection of loads, ``out[y] = x[g(y)]`` or
-``a[g(y)] if c(y) else …``. Recognisers of data movement compare ``g`` with what their op means;
-this file gives them ``g`` in the forms they need: as one load, as pieces with the interval of an
-axis that each covers, as an affine function of one axis, as an offset into the flattened tensor.
+``a[g(y)] if c(y) else …``. Recognisers of data movement compare ``g`` with the definition of
+their operator. This file provides ``g`` in the forms they need: as one load, as pieces that each
+cover an interval of an axis, as an affine function of one axis, or as an offset into the flattened
+tensor.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..terms.traversal import free
 
 
 def atom(t: Term) -> Term:
-    """The one atom of an integer, anything else itself."""
+    """The single atom of an integer; other terms unchanged."""
     return (t.atom or t) if isinstance(t, Int) else t
 
 
@@ -47,7 +48,7 @@ class Read:
 
 
 def read_of(c: Comprehension) -> Read | Refusal:
-    """The output as one load and nothing else."""
+    """The output as a single load."""
     x = atom(c.body)
     if not isinstance(x, Load):
         return Refusal("the compute is not one load")
@@ -63,7 +64,7 @@ def single_read(f: TensorExpression) -> Read | Refusal:
 
 @dataclass(frozen=True)
 class SelectionLeaf:
-    """A leaf of a selection and the conditions on the way to it."""
+    """A leaf of a selection with the conditions that select it."""
 
     conditions: tuple[Term, ...]
     value: Term
@@ -81,7 +82,7 @@ def pieces(body: Term, given: tuple[Term, ...] = ()) -> Iterator[SelectionLeaf]:
 
 
 def begin(conditions: Sequence[Term], y: Int) -> Int:
-    """The largest lower bound that the conditions put on the axis ``y`` on its own."""
+    """The largest lower bound that conditions on ``y`` alone imply."""
     lo = ZERO
     for c in conditions:
         if not (isinstance(c, CallTerm) and c.op in ("ge0", "eq0")):

@@ -1,4 +1,4 @@
-"""What recognisers of elementwise ops look at: the scalar formula and how operands are read."""
+"""The scalar formula of elementwise operators, and how their operands are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..lifting.effects.tensor_expression import Comprehension
 from ..terms.term import ONE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
 
-#: A formula with more nodes is none of ours.
+#: Formulas with more nodes are not elementwise operators of Relax.
 LIMIT = 200
 
 
@@ -16,7 +16,7 @@ LIMIT = 200
 class Scalar:
     """A formula: its outermost operation, its loads in order, constants, literal integers.
 
-    ``near`` are integers that may have been literals before they melted into a polynomial.
+    ``near`` are integers that may have been literals before they merged into a polynomial.
     ``reason`` says why it is not a scalar formula.
     """
 
@@ -30,7 +30,7 @@ class Scalar:
 
 
 def root(t: Term) -> str:
-    """``poly`` is an integer that is neither a literal nor one atom."""
+    """``poly`` stands for an integer that is neither a literal nor a single atom."""
     if isinstance(t, Int):
         if t.const is not None:
             return "const"
@@ -41,12 +41,12 @@ def root(t: Term) -> str:
 
 
 def scalar(t: Term) -> Scalar:
-    """The formula of a body, remembered on it; it stops at loads."""
-    found = t.memo.get("scalar")
-    if found is None:
-        found = t.memo["scalar"] = _scalar(t)
-    assert isinstance(found, Scalar)
-    return found
+    """The formula of a body down to its loads, cached on the term."""
+    formula = t.memo.get("scalar")
+    if formula is None:
+        formula = t.memo["scalar"] = _scalar(t)
+    assert isinstance(formula, Scalar)
+    return formula
 
 
 def _scalar(t: Term) -> Scalar:
@@ -93,11 +93,8 @@ def _integers(terms: Iterable[Term]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(whole), tuple(near)
 
 
-# ---------------------------------------------------------------------------- reading
-
-
 def broadcasts(x: Load, c: Comprehension) -> bool:
-    """Whether an operand is read as in broadcasting: aligned right, at 0 where its extent is 1."""
+    """Whether an operand is read by broadcasting: aligned right, at 0 if its extent is 1."""
     skip = len(c.axes) - len(x.indices)
     return skip >= 0 and all(
         (i is ZERO and e is ONE) or (i is c.axes[skip + d] and e is c.out.shape[skip + d])

@@ -1,7 +1,7 @@
-"""What recognisers of reductions and norms look at: which dimensions of one tensor are swept.
+"""Parts of terms that recognisers of reductions and norms use: the reduced dimensions of a tensor.
 
-A dimension of extent 1 leaves no trace in a term (its index is the literal 0), so whether it is one
-of the reduced ones is only visible in the shape of the result, if at all.
+A dimension of extent 1 leaves no trace in a term, because its index is the literal 0. Only the
+shape of the result may show whether it is reduced.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")
 
 
 def args(t: Term, *ops: str) -> tuple[Term, ...] | None:
-    """The operands of a call of one of these operations, conversions around it left out."""
+    """The operands of a call of one of these operations, ignoring conversions around it."""
     t = uncast(t)
     return t.args if isinstance(t, CallTerm) and t.op in ops else None
 
 
 def load(t: Term) -> Load | None:
-    """The term as one load, perhaps converted."""
+    """The term as a load, ignoring conversions."""
     t = uncast(t)
     return t if isinstance(t, Load) else None
 
@@ -36,10 +36,10 @@ def reduction(t: Term, op: str) -> Reduce | None:
 
 
 def swept(x: Load, axes: Sequence[Var]) -> tuple[int, ...] | None:
-    """The dimensions that the axes run over, each one whole; None if they do anything else."""
-    found = [d for d, i in enumerate(x.indices) if only(i) in axes]
-    whole = all(only(x.indices[d]).extent is x.tensor.shape[d] for d in found)  # type: ignore[union-attr]
-    return tuple(found) if whole and len(found) == len(axes) else None
+    """The dimensions that the axes cover completely; None if the axes are used otherwise."""
+    dims = [d for d, i in enumerate(x.indices) if only(i) in axes]
+    complete = all(only(x.indices[d]).extent is x.tensor.shape[d] for d in dims)  # type: ignore[union-attr]
+    return tuple(dims) if complete and len(dims) == len(axes) else None
 
 
 def units(t: TensorVar) -> list[int]:
@@ -48,21 +48,21 @@ def units(t: TensorVar) -> list[int]:
 
 
 def with_units(dims: Sequence[int], t: TensorVar, count: int) -> list[tuple[int, ...]]:
-    """The ways to make ``count`` dimensions of these and of dimensions of extent 1."""
+    """All choices of ``count`` dimensions: these, and others of extent 1."""
     spare = [d for d in units(t) if d not in dims]
     more = count - len(dims)
     return [tuple(sorted((*dims, *u))) for u in combinations(spare, more)] if more >= 0 else []
 
 
 def iterations(axes: Sequence[Var]) -> Int:
-    """Of loops over these axes, which are bounded."""
+    """The number of iterations of loops over these bounded axes."""
     extents = [a.extent for a in axes if a.extent is not None]
     assert len(extents) == len(axes)
     return volume(extents)
 
 
 def average(t: Term) -> Combined | None:
-    """``Σ_{axes} body / count`` with the count of the axes: the sum."""
+    """The sum of ``Σ_{axes} body / count``, where count is that of the axes."""
     parts = args(t, *DIVISIONS)
     r = combined(t if parts is None else parts[0], "add")
     if r is None or not is_const(r.init, 0):
@@ -76,7 +76,7 @@ def average(t: Term) -> Combined | None:
 
 
 def deviation(t: Term) -> Load | None:
-    """``x[y] - mean(x)``: the load of x."""
+    """The load of x in ``x[y] - mean(x)``."""
     parts = args(t, "sub")
     x = None if parts is None else load(parts[0])
     if parts is None or x is None:
@@ -101,15 +101,15 @@ def epsilon(t: Term, *roots: str) -> tuple[float, Term] | None:
 
 def scaled_and_shifted(t: Term) -> tuple[Term, Load, Load] | None:
     """``core * gamma[..] + beta[..]`` as ``(core, gamma, beta)``."""
-    shifted = apart(t, "add")
+    shifted = with_load(t, "add")
     if shifted is None:
         return None
-    scaled = apart(shifted[0], "mul")
+    scaled = with_load(shifted[0], "mul")
     return None if scaled is None else (*scaled, shifted[1])
 
 
-def apart(t: Term, op: str) -> tuple[Term, Load] | None:
-    """``op(core, w[..])`` in either order, where the core is no load itself."""
+def with_load(t: Term, op: str) -> tuple[Term, Load] | None:
+    """``op(core, w[..])`` in either order, where the core is not a load."""
     parts = args(t, op)
     if parts is None or len(parts) != 2:
         return None

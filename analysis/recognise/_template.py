@@ -1,13 +1,12 @@
-"""Elementwise ops by templates learned from TVM's own legalisation.
+"""Templates of elementwise operators, learned from TVM's own legalisation.
 
-An op is legalised once on a tiny instance of the type at hand and lifted. In the scalar formula
-that comes out, the loads of the operands and the marks given as attributes are holes:
+An operator is legalised once on a small instance of each dtype and lifted. In the resulting scalar
+formula, the loads of the operands and the marks passed as attributes are holes:
 
     leakyrelu(x, alpha)  ↦  x if 0 < x else alpha * x        holes x, alpha
 
-Recognising is filling the holes, in `analysis.recognise._elementwise`. A table of root operations
-keeps what has to be learned for one compute small, and the plainest formulas are in the table
-themselves.
+To recognise an operator is to fill the holes (`analysis.recognise._elementwise`). A table of root
+operations limits what has to be learned for one compute, and contains the simplest formulas.
 """
 
 from __future__ import annotations
@@ -37,11 +36,14 @@ ANY = NUMBERS | BOOL
 class ElementwiseOp:
     """An elementwise op.
 
-    ``roots``: what the outermost operation of its formula can be; ``uses``: an operation that is in
-    it. ``operands``: a fixed type or None for the common one. ``scalars``: operands that may be
-    literals. ``attrs``: two marks for each attribute that stands in the formula. ``axis``: the
-    operand that is a vector along the attribute ``axis``. ``formula``: of the operands, where it
-    need not be learned.
+    Attributes:
+        roots: The possible outermost operations of its formula.
+        operands: A fixed dtype for each operand, or None for the common one.
+        scalars: Operands that may be literals.
+        uses: An operation that the formula contains.
+        attrs: Two marks for each attribute that occurs in the formula.
+        axis: The operand that is a vector along the attribute ``axis``.
+        formula: The formula over the operands, if it need not be learned.
     """
 
     name: str
@@ -57,8 +59,9 @@ class ElementwiseOp:
 
 @dataclass(frozen=True)
 class Template:
-    """``body`` over holes: loads of the operands, marks of the attributes (one may stand at several
-    places), constants derived from the attributes."""
+    """A formula with holes: loads of operands, marks of attributes, constants derived from these.
+
+    A mark may occur several times in ``body``."""
 
     body: Term
     dtype: str
@@ -69,12 +72,12 @@ class Template:
 
 @cache
 def learn(op: ElementwiseOp, dtype: str) -> Template | str:
-    """The template of the op for a type, or why there is none."""
+    """The template of the operator for a dtype, or why there is none."""
     return learned(op, dtype) if op.formula is None else declared(op, dtype)
 
 
 def declared(op: ElementwiseOp, dtype: str) -> Template:
-    """The template of an op whose formula is known."""
+    """The template of an operator whose formula is known."""
     assert op.formula is not None
     three = integer(3)
     at = (axis(0, three),)
@@ -86,7 +89,7 @@ def declared(op: ElementwiseOp, dtype: str) -> Template:
 
 
 def learned(op: ElementwiseOp, dtype: str) -> Template | str:
-    """The template from what TVM lowers the op to."""
+    """The template derived from TVM's lowering of the operator."""
     first = _formula(op, dtype, 0)
     if isinstance(first, str) or not op.attrs:
         return first if isinstance(first, str) else Template(*first, {}, ())
@@ -115,17 +118,17 @@ def _formula(op: ElementwiseOp, dtype: str, mark: int) -> tuple[Term, str, tuple
         relax.Var(f"p{k}", relax.TensorType([3], kind or dtype))
         for k, kind in enumerate(op.operands)
     ]
-    given: dict[str, Any] = {k: v[mark] for k, v in op.attrs.items()}
+    attrs: dict[str, Any] = {k: v[mark] for k, v in op.attrs.items()}
     if op.axis is not None:
-        given["axis"] = 0
+        attrs["axis"] = 0
     try:
-        found = legalise(call_op(op.name, tensors, given, dtype), tensors)
-        if found is None:
+        lowered = legalise(call_op(op.name, tensors, attrs, dtype), tensors)
+        if lowered is None:
             return f"{op.name} of {dtype} is not one PrimFunc"
-        lifted = lift(found.func)
+        lifted = lift(lowered.func)
     except (Unliftable, NotBuilt) as e:
         return str(e)
-    except Exception as e:  # TVM rejects types by all kinds of exceptions
+    except Exception as e:  # TVM rejects dtypes with various exceptions
         return f"TVM has no {op.name} of {dtype}: {type(e).__name__}"
     (c,) = lifted.outputs
     loads = scalar(c.body).loads
@@ -136,9 +139,9 @@ def _formula(op: ElementwiseOp, dtype: str, mark: int) -> tuple[Term, str, tuple
 
 
 def _literals(t: Term) -> list[Term]:
-    """Literals in a formula: constants, and integers that are one."""
-    found = scalar(t)
-    return [*found.consts, *(integer(k) for k in found.whole)]
+    """Literals in a formula: constants and literal integers."""
+    formula = scalar(t)
+    return [*formula.consts, *(integer(k) for k in formula.whole)]
 
 
 def value_of(c: Term) -> Any:

@@ -14,9 +14,9 @@ from ._contraction import affine
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """Stride, dilation and leading padding of one dimension; None where it is not determined.
+    """Stride, dilation and leading padding of one dimension; None if undetermined.
 
-    ``axis`` is the output coordinate, ``tap`` the kernel's, None where its extent is 1.
+    ``axis`` is the output coordinate and ``tap`` the kernel's; None if its extent is 1.
     """
 
     stride: int | None
@@ -27,16 +27,16 @@ class WindowAxis:
 
 
 def as_coordinate(v: Var | None) -> Int:
-    """A coordinate by its variable; 0 where its extent is 1."""
+    """The coordinate of a variable; 0 if its extent is 1."""
     return ZERO if v is None else as_int(v)
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A window with values for all that its attributes are, in place of what is not determined.
+    """A window with a value for every attribute.
 
     Trailing padding from ``least`` to ``most`` gives the same output extent; ``loose`` are the
-    attributes that are not determined.
+    undetermined attributes.
     """
 
     stride: int
@@ -49,11 +49,11 @@ class Fitted:
 
 
 def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> WindowAxis | None:
-    """The window that an index describes, or None if it is none."""
-    found = affine(index)
-    if found is None:
+    """The window that an index describes, or None."""
+    linear = affine(index)
+    if linear is None:
         return None
-    coefs, shift = found
+    coefs, shift = linear
     ys = [v for v in coefs if v in outs]
     rs = [v for v in coefs if v in taps]
     if len(ys) > 1 or len(rs) > 1 or len(ys) + len(rs) != len(coefs):
@@ -70,10 +70,10 @@ def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> WindowAxi
 
 
 def fit(w: WindowAxis, size: Int, out: Int, kernel: int) -> Fitted | None:
-    """Trailing padding, and a stride where there is one output, for these extents.
+    """The window with trailing padding, and a stride if there is one output, for these extents.
 
     ``out = (span + after) // stride + 1``, ``span = size + before - dilation * (kernel - 1) - 1``,
-    leaves a choice; trailing padding equal to ``before`` is preferred, then the least.
+    has several solutions; trailing padding equal to ``before`` is preferred, then the smallest.
     """
     if w.before < 0:
         return None
@@ -98,7 +98,7 @@ def fit(w: WindowAxis, size: Int, out: Int, kernel: int) -> Fitted | None:
 
 
 def _symbolic(span: Int, out: Int, stride: int, before: int) -> int | None:
-    """The trailing padding for which a symbolic extent comes out: there is one at most."""
+    """The trailing padding that yields a symbolic extent; at most one does."""
     if stride == 1:
         pad = (out - 1 - span).const
         return pad if pad is not None and pad >= 0 else None
@@ -107,9 +107,9 @@ def _symbolic(span: Int, out: Int, stride: int, before: int) -> int | None:
 
 
 def rounded_up(w: WindowAxis, size: Int, out: Int, kernel: int) -> int | None:
-    """The trailing padding for which rounding up gives this extent; the usual ones are tried first.
+    """The trailing padding for which rounding up yields this extent; common values are tried first.
 
-    A last window that would start behind the input is left out.
+    A last window that would start after the input is dropped.
     """
     stride, dilation = w.stride or 1, w.dilation or 1
     pad: int
@@ -123,7 +123,7 @@ def rounded_up(w: WindowAxis, size: Int, out: Int, kernel: int) -> int | None:
 
 
 def undetermined(windows: list[Fitted]) -> Iterator[Undetermined]:
-    """The attributes ``strides``, ``dilation`` and ``padding`` that windows leave open."""
+    """The attributes ``strides``, ``dilation`` and ``padding`` that windows leave undetermined."""
     for d, w in enumerate(windows):
         if "strides" in w.loose:
             yield Undetermined("strides", "the output extent is 1", d, low=w.stride)

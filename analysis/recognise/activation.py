@@ -1,4 +1,4 @@
-"""Activations of neural networks: ``out[y] = f(x[y])``, asked before the ops they are made of.
+"""Activations of neural networks: ``out[y] = f(x[y])``, tried before the operators they consist of.
 
 relu(x) = max(x, 0)                  prelu(x, a) = x if 0 < x else a[axis] * x
 leakyrelu(x) = x if 0 < x else alpha * x
@@ -62,11 +62,11 @@ def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
 
 REFUSES = [
     Refuses(
-        "the constant of gelu is another",
+        "gelu with another constant",
         _HEAD + ("x[vi] * (T.float32(0.5) + T.erf(x[vi] * T.float32(0.7072)) * T.float32(0.5))\n"),
     ),
     Refuses(
-        "the sigmoid is of another value", _HEAD + ("x[vi] * T.sigmoid(x[vi] * T.float32(1.702))\n")
+        "the sigmoid of another value", _HEAD + ("x[vi] * T.sigmoid(x[vi] * T.float32(1.702))\n")
     ),
     Refuses(
         "the slope is on the wrong side",

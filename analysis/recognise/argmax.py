@@ -1,4 +1,4 @@
-"""The place of the largest or smallest element: of equal ones the first.
+"""The index of the largest or smallest element, the first of equal ones.
 
     index, value = -1, lowest
     for k in order:
@@ -6,7 +6,7 @@
         value = value if value > x[k] else x[k]
     out = index
 
-``k`` runs over one dimension, or over all of them as one number. argmin has ``<`` and ``highest``.
+``k`` runs over one dimension, or over all of them flattened. argmin has ``<`` and ``highest``.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ _RIGHT = {"extent": 6, "start": -1, "keep": _FIRST, "shift": ""}
 
 REFUSES = [
     Refuses(
-        "of equal elements the last one", _BODY.format(**_RIGHT | {"keep": "best[vi] > x[vi, vk]"})
+        "the last of equal elements", _BODY.format(**_RIGHT | {"keep": "best[vi] > x[vi, vk]"})
     ),
     Refuses("one element fewer", _BODY.format(**_RIGHT | {"extent": 5})),
-    Refuses("another place where nothing is larger", _BODY.format(**_RIGHT | {"start": 0})),
-    Refuses("places counted from 1", _BODY.format(**_RIGHT | {"shift": " + T.int64(1)"})),
+    Refuses("another index if no element is larger", _BODY.format(**_RIGHT | {"start": 0})),
+    Refuses("indices counted from 1", _BODY.format(**_RIGHT | {"shift": " + T.int64(1)"})),
     Refuses(
         "a minimum against a maximum", _BODY.format(**_RIGHT | {"keep": _FIRST.replace(">", "<")})
     ),
@@ -85,11 +85,11 @@ def argmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     if len(f.outputs) == 1 and isinstance(t, CallTerm) and t.op == "ite":
         return _of_one_element(f.outputs[0].out, t)
     if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 2:
-        return Refusal("the compute is no loop over a place and a value")
+        return Refusal("the compute is not a loop over an index and a value")
     x = next((s for s in subterms(t.updates[1]) if isinstance(s, Load)), None)
     start = _literal(t.inits[1])
     if x is None or start is None:
-        return Refusal("the compute does not search one tensor from a literal")
+        return Refusal("the compute does not search one tensor, starting from a literal")
     run = [d for d, i in enumerate(x.indices) if t.axis in free(i)]
     rank, shape = len(x.indices), f.outputs[0].out.shape
     keepdims = len(shape) == rank
@@ -107,10 +107,10 @@ def argmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _of_one_element(out: TensorVar, t: CallTerm) -> Sequence[Proposal] | Refusal:
-    """``0 if x[..] > lowest else -1``: the place along a dimension of extent 1."""
+    """``0 if x[..] > lowest else -1``: the index along a dimension of extent 1."""
     loads = {s for s in subterms(t) if isinstance(s, Load)}
     if len(loads) != 1 or {_literal(v) for v in t.args[1:]} != {0, -1}:
-        return Refusal("the compute is no place among one element")
+        return Refusal("the compute is not the index among one element")
     x = loads.pop().tensor
     keepdims = len(out.shape) == len(x.shape)
     axes = [[d] for d in units(x) if shape_without(x, [d], keepdims) == out.shape]

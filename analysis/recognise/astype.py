@@ -1,10 +1,10 @@
 """Conversions and copies.
 
-    astype(x)[y] = convert(x[y])       dropout(x) = (x, 1), as it is when nothing is trained
+    astype(x)[y] = convert(x[y])       dropout(x) = (x, 1), as in inference
 
-A widening conversion of integers is the identity on terms: only the types of the buffers tell it.
-A plain copy is a conversion to its own type: of the operators that are the identity, it is the one
-that names no shape, is elementwise and holds in every layout. Reshape comes as an alternative.
+A widening conversion of integers is the identity on terms: only the dtypes of the buffers
+show it. A copy is a conversion to its own dtype: of all identity operators, this one needs no
+shape, is elementwise and is valid in every layout. Reshape is an alternative.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ RATE = numbers(["rate"], "nothing is dropped in inference")
 
 @recogniser("convert", precedence=140, ops=("relax.astype", "relax.nn.dropout"))
 def convert(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = convert(x[y])``, and the second output of a dropout is constantly one."""
+    """``out[y] = convert(x[y])``, where the second output of a dropout is constantly one."""
     if not f.outputs or len(f.outputs) > 2:
         return Refusal("a conversion has one output")
     c = f.outputs[0]

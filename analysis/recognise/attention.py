@@ -19,7 +19,7 @@ from ..terms.term import CallTerm, Const, Load, Reduce, Term, as_int
 from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
-from ._sweep import apart, args, load, reduction
+from ._sweep import args, load, reduction, with_load
 
 OP = "relax.nn.attention"
 
@@ -83,8 +83,8 @@ def main(q: T.Buffer((1, 4, 2, 8), "float32"), k: T.Buffer((1, 5, 2, 8), "float3
 _SCALE = "/ T.sqrt(T.float32(8))"
 
 REFUSES = [
-    Refuses("scores that are not scaled", _BODY.format(most=5, scale="", row="vj")),
-    Refuses("scaled by another size",
+    Refuses("unscaled scores", _BODY.format(most=5, scale="", row="vj")),
+    Refuses("scores scaled by another size",
             _BODY.format(most=5, scale="/ T.sqrt(T.float32(4))", row="vj")),
     Refuses("the values are read in reverse", _BODY.format(most=5, scale=_SCALE, row="4 - vj")),
     Refuses("the maximum leaves out the last score", _BODY.format(most=4, scale=_SCALE, row="vj")),
@@ -99,13 +99,13 @@ def attention(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
     out = f.outputs[0]
     r = reduction(out.body, "add") if len(f.outputs) == 1 and len(out.axes) == 4 else None
-    weighted = None if r is None or len(r.axes) != 1 else apart(r.body, "mul")
+    weighted = None if r is None or len(r.axes) != 1 else with_load(r.body, "mul")
     quotient = None if weighted is None else args(weighted[0], "div")
     if r is None or weighted is None or quotient is None:
-        return Refusal("the compute is no sum of values weighted by a quotient")
+        return Refusal("the compute is not a sum of values weighted by a quotient")
     scores = next((s for s in subterms(quotient[0]) if _scores(s)), None)
     if not isinstance(scores, Reduce):
-        return Refusal("the weights have no contraction of two tensors")
+        return Refusal("the weights contain no contraction of two tensors")
     pair = [load(x) for x in args(scores.body, "mul") or ()]
     ends = sorted((x for x in pair if x is not None), key=lambda x: r.axes[0] in subterms(x))
     query, key, value = *(x.tensor.position for x in ends), weighted[1].tensor.position
@@ -130,7 +130,7 @@ def _scores(t: Term) -> bool:
 
 
 def _scale(t: Term, scores: Term) -> float | None:
-    """The literal that the scores are multiplied by; None where they are divided by a root."""
+    """The literal factor of the scores; None if they are divided by a root."""
     for s in subterms(t):
         factors = args(s, "mul") or ()
         if any(reduction(x, "add") is scores for x in factors):

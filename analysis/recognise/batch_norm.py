@@ -4,8 +4,8 @@
     new_mean[c] = (1 - momentum) * moving_mean[c] + momentum * mean[c]
     new_var[c]  = (1 - momentum) * moving_var[c] + momentum * var[c]
 
-For inference ``mean`` and ``var`` are the moving ones, which are handed through; for training they
-are those of x over all dimensions but ``axis``. Without ``scale`` gamma is not read, without
+For inference ``mean`` and ``var`` are the moving ones, which are passed through. For training they
+are those of x over all dimensions except ``axis``. Without ``scale`` gamma is not read, without
 ``center`` beta is not.
 """
 
@@ -22,7 +22,7 @@ from ..terms.term import ZERO, Const, Load, TensorVar, Term
 from ..terms.traversal import tensors
 from . import Matches, Refuses, recogniser
 from ._contraction import bare
-from ._sweep import apart, args, epsilon, load, units
+from ._sweep import args, epsilon, load, units, with_load
 
 OP = "relax.nn.batch_norm"
 
@@ -68,7 +68,7 @@ _RIGHT = _OUT.format("v[vc] + T.float32(1e-5)")
 
 REFUSES = [
     Refuses(
-        "epsilon after the root",
+        "epsilon added after the root",
         _BODY.format(
             out=_OUT.format("v[vc]").replace("T.sqrt(v[vc])", "(T.sqrt(v[vc]) + T.float32(1e-5))"),
             mean="m[vc]",
@@ -77,7 +77,7 @@ REFUSES = [
     ),
     Refuses("the new moments are swapped", _BODY.format(out=_RIGHT, mean="v[vc]", var="m[vc]")),
     Refuses(
-        "the mean is scaled, too",
+        "the mean is scaled too",
         _BODY.format(
             out="(x[vn, vc, vi] - m[vc] / T.sqrt(v[vc] + T.float32(1e-5))) * g[vc] + b[vc]",
             mean="m[vc]",
@@ -85,7 +85,7 @@ REFUSES = [
         ),
     ),
     Refuses(
-        "a channel is read at the next one's weight",
+        "each channel is read with the next channel's weight",
         _BODY.format(out=_RIGHT.replace("g[vc]", "g[(vc + 1) % 6]"), mean="m[vc]", var="v[vc]"),
     ),
 ]
@@ -93,7 +93,7 @@ REFUSES = [
 
 @recogniser("batch_norm", precedence=460, ops=(OP,))
 def batch_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """The root of the first output tells operands and epsilon, the second the momentum."""
+    """Derive operands and epsilon from the first output's root, momentum from the second."""
     if len(f.outputs) != 3:
         return Refusal("batch_norm has three outputs")
     core, gamma, beta = _affine(f.outputs[0].body)
@@ -102,10 +102,10 @@ def batch_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     centred = None if quotient is None else args(quotient[0], "sub")
     x = None if centred is None else load(centred[0])
     if eps is None or centred is None or x is None:
-        return Refusal("the first output is no deviation over a root, scaled and shifted")
+        return Refusal("the first output is not a deviation over a root, scaled and shifted")
     moving = _moving(f, centred[1], eps[1])
     if moving is None:
-        return Refusal("the second and third output are no moving moments")
+        return Refusal("the second and third outputs are not moving moments")
     mean, var, momentum = moving
     weights = _weights(f, (x, mean, var), gamma, beta)
     if weights is None:
@@ -122,16 +122,16 @@ def batch_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _affine(t: Term) -> tuple[Term, Load | None, Load | None]:
-    """``core * gamma[c] + beta[c]`` as ``(core, gamma, beta)``; what is not there is None."""
-    core, beta = apart(t, "add") or (t, None)
-    core, gamma = apart(core, "mul") or (core, None)
+    """``core * gamma[c] + beta[c]`` as ``(core, gamma, beta)``; None for a missing one."""
+    core, beta = with_load(t, "add") or (t, None)
+    core, gamma = with_load(core, "mul") or (core, None)
     return core, gamma, beta
 
 
 def _weights(
     f: TensorExpression, others: tuple[Load, ...], gamma: Load | None, beta: Load | None
 ) -> tuple[int, int] | None:
-    """The positions of gamma and beta: one that is not read is a parameter that nothing reads."""
+    """The positions of gamma and beta; a missing one is a parameter that is not read."""
     read = {t for c in f.outputs for t in tensors(c.body)}
     like = others[1].tensor
     idle = (
@@ -139,12 +139,12 @@ def _weights(
         for p in f.inputs
         if isinstance(p, TensorVar) and p not in read and p.shape == like.shape
     )
-    found = [next(idle, None) if w is None else w.tensor.position for w in (gamma, beta)]
-    return None if found[0] is None or found[1] is None else (found[0], found[1])
+    positions = [next(idle, None) if w is None else w.tensor.position for w in (gamma, beta)]
+    return None if positions[0] is None or positions[1] is None else (positions[0], positions[1])
 
 
 def _channel(x: Load, gamma: Load | None) -> Sequence[int]:
-    """The dimension that a weight is read along: of several of extent 1 the second, as in NCHW."""
+    """The dimension that indexes a weight; if several have extent 1, the second, as in NCHW."""
     if gamma is None or len(gamma.indices) != 1:
         return ()
     (c,) = gamma.indices

@@ -2,7 +2,7 @@
 
     out[y] = f(x1[y'], x2[y''])    with y', y'' the last axes of y, 0 where an extent is 1
 
-A comparison that is written either way round is reported with the operands in the order of the
+A comparison is reported with its operands in the order of the
 parameters; ``x - 2`` is a subtraction, ``2 < x`` is ``greater(x, 2)``.
 """
 
@@ -100,7 +100,7 @@ _COMMUTE = ("add multiply equal not_equal log_add_exp bitwise_and bitwise_or bit
 
 
 def _as(op: ElementwiseOp, dtype: str, side: str, k: float) -> dict[str, Any]:
-    """What a literal operand comes back as: integers have one form for several ops."""
+    """The operator recovered for a literal operand; several have the same form for integers."""
     short, whole = op.name.removeprefix("relax."), dtype in ("int32", "int64")
     if side == "x1" and short in _FLIPPED:
         short, side = _FLIPPED[short], "x2"
@@ -157,7 +157,7 @@ REFUSES = [
         _HEAD.format("int64", "int64") + ("x[vi, vj] * T.int64(2) + y[vi, vj]\n"),
     ),
     Refuses(
-        "the divisor of the remainder is not that of the quotient",
+        "the remainder and the quotient have different divisors",
         _HEAD.format("float32", "float32")
         + ("x[vi, vj] - y[vi, vj] * T.floor(y[vi, vj] / x[vi, vj])\n"),
     ),

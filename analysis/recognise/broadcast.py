@@ -1,4 +1,4 @@
-"""broadcast_to, tile and repeat: one element is read at several places.
+"""broadcast_to, tile and repeat: one element is read for several outputs.
 
 - broadcast_to: ``g_k(y) = y_k``, or 0 where the input has extent 1, aligned at the last axis;
 - tile: ``g_k(y) = y_k mod n_k``;
@@ -34,7 +34,7 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "aligned at the first axis",
+        "axes aligned at the first one",
         """
 @T.prim_func(s_tir=True)
 def f(a: T.Buffer((3,), "float32"), out: T.Buffer((3, 3), "float32")):
@@ -81,7 +81,7 @@ def tile(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     shape = (*(ONE,) * lead, *r.tensor.shape)
     counts = _counts(r, shape)
     if counts is None:
-        return Refusal("an output extent is no literal multiple of the input's")
+        return Refusal("an output extent is not a literal multiple of the input's")
     ends = zip(r.index, r.axes[lead:], r.tensor.shape, strict=True)
     if not all(i is floormod(y, e) for i, y, e in ends):
         return Refusal("an axis is not read modulo its extent")
@@ -104,15 +104,15 @@ def repeat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("input and output have different ranks")
     counts = _counts(r, r.tensor.shape)
     if counts is None:
-        return Refusal("an output extent is no literal multiple of the input's")
+        return Refusal("an output extent is not a literal multiple of the input's")
     several = [k for k, n in enumerate(counts) if n > 1]
     ends = zip(r.index, r.axes, counts, strict=True)
     if len(several) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
-        return Refusal("not one axis is read at its coordinate divided by a literal")
+        return Refusal("not exactly one axis is read at its coordinate divided by a literal")
     return [Proposal("relax.repeat", x, {"repeats": counts[several[0]], "axis": several[0]})]
 
 
 def _counts(r: Read, shape: Sequence[Int]) -> list[int] | None:
-    """How often each input extent fits into the output's."""
+    """The ratio of each output extent to the input's."""
     counts = [ratio(o, e) for o, e in zip(r.out.shape, shape, strict=True)]
     return None if any(k is None or k < 1 for k in counts) else [k for k in counts if k]

@@ -1,10 +1,10 @@
-"""Places in a sorted sequence, by a binary search: ``bucketize``.
+"""Indices into a sorted sequence, by binary search: ``bucketize``.
 
     lo, hi = 0, n
     while lo < hi: mid = (lo + hi) // 2; lo, hi = (mid + 1, hi) if b[mid] < x[y] else (lo, mid)
     out[y] = lo
 
-``right`` compares with ``<=``; ``out_int32`` is the type of the result.
+``right`` compares with ``<=``; ``out_int32`` selects the dtype of the result.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ REFUSES = [
         "a descending sequence",
         _SEARCH.format(**_RIGHT | {"smaller": "b[(lo[0] + hi[0]) // T.int64(2)] > x[i]"}),
     ),
-    Refuses("the place before", _SEARCH.format(**_RIGHT | {"answer": "lo[0] - T.int64(1)"})),
+    Refuses("the index before", _SEARCH.format(**_RIGHT | {"answer": "lo[0] - T.int64(1)"})),
     Refuses(
         "another value",
         _SEARCH.format(**_RIGHT | {"smaller": "b[(lo[0] + hi[0]) // T.int64(2)] < x[4 - i]"}),
@@ -74,23 +74,23 @@ REFUSES = [
 
 @recogniser("bucketize", precedence=418, ops=(OP,))
 def bucketize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A search of two states that reads one tensor where the states say, and one at the output."""
+    """Match a search with two states: one tensor is indexed by the states, one by the output."""
     c = f.outputs[0]
     t = bare(c.body)
     if len(f.outputs) != 1 or not isinstance(t, Fold) or t.axis.extent is not FOREVER:
-        return Refusal("the compute is no search")
+        return Refusal("the compute is not a search")
     loads = {s for u in t.updates for s in subterms(u) if isinstance(s, Load)}
     values: set[TensorVar] = {s.tensor for s in loads if s.indices == c.axes}
     rows = {s.tensor for s in loads} - values
     if len(values) != 1 or len(rows) != 1:
-        return Refusal("the search does not compare one tensor with another one")
+        return Refusal("the search does not compare two tensors")
     operands = (values.pop().position, rows.pop().position)
     attrs = {"out_int32": c.out.dtype == "int32", "right": _not_less(t.updates[0])}
     return [Proposal(OP, operands, attrs)]
 
 
 def _not_less(update: Term) -> bool:
-    """Whether ``b <= x`` is asked, of integers ``x - b >= 0``."""
+    """Whether the condition is ``b <= x``, which is ``x - b >= 0`` for integers."""
     asked = [s for s in subterms(update) if isinstance(s, CallTerm) and tensors(s)]
     whole = [as_int(s.args[0]) for s in asked if s.op == "ge0"]
     return any(s.op == "le" for s in asked) or any(() not in dict(p.terms) for p in whole)

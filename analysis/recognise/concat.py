@@ -57,7 +57,7 @@ Entry = tuple[Int, TensorVar]
 
 @recogniser("concat", precedence=270, ops=("relax.concat",))
 def concat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Loads that are shifted along one axis and end where the next begins."""
+    """Match loads that are shifted along one axis, each ending where the next begins."""
     loads = _loads(f, 0)
     if isinstance(loads, Refusal):
         return loads
@@ -78,12 +78,12 @@ def concat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
             if len(found) == len(loads) and total is c.out.shape[axis]:
                 inputs = tuple(t.position for _, t in found)
                 return [Proposal("relax.concat", inputs, {"axis": axis})]
-    return Refusal("the inputs do not cover the output one after the other along an axis")
+    return Refusal("the inputs do not cover the output consecutively along an axis")
 
 
 @recogniser("stack", precedence=280, ops=("relax.stack",))
 def stack(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Loads that leave out one axis, whose value selects the input."""
+    """Match loads that omit one axis, whose value selects the input."""
     loads = _loads(f, 1)
     if isinstance(loads, Refusal):
         return loads
@@ -101,14 +101,14 @@ def stack(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _loads(f: TensorExpression, fewer: int) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
-    """The pieces of the only output; loads of tensors with so many axes fewer."""
+    """The pieces of the only output, as loads of tensors with ``fewer`` axes less."""
     c = f.outputs[0]
-    found = list(pieces(c.body))
-    if len(f.outputs) != 1 or len(found) < 2:
+    leaves = list(pieces(c.body))
+    if len(f.outputs) != 1 or len(leaves) < 2:
         return Refusal("the compute does not select between inputs")
-    loads = [(p.conditions, p.value) for p in found if isinstance(p.value, Load)]
-    if len(loads) < len(found) or any(_rank(x, c) != -fewer for _, x in loads):
-        return Refusal("the inputs are not loads of a fitting rank")
+    loads = [(p.conditions, p.value) for p in leaves if isinstance(p.value, Load)]
+    if len(loads) < len(leaves) or any(_rank(x, c) != -fewer for _, x in loads):
+        return Refusal("the inputs are not loads of a matching rank")
     return loads
 
 
@@ -117,5 +117,5 @@ def _rank(x: Load, c: Comprehension) -> int:
 
 
 def _sorted(entries: list[Entry]) -> list[Entry]:
-    """By where they begin; the number of entries that surely begin before one is its place."""
+    """Sort by start: the position of an entry is the number that provably start earlier."""
     return sorted(entries, key=lambda e: sum(nonneg(e[0] - b - 1) for b, _ in entries))

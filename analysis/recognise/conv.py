@@ -49,7 +49,7 @@ MATCHES = [
         "relax.nn.conv3d",
         ("float32[1, 4, 6, 7, 8]", "float32[5, 4, 3, 2, 2]"),
         {"strides": (2, 1, 1), "padding": (1, 1, 0, 0, 1, 1)},
-        expect={"padding": (1, 1, 0, 1, 1, 1)},  # the window's stride leaves a choice
+        expect={"padding": (1, 1, 0, 1, 1, 1)},  # the stride of the window is undetermined
     ),
     Matches(
         "relax.nn.conv2d",
@@ -81,17 +81,17 @@ def conv(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the sum of products, try which load is the data, enumerate consistent layouts."""
     if len(f.outputs) != 1:
         return Refusal("a convolution has one output")
-    found = product(f.outputs[0].body)
-    if found is None or len(found.loads) != 2:
+    contraction = product(f.outputs[0].body)
+    if contraction is None or len(contraction.loads) != 2:
         return Refusal("the compute is not a sum of products of two operands")
     rank = len(f.outputs[0].axes)
-    if rank not in SPATIAL or any(len(x.indices) != rank for x in found.loads):
-        return Refusal("a convolution's operands and output have one rank, from 3 to 5")
+    if rank not in SPATIAL or any(len(x.indices) != rank for x in contraction.loads):
+        return Refusal("the operands and output of a convolution have the same rank, from 3 to 5")
     out: list[Proposal] = []
-    for x, w in (found.loads, found.loads[::-1]):
-        out.extend(_Conv(f, found, x, w).proposals())
+    for x, w in (contraction.loads, contraction.loads[::-1]):
+        out.extend(_Conv(f, contraction, x, w).proposals())
     if not out:
-        return Refusal("the accesses are not those of a convolution", repr(found.loads))
+        return Refusal("the accesses are not those of a convolution", repr(contraction.loads))
     return out[:4]
 
 
@@ -103,7 +103,7 @@ class _Conv:
     w: Load
 
     def proposals(self) -> Iterator[Proposal]:
-        """One for each consistent assignment of layouts, the usual ones first."""
+        """One proposal for each consistent assignment of layouts, common ones first."""
         for kernel in _orders(KERNEL[self.rank]):
             taps = self.kernel(kernel)
             if taps is None:
@@ -161,7 +161,7 @@ class _Conv:
         return windows
 
     def channel(self, index: Int, kernel: dict[str, Var | None]) -> bool:
-        """``c``, or ``group * C + c``: the rest depends on the output channel only."""
+        """Match ``c`` or ``group * C + c``, where ``group`` depends only on the output channel."""
         from ..terms.traversal import free
 
         rest = index - as_coordinate(kernel["I"])
@@ -202,7 +202,7 @@ class _Conv:
 
 
 def _orders(usual: tuple[str, ...]) -> Iterator[str]:
-    """The usual layouts, then every other order of the same dimensions."""
+    """The common layouts, then every other order of the same dimensions."""
     yield from usual
     for p in permutations(usual[0]):
         if "".join(p) not in usual:

@@ -2,8 +2,9 @@
 
     out[n, o, y] = Σ_{c, k} x[n, c, (y + p - d*k) / s] * w[c, o, k]
 
-where the division is exact and the read inside x, else the term is 0; in groups, o and c belong to
-the same one. The taps of a dilated kernel can be all from 0 to ``d*(K-1)``, 0 between the kernel's.
+where the division is exact and the read inside x; otherwise the term is 0. With groups, o and c
+belong to the same group. The taps of a dilated kernel may run from 0 to ``d*(K-1)``, with 0 between
+those of the kernel.
 """
 
 from __future__ import annotations
@@ -82,13 +83,19 @@ def main(x: T.Buffer((1, 4, 6, 6), "float32"), w: T.Buffer((4, 4, 3, 3), "float3
 )
 def conv_transpose(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the sum of products; stride, padding and flip come from the accesses."""
-    found = product(f.outputs[0].body) if len(f.outputs) == 1 else None
-    if found is None or len(found.loads) != 2:
+    contraction = product(f.outputs[0].body) if len(f.outputs) == 1 else None
+    if contraction is None or len(contraction.loads) != 2:
         return Refusal("the compute is not a sum of products of two operands")
     rank = len(f.outputs[0].axes)
-    if rank not in SPATIAL or any(len(x.indices) != rank for x in found.loads):
-        return Refusal("a transposed convolution's operands and output have one rank, from 3 to 5")
-    out = [p for x, w in (found.loads, found.loads[::-1]) for p in _proposals(f, found, x, w)]
+    if rank not in SPATIAL or any(len(x.indices) != rank for x in contraction.loads):
+        return Refusal(
+            "the operands and output of a transposed convolution have the same rank, from 3 to 5"
+        )
+    out = [
+        p
+        for x, w in (contraction.loads, contraction.loads[::-1])
+        for p in _proposals(f, contraction, x, w)
+    ]
     return out or Refusal("the accesses are not those of a transposed convolution")
 
 
@@ -189,7 +196,7 @@ def _variable(p: Int) -> Var:
 
 
 def _quotient(index: Int) -> tuple[Int, int]:
-    """``index = inner // stride``: what stands beside the division goes into it."""
+    """``index = inner // stride``, with terms beside the division moved into it."""
     divisions = [m[0] for m, c in index.terms if len(m) == 1 and c == 1 and is_div(m[0])]
     if len(divisions) != 1 or not isinstance(divisions[0], CallTerm):
         return index, 1
@@ -200,7 +207,7 @@ def _quotient(index: Int) -> tuple[Int, int]:
 
 
 def _groups(x: Load, w: Load, channels: int | None) -> int | None:
-    """The output channels over those of one group."""
+    """The output channels divided by those of one group."""
     each = w.tensor.shape[1].const
     if channels is None or not each or channels % each:
         return None

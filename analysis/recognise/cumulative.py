@@ -1,6 +1,6 @@
 """Cumulative sums and products: ``out[.., y, ..] = ⊕_{r <= y} x[.., r, ..]``, exclusive ``r < y``.
 
-``axis=None`` runs over all elements of x as one number: ``out[y] = ⊕_{r <= y} x[r // n, r % n]``.
+``axis=None`` runs over x flattened: ``out[y] = ⊕_{r <= y} x[r // n, r % n]``.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ REFUSES = [
 
 @recogniser("cumulative", precedence=425, ops=tuple(NAMES.values()))
 def cumulative(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A reduction whose guard compares its axis with a coordinate of the output."""
+    """Match a reduction whose guard compares its axis with an output coordinate."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1:
         return Refusal("a scan has one output")
@@ -102,7 +102,7 @@ def cumulative(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 def _scan(c: Comprehension, t: Reduce) -> Sequence[Proposal] | Refusal:
     loads = [s for s in subterms(t.body) if isinstance(s, Load) and free(s) & set(t.axes)]
     if len(loads) != 1:
-        return Refusal("the scan is not of one load")
+        return Refusal("the scan is not over one load")
     exclusive = any(dict(p.terms).get(()) == -1 for p in _bounds(t.body, t.axes))
     x = loads[0]
     moved = [d for d, i in enumerate(x.indices) if free(i) & set(t.axes)]
@@ -114,15 +114,15 @@ def _scan(c: Comprehension, t: Reduce) -> Sequence[Proposal] | Refusal:
 
 def _bounds(t: Term, axes: Sequence[Var]) -> list[Int]:
     """The ``p`` of guards ``p >= 0`` on the axes."""
-    found = [as_int(s.args[0]) for s in subterms(t) if isinstance(s, CallTerm) and s.op == "ge0"]
-    return [p for p in found if free(p) & set(axes)]
+    guards = [as_int(s.args[0]) for s in subterms(t) if isinstance(s, CallTerm) and s.op == "ge0"]
+    return [p for p in guards if free(p) & set(axes)]
 
 
 def _of_two(c: Comprehension, t: Term) -> Sequence[Proposal] | Refusal:
     """Over two elements: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if .. else 0``."""
     loads = [s for s in subterms(t) if isinstance(s, Load)]
     if not (isinstance(t, CallTerm) and t.op == "ite") or len({x.tensor for x in loads}) != 1:
-        return Refusal("the compute is no scan")
+        return Refusal("the compute is not a scan")
     x, ops = loads[0], [s.op for s in subterms(t) if isinstance(s, CallTerm) and s.op in NAMES]
     same = x.tensor.shape == c.out.shape
     axes = [d for d, e in enumerate(x.tensor.shape) if e.const == 2] if same else [None]

@@ -1,4 +1,4 @@
-"""Sums of products that are no matrix product, and diagonals: einsum.
+"""Sums of products other than matrix products, and diagonals: einsum.
 
 out[i, j] = Σ_k x1[i, k] * x2[j, k]; out[i] = x[i, i]; out[i, j, k] = x1[i, j] * x2[k]
 """
@@ -42,7 +42,7 @@ def main(x: T.Buffer((4, 5), "float32"), out: T.Buffer((3, 5, 4), "float32")):
 """,
     ),
     Refuses(
-        "the diagonal beside the main one",
+        "the diagonal next to the main one",
         """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((3,), "float32")):
@@ -68,14 +68,14 @@ def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((2,), "float32")):
 
 @recogniser("einsum", precedence=635, ops=(OP,))
 def einsum(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """One letter a variable; operands in the order of the parameters."""
+    """Use one letter for each variable, and operands in the order of the parameters."""
     if len(f.outputs) != 1:
         return Refusal("an einsum has one output")
-    found = _product(f.outputs[0].body)
-    if found is None or found.guards:
-        return Refusal("the compute is no sum of products")
-    loads = sorted(found.loads, key=lambda x: x.tensor.position)
-    if not found.reduce.axes and all(_aligned(x, f.outputs[0].axes) for x in loads):
+    factors = _product(f.outputs[0].body)
+    if factors is None or factors.guards:
+        return Refusal("the compute is not a sum of products")
+    loads = sorted(factors.loads, key=lambda x: x.tensor.position)
+    if not factors.reduce.axes and all(_aligned(x, f.outputs[0].axes) for x in loads):
         return Refusal("nothing is summed and all operands are broadcast")
     texts = _texts([*(x.indices for x in loads), f.outputs[0].axes])
     if texts is None:
@@ -89,7 +89,7 @@ def einsum(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _product(t: Term) -> Product | None:
-    """A sum of products; also a product, or a load, alone."""
+    """A sum of products, a product, or a load."""
     return product(t) or _factors(bare(t))
 
 
@@ -105,14 +105,14 @@ def _aligned(x: Load, axes: tuple[Int, ...]) -> bool:
 
 
 def _texts(indices: Sequence[tuple[Int, ...]]) -> list[str] | None:
-    """The subscripts of each operand, or None where one is no variable."""
+    """The subscripts of each operand, or None if one is not a variable."""
     names: dict[Var, str] = {}
-    found = []
+    subscripts = []
     for each in indices:
         variables = [only(i) for i in each]
         if None in variables or len(names) > 20:
             return None
-        found.append(
+        subscripts.append(
             "".join(names.setdefault(v, chr(ord("a") + len(names))) for v in variables if v)
         )
-    return found
+    return subscripts

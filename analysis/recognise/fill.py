@@ -60,7 +60,7 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "the other triangle is one, not zero",
+        "the other triangle holds 1, not 0",
         """
 @T.prim_func(s_tir=True)
 def f(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
@@ -91,13 +91,13 @@ def full(f: TensorExpression) -> Found:
         return Refusal("the compute is not a literal")
     shape = {"shape": dims(c.out.shape), "dtype": c.out.dtype}
     named = {0: "relax.zeros", 1: "relax.ones"}
-    found = [Proposal("relax.full", (), {**shape, "fill_value": value})]
-    return [*found, *(Proposal(name, (), shape) for k, name in named.items() if value == k)]
+    proposals = [Proposal("relax.full", (), {**shape, "fill_value": value})]
+    return [*proposals, *(Proposal(name, (), shape) for k, name in named.items() if value == k)]
 
 
 @recogniser("arange", precedence=352, ops=("relax.arange",))
 def arange(f: TensorExpression) -> Found:
-    """``out[y] = start + step * y``, where it is not a constant of the module."""
+    """Match ``out[y] = start + step * y`` unless it is a constant of the module."""
     (c,) = f.outputs[:1]
     body = c.body
     if isinstance(body, CallTerm) and body.op == "cast":
@@ -120,7 +120,7 @@ def arange(f: TensorExpression) -> Found:
 
 
 def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
-    """Ends inside the last step give as many elements."""
+    """The ends inside the last step, which give the same number of elements."""
     if step.const is None or step.const in (1, -1):
         return ()
     other = end - (step - (1 if step.const > 0 else -1))
@@ -158,8 +158,8 @@ def one_hot(f: TensorExpression) -> Found:
     p = as_int(condition.args[0])
     loads = [a for m, _ in p.terms for a in m if isinstance(a, Load)]
     for axis, y in enumerate(c.axes):
-        rest = tuple(a for k, a in enumerate(c.axes) if k != axis)
-        if len(loads) == 1 and loads[0].indices == rest and p in _both(as_int(loads[0]) - y):
+        others = tuple(a for k, a in enumerate(c.axes) if k != axis)
+        if len(loads) == 1 and loads[0].indices == others and p in _signs(as_int(loads[0]) - y):
             attrs = {
                 "on_value": _typed(values[0], c.out.dtype),
                 "off_value": _typed(values[1], c.out.dtype),
@@ -171,7 +171,7 @@ def one_hot(f: TensorExpression) -> Found:
 
 
 def _typed(value: float | int | None, dtype: str) -> float | int | Constant | None:
-    """The value, which says its type unless that is the one that TVM gives to a Python number."""
+    """The value with its dtype, unless it is the one that TVM gives to a Python number."""
     own = {float: "float64", int: "int64"}.get(type(value))
     return value if value is None or dtype == own else Constant(value, dtype)
 
@@ -200,7 +200,7 @@ def _selection(body: CallTerm) -> tuple[Term, Term, Term]:
     return body, TRUE, FALSE
 
 
-def _both(p: Int) -> tuple[Int, Int]:
+def _signs(p: Int) -> tuple[Int, Int]:
     return p, -p
 
 

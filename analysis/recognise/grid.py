@@ -3,9 +3,9 @@
     affine_grid:  out[n, k, y] = theta[n, k, d] + Σ_r theta[n, k, d-1-r] * (start_r + step_r * y_r)
     grid_sample:  out[n, c, y] = interpolate(x[n, c], unnormalise(grid[n, :, y]))
 
-over d spatial dimensions. ``align_corners`` is in the start (-1 with it) or in the offset of the
-unnormalised coordinate (-0.5 without it), the method in how many elements are read, the padding
-mode in what becomes of coordinates outside: read as 0, clamped, reflected.
+over d spatial dimensions. ``align_corners`` shows in the start (-1 with it) or in the offset of
+the unnormalised coordinate (-0.5 without it), the method in the number of elements read, and the
+padding mode in the treatment of coordinates outside: read as 0, clamped or reflected.
 """
 
 from __future__ import annotations
@@ -70,20 +70,20 @@ def main(x: T.Buffer((1, 2, 6, 7), "float32"), g: T.Buffer((1, 2, 4, 5), "float3
 def nearest(
     row: int = 1, column: int = 0, scales: tuple[int, int] = (5, 6), outside: int = 0
 ) -> str:
-    """By hand: nearest, zeros, aligned corners."""
+    """A hand-written grid_sample: nearest, zeros, aligned corners."""
     return _NEAREST.format(row=row, column=column, scales=scales, outside=outside)
 
 
 REFUSES = [
-    Refuses("the grid has the row first", nearest(row=0, column=1)),
-    Refuses("the scales are the other coordinate's", nearest(scales=(6, 5))),
-    Refuses("what is outside reads as 1", nearest(outside=1)),
+    Refuses("the grid lists the row first", nearest(row=0, column=1)),
+    Refuses("each scale is that of the other coordinate", nearest(scales=(6, 5))),
+    Refuses("elements outside read as 1", nearest(outside=1)),
 ]
 
 
 @recogniser("affine_grid", precedence=146, ops=(AFFINE,))
 def affine_grid(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A matrix a row is read at constant columns; the coordinates are in the shape."""
+    """Match matrices read at constant columns, with coordinates derived from the shape."""
     (c,) = f.outputs[:1]
     rank = len(c.axes) - 2
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
@@ -100,7 +100,7 @@ def affine_grid(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @recogniser("grid_sample", precedence=347, ops=(SAMPLE,))
 def grid_sample(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """One tensor is read where another one says; its operations tell the attributes."""
+    """Match a tensor read at indices from another; the operations give the attributes."""
     (c,) = f.outputs[:1]
     layout = LAYOUTS.get(len(c.axes))
     if len(f.outputs) != 1 or layout is None or len(tensors(c.body)) != 2:
@@ -108,11 +108,11 @@ def grid_sample(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     terms = list(subterms(c.body))
     reads = [s for s in terms if isinstance(s, Load) and any(tensors(i) for i in s.indices)]
     if not reads or len({x.tensor for x in reads}) != 1:
-        return Refusal("no tensor is read where another one says")
+        return Refusal("no tensor is read at indices from another")
     x = reads[0].tensor
     (grid,) = tensors(c.body) - {x}
     if len(x.shape) != len(c.axes) or len(grid.shape) != len(c.axes):
-        return Refusal("image, grid and output have not one rank")
+        return Refusal("image, grid and output differ in rank")
     attrs = {"method": _method(terms, len(reads)), "padding_mode": _padding(terms)}
     return [_sample(x, grid, c.out, layout, {**attrs, "align_corners": a}) for a in _corners(terms)]
 
@@ -138,7 +138,7 @@ def _padding(terms: Sequence[Term]) -> str:
 
 
 def _corners(terms: Sequence[Term]) -> tuple[bool, ...]:
-    """Without aligned corners, coordinates are half an element off."""
+    """Whether corners are aligned; without it, coordinates are offset by half an element."""
     half = any(isinstance(s, Const) and s.value == -0.5 for s in terms)
     return (False, True) if half else (True, False)
 

@@ -1,10 +1,10 @@
-"""Norms over groups of channels, the variance as ``E[x²] - E[x]²``.
+"""Norms over groups of channels, with the variance as ``E[x²] - E[x]²``.
 
     out[y] = (x[y] - mean[g]) * rsqrt(var[g] + eps) * gamma[c] + beta[c]
 
 ``c = y[channel_axis]``; means are over ``axes`` and, for group_norm, the channels of the group
-``g = c // (C / num_groups)``. With one channel a group it is instance_norm, but for the rounding of
-float16.
+``g = c // (C / num_groups)``. With one channel per group it is instance_norm,
+except for the rounding of float16.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ REFUSES = [
 
 @recogniser("group_norm", precedence=470, ops=(GROUP, INSTANCE))
 def group_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A deviation times ``rsqrt(E[x²] - E[x]² + eps)``, scaled and shifted along one axis."""
-    found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
-    factors = None if found is None else args(found[0], "mul")
-    if found is None or factors is None or len(factors) != 2:
+    """Match a deviation times ``rsqrt(E[x²] - E[x]² + eps)``, scaled and shifted along one axis."""
+    affine = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
+    factors = None if affine is None else args(affine[0], "mul")
+    if affine is None or factors is None or len(factors) != 2:
         return Refusal("the compute is not scaled and shifted")
-    _, gamma, beta = found
+    _, gamma, beta = affine
     for t, root in (factors, factors[::-1]):
         x, eps = deviation(t), epsilon(root, "rsqrt")
         inside = None if x is None or eps is None else _summed(eps[1])
@@ -102,10 +102,10 @@ def group_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         loose = axes_with(attrs["axes"], spare, "axes")
         readings = [(GROUP if "num_groups" in attrs else INSTANCE, attrs)]
         channels = x.tensor.shape[attrs["channel_axis"]].const
-        if "num_groups" not in attrs and channels:  # they round float16 at different places
+        if "num_groups" not in attrs and channels:  # they round float16 in different places
             readings.append((GROUP, {"num_groups": channels, **attrs}))
         return [Proposal(n, where, a, undetermined=(*LOOSE, *loose)) for n, a in readings]
-    return Refusal("the compute is no deviation divided by its root mean square")
+    return Refusal("the compute is not a deviation divided by its root mean square")
 
 
 def _summed(var: Term) -> tuple[Load, Combined] | None:
@@ -134,7 +134,7 @@ def _shape(x: Load, inside: Load, r: Combined, c: Int) -> dict[str, Any] | Refus
         return attrs
     size = mixed[0].extent or ONE
     if len(mixed) > 1 or index is not as_int(mixed[0]) + mul(floordiv(c, size), size):
-        return Refusal("the channels of a sum are no group", repr(index))
+        return Refusal("the channels of a sum do not form a group", repr(index))
     groups = floordiv(x.tensor.shape[channel], size).const
     if groups is None:
         return Refusal("the number of groups is symbolic")

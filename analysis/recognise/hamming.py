@@ -1,6 +1,6 @@
 """hamming_window: ``out[y] = alpha - beta * cos(2π * y / N)``.
 
-N is the size of a periodic window and one less in a symmetric one. A window of size 1 is full.
+N is the size of a periodic window, and one less for a symmetric one. A window of size 1 is `full`.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ def main(out: T.Buffer((8,), "float32")):
 
 @recogniser("hamming_window", precedence=359, ops=(OP,))
 def hamming_window(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """The literals around a cosine; the period is tried both ways."""
+    """Match the literals around a cosine; both kinds of period are tried."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1 or len(c.axes) != 1:
         return Refusal("a window has one dimension")
     if not any(isinstance(s, CallTerm) and s.op == "cos" for s in subterms(c.body)):
-        return Refusal("there is no cosine")
+        return Refusal("the compute has no cosine")
     difference = args(c.body, "sub")
     alpha = bare(difference[0]) if difference else None
     if difference is None or not isinstance(alpha, Const):
-        return Refusal("not a literal less a cosine")
+        return Refusal("not a cosine subtracted from a literal")
     factors = [bare(t) for t in args(difference[1], "mul") or ()]
     betas = [t.value for t in factors if isinstance(t, Const)] or [1.0]
     (size,) = dims(c.out.shape)

@@ -1,4 +1,4 @@
-"""Stores where data says: scatter_elements, scatter_nd, index_put, the gradient of take.
+"""Stores at indices from data: scatter_elements, scatter_nd, index_put, the gradient of take.
 
 Each element is a fold over the updates, in their order:
 
@@ -9,7 +9,7 @@ Each element is a fold over the updates, in their order:
 - index_put: ``place(k) = (p0[k], p1[k], ..)``; its loop is parallel;
 - take_backward: ``place(k, j) = (p[k], j)``, from zero.
 
-The first and the third add the extent to negative places. ``update`` is the reduction.
+The first and the third add the extent to negative indices. ``update`` is the reduction.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def main(data: T.Buffer((5, 4), "float32"), p: T.Buffer((3, 1), "int64"),
 _RIGHT = {"data": "data[i, j]", "loop": "range(3)", "k": "k", "value": "u[k, j]"}
 
 REFUSES = [
-    Refuses("the copy is lost", _HEAD.format(**_RIGHT | {"data": "T.float32(0)"})),
+    Refuses("the other elements are lost", _HEAD.format(**_RIGHT | {"data": "T.float32(0)"})),
     Refuses(
-        "the first of equal places stays",
+        "the first store to an index wins",
         _HEAD.format(**_RIGHT | {"k": "2 - k", "value": "u[2 - k, j]"}),
     ),
-    Refuses("places in another order", _HEAD.format(**_RIGHT | {"k": "2 - k"})),
+    Refuses("indices in another order", _HEAD.format(**_RIGHT | {"k": "2 - k"})),
     Refuses("parallel iterations", _HEAD.format(**_RIGHT | {"loop": "T.parallel(3)"})),
     Refuses("one update fewer", _HEAD.format(**_RIGHT | {"loop": "range(2)"})),
     Refuses("a difference", _HEAD.format(**_RIGHT | {"value": "out[p[k, 0], j] - u[k, j]"})),
@@ -115,19 +115,19 @@ REFUSES = [
 
 @recogniser("indexed_update", precedence=427, ops=(ELEMENTS, ND, PUT, BACKWARD))
 def indexed_update(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A fold of one state that starts from a tensor at the element's place, or from zero."""
+    """Match a fold of one state that starts from the element of a tensor, or from zero."""
     c = f.outputs[0]
     t = bare(c.body)
     if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 1:
-        return Refusal("the compute is no fold of one element")
+        return Refusal("the compute is not a fold of one element")
     choice = bare(t.updates[0])
     if not (isinstance(choice, CallTerm) and choice.op == "ite"):
-        return Refusal("not every update chooses its element")
+        return Refusal("not every update selects its element")
     places = _tensors(choice.args[0])
     updates = [x for x in _tensors(choice.args[1]) if x not in places]
     reduction = _reduction(bare(choice.args[1]), t.states[0])
     if len(updates) != 1 or not places or reduction is None:
-        return Refusal("the update is not of one tensor")
+        return Refusal("the update does not come from one tensor")
     start = bare(t.inits[0])
     if is_const(start, 0) and reduction == "add":
         return list(_backward(f, c, places, updates[0], t))
@@ -137,9 +137,9 @@ def indexed_update(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _tensors(t: Term) -> list[TensorVar]:
-    """The tensors that are read, in the order of the parameters."""
-    found = {s.tensor for s in subterms(t) if isinstance(s, Load)}
-    return sorted(found, key=lambda x: x.position)
+    """The tensors that are read, in parameter order."""
+    tensors = {s.tensor for s in subterms(t) if isinstance(s, Load)}
+    return sorted(tensors, key=lambda x: x.position)
 
 
 def _reduction(value: Term, state: Term) -> str | None:
@@ -170,7 +170,7 @@ def _proposals(
 
 
 def _axes(p: TensorVar, condition: Term, t: Fold) -> list[int]:
-    """The dimensions of the places that the fold may run over."""
+    """The dimensions that the fold may run over."""
     load = next(s for s in subterms(condition) if isinstance(s, Load) and s.tensor is p)
     run = [d for d, i in enumerate(load.indices) if t.axis in free(i)]
     return run if len(run) == 1 else list(range(len(p.shape)))
@@ -179,7 +179,7 @@ def _axes(p: TensorVar, condition: Term, t: Fold) -> list[int]:
 def _backward(
     f: TensorExpression, c: Comprehension, places: list[TensorVar], u: TensorVar, t: Fold
 ) -> Iterator[Proposal]:
-    """The gradient of take; its operand is not read, only its shape matters."""
+    """Match the gradient of take; its operand is not read, only its shape is used."""
     used = {u, *places}
     spare = [
         x for x in f.inputs if isinstance(x, TensorVar) and x not in used and x.shape == c.out.shape

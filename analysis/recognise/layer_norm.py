@@ -1,4 +1,4 @@
-"""Norms over the trailing or any other dimensions of one tensor, with weights of their shape.
+"""Norms over dimensions of one tensor, trailing or not, with weights of their shape.
 
     layer_norm[y] = (x[y] - mean) * rsqrt(var + eps) * gamma + beta
     rms_norm[y]   = x[y] * rsqrt(Σ_r x[y, r]² / R + eps) * weight
@@ -20,18 +20,18 @@ from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined
 from ._sweep import (
     DIVISIONS,
-    apart,
     args,
     deviation,
     epsilon,
     load,
     scaled_and_shifted,
     swept,
+    with_load,
     with_units,
 )
 
 LAYER, RMS = "relax.nn.layer_norm", "relax.nn.rms_norm"
-#: What the compute of a norm does not show, at the constructor's defaults.
+#: Attributes that the compute of a norm does not show, at the constructor's defaults.
 UNSEEN = {"center": True, "scale": True}
 LOOSE = flags(UNSEEN, "TVM scales and shifts whatever they are")
 _W = ("float32[5]",) * 2
@@ -87,7 +87,7 @@ REFUSES = [
         _RMS.format(extent=6, weight="vk", root="T.rsqrt(q[vi] / T.float32(5) + T.float32(1e-5))"),
     ),
     Refuses(
-        "one element, squared once more",
+        "a square too many of one element",
         _RMS.format(extent=1, weight="vk", root="T.rsqrt(q[vi] * q[vi])").replace("6", "1"),
     ),
     Refuses("one element fewer", _RMS.format(extent=5, weight="vk", root=_ROOT)),
@@ -97,12 +97,12 @@ REFUSES = [
 
 @recogniser("layer_norm", precedence=440, ops=(LAYER,))
 def layer_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A deviation times the root of its averaged square, scaled and shifted."""
-    found = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
-    factors = None if found is None else args(found[0], "mul")
-    if found is None or factors is None or len(factors) != 2:
+    """Match a deviation divided by the root of its averaged square, scaled and shifted."""
+    affine = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
+    factors = None if affine is None else args(affine[0], "mul")
+    if affine is None or factors is None or len(factors) != 2:
         return Refusal("the compute is not scaled and shifted")
-    _, gamma, beta = found
+    _, gamma, beta = affine
     for t, root in (factors, factors[::-1]):
         x, eps = deviation(t), epsilon(root, "rsqrt")
         axes = None if x is None or eps is None else _averaged(eps[1], x, gamma)
@@ -110,17 +110,17 @@ def layer_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
             where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
             attrs = {"axes": list(axes), "epsilon": eps[0], **UNSEEN}
             return [Proposal(LAYER, where, attrs, undetermined=LOOSE)]
-    return Refusal("the compute is no deviation divided by its root mean square")
+    return Refusal("the compute is not a deviation divided by its root mean square")
 
 
 @recogniser("rms_norm", precedence=450, ops=(RMS,))
 def rms_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A load times the root of its averaged square, times a weight."""
-    found = apart(f.outputs[0].body, "mul") if len(f.outputs) == 1 else None
-    scaled = None if found is None else apart(found[0], "mul")
-    if found is None or scaled is None:
-        return Refusal("the compute is no load, scaled twice")
-    w, (root, x) = found[1], scaled
+    """Match a load divided by the root of its averaged square, times a weight."""
+    factors = with_load(f.outputs[0].body, "mul") if len(f.outputs) == 1 else None
+    scaled = None if factors is None else with_load(factors[0], "mul")
+    if factors is None or scaled is None:
+        return Refusal("the compute is not a load scaled twice")
+    w, (root, x) = factors[1], scaled
     eps = epsilon(root, "rsqrt")
     axes = None if eps is None else _averaged(eps[1], x, w)
     if eps is None or axes is None:
@@ -130,7 +130,7 @@ def rms_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _averaged(t: Term, x: Load, weight: Load) -> tuple[int, ...] | None:
-    """The dimensions of x that an average of squares is over: those that the weight has."""
+    """The dimensions of x that an average of squares covers: those of the weight."""
     parts = args(t, *DIVISIONS)
     r = combined(t if parts is None else parts[0], "add") or Combined((), t, ZERO)  # 0 + x² is x²
     square = args(r.body, "mul")

@@ -55,7 +55,7 @@ def f(x: T.Buffer((8, 4), "float32"), out: T.Buffer((4, 4, 2), "float32")):
 
 @recogniser("layout_transform", precedence=390, ops=(OP,))
 def layout_transform(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Solves the access function for the output's coordinates."""
+    """Solve the access function for the output's coordinates."""
     (c,) = f.outputs[:1]
     leaves = [p.value for p in pieces(c.body)]
     loads = [x for x in leaves if isinstance(x, Load)]
@@ -67,11 +67,13 @@ def layout_transform(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("input and output differ in their number of elements")
     inputs = [ZERO if e is ONE else as_int(fresh(e, "x")) for e in x.tensor.shape]
     ys = [y.atom for y in c.axes if isinstance(y.atom, Var)]
-    found = solve(ys, list(zip(x.indices, inputs, strict=True)))
-    if any(y not in found for y in ys) or any(free(p) & set(ys) for p in found.values()):
+    solution = solve(ys, list(zip(x.indices, inputs, strict=True)))
+    if any(y not in solution for y in ys) or any(free(p) & set(ys) for p in solution.values()):
         return Refusal("the access function has no inverse")
     try:
-        index_map = _index_map(inputs, [found[y.atom] if y.atom in found else y for y in c.axes])
+        index_map = _index_map(
+            inputs, [solution[y.atom] if y.atom in solution else y for y in c.axes]
+        )
     except Unsupported as e:
         return Refusal(f"the index map has no expression: {e}")
     attrs = {"index_map": index_map}
@@ -81,7 +83,7 @@ def layout_transform(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _index_map(inputs: Sequence[Int], outputs: Sequence[Int]) -> Any:
-    """The map as TVM has it; axes of extent 1 go to axes of extent 1 as far as there are any."""
+    """The map as a TVM `IndexMap`; axes of extent 1 map to axes of extent 1 where possible."""
     names = [tirx.Var(f"i{k}", "int64") for k in range(len(inputs))]
     leaves = {x.atom: v for x, v in zip(inputs, names, strict=True) if isinstance(x.atom, Var)}
     units = iter([v for x, v in zip(inputs, names, strict=True) if x is ZERO])

@@ -4,7 +4,7 @@
     l[n, y]  = -predictions[n, t[n, y], y] * weights[t[n, y]]  if t[n, y] != ignore_index else 0
     nll_loss = l  |  Σ l  |  Σ l / Σ (weights[t] if t != ignore_index else 0)     none, sum, mean
 
-``t`` are the targets; weights that are not given are 1.
+``t`` are the targets; missing weights are 1.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def main(x: T.Buffer((3, 4), "float32"), t: T.Buffer((3,), "int64"), w: T.Buffer
 REFUSES = [
     Refuses("divided by the number of classes",
             _CROSS.format(out="s[()] * T.float32(-1) / T.float32(4)")),
-    Refuses("the sign is not changed", _CROSS.format(out="s[()] / T.float32(3)")),
+    Refuses("the sign is not negated", _CROSS.format(out="s[()] / T.float32(3)")),
     Refuses("the loss is not negative",
             _NLL.format(loss="x[vi, t[vi]] * w[t[vi]]", ignored="T.float32(0)")),
-    Refuses("ignored targets cost 1",
+    Refuses("ignored targets have a loss of 1",
             _NLL.format(loss="(T.float32(0) - x[vi, t[vi]]) * w[t[vi]]", ignored="T.float32(1)")),
 ]  # fmt: skip
 
@@ -79,7 +79,7 @@ SYMMETRIC = among("operands", [(0, 1), (1, 0)], "they are multiplied")
 
 @recogniser("cross_entropy", precedence=490, ops=(CROSS,))
 def cross_entropy(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A negated sum of products of two tensors, which are symmetric."""
+    """Match a negated sum of products of two tensors, which are symmetric."""
     body = f.outputs[0].body
     if len(f.outputs) != 1 or f.outputs[0].axes:
         return Refusal("the loss is one number")
@@ -87,17 +87,17 @@ def cross_entropy(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     factors = args(divided[0] if divided else body, "mul") or ()
     r = next((r for r in (combined(x, "add") for x in factors) if r is not None), None)
     if r is None or not any(is_const(bare(x), -1) for x in factors):
-        return Refusal("the compute is no negated sum")
+        return Refusal("the compute is not a negated sum")
     pair = [load(x) for x in args(r.body, "mul") or ()]
     if len(pair) != 2 or None in pair:
-        return Refusal("the sum is not of products of two tensors")
+        return Refusal("the sum is not over products of two tensors")
     where = sorted(x.tensor.position for x in pair if x is not None)
     return [Proposal(CROSS, tuple(where), undetermined=SYMMETRIC)]
 
 
 @recogniser("nll_loss", precedence=495, ops=(NLL,))
 def nll_loss(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Predictions at an index that is data, a selection on that index, and how it is summed."""
+    """Match predictions at an index from data, a selection on that index, and its sum."""
     body = f.outputs[0].body
     divided = args(body, *DIVISIONS) if len(f.outputs) == 1 else None
     top = divided[0] if divided else body
@@ -105,12 +105,12 @@ def nll_loss(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     how = "mean" if divided else "sum" if r is not None else "none"
     choice = bare(r.body if r is not None else top)
     if not (isinstance(choice, CallTerm) and choice.op == "ite"):
-        return Refusal("the compute is no selection on targets")
+        return Refusal("the compute is not a selection on targets")
     reads = list(_by_data(choice))
     predictions = [x for x in reads if _negated(choice, x)]
     weights = [x for x in reads if x not in predictions]
     if len(predictions) != 1 or len(weights) > 1:
-        return Refusal("the selection is not of one prediction and one weight")
+        return Refusal("the selection does not use one prediction and one weight")
     t = next(_targets(predictions[0]), None)
     ignored = None if t is None else _ignored(choice.args[0], t)
     if t is None or ignored is None:
@@ -120,7 +120,7 @@ def nll_loss(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _by_data(t: Term) -> Iterator[Load]:
-    """Loads at indices that are data."""
+    """Loads at indices from data."""
     for s in subterms(t):
         if isinstance(s, Load) and any(tensors(i) for i in s.indices):
             yield s

@@ -26,7 +26,7 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "one k is missing",
+        "one term of the sum is missing",
         """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"),
@@ -44,25 +44,27 @@ def main(x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"),
 
 @recogniser("matmul", precedence=620, ops=("relax.matmul",))
 def matmul(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A sum of products whose indices are variables in the roles of a matrix product."""
+    """Match a sum of products whose indices are those of a matrix product."""
     if len(f.outputs) != 1:
         return Refusal("a matrix product has one output")
-    found = product(f.outputs[0].body)
-    if found is None or len(found.loads) != 2 or found.guards:
+    contraction = product(f.outputs[0].body)
+    if contraction is None or len(contraction.loads) != 2 or contraction.guards:
         return Refusal("the compute is not a sum of products of two operands")
-    if not found.reduce.axes and all(e is not ONE for x in found.loads for e in x.tensor.shape):
+    if not contraction.reduce.axes and all(
+        e is not ONE for x in contraction.loads for e in x.tensor.shape
+    ):
         return Refusal("nothing is summed")
-    if any(only(i) is None and i.const != 0 for x in found.loads for i in x.indices):
-        return Refusal("an operand is not read at plain coordinates", repr(found.loads))
+    if any(only(i) is None and i.const != 0 for x in contraction.loads for i in x.indices):
+        return Refusal("an operand is not read at plain coordinates", repr(contraction.loads))
     out = []
-    for a, b in (found.loads, found.loads[::-1]):
-        if _is_matmul(f, found, a, b):
+    for a, b in (contraction.loads, contraction.loads[::-1]):
+        if _is_matmul(f, contraction, a, b):
             out.append(_proposal(f, a.tensor, b.tensor))
     return out
 
 
 def _is_matmul(f: TensorExpression, found: Product, a: Load, b: Load) -> bool:
-    """Whether the last of a and the last but one of b are contracted, the rest in order."""
+    """Whether the last index of a and the last but one of b are contracted."""
     axes = f.outputs[0].axes
     if not (a.indices and b.indices):  # a scalar
         return False

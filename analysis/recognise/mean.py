@@ -76,10 +76,10 @@ _D = "(x[vi, vk] - s[vi] / T.float32({}))"
 REFUSES = [
     Refuses("a mean divided by another count", _MEAN.format(extent=6, count=5)),
     Refuses("a mean over one element fewer", _MEAN.format(extent=5, count=6)),
-    Refuses("a mean of a part of the dimension", _MEAN.format(extent=5, count=5)),
+    Refuses("a mean over part of the dimension", _MEAN.format(extent=5, count=5)),
     Refuses("the unbiased variance", _VARIANCE.format(count=5, square=f"{_D} * {_D}".format(6, 6))),
     Refuses(
-        "deviations from something else than the mean",
+        "deviations from something other than the mean",
         _VARIANCE.format(count=6, square=f"{_D} * {_D}".format(5, 5)),
     ),
     Refuses(
@@ -91,17 +91,17 @@ REFUSES = [
 
 @recogniser("mean", precedence=410, ops=OPS)
 def mean(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A sum of loads or of squared deviations, divided by its count; perhaps its root."""
+    """Match a sum of loads or of squared deviations, divided by its count, or the root of that."""
     if len(f.outputs) != 1:
         return Refusal("an average has one output")
     out, body = f.outputs[0].out, f.outputs[0].body
     root = args(body, "sqrt")
     r = average(root[0] if root else body)
     if r is None:
-        return Refusal("the compute is no sum divided by its count")
+        return Refusal("the compute is not a sum divided by its count")
     x, square = _summand(r)
     if x is None or (root and not square):
-        return Refusal("the average is not of one tensor", repr(r.body))
+        return Refusal("the average is not over one tensor", repr(r.body))
     dims = swept(x, r.axes)
     if dims is None:
         return Refusal("the average does not run over whole dimensions", repr(x))
@@ -110,7 +110,7 @@ def mean(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _summand(r: Combined) -> tuple[Load | None, bool]:
-    """The load that is averaged, and whether its squared deviation is."""
+    """The averaged load, and whether its squared deviation is averaged instead."""
     x = load(r.body)
     if x is not None:
         return x, False

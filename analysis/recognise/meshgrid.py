@@ -38,12 +38,12 @@ def f(
 
 @recogniser("meshgrid", precedence=290, ops=(OP,))
 def meshgrid(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Each output is one vector along an axis of its own."""
+    """Match outputs that are each one vector along an axis of its own."""
     reads = [r for r in map(read_of, f.outputs) if isinstance(r, Read)]
     if len(reads) != len(f.outputs) or len(reads) < 2:
         return Refusal("not several outputs that are one load each")
     if any(len(r.index) != 1 or len(r.axes) != len(reads) for r in reads):
-        return Refusal("not as many vectors as the output has axes")
+        return Refusal("the number of vectors is not the rank of the output")
     order = list(range(len(reads)))
     for indexing, axes in (("ij", order), ("xy", [1, 0, *order[2:]])):
         if all(r.index[0] is r.axes[a] for r, a in zip(reads, axes, strict=True)):

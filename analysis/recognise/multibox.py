@@ -61,7 +61,7 @@ def main(s: T.Buffer((1, 3, 5), "float32"), d: T.Buffer((1, 20), "float32"),
 
 @recogniser("multibox", precedence=660, ops=(OP,))
 def multibox(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Operands by their ranks, literals by what they multiply or are compared with."""
+    """Match operands by rank, and literals by what they multiply or are compared with."""
     if len(f.outputs) != 2:
         return Refusal("boxes and scores are two outputs")
     boxes, scores = f.outputs
@@ -84,7 +84,7 @@ def multibox(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _variance(c: Comprehension, offsets: TensorVar, k: int) -> float:
-    """What multiplies the k-th offset of an anchor."""
+    """The factor of the k-th offset of an anchor."""
     for s in subterms(c.body):
         if not (isinstance(s, CallTerm) and s.op == "mul"):
             continue
@@ -96,7 +96,7 @@ def _variance(c: Comprehension, offsets: TensorVar, k: int) -> float:
 
 
 def _thresholds(c: Comprehension) -> list[float]:
-    """The literals that something is compared with."""
+    """The literals in comparisons."""
     compared = [s for s in subterms(c.body) if isinstance(s, CallTerm) and s.dtype == "bool"]
-    found = [a.value for s in compared for a in s.args if isinstance(a, Const)]
-    return [float(v) for v in dict.fromkeys(found) if not isinstance(v, (bool, str))]
+    literals = [a.value for s in compared for a in s.args if isinstance(a, Const)]
+    return [float(v) for v in dict.fromkeys(literals) if not isinstance(v, (bool, str))]

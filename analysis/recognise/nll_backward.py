@@ -4,7 +4,7 @@
     w(k)       = weights[k] if k != ignore_index else 0
     grad       = output_grad[n, y]  |  output_grad  |  output_grad / Σ w(t)       none, sum, mean
 
-The predictions are not read, only their shape matters; weights that are not given are 1.
+The predictions are not read, only their shape is used; missing weights are 1.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(g: T.Buffer((3,), "float32"), x: T.Buffer((3, 4), "float32"), t: T.Buff
 """
 
 REFUSES = [
-    Refuses("the sign is not changed", _BODY.format(value="w[t[vi]] * g[vi]", rest="T.float32(0)")),
+    Refuses("the sign is not negated", _BODY.format(value="w[t[vi]] * g[vi]", rest="T.float32(0)")),
     Refuses(
         "1 elsewhere", _BODY.format(value="T.float32(-1) * w[t[vi]] * g[vi]", rest="T.float32(1)")
     ),
@@ -67,11 +67,11 @@ REFUSES = [
 
 @recogniser("nll_loss_backward", precedence=497, ops=(OP,))
 def nll_loss_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A selection where the target is the class, of a product with a weight that data chooses."""
+    """Match a selection of the target's class, over a product with a weight indexed by data."""
     c = f.outputs[0]
     choice = bare(c.body)
     if len(f.outputs) != 1 or not (isinstance(choice, CallTerm) and choice.op == "ite"):
-        return Refusal("the compute is no selection on targets")
+        return Refusal("the compute is not a selection on targets")
     condition, value, rest = choice.args
     targets = {s.tensor for s in subterms(condition) if isinstance(s, Load)}
     if len(targets) != 1 or not is_const(rest, 0):
@@ -84,14 +84,14 @@ def nll_loss_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     spare = [p for p in f.inputs if isinstance(p, TensorVar) and p not in used]
     x = next((p for p in spare if (p.shape, p.dtype) == (c.out.shape, c.out.dtype)), None)
     if len(grads) != 1 or len(weights) > 1 or x is None:
-        return Refusal("the gradient is not of one output, with the predictions' shape")
+        return Refusal("the gradient does not have one output with the predictions' shape")
     (g,) = grads
     divided = any(args(s, *DIVISIONS) is not None for s in subterms(value))
     how = "mean" if divided else "sum" if not g.shape else "none"
     ignored = next(_ignored(value, t), None)
     notes = []
     if ignored is None:
-        notes.append(Undetermined("ignore_index", "negative ones ignore nothing", high=-1))
+        notes.append(Undetermined("ignore_index", "a negative index ignores nothing", high=-1))
     if not t.shape and not divided:
         notes += among("reduction", ["sum", "none"], "there is one target")
     operands = tuple(p.position for p in (g, x, t, *weights))
@@ -100,7 +100,7 @@ def nll_loss_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _ignored(value: Term, t: TensorVar) -> Iterator[int]:
-    """``k`` of selections on ``t == k``; the first and the last class are ``<=`` and ``>=``."""
+    """``k`` of selections on ``t == k``; the first and last class use ``<=`` and ``>=``."""
     for s in subterms(value):
         if not (isinstance(s, CallTerm) and s.op in ("eq0", "ge0")):
             continue

@@ -3,7 +3,7 @@
 - constant: ``out[y] = x[y - b] if 0 <= y - b < n else value``;
 - replicate, reflect, circular: ``out[y] = x[m(y - b)]`` where m clamps, mirrors or wraps.
 
-The shift on an axis of extent 1 shows only in the conditions.
+On an axis of extent 1 the shift shows only in the conditions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
 """,
     ),
     Refuses(
-        "two sides have different values",
+        "the two sides have different values",
         """
 @T.prim_func(s_tir=True)
 def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
@@ -57,7 +57,7 @@ def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
 """,
     ),
     Refuses(
-        "the border is mirrored with itself",
+        "the mirrored border includes the edge itself",
         """
 @T.prim_func(s_tir=True)
 def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
@@ -79,7 +79,7 @@ def pad(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the compute is not one load and one value around it")
     value = literal(values.pop())
     if value is None:
-        return Refusal("the value around the input is no literal")
+        return Refusal("the value around the input is not a literal")
     widths = _constant_widths(c, inside[0])
     if isinstance(widths, Refusal):
         return widths
@@ -99,7 +99,7 @@ def _constant_widths(c: Comprehension, p: SelectionLeaf) -> list[int] | Refusal:
         before = (y - i if e is not ONE else begin(p.conditions, y)).const
         extra = (o - e).const
         if before is None or extra is None or not 0 <= before <= extra:
-            return Refusal("the input is not shifted by a literal within the output")
+            return Refusal("the input is not placed in the output by a literal shift")
         widths += [before, extra - before]
     return widths
 
@@ -110,7 +110,7 @@ UNSEEN = numbers(["pad_value"], "the padding is read from the input")
 
 @recogniser("pad_mode", precedence=342, ops=(OP,))
 def pad_mode(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``x[m(y - b)]``; the operations in the index tell the mode."""
+    """Match ``x[m(y - b)]``; the operations in the index give the mode."""
     r = single_read(f)
     if isinstance(r, Refusal):
         return r
@@ -120,17 +120,17 @@ def pad_mode(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     for k, (i, y) in enumerate(zip(r.index, r.axes, strict=True)):
         extra = (r.out.shape[k] - r.tensor.shape[k]).const
         if extra is None or extra < 0:
-            return Refusal("the output is not larger by a literal")
+            return Refusal("the output does not exceed the input by a literal")
         before = 0
         if extra:
             here = _modes(i, r.tensor.shape[k])
             if not here:
-                return Refusal("no padding mode reads like this")
+                return Refusal("the access matches no padding mode")
             modes = [mode for mode in modes if mode in here]
             before = _shift(i, y, r.tensor.shape[k], extra)
         widths += [before, extra - before]
     if not modes or len(modes) == len(MODES):
-        return Refusal("the axes are not padded in one mode")
+        return Refusal("the axes are padded in different modes")
     return [
         Proposal(
             OP,
@@ -143,7 +143,7 @@ def pad_mode(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _modes(i: Int, extent: Int) -> tuple[str, ...]:
-    """A border is repeated by min and max, or by conditions, as it is mirrored (TVM 0.26)."""
+    """The modes that fit: TVM repeats a border by min and max, or (in 0.26) by conditions."""
     calls = [s for s in subterms(i) if isinstance(s, CallTerm)]
     ops = {s.op for s in calls}
     if "ite" in ops:

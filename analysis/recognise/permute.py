@@ -46,7 +46,7 @@ def f(a: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
 
 @recogniser("permute_dims", precedence=210, ops=(OP,))
 def permute_dims(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Axes of extent 1 leave no trace: they keep their order, the others are determined."""
+    """Match a permutation; axes of extent 1, which leave no trace, keep their order."""
     r = single_read(f)
     if isinstance(r, Refusal):
         return r
@@ -58,27 +58,27 @@ def permute_dims(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _orders(axes: list[int], r: Read) -> list[list[int]]:
-    """The permutations that only differ in the order of the dimensions of extent 1."""
+    """The permutations that differ only in the order of dimensions of extent 1."""
     places = [k for k, e in enumerate(r.out.shape) if e is ONE]
-    found = []
+    orders = []
     for order in islice(permutations([axes[k] for k in places]), LISTED):
-        other = list(axes)
+        swapped = list(axes)
         for k, a in zip(places, order, strict=True):
-            other[k] = a
-        found.append(other)
-    return found
+            swapped[k] = a
+        orders.append(swapped)
+    return orders
 
 
 def permutation(r: Read) -> list[int] | Refusal:
-    """For each output axis the input axis that it is."""
+    """The input axis for each output axis."""
     shape = r.tensor.shape
     if len(shape) != len(r.axes):
         return Refusal("input and output have different ranks")
     units = iter([k for k, e in enumerate(shape) if e is ONE])
     axes = []
     for y, e in zip(r.axes, r.out.shape, strict=True):
-        found = [k for k, i in enumerate(r.index) if i is y and shape[k] is e]
-        k = next(units, None) if e is ONE else found[0] if len(found) == 1 else None
+        candidates = [k for k, i in enumerate(r.index) if i is y and shape[k] is e]
+        k = next(units, None) if e is ONE else candidates[0] if len(candidates) == 1 else None
         if k is None:
             return Refusal("the input is not read at a permutation of the output's coordinates")
         axes.append(k)

@@ -4,7 +4,7 @@
     avg:  out[n, c, y] = Σ_k x[n, c, s*y + d*k - p] / count
 
 ``count`` is the size of the window, or of its part inside x (``count_include_pad=False``). Adaptive
-pools have a window for each output, ``[y*I // O, ceil((y+1)*I / O))``.
+pools have their own window for each output, ``[y*I // O, ceil((y+1)*I / O))``.
 """
 
 from __future__ import annotations
@@ -133,11 +133,12 @@ def main(x: T.Buffer((1, 2, 8, 8), "float32"), out: T.Buffer((1, 2, 8, 8), "floa
 """,
     ),
     Refuses(
-        "a sum of integers divided by one more", _MEANS.format("int32", "T.truncdiv(s[vn, vi], 4)")
+        "a sum of integers divided by one more than the count",
+        _MEANS.format("int32", "T.truncdiv(s[vn, vi], 4)"),
     ),
-    Refuses("a quotient rounded down", _MEANS.format("int32", "s[vn, vi] // 3")),
+    Refuses("a quotient that is rounded down", _MEANS.format("int32", "s[vn, vi] // 3")),
     Refuses(
-        "a last window that counts what it does not read",
+        "a last window that counts elements it does not read",
         _MEANS.format("float32", "s[vn, vi] / T.Cast('float32', 3 + vi // 2)"),
     ),
 ]
@@ -154,12 +155,12 @@ def pool(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match one reduction over a window of one load, divided for an average."""
     if len(f.outputs) != 1 or len(f.outputs[0].axes) not in SPATIAL:
         return Refusal("a pool has one output of rank 3 to 5")
-    found = _reduction(f.outputs[0].body)
-    if found is None:
-        return Refusal("the compute is no maximum or average over a window")
-    kind, r, x, divisor = found
+    reduction = _reduction(f.outputs[0].body)
+    if reduction is None:
+        return Refusal("the compute is not a maximum or average over a window")
+    kind, r, x, divisor = reduction
     if len(x.indices) != len(f.outputs[0].axes):
-        return Refusal("input and output of a pool have one rank")
+        return Refusal("the input and output of a pool have the same rank")
     out = [*_windows(f, r, x, kind, divisor), *(_adaptive(f, x) if kind == "avg" else ())]
     swept_dims = swept(x, r.axes)
     if kind == "avg" and r.axes and swept_dims is not None:
@@ -169,7 +170,7 @@ def pool(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
-    """``max`` or ``avg``, the reduction, what it reads, and the divisor of an average."""
+    """The kind (``max`` or ``avg``), the reduction, its load, and the divisor of an average."""
     t: Term = uncast(body)
     divisor: Term | None = None
     if isinstance(t, CallTerm) and t.op in ("div", "floordiv_elem", "truncdiv"):
@@ -183,7 +184,7 @@ def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
         if r is not None and isinstance(inner, Load):
             return kind, r, inner, divisor
     inner = uncast(t.args[1]) if isinstance(t, CallTerm) and t.op == "ite" else t
-    if "int" in t.dtype and isinstance(inner, Load):  # the maximum, or the average, of one
+    if "int" in t.dtype and isinstance(inner, Load):  # the maximum or average of one element
         return "max" if divisor is None else "avg", Combined((), t, t), inner, divisor
     return None
 
@@ -214,7 +215,7 @@ def _windows(
 
 
 def _packed(x: Load) -> Iterator[str]:
-    """A pool in two dimensions of packed channels, which one in three could compute too."""
+    """A 2d pool over packed channels, which a 3d pool could compute too."""
     last = x.tensor.shape[-1].const
     if len(x.tensor.shape) == 5 and last is not None and last > 1:
         yield f"NCHW{last}c"
@@ -253,7 +254,7 @@ def _proposals(
     }
     padded = any(attrs["padding"]) or any(d > 1 for d in attrs["dilation"])
     seen = kind == "avg" and padded
-    first = _constant(divisor)  # rounding up counts padding, but nothing behind it
+    first = _constant(divisor)  # rounding up counts padding, but nothing after it
     counted = (first, not first) if seen else (False,)
     notes = (*undetermined(fitted), *_modes(fitted), *(() if seen else UNSEEN))
     found = [attrs]
@@ -282,7 +283,7 @@ def _symbolic(
     layout: str,
     windows: list[tuple[WindowAxis, int]],
 ) -> Iterator[Proposal]:
-    """Rounding up a symbolic extent gives a selection, from which the trailing padding follows."""
+    """The trailing padding, from the selection that rounding up a symbolic extent yields."""
     if any(w.stride is None or w.before < 0 for w, _ in windows):
         return
     out = f.outputs[0].out
@@ -319,13 +320,13 @@ UNSEEN = flags(["count_include_pad"], "no padding is counted")
 
 
 def _modes(windows: list[Fitted]) -> tuple[Undetermined, ...]:
-    """Rounding up adds ``stride - 1`` of trailing padding: not seen if that is in the range."""
+    """Rounding modes that fit; adding ``stride - 1`` of padding may stay within the range."""
     same = all(w.after + w.stride - 1 <= w.most for w in windows)
     return flags(["ceil_mode"], "the windows divide the input") if same else ()
 
 
 def _behind(windows: list[Fitted]) -> Iterator[tuple[int, ...]]:
-    """Trailing paddings that rounding up leaves open, at most a few: a count may depend on them."""
+    """Trailing paddings that rounding up leaves undetermined, on which a count may depend."""
     ends = (range(max(0, w.least - w.stride + 1), w.most - w.stride + 2) for w in windows)
     return islice(product(*ends), 16)
 

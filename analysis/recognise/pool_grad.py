@@ -1,11 +1,11 @@
-"""Gradients of two-dimensional pools: every window passes its gradient on to what it read.
+"""Gradients of two-dimensional pools: each window passes its gradient to the elements it read.
 
-    avg:  out[n, c, y] = Σ_r g[n, c, (y + p) // s - r] / count    for the windows that contain y
-    max:  the same sum without the division, of the windows whose greatest element is at y
+    avg:  out[n, c, y] = Σ_r g[n, c, (y + p) // s - r] / count    for windows that contain y
+    max:  the same sum without the division, of windows whose largest element is at y
 
 A window contains y if ``y + p - s * w`` is less than the kernel's extent k, so r takes
 ``ceil(k / s)`` values, and k stands in the guard. Where windows do not divide the input, TVM's
-lowering of the maximum reads past the end of its buffer of positions: it has no meaning to recover.
+lowering of the maximum reads past the end of its buffer of positions and has no defined meaning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ._contraction import affine
 from ._window import Fitted, WindowAxis, fit
 
 AVG, MAX = "relax.grad.avg_pool2d_backward", "relax.grad.max_pool2d_backward"
-#: At most so many kernels are tried.
+#: The largest number of kernels to try.
 TRIED = 12
 
 
@@ -103,7 +103,7 @@ def main(g: T.Buffer((1, 2, 3, 3), "float32"), x: T.Buffer((1, 2, 6, 6), "float3
 
 
 def spread(value: str) -> str:
-    """By hand: the gradient of a 2x2 window to each of its elements."""
+    """A hand-written gradient: that of a 2x2 window to each of its elements."""
     return _HEAD.format(value=value)
 
 
@@ -124,7 +124,7 @@ class _Windows:
 
 @recogniser("pool_backward", precedence=645, ops=(AVG, MAX))
 def pool_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """The gradients are read once; stride and padding come from where, the kernel is tried."""
+    """Derive stride and padding from the single read of the gradients, and try kernels."""
     (c,) = f.outputs[:1]
     inputs = [t for t in f.inputs if isinstance(t, TensorVar)]
     if len(f.outputs) != 1 or len(c.axes) != 4 or len(inputs) != 2:
@@ -184,14 +184,16 @@ def _windows(index: Int, y: Int) -> _Windows | None:
 def _kernels(
     c: Comprehension, windows: Sequence[_Windows], places: Sequence[int], name: str
 ) -> Iterator[tuple[int, ...]]:
-    """Kernels whose windows are as many; first those that the guards tell."""
+    """Kernels with this number of windows; those that occur in guards come first."""
     terms = list(subterms(c.body))
     volume = _volume(terms) if name == MAX else None
     ranges = []
     for w, d in zip(windows, places, strict=True):
-        told = [b + w.before + 1 for b in _bounds(terms, c.axes[d])]
-        every = range(w.taps * w.stride, (w.taps - 1) * w.stride, -1)
-        ranges.append([*(k for k in every if k in told), *(k for k in every if k not in told)])
+        guards = [b + w.before + 1 for b in _bounds(terms, c.axes[d])]
+        extents = range(w.taps * w.stride, (w.taps - 1) * w.stride, -1)
+        ranges.append(
+            [*(k for k in extents if k in guards), *(k for k in extents if k not in guards)]
+        )
     tried = [k for k in product(*ranges) if volume is None or k[0] * k[1] == volume]
     yield from tried[:TRIED]
 
@@ -206,7 +208,7 @@ def _bounds(terms: Sequence[Term], y: Int) -> Iterator[int]:
 
 
 def _volume(terms: Sequence[Term]) -> int | None:
-    """The number of elements among which the greatest is found; one needs no loop."""
+    """The number of elements compared for the maximum; a single one needs no loop."""
     extents = [s.axis.extent.const for s in terms if isinstance(s, Fold) and s.axis.extent]
     return extents[0] if extents else 1
 
@@ -247,7 +249,7 @@ def _attributes(
 def _loose(
     g: TensorVar, x: TensorVar, layout: str, fitted: Sequence[Fitted]
 ) -> Iterator[Undetermined]:
-    """Trailing padding: any that adds only windows without an element of the input."""
+    """The trailing paddings that add only windows without an input element."""
     rounded = True
     for d, (w, a) in enumerate(zip(fitted, "HW", strict=True)):
         size, count = (t.shape[layout.index(a)].const for t in (x, g))

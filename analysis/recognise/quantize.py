@@ -3,8 +3,8 @@
     quantize:    out[y] = saturate(round(x[y] / scale[y_axis]) + zero_point[y_axis])
     dequantize:  out[y] = (x[y] - zero_point[y_axis]) * scale[y_axis]
 
-Nothing is rounded for float8, only float16 saturates after dequantize. Scale and zero point are
-tensors, of one element or of one for each coordinate of the axis, or literals.
+float8 is not rounded, and only float16 is saturated after dequantize. Scale and zero point are
+literals, or tensors of one element or of one element for each coordinate of the axis.
 """
 
 from __future__ import annotations
@@ -85,28 +85,29 @@ REFUSES = [
         ),
     ),
     Refuses(
-        "nothing saturates",
+        "nothing is saturated",
         _quantized('T.Cast("int8", T.round(x[i, j] / s[j]) + T.Cast("float32", z[j]))'),
     ),
     Refuses(
-        "saturates at -127",
+        "saturation at -127",
         _quantized(
             'T.Cast("int8", T.max(T.min(T.round(x[i, j] / s[j]) + T.Cast("float32", z[j]), '
             "T.float32(127)), T.float32(-127)))"
         ),
     ),
     Refuses(
-        "rounds half to even",
+        "halves are rounded to even",
         _quantized(
             'T.Cast("int8", T.max(T.min(T.nearbyint(x[i, j] / s[j]) + T.Cast("float32", z[j]), '
             "T.float32(127)), T.float32(-128)))"
         ),
     ),
     Refuses(
-        "the difference wraps in int8", _dequantized('T.Cast("float32", x[i, j] - z[j]) * s[j]')
+        "the difference wraps around in int8",
+        _dequantized('T.Cast("float32", x[i, j] - z[j]) * s[j]'),
     ),
     Refuses(
-        "the zero point is of another channel",
+        "the zero point of another channel",
         _dequantized(
             'T.Cast("float32", T.Cast("int32", x[i, j]) - T.Cast("int32", z[5 - j])) * s[j]'
         ),
@@ -124,7 +125,7 @@ NOTHING = const(0, "int32")
 
 @recogniser("quantize", precedence=150, ops=(QUANTIZE, DEQUANTIZE))
 def quantize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Match the formula from outside in; the axis is where scale or zero point are read."""
+    """Match the formula from the outside in; the axis indexes scale or zero point."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1:
         return Refusal("a quantisation has one output")
@@ -133,7 +134,7 @@ def quantize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     elif c.out.dtype in ("float32", "float16"):
         name, found = DEQUANTIZE, _dequantized_parts(c)
     else:
-        return Refusal("no quantisation has an output of this type", c.out.dtype)
+        return Refusal("no quantisation has an output of this dtype", c.out.dtype)
     out = [p for parts in found if (p := _proposal(name, c, *parts)) is not None]
     return out or Refusal("the compute is not a scaled and shifted operand")
 
@@ -160,12 +161,12 @@ def _dequantized_parts(c: Comprehension) -> Iterator[Parts]:
 
 def _operands(t: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:
     """``op(a, b)`` as both ``(a, b)`` and ``(b, a)``; anything else is ``op(t, unit)``."""
-    found = args(t, op)
-    if found is None or len(found) != 2:  # up to rounding, products and sums are flat
+    operands = args(t, op)
+    if operands is None or len(operands) != 2:  # up to rounding, products and sums are flattened
         yield t, unit
         return
-    yield found[0], found[1]
-    yield found[1], found[0]
+    yield operands[0], operands[1]
+    yield operands[1], operands[0]
 
 
 def _saturated(t: Term) -> Term | None:
@@ -179,7 +180,7 @@ def _saturated(t: Term) -> Term | None:
 
 
 def _difference(t: Term) -> tuple[Term, Term]:
-    """``x - zero`` as ``(x, zero)``: of integers it is a polynomial."""
+    """``x - zero`` as ``(x, zero)``; for integers it is a polynomial."""
     found = args(t, "sub")
     if found:
         return uncast(found[0]), uncast(found[1])
@@ -219,7 +220,7 @@ def _scale(t: Term) -> int | Constant | None:
 
 
 def _zero_point(t: Term, quantised: str) -> int | Constant | None:
-    """A literal is of the quantised type if that is one of integers."""
+    """The zero point; a literal has the quantised dtype if that is an integer dtype."""
     if isinstance(t, Load):
         return t.tensor.position
     value = literal(t)

@@ -81,7 +81,7 @@ REFUSES = [
     ),
     Refuses("a sum over a diagonal", _HEAD.format(extent=4, init=0, value="out[vi] + x[vk, vk]")),
     Refuses(
-        "an alternating sum: no reduction at all",
+        "an alternating sum, which is not a reduction",
         _HEAD.format(extent=6, init=0, value="x[vi, vk] - out[vi]"),
     ),
 ]
@@ -89,7 +89,7 @@ REFUSES = [
 
 @recogniser("reduce", precedence=400, ops=(*NAMES.values(), COLLAPSE))
 def reduce(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """One reduction of one load; over an axis of extent 1 a literal combined with a load."""
+    """Match a reduction of one load, or over an axis of extent 1 a literal combined with a load."""
     if len(f.outputs) != 1:
         return Refusal("a reduction has one output")
     out, t = f.outputs[0].out, bare(f.outputs[0].body)
@@ -97,22 +97,24 @@ def reduce(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         return _of_one_element(out, t)
     x, name = bare(t.body), NAMES.get(t.op) or BOOL[t.op]
     if not isinstance(x, Load) or (t.op in ("add", "mul") and not is_const(t.init, t.op == "mul")):
-        return Refusal("the reduction is not of one load", repr(t))
+        return Refusal("the reduction is not over one load", repr(t))
     dims = swept(x, t.axes)
     if dims is None:
         return Refusal("the reduction does not run over whole dimensions", repr(x))
-    found = list(proposals(name, x.tensor, dims, out))
+    candidates = list(proposals(name, x.tensor, dims, out))
     if name == NAMES["add"]:
         shape = tuple(e if e.const is None else e.const for e in out.shape)
-        found.append(Proposal(COLLAPSE, (x.tensor.position,), {"shape": shape}))
-    return found
+        candidates.append(Proposal(COLLAPSE, (x.tensor.position,), {"shape": shape}))
+    return candidates
 
 
 def _of_one_element(out: TensorVar, t: Term) -> Sequence[Proposal] | Refusal:
     """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
     for op, name in NAMES.items():
         pair = args(t, op) or ()
-        if len(pair) != 2:  # extremes of integers are flat: max(max(a, b), 3) has three operands
+        if (
+            len(pair) != 2
+        ):  # extremes of integers are flattened: max(max(a, b), 3) has three operands
             continue
         start, x = sorted(map(bare, pair), key=lambda s: isinstance(s, Load))
         literal = isinstance(start, Const) or (isinstance(start, Int) and start.const is not None)
@@ -121,7 +123,7 @@ def _of_one_element(out: TensorVar, t: Term) -> Sequence[Proposal] | Refusal:
         if len(out.shape) < len(x.tensor.shape):
             return list(proposals(name, x.tensor, (), out))
         return list(proposals(name, x.tensor, units(x.tensor)[:1], out))
-    return Refusal("the compute is no reduction")
+    return Refusal("the compute is not a reduction")
 
 
 def proposals(
@@ -131,7 +133,7 @@ def proposals(
     out: TensorVar,
     attrs: dict[str, Any] | None = None,
 ) -> Iterator[Proposal]:
-    """The op over these dimensions, and over those of extent 1 that the result's shape lacks."""
+    """The operator over these dimensions, and over those of extent 1 that the result lacks."""
     rank = len(x.shape)
     keepdims = len(out.shape) == rank
     dims = dims or units(x)[:keepdims]
@@ -144,8 +146,8 @@ def proposals(
         notes = among("axis", [list(d) for d in choices], "dimensions of extent 1 are alike")
     for found in choices[:1]:
         axis = None if len(found) == rank else list(found)
-        given = {"axis": axis, "keepdims": keepdims, **(attrs or {})}
-        yield Proposal(name, (x.position,), given, undetermined=notes)
+        values = {"axis": axis, "keepdims": keepdims, **(attrs or {})}
+        yield Proposal(name, (x.position,), values, undetermined=notes)
 
 
 def shape_without(x: TensorVar, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:

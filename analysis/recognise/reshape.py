@@ -1,7 +1,7 @@
 """reshape: the row-major offset is kept, ``flat(g(y), in_shape) = flat(y, out_shape)``.
 
-``relax.reshape`` is the canonical op of every such compute; flatten, squeeze and expand_dims are
-reshapes and come as alternatives where they say the same. The identity is an elementwise op first.
+``relax.reshape`` is the canonical operator. flatten, squeeze and expand_dims are alternatives where
+they compute the same. The identity is recovered as an elementwise operator first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def f(a: T.Buffer((4, 6), "float32"), out: T.Buffer((12,), "float32")):
 
 @recogniser("reshape", precedence=200, ops=(R,))
 def reshape(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``flat(g(y)) = flat(y)`` over as many elements."""
+    """Match ``flat(g(y)) = flat(y)`` over the same number of elements."""
     r = single_read(f)
     if isinstance(r, Refusal):
         return r
@@ -65,14 +65,14 @@ def reshape(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     if flat(r.index, source) is not flat(r.axes, target):
         return Refusal("the elements are not in row-major order")
     x = (r.tensor.position,)
-    found = [Proposal(R, x, {"shape": dims(target)})]
+    candidates = [Proposal(R, x, {"shape": dims(target)})]
     if len(target) == 1 and source != target:
-        found.append(Proposal("relax.flatten", x))
+        candidates.append(Proposal("relax.flatten", x))
     if (dropped := unit_axes(source, target)) is not None:
-        found.append(Proposal("relax.squeeze", x, {"axis": dropped}))
+        candidates.append(Proposal("relax.squeeze", x, {"axis": dropped}))
     if (added := unit_axes(target, source)) is not None:
-        found.append(Proposal("relax.expand_dims", x, {"axis": added}))
-    return found
+        candidates.append(Proposal("relax.expand_dims", x, {"axis": added}))
+    return candidates
 
 
 def unit_axes(longer: Sequence[Int], shorter: Sequence[Int]) -> list[int] | None:

@@ -1,7 +1,7 @@
 """image.resize2d and resize3d: the input sampled at ``c(y) = scale * y + shift`` on some axes.
 
-The number of loads tells the method (1 nearest neighbour, 2 an axis linear, 4 an axis cubic), the
-form of ``c`` the coordinate transformation, the operation around it the rounding method:
+The number of loads gives the method (1: nearest neighbour, 2 per axis: linear, 4 per axis: cubic),
+the form of ``c`` the coordinate transformation, and the operation around it the rounding method:
 
 - half_pixel ``(y + 0.5) * in / out - 0.5``, tf_half_pixel_for_nn the same without ``- 0.5``;
 - asymmetric ``y * in / out``; align_corners ``y * (in - 1) / (out - 1)``; tf_crop_and_resize, see
@@ -9,7 +9,7 @@ form of ``c`` the coordinate transformation, the operation around it the roundin
 - floor ``floor(c + 1e-5)``, ceil ``ceil(c - 1e-5)``, round_prefer_floor ``ceil(c - 0.5)``,
   round_prefer_ceil ``floor(c + 0.5)``; an integer ``y // k`` is asymmetric with floor.
 
-pytorch_half_pixel differs from half_pixel only at an output extent of 1.
+pytorch_half_pixel differs from half_pixel only for an output extent of 1.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ _CUBIC = (
     *among("cubic_exclude", [0, 1], "only cubic has it"),
 )
 _OUTSIDE = numbers(["extrapolation_value"], "nothing is extrapolated")
-#: What each method does not use.
+#: The attributes that each method ignores.
 UNSEEN = {
     NEAREST: (*_CUBIC, *_OUTSIDE),
     "linear": (*_ROUNDED, *_CUBIC, *_OUTSIDE),
@@ -122,7 +122,7 @@ UNSEEN = {
 
 @recogniser("resize", precedence=345, ops=(OP, OP3))
 def resize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Guesses the attributes from the form of the sampling; the certificate decides."""
+    """Guess the attributes from the form of the sampling; the certificate decides."""
     (c,) = f.outputs[:1]
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
     if len(f.outputs) != 1 or not loads or len({x.tensor for x in loads}) != 1:
@@ -135,14 +135,14 @@ def resize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     sampled = [k for k, i in enumerate(x.indices) if i is not c.axes[k]]
     layouts = [s for s in _layouts(x) if all(s[k] in "DHW" for k in sampled)]
     if not sampled or not layouts:
-        return Refusal("not two or three neighbouring axes are sampled")
+        return Refusal("the sampled axes are not two or three adjacent ones")
     taps = sum(x.tensor.shape[k] is not ONE for k in sampled)
     method = NEAREST if len(loads) == 1 else "linear" if len(loads) <= 2**taps else "cubic"
     return [p for s in layouts for p in _proposals(c, x, s, method, layouts)]
 
 
 def _layouts(x: Load) -> list[str]:
-    """Layouts by rank; of five dimensions, the last can be a part of the channels."""
+    """Layouts by rank; the last of five dimensions may be part of the channels."""
     if len(x.indices) == 4:
         return ["NCHW", "NHWC"]
     part = x.tensor.shape[4].const
@@ -187,13 +187,13 @@ def _samplings(
 def _transformations(
     c: Comprehension, x: Load, terms: Sequence[Term], places: Sequence[int]
 ) -> Iterator[dict[str, object]]:
-    """The coordinate transformation, with its region and the value outside of it."""
+    """The coordinate transformations, with their region and the value outside it."""
     value = outside(c.body)
     if value is None:
         for mode in _modes(c, x, terms):
             yield {MODE: mode}
         return
-    # TVM takes the region of three axes from the last one to the first
+    # for three axes TVM lists the region from the last axis to the first
     for roi in regions(x, c.axes, places if len(places) == 2 else places[::-1]):
         yield {MODE: CROP, "roi": roi, "extrapolation_value": value}
 
@@ -233,7 +233,7 @@ def _roundings(terms: Sequence[Term]) -> list[str]:
 
 
 def _alphas(terms: Sequence[Term]) -> list[float]:
-    """Coefficients are negative; the usual ones first."""
+    """Candidate coefficients, which are negative; common ones first."""
     values = {float(s.value) for s in terms if isinstance(s, Const) and s.dtype != "str"}
     return sorted((v for v in values if -2 < v < 0), key=lambda v: (v not in (-0.75, -0.5), -v))
 

@@ -1,12 +1,12 @@
 """Pooling of regions of interest: roi_align and roi_pool.
 
     rois[i] = (image, left, top, right, bottom), scaled by ``spatial_scale``
-    roi_align:  out[i, c, y] = mean or max of ``sample_ratio`` points an axis of bin y
+    roi_align:  out[i, c, y] = mean or max of ``sample_ratio`` points per axis of bin y
     roi_pool:   out[i, c, y] = max over the elements of bin y, 0 for an empty one
 
-The sizes are those of the output; points are interpolated. Unless aligned, a region of roi_align is
-at least 1 in extent. A ``sample_ratio`` of 0 lets the region tell the number of points, a loop that
-is not lifted.
+The sizes are those of the output, and points are interpolated. Unless aligned, a region of
+roi_align has an extent of at least 1. With a ``sample_ratio`` of 0 the number of points depends on
+the region; such a loop is not lifted.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def f(x: T.Buffer((8,), "float32"), r: T.Buffer((2, 5), "float32"),
 """,
     ),
     Refuses(
-        "one element of the image that the region is of",
+        "a single element of the region's image",
         _HEAD.format(value='x[T.Cast("int64", rois[i, 0]), c, y, z]'),
     ),
     Refuses(
-        "the element where the region begins",
+        "the element at which the region begins",
         _HEAD.format(
             value='x[T.Cast("int64", rois[i, 0]), c, T.Cast("int64", T.floor(rois[i, 2])), '
             'T.Cast("int64", T.floor(rois[i, 1]))]'
@@ -86,20 +86,20 @@ def f(x: T.Buffer((8,), "float32"), r: T.Buffer((2, 5), "float32"),
 
 @recogniser("roi", precedence=650, ops=(ALIGN, POOL))
 def roi(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """One tensor is read where regions say; the form tells mode, ratio and alignment."""
+    """Match a tensor read at regions from data; the form gives mode, ratio and alignment."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1 or len(c.axes) != 4 or len(tensors(c.body)) != 2:
         return Refusal("not an image and regions")
     loads = [s for s in subterms(c.body) if isinstance(s, Load)]
     images = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
     if len(images) != 1:
-        return Refusal("no tensor is read where another one says")
+        return Refusal("no tensor is read at indices from another")
     (x,) = images
     if len(x.shape) != 4:
         return Refusal("an image has four dimensions")
     (rois,) = tensors(c.body) - images
     if len(rois.shape) != 2 or rois.shape[1].const != 5:
-        return Refusal("a region has five numbers")
+        return Refusal("a region is five numbers")
     channel = [s.indices[k] is c.axes[k] for k in (1, 3) for s in loads if s.tensor is x][:1]
     layout = "NCHW" if channel == [True] else "NHWC"
     scale = _scale(c, rois)
@@ -117,7 +117,7 @@ def roi(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _scale(c: Comprehension, rois: TensorVar) -> float:
-    """The literal that multiplies the numbers of a region."""
+    """The literal that multiplies the coordinates of a region."""
     for s in subterms(c.body):
         if isinstance(s, CallTerm) and s.op == "mul":
             factors = [a.value for a in s.args if isinstance(a, Const)]

@@ -1,4 +1,4 @@
-"""Operators in other words: elementwise formulas and norms that only rounding tells apart.
+"""Operators up to rounding: elementwise formulas and norms that are equal in real arithmetic.
 
 x / (1 + exp(-x)) is silu      max(x, x / 4) is leakyrelu      E[x²] - E[x]² is a variance
 """
@@ -27,23 +27,23 @@ GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
 
 @recogniser("elementwise_rounded", precedence=900, ops=(), rounded=True)
 def elementwise(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Formulas of elementwise ops, compared in real arithmetic, literals to five digits."""
+    """Match elementwise formulas in real arithmetic, with literals to five digits."""
     return proposals(f, OPS, _coarse)
 
 
 def _coarse(t: Term) -> Term:
-    """The form of literals that are near each other: 1 / 1.41421 is 0.70711."""
+    """A common form for close literals: 1 / 1.41421 is 0.70711."""
     memo: dict[Term, Term] = {}
 
     def go(s: Term) -> Term:
         if s not in memo:
-            memo[s] = _near(s) if isinstance(s, Const) else rebuild(s, go)
+            memo[s] = _rounded_literal(s) if isinstance(s, Const) else rebuild(s, go)
         return memo[s]
 
     return real(go(real(t)))
 
 
-def _near(c: Const) -> Const:
+def _rounded_literal(c: Const) -> Const:
     if "float" not in c.dtype or not isinstance(c.value, (int, float)):
         return c
     return const(float(f"{c.value:.4e}"), c.dtype)
@@ -51,7 +51,7 @@ def _near(c: Const) -> Const:
 
 @recogniser("norm_rounded", precedence=910, ops=(), rounded=True)
 def norms(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Norms from the root that they divide by: what it sums over, the literal added to it."""
+    """Match norms by the root they divide by: the dimensions summed over and the literal added."""
     if len(f.outputs) != 1:
         return Refusal("a norm has one output")
     c = f.outputs[0]
@@ -92,7 +92,7 @@ UNSEEN = {"center": True, "scale": True}
 
 
 def _grouped(x: TensorVar, read: Load, r: Reduce, gamma: TensorVar) -> Iterator[dict[str, object]]:
-    """Channel axis, axes and groups: the channels are summed over in part or not at all."""
+    """Channel axis, axes and groups; the channels are summed over in part or not at all."""
     for channel in (d for d, e in enumerate(x.shape) if e is gamma.shape[0]):
         here = [a for a in r.axes if a in free(read.indices[channel])]
         axes = [
@@ -113,7 +113,7 @@ def _const(e: Int | None) -> int | None:
 
 @recogniser("variance_rounded", precedence=920, ops=(), rounded=True)
 def variances(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Averaged squares with the squared average subtracted, from the dimensions summed over."""
+    """Match averaged squares minus the squared average, by the dimensions summed over."""
     if len(f.outputs) != 1:
         return Refusal("a variance has one output")
     c = f.outputs[0]

@@ -1,4 +1,4 @@
-"""slice_scatter and reverse_sequence: a part of the input is replaced, or read in reverse.
+"""slice_scatter and reverse_sequence: part of the input is replaced or read in reverse.
 
 - slice_scatter: ``out[y] = src[(y - start) / step] if y is in the range of the axis else x[y]``;
 - reverse_sequence: ``out[y] = x[t[b] - 1 - y on the sequence axis if y < t[b] else y]``.
@@ -42,7 +42,7 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "the rest is shifted",
+        "the other elements are shifted",
         """
 @T.prim_func(s_tir=True)
 def f(
@@ -57,7 +57,7 @@ def f(
 
 @recogniser("slice_scatter", precedence=360, ops=("relax.slice_scatter",))
 def slice_scatter(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Two loads; one is the input at the output's coordinates."""
+    """Match two loads, one of which is the input at the output's coordinates."""
     (c,) = f.outputs[:1]
     leaves = list(pieces(c.body))
     loads = [p.value for p in leaves if isinstance(p.value, Load)]
@@ -91,7 +91,7 @@ def _step(i: Int) -> int:
 
 @recogniser("reverse_sequence", precedence=362, ops=("relax.reverse_sequence",))
 def reverse_sequence(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """One axis is read at a coordinate that depends on the length for another axis."""
+    """Match an axis read at a coordinate that depends on a length for another axis."""
     r = single_read(f)
     if isinstance(r, Refusal):
         return r
@@ -99,10 +99,10 @@ def reverse_sequence(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("input and output have different shapes")
     turned = [k for k, i in enumerate(r.index) if i is not r.axes[k]]
     if len(turned) != 1:
-        return Refusal("not one axis is read elsewhere")
+        return Refusal("not exactly one axis is read at another coordinate")
     lengths = {s for s in subterms(r.index[turned[0]]) if isinstance(s, Load)}
     if len(lengths) != 1:
-        return Refusal("the coordinate does not depend on one length")
+        return Refusal("the coordinate does not depend on exactly one length")
     (t,) = lengths
     batches = [k for k, y in enumerate(r.axes) if t.indices == (y,)]
     attrs = [{"seq_axis": turned[0], "batch_axis": k} for k in batches]

@@ -38,7 +38,7 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "bounds that exclude each other, applied the other way round than clip does",
+        "contradictory bounds, applied in the opposite order of clip",
         """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):

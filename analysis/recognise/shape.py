@@ -1,6 +1,6 @@
 """shape_to_tensor: ``out[k] = shape[k]``, a vector of sizes.
 
-One that is a single literal is full. ``relax.size`` is this and a product.
+A vector with a single literal value is `full`. ``relax.size`` is this and a product.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import Matches, Refuses, recogniser
 from ._moves import dims
 
 OP = "relax.shape_to_tensor"
-#: A longer vector is no shape.
+#: The longest vector that counts as a shape.
 RANK = 16
 
 MATCHES = [
@@ -28,7 +28,7 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "one of the numbers is data",
+        "one of the numbers comes from data",
         """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((1,), "int64"), out: T.Buffer((2,), "int64")):
@@ -37,7 +37,7 @@ def main(x: T.Buffer((1,), "int64"), out: T.Buffer((2,), "int64")):
 """,
     ),
     Refuses(
-        "the largest of data",
+        "the maximum of data",
         """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((4, 2), "int64"), out: T.Buffer((2,), "int64")):
@@ -48,7 +48,7 @@ def main(x: T.Buffer((4, 2), "int64"), out: T.Buffer((2,), "int64")):
 """,
     ),
     Refuses(
-        "of another type",
+        "a vector of another dtype",
         """
 @T.prim_func(s_tir=True)
 def main(out: T.Buffer((2,), "int32")):
@@ -61,17 +61,17 @@ def main(out: T.Buffer((2,), "int32")):
 
 @recogniser("shape_to_tensor", precedence=357, ops=(OP,))
 def shape_to_tensor(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """The value at each coordinate is a polynomial over the sizes."""
+    """Match a value at each coordinate that is a polynomial over the sizes."""
     (c,) = f.outputs[:1]
     if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(c.body, Int):
         return Refusal("not one vector of integers")
     extent = c.out.shape[0].const
     if extent is None or extent > RANK or c.out.dtype != "int64":
-        return Refusal("a shape is a short vector of int64")
+        return Refusal("a shape is a short int64 vector")
     (y,) = free(c.axes[0]) or (None,)
     values = [c.body if y is None else ints(c.body, {y: k}) for k in map(integer, range(extent))]
     if any(v.kind not in SIZES for value in values for v in free(value)):
-        return Refusal("the values depend on more than sizes")
+        return Refusal("the values depend on more than shapes")
     if any(value.const is not None and value.const < 0 for value in values):
         return Refusal("a size is not negative")
     return [Proposal(OP, (), {"expr": dims(values)})]

@@ -1,9 +1,9 @@
 """strided_slice and flip: every axis is read at ``begin + stride * y``.
 
-The compute does not determine where a slice ends: any ``end`` with the same number of steps is the
-same. Canonical is ``begin + stride * extent``, but at most the input's extent (for a negative
-stride, what reaches element 0); the stride of an axis with one step is 1. ``flip`` is canonical
-where one axis is reversed as a whole.
+The compute does not determine the end of a slice: every ``end`` with the same number of steps is
+equivalent. The canonical end is ``begin + stride * extent``, but at most the input's extent (for a
+negative stride, one that reaches element 0). The stride of an axis with one step is 1. ``flip`` is
+canonical if one axis is reversed completely.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def ranges(r: Read) -> list[tuple[Int, int]] | Refusal:
     """``(begin, stride)`` of every axis."""
     if len(r.axes) != len(r.index):
         return Refusal("input and output have different ranks")
-    found = []
+    begins = []
     for i, y in zip(r.index, r.axes, strict=True):
         at = affine(i, y)
         if at is None or at[1].const is None or at[1].const == 0:
             return Refusal("an axis is not read at begin + stride * y")
-        found.append((at[0], at[1].const))
-    return found
+        begins.append((at[0], at[1].const))
+    return begins
 
 
 @recogniser("flip", precedence=240, ops=("relax.flip",))
@@ -91,7 +91,7 @@ def flip(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     turned = [k for k, (_, stride) in enumerate(at) if stride == -1]
     kept = all(r.index[k] is r.axes[k] for k in range(len(at)) if k not in turned)
     if len(turned) != 1 or not kept or at[turned[0]][0] is not r.out.shape[turned[0]] - 1:
-        return Refusal("not one axis is reversed")
+        return Refusal("not exactly one axis is reversed")
     return [Proposal("relax.flip", (r.tensor.position,), {"axis": turned[0]})]
 
 
@@ -117,7 +117,7 @@ def strided_slice(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _loose(r: Read, axes: list[int], at: list[tuple[Int, int]]) -> Iterator[Undetermined]:
-    """Ends that give as many steps, and the stride where there is only one."""
+    """Ends with the same number of steps, and the stride if there is only one step."""
     why = "the slice ends between two steps, or with the input"
     for k, axis in enumerate(axes):
         begin, stride = at[axis][0].const, at[axis][1]
@@ -141,7 +141,7 @@ def _loose(r: Read, axes: list[int], at: list[tuple[Int, int]]) -> Iterator[Unde
 def _variants(
     r: Read, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
 ) -> Iterator[dict[str, Any]]:
-    """Ways to write the ranges: TVM clips symbolic ones, and writes their extents accordingly."""
+    """Equivalent ranges; TVM clips symbolic ones, which changes the form of their extents."""
     extents = [r.tensor.shape[k] for k in axes]
     begin = [*map(plain, map(_unclipped, begins, extents))]
     end = [*map(plain, map(_unclipped, ends, extents))]
@@ -157,7 +157,7 @@ def _variants(
 
 
 def _unclipped(p: Int, extent: Int) -> Int:
-    """``p`` from ``min(max(p, 0), extent)``; from ``extent - k`` the negative ``-k``."""
+    """``p`` of ``min(max(p, 0), extent)``, and ``-k`` of ``extent - k``."""
     t = p.atom
     if isinstance(t, CallTerm) and t.op == "min" and extent in t.args:
         rest = [a for a in t.args if a is not extent]

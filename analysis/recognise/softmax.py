@@ -52,7 +52,7 @@ _SOFTMAX = f"T.exp({_SHIFTED}) / s[vi]"
 
 REFUSES = [
     Refuses(
-        "no maximum is subtracted: it overflows where softmax does not",
+        "no maximum is subtracted, so it overflows where softmax does not",
         _BODY.format(most=6, extent=6, term="x[vi, vk]", out="T.exp(x[vi, vk]) / s[vi]"),
     ),
     Refuses(
@@ -70,7 +70,7 @@ REFUSES = [
         ),
     ),
     Refuses(
-        "the logarithm is not taken",
+        "the logarithm is missing",
         _BODY.format(most=6, extent=6, term=_SHIFTED, out=f"{_SHIFTED} - s[vi]"),
     ),
 ]
@@ -78,14 +78,14 @@ REFUSES = [
 
 @recogniser("softmax", precedence=430, ops=OPS)
 def softmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """The axis is the one that the sum of exponentials runs over."""
+    """Match a softmax; its axis is the one that the sum of exponentials runs over."""
     if len(f.outputs) != 1:
         return Refusal("softmax has one output")
     c = f.outputs[0]
-    found = _softmax(c.body) or _log_softmax(c.body)
-    if found is None:
-        return Refusal("the compute is no exponential divided by a sum of exponentials")
-    name, x, below = found
+    parts = _softmax(c.body) or _log_softmax(c.body)
+    if parts is None:
+        return Refusal("the compute is not an exponential divided by a sum of exponentials")
+    name, x, below = parts
     if x.indices != c.axes:
         return Refusal("the operand is not read at the output's own coordinates", repr(x))
     return [Proposal(name, (x.tensor.position,), {"axis": axis}) for axis in _axes(x, below)]
@@ -108,7 +108,7 @@ def _log_softmax(t: Term) -> tuple[str, Load, Term] | None:
 
 
 def _axes(x: Load, below: Term) -> Sequence[int]:
-    """The axis of the sum; where there is no sum, one of extent 1."""
+    """The axis of the sum, or without a sum the axes of extent 1."""
     r = reduction(below, "add")
     if r is None:
         return units(x.tensor)[-1:]

@@ -1,6 +1,6 @@
 """split: the outputs are consecutive slices, ``out_j[y] = x[y + b_j on one axis]``.
 
-Pieces of equal extents, or of symbolic ones, are canonically a number of sections.
+Pieces of equal or symbolic extents are canonically given as a number of sections.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def f(a: T.Buffer((9,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4
 """,
     ),
     Refuses(
-        "the pieces are exchanged",
+        "the pieces are swapped",
         """
 @T.prim_func(s_tir=True)
 def f(a: T.Buffer((8,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4,), "float32")):
@@ -68,7 +68,7 @@ def split(f: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("input and output have different ranks")
     axes = [k for k in range(len(x.shape)) if any(r.index[k] is not r.axes[k] for r in reads)]
     if len(axes) != 1:
-        return Refusal("not one axis is split")
+        return Refusal("not exactly one axis is split")
     (axis,) = axes
     begins, position = [], ZERO
     for r in reads:

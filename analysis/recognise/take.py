@@ -1,12 +1,12 @@
-"""take, gather_elements, gather_nd, index_tensor: coordinates of the input come out of a tensor.
+"""take, gather_elements, gather_nd, index_tensor: coordinates of the input come from a tensor.
 
-- take: ``out[a, i, b] = x[a, t[i], b]`` for groups of axes a, i, b; the mode is what is done to
-  ``t[i]``;
+- take: ``out[a, i, b] = x[a, t[i], b]`` for groups of axes a, i, b; the mode says how
+  ``t[i]`` is transformed;
 - gather_elements: ``out[y] = x[…, t[y], …]``;
 - index_tensor: ``out[i, b] = x[s[i], t[i], …, b]``, the index tensors broadcast against each other;
 - gather_nd: ``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``.
 
-One index tensor for the first axis is a take (canonical). Out of bounds, ``fast`` is undefined.
+With one index tensor for the first axis, take is canonical. ``fast`` is undefined out of bounds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MATCHES = [
 
 REFUSES = [
     Refuses(
-        "each index is one too large",
+        "each index is too large by one",
         """
 @T.prim_func(s_tir=True)
 def f(
@@ -111,7 +111,7 @@ def _outer(f: TensorExpression) -> Read | Refusal:
 
 
 def _mode(f: TensorExpression, i: Int, t: Load) -> str | Refusal:
-    """What is done to the index, by the operations in it; the certificate knows for sure."""
+    """The mode suggested by the operations in the index; the certificate decides."""
     if i.atom is t:
         return "fast" if isinstance(atom(f.outputs[0].body), Load) else "nan"
     ops = {s.op for s in subterms(i) if isinstance(s, CallTerm)}
@@ -119,7 +119,7 @@ def _mode(f: TensorExpression, i: Int, t: Load) -> str | Refusal:
         return "wrap"
     if ops & {"min", "max"}:
         return "clip"
-    return "flat" if "floordiv" in ops else Refusal("no mode of take does this to an index")
+    return "flat" if "floordiv" in ops else Refusal("no mode of take transforms an index like this")
 
 
 @recogniser("gather_elements", precedence=310, ops=("relax.gather_elements",))
@@ -178,7 +178,7 @@ def gather_nd(f: TensorExpression) -> Found:
     batch, count = min(loads), len(loads)
     t = loads[batch]
     if not t.indices:
-        return Refusal("an index of gather_nd is a vector")
+        return Refusal("an index of gather_nd must be a vector")
     rank = len(t.indices) - 1
     for k, s in enumerate(loads.values()):
         if s.tensor is not t.tensor or s.indices[:rank] != r.axes[:rank]:

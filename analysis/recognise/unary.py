@@ -82,7 +82,7 @@ def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
 """,
     ),
     Refuses(
-        "the square of one coordinate times another is no square",
+        "x * x of two different coordinates is not a square",
         """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):

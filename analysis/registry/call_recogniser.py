@@ -18,7 +18,7 @@ from ..proposal.proposal import Proposal
 from ..real import TooLarge
 from ..results.op_info import Refusal
 from ..terms.work import Exhausted
-from .checked_proposal import Invalid, checked
+from .checked_proposal import Invalid, check_proposals
 from .registry import Recogniser, RecogniserWarning, generation
 from .unchanged import Snapshot
 
@@ -48,7 +48,7 @@ def _outside(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Re
     shared = Snapshot(lifted)
     try:
         copy = replace(lifted, outputs=tuple(map(replace, lifted.outputs)))
-        checked_proposals = checked(r, r.run(copy), lifted)
+        checked_proposals = check_proposals(r, r.run(copy), lifted)
     finally:
         changed = shared.restore()
     if changed:

@@ -39,7 +39,9 @@ class Invalid(Exception):
     """A recogniser returned something that is not a valid proposal."""
 
 
-def checked(r: Recogniser, answer: Any, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
+def check_proposals(
+    r: Recogniser, answer: Any, lifted: TensorExpression
+) -> Sequence[Proposal] | Refusal:
     """Return the proposals or the refusal; raise `Invalid`, or what the objects raise."""
     if isinstance(answer, Refusal):
         return Refusal(str(answer.reason), str(answer.where))

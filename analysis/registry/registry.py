@@ -108,7 +108,7 @@ def unregister(name: str) -> None:
     """
     load_all()
     if name not in _registered:
-        raise ValueError(f"there is no recogniser {name!r}{_near(name, _registered)}")
+        raise ValueError(f"there is no recogniser {name!r}{_suggestion(name, _registered)}")
     _replace({k: r for k, r in _registered.items() if k != name})
 
 
@@ -243,7 +243,7 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
         same_place = r.precedence == precedence and _package(r.run) == _package(run)
         if not replaces and (r.name == name or same_place):
             raise ValueError(
-                f"recogniser {name!r} at precedence {precedence}: {_taken(r, name, precedence)} "
+                f"recogniser {name!r} at precedence {precedence}: {_conflict(r, name, precedence)} "
                 f"({'.'.join(identity(r.run))}); choose another, or unregister({r.name!r}) first"
             )
     return Recogniser(name, precedence, tuple(ops), run, rounded, built_in)
@@ -258,7 +258,7 @@ def _package(run: Any) -> str:
     return identity(run)[0].partition(".")[0]
 
 
-def _taken(r: Recogniser, name: str, precedence: int) -> str:
+def _conflict(r: Recogniser, name: str, precedence: int) -> str:
     taken = "the name" if r.name == name else "the precedence"
     return f"{taken} is taken by the recogniser {r.name!r} at precedence {r.precedence}"
 
@@ -267,8 +267,11 @@ def _check_operators(name: str, ops: Sequence[str]) -> None:
     for op in ops:
         why = not_an_operator(op)
         if why:
-            suggestion = _near(op, [str(n) for n in Op.list_op_names()])
-            raise ValueError(f"recogniser {name!r}: ops: {why}{suggestion}") from None
+            suggestion = _suggestion(op, [str(n) for n in Op.list_op_names()])
+            raise ValueError(
+                f"recogniser {name!r}: ops: {why}{suggestion}; a recogniser names an operator of "
+                "TVM's registry: register a new one first, see the guide 'Add an operator'"
+            ) from None
 
 
 def not_an_operator(name: str) -> str:
@@ -284,6 +287,6 @@ def not_an_operator(name: str) -> str:
     return "" if composed or name in Op.list_op_names() else f"TVM has no operator {name}"
 
 
-def _near(name: str, names: Any) -> str:
+def _suggestion(name: str, names: Any) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -13,7 +13,7 @@ from tvm import tirx
 
 from ..proofs.equal import Obligation
 from ..proposal.answer_values import Structural, over, symbolic, text
-from ..proposal.build import bound
+from ..proposal.build import bind_arguments
 from ..proposal.proposal import Constant
 from ..proposal.undetermined import Undetermined
 from ..terms.term import Int, Var
@@ -114,7 +114,7 @@ class OpInfo(Structural):
             Arguments by name, for ``op(**info.bind(params))``: ``attrs``, the operands (one tuple
             where the operator takes one), and literal operands as ``relax.const`` of their type.
         """
-        return bound(self.name, self.operands, self.attrs, params)
+        return bind_arguments(self.name, self.operands, self.attrs, params)
 
     @property
     def relaid(self) -> bool:
@@ -244,7 +244,7 @@ def operator(info: Answer) -> OpInfo | None:
     return info.logical if isinstance(info, LayoutNormalised) else info
 
 
-def certified(
+def with_certificate(
     info: OpInfo | LayoutNormalised, certificate: Certificate
 ) -> OpInfo | LayoutNormalised:
     """Return an answer with another certificate."""

@@ -53,7 +53,7 @@ def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
 
 
 Row = tuple[Int, dict[Mono, Int]]
-"""An equation, and the coefficient (over what is known) of each product of unknowns."""
+"""An equation, and the coefficient (over known terms) of each product of unknowns."""
 
 
 def _columns(p: Int, unknown: IsUnknown) -> dict[Mono, Int]:
@@ -100,10 +100,10 @@ def congruences(
 ) -> list[Int]:
     """Return a new equation ``p = 0`` that follows modulo the coefficients, not one in ``skip``."""
     rows = [_split(p, unknown) for p in equations[:MAX_ROWS]]
-    moduli = {abs(c) for left, _ in rows for m, c in left.terms if abs(c) > 1}
+    moduli = {abs(c) for form, _ in rows for m, c in form.terms if abs(c) > 1}
     by_modulus: dict[int, list[Congruence]] = {}
     for k in sorted(moduli):
-        reduced = [c for left, value in rows if (c := _reduced(left, value, k)).left.terms]
+        reduced = [c for form, value in rows if (c := _reduced(form, value, k)).left.terms]
         for k in {c.modulus for c in reduced}:
             rows_k = [c for c in reduced if c.modulus == k]
             known = by_modulus.get(k, [])
@@ -200,8 +200,8 @@ def _exact(c: Congruence) -> Int | None:
     """``left - lo = (value - lo) % modulus``, if the left side spans less than the modulus."""
     half = c.modulus // 2
     signed = polynomial({m: k - c.modulus if k > half else k for m, k in c.left.terms})
-    for left in (c.left, signed):
-        ends = interval(left)
+    for form in (c.left, signed):
+        ends = interval(form)
         if ends is not None and ends[1] - ends[0] < c.modulus:
-            return left - ends[0] - floormod(c.value - ends[0], integer(c.modulus))
+            return form - ends[0] - floormod(c.value - ends[0], integer(c.modulus))
     return None

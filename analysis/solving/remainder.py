@@ -35,12 +35,12 @@ def remainders(p: Int) -> Iterator[Remainder]:
         for atom in mono:
             if not is_div(atom):
                 continue
-            left = list(mono)
-            left.remove(atom)
-            for k, num, den in _candidates(p, atom, polynomial({tuple(left): coef})):
-                rest = p - mul(k, num - mul(den, floordiv(num, den)))
-                if len(rest.terms) < len(p.terms):
-                    yield Remainder(k, num, den, rest)
+            factors = list(mono)
+            factors.remove(atom)
+            for k, num, den in _candidates(p, atom, polynomial({tuple(factors): coef})):
+                shorter = p - mul(k, num - mul(den, floordiv(num, den)))
+                if len(shorter.terms) < len(p.terms):
+                    yield Remainder(k, num, den, shorter)
 
 
 def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
@@ -50,17 +50,17 @@ def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
     share = _share(p, num)
     if share:
         results.append((ONE * share, num, den))
-    k, left = divide(-outer, den)
-    if left is ZERO and k.const != share:
+    k, remaining = divide(-outer, den)
+    if remaining is ZERO and k.const != share:
         results.append((k, num, den))
     for mono, coef in p.terms:
         inner = mono[0] if len(mono) == 1 else None
         if inner is None or inner is atom or not is_div(inner) or outer.const is None:
             continue
         if outer.const % coef == 0 and (e := -outer.const // coef) > 1:
-            whole = _shifted(inner, num)
-            if floordiv(whole, ONE * e) is as_int(atom):
-                results.append((ONE * coef, whole, ONE * e))
+            numerator = _shifted(inner, num)
+            if floordiv(numerator, ONE * e) is as_int(atom):
+                results.append((ONE * coef, numerator, ONE * e))
     return results
 
 
@@ -78,5 +78,5 @@ def _weight(term: tuple[Mono, int]) -> tuple[int, int]:
 def _shifted(inner: Term, num: Int) -> Int:
     """``x // c + s`` where num is ``x + c*s``."""
     finer, (x, c) = as_int(inner), inner.args  # type: ignore[attr-defined]
-    shift, rest = divide(num - as_int(x), as_int(c))
-    return finer + shift if rest is ZERO else finer
+    shift, remaining = divide(num - as_int(x), as_int(c))
+    return finer + shift if remaining is ZERO else finer

@@ -77,14 +77,14 @@ def parse(text: str | bytes) -> Json:
     try:
         return Json(json.loads(text))
     except UnicodeDecodeError as e:
-        raise Malformed(f"byte {e.start}: this is no JSON: {e.reason}") from None
+        raise Malformed(f"byte {e.start}: this is not JSON: {e.reason}") from None
     except json.JSONDecodeError as e:
         place = f"line {e.lineno}, column {e.colno}"
-        raise Malformed(f"{place}: this is no JSON: {e.msg}") from None
+        raise Malformed(f"{place}: this is not JSON: {e.msg}") from None
     except RecursionError:
-        raise Malformed("this is no JSON that can be read: it is nested too deeply") from None
+        raise Malformed("this JSON cannot be read: it is nested too deeply") from None
     except ValueError as e:  # a number with too many digits
-        raise Malformed(f"this is no JSON that can be read: {e}") from None
+        raise Malformed(f"this JSON cannot be read: {e}") from None
 
 
 def _list(names_of: Any) -> str:

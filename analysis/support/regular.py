@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def opened(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> BinaryIO:
     """Return a file opened for reading; links are followed.
 
     Raises:
@@ -30,5 +30,5 @@ def opened(path: str | Path) -> BinaryIO:
 
 def content(path: str | Path) -> bytes:
     """Return all bytes of a regular file; raise as `opened` does."""
-    with opened(path) as file:
+    with open_regular(path) as file:
         return file.read()

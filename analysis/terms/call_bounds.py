@@ -30,9 +30,9 @@ def _extreme_bounds(atom: CallTerm) -> Bounds:
 
 
 def _ite_bounds(atom: CallTerm) -> Bounds:
-    one, two = bounds(as_int(atom.args[1])), bounds(as_int(atom.args[2]))
+    first, second = bounds(as_int(atom.args[1])), bounds(as_int(atom.args[2]))
     out: list[Int | None] = []
-    for sign, a, b in ((1, one[0], two[0]), (-1, one[1], two[1])):
+    for sign, a, b in ((1, first[0], second[0]), (-1, first[1], second[1])):
         if a is None or b is None:
             out.append(None)
         elif nonneg((b - a) * sign):

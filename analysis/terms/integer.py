@@ -120,7 +120,7 @@ def _factors(p: Int, d: Int) -> list[Int]:
     if len(d.terms) != 1:
         return []
     dm, dc = d.terms[0]
-    found = {}
+    divisors = {}
     for mono, coef in p.terms:
         if not mono:
             continue
@@ -128,8 +128,8 @@ def _factors(p: Int, d: Int) -> list[Int]:
         gm = tuple(a for a in dm if a in mono)
         g = polynomial({gm: gc})
         if g is not ONE and g is not d:
-            found[g] = (len(gm), gc)
-    return sorted(found, key=lambda g: found[g], reverse=True)
+            divisors[g] = (len(gm), gc)
+    return sorted(divisors, key=lambda g: divisors[g], reverse=True)
 
 
 def _nested(p: Int, d: Int) -> Int | None:

@@ -63,13 +63,13 @@ def _bounds(p: Int) -> Bounds:
     return _tighter(plain, _digit_bounds(p))
 
 
-def _tighter(one: Bounds, two: Bounds) -> Bounds:
+def _tighter(first: Bounds, second: Bounds) -> Bounds:
     """The second bounds, unless the first are known to be as good."""
-    lo, hi = one
-    if two[0] is not None and (lo is None or not nonneg(lo - two[0])):
-        lo = two[0]
-    if two[1] is not None and (hi is None or not nonneg(two[1] - hi)):
-        hi = two[1]
+    lo, hi = first
+    if second[0] is not None and (lo is None or not nonneg(lo - second[0])):
+        lo = second[0]
+    if second[1] is not None and (hi is None or not nonneg(second[1] - hi)):
+        hi = second[1]
     return lo, hi
 
 
@@ -81,14 +81,14 @@ def _digit_bounds(p: Int) -> Bounds:
                 continue
             num, den = atom.args  # type: ignore[attr-defined]
             others = polynomial({remove(mono, (atom,)) or (): coef})
-            k, left = divide(-others, den)
-            if left is not ZERO:
+            k, remaining = divide(-others, den)
+            if remaining is not ZERO:
                 continue
-            rest = p - mul(others, as_int(atom)) - mul(k, num)
-            if len(rest.terms) >= len(p.terms) or (k.const is None and not _signed(k)):
+            remaining_terms = p - mul(others, as_int(atom)) - mul(k, num)
+            if len(remaining_terms.terms) >= len(p.terms) or (k.const is None and not _signed(k)):
                 continue
             least, most = bounds(mul(k, den - 1))  # k may vary: bounds are over sizes only
-            lo, hi = bounds(rest)
+            lo, hi = bounds(remaining_terms)
             if nonneg(k):
                 return lo, None if hi is None or most is None else hi + most
             return None if lo is None or least is None else lo + least, hi
@@ -103,7 +103,7 @@ def _mono_bounds(mono: Mono) -> Bounds:
     lo: Int | None = ONE
     hi: Int | None = ONE
     for atom in mono:
-        if closed(atom):
+        if is_closed(atom):
             a = b = as_int(atom)
         else:
             a, b = atom_bounds(atom)  # type: ignore[assignment]
@@ -116,13 +116,13 @@ def _mono_bounds(mono: Mono) -> Bounds:
     return lo, hi
 
 
-def closed(t: Term) -> bool:
+def is_closed(t: Term) -> bool:
     """Return whether a term is over sizes only, so that it is its own bound."""
     if isinstance(t, Var):
         return t.kind in SIZES
     if isinstance(t, Int):
-        return all(closed(a) for mono, _ in t.terms for a in mono)
-    return isinstance(t, CallTerm) and all(closed(a) for a in t.args)
+        return all(is_closed(a) for mono, _ in t.terms for a in mono)
+    return isinstance(t, CallTerm) and all(is_closed(a) for a in t.args)
 
 
 def atom_bounds(atom: Term) -> Bounds:

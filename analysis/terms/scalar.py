@@ -191,11 +191,11 @@ def negate(c: Term) -> Term:
         if c.op == "ge0":
             return ge0(-as_int(c.args[0]) - 1)
         if c.op in ("and", "or"):
-            found: Term | None = recall(c, "not")
-            if found is None:
-                found = (disj if c.op == "and" else conj)(*map(negate, c.args))
-                remember(c, "not", found)
-            return found
+            cached: Term | None = recall(c, "not")
+            if cached is None:
+                cached = (disj if c.op == "and" else conj)(*map(negate, c.args))
+                remember(c, "not", cached)
+            return cached
     return raw_call("not", (c,), "bool")
 
 

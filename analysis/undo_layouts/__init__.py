@@ -20,12 +20,12 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.loops.reduction import canonical
 from ..results.buffer_layout import LETTERS, BufferLayout, PhysicalIndices
 from ..terms.term import TensorVar
-from .crop import cropped
-from .merges import components, merged
-from .move import LogicalState, tidied
-from .orders import arranged, candidates
+from .crop import crop_padding
+from .merges import components, merge_pairs
+from .move import LogicalState, simplify_indices
+from .orders import candidates, reorder
 from .places import place
-from .splits import unfused
+from .splits import split_fused
 from .tensor_access import accesses
 
 #: The most views of one PrimFunc.
@@ -69,12 +69,12 @@ class LogicalForm:
         )
 
 
-def relayings(lifted: TensorExpression) -> Iterator[LogicalForm]:
+def logical_forms(lifted: TensorExpression) -> Iterator[LogicalForm]:
     """Yield views of a tensor expression over logical buffers, the most likely first."""
     seen: set[tuple[object, ...]] = set()
-    for form in _forms(tidied(LogicalState(lifted))):
+    for form in _forms(simplify_indices(LogicalState(lifted))):
         for orders in (None, *candidates(form)):
-            state = form if orders is None else arranged(form, orders)
+            state = form if orders is None else reorder(form, orders)
             state = _canonical(state)
             key = _key(state)
             if state.moves and key not in seen:
@@ -97,19 +97,19 @@ def _forms(state: LogicalState) -> Iterator[LogicalState]:
     packed = _packed(state)
     yield from _with_padding(packed)
     for form in (packed, state):
-        for split in unfused(form):
+        for split in split_fused(form):
             yield from _with_padding(_packed(_canonical(split)))
     for _ in range(4):
         candidates_found = components(packed, accesses(packed))
         if not candidates_found:
             return
-        packed = _packed(_canonical(merged(packed, candidates_found[0])))
+        packed = _packed(_canonical(merge_pairs(packed, candidates_found[0])))
         yield from _with_padding(packed)
 
 
 def _with_padding(state: LogicalState) -> Iterator[LogicalState]:
     yield state
-    short = _canonical(cropped(state))
+    short = _canonical(crop_padding(state))
     if short.moves != state.moves:
         yield short
 
@@ -120,7 +120,7 @@ def _packed(state: LogicalState) -> LogicalState:
         merges = components(state, accesses(state))
         if not merges or not merges[0].evidence:
             break
-        state = _canonical(merged(state, merges[0]))
+        state = _canonical(merge_pairs(state, merges[0]))
     return state
 
 
@@ -129,4 +129,4 @@ def _canonical(state: LogicalState) -> LogicalState:
     return replace(state, lifted=replace(state.lifted, outputs=outputs))
 
 
-__all__ = ["BufferLayout", "LogicalForm", "relayings"]
+__all__ = ["BufferLayout", "LogicalForm", "logical_forms"]

@@ -12,11 +12,11 @@ from ..proofs.context import simplify, thorough
 from ..terms.order import bounds
 from ..terms.scalar import ge0
 from ..terms.term import ONE, CallTerm, Const, Int, TensorVar, Term, Var, as_int, integer
-from .move import LogicalState, crop, guarded_loads, moved
+from .move import LogicalState, apply_change, crop, guarded_loads
 from .tensor_access import bare
 
 
-def cropped(state: LogicalState) -> LogicalState:
+def crop_padding(state: LogicalState) -> LogicalState:
     """Return the state without the padding of packed dimensions."""
     for crop_side in (_output, _input):  # in this order: the reads depend on the writes
         for position, t in enumerate(state.lifted.params):
@@ -73,7 +73,7 @@ def _without_tail(
         lifted=replace(state.lifted, outputs=outputs),
         notes=(*state.notes, f"{subject} those from {extent} are {tail!r}"),
     )
-    return moved(state, c.out.position, crop(c.out, d, integer(extent)))
+    return apply_change(state, c.out.position, crop(c.out, d, integer(extent)))
 
 
 def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:
@@ -96,4 +96,4 @@ def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:
     subject = f"of the {t.shape[d]!r} elements of %{position} along its packed dimension"
     note = f"{subject} only the first {highest + 1} are read"
     state = replace(state, notes=(*state.notes, note))
-    return moved(state, position, crop(t, d, integer(highest + 1)))
+    return apply_change(state, position, crop(t, d, integer(highest + 1)))

@@ -23,7 +23,7 @@ from ..terms.term import TensorVar
 from . import LogicalForm
 
 
-def normalised(info: OpInfo, form: LogicalForm) -> LayoutNormalised:
+def normalise(info: OpInfo, form: LogicalForm) -> LayoutNormalised:
     """Return the operator over logical buffers, with the layouts of the PrimFunc's buffers."""
     return LayoutNormalised(
         _noted(info, form),
@@ -43,7 +43,7 @@ def _noted(info: OpInfo, form: LogicalForm) -> OpInfo:
     return replace(info, certificate=certificate, alternatives=alternatives)
 
 
-def expressed(answer: LayoutNormalised, lifted: TensorExpression) -> OpInfo | None:
+def express_layouts(answer: LayoutNormalised, lifted: TensorExpression) -> OpInfo | None:
     """Return the operator over the PrimFunc's own buffers, if its layout attributes name all
     layouts.
 
@@ -73,7 +73,7 @@ def expressed(answer: LayoutNormalised, lifted: TensorExpression) -> OpInfo | No
     if not all(_says(k in strings, b) for k, b in enumerate(answer.buffers)):
         return None
     layouts = tuple(strings.get(k, text) for k, text in enumerate(logical.layouts))
-    alternatives = tuple(_others(answer, lifted))
+    alternatives = tuple(_alternatives(answer, lifted))
     info = replace(
         logical, attrs=attrs, layouts=layouts, alternatives=alternatives, relayout=answer
     )
@@ -85,11 +85,11 @@ def _says(named: bool, buffer: BufferLayout | None) -> bool:
     return buffer is None or buffer.identity or (named and not buffer.padded)
 
 
-def _others(found: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
+def _alternatives(found: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
     """The alternatives whose attributes name the layouts as well."""
     for alternative in found.logical.alternatives:
         if alternative.layouts == found.logical.layouts:
-            info = expressed(replace(found, logical=alternative), lifted)
+            info = express_layouts(replace(found, logical=alternative), lifted)
             if info is not None:
                 yield info
 

@@ -19,7 +19,7 @@ from ..terms.integer import floordiv
 from ..terms.quotient import is_div
 from ..terms.term import ONE, Int, TensorVar, Term, Var, as_int, fresh, mul
 from ..terms.traversal import free, ints, subterms
-from .move import LogicalState, merge, moved
+from .move import LogicalState, apply_change, merge
 from .tensor_access import Access, Accesses, coefficient, only
 
 Pair = tuple[int, int, int]
@@ -42,10 +42,10 @@ class Component:
     mixed: bool = False
 
 
-def merged(state: LogicalState, c: Component) -> LogicalState:
+def merge_pairs(state: LogicalState, c: Component) -> LogicalState:
     """Return the state with all pairs of a component merged."""
     for position, outer, inner in c.pairs:
-        state = moved(state, position, merge(state.tensor(position), outer, inner))
+        state = apply_change(state, position, merge(state.tensor(position), outer, inner))
     return state
 
 
@@ -107,8 +107,8 @@ def _stands(high: Int, low: Int, c: Component) -> set[tuple[Var, Var]] | None:
     """The axes that replace one, or none if the indices are digits; None if they are neither."""
     if high.const is not None or low.const is not None:
         return set()
-    whole = mul(high, c.extent) + low
-    if len(_divisions(whole)) < len(_divisions(high) | _divisions(low)):
+    fused = mul(high, c.extent) + low
+    if len(_divisions(fused)) < len(_divisions(high) | _divisions(low)):
         c.evidence += 1
         return set()
     a, b = only(high), only(low)
@@ -170,10 +170,10 @@ def _together(p: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:
         remaining = p - mul(high, as_int(a)) - mul(low, as_int(b))
         if not any(v in free(t) for v in axes for t in (high, low, remaining)):
             return high is mul(low, extent)
-    whole = as_int(fresh(mul(a.extent, extent), "P"))
-    high = floordiv(whole, extent)
-    one = ints(p, {a: high, b: whole - mul(high, extent)})
-    return all(s is not high.atom for s in subterms(one))
+    axis = as_int(fresh(mul(a.extent, extent), "P"))
+    high = floordiv(axis, extent)
+    fused = ints(p, {a: high, b: axis - mul(high, extent)})
+    return all(s is not high.atom for s in subterms(fused))
 
 
 def _divisions(p: Int) -> set[Term]:

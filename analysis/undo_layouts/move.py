@@ -139,7 +139,7 @@ def digits(p: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
 def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
     """Return ``p = extent * high + low`` term by term, if low is proved to be the remainder."""
     k, shift = extent.const, next((c for m, c in p.terms if not m), 0)
-    high, low = factored(p - shift if k else p, extent)
+    high, low = factor_out(p - shift if k else p, extent)
     if high is ZERO:
         return None
     if not k:
@@ -150,7 +150,7 @@ def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
     return None
 
 
-def factored(p: Int, extent: Int) -> tuple[Int, Int]:
+def factor_out(p: Int, extent: Int) -> tuple[Int, Int]:
     """Return ``p = extent * high + low``, with the terms that the extent divides in ``high``."""
     ((mono, k),) = extent.terms
     high: dict[tuple[Term, ...], int] = {}
@@ -177,7 +177,7 @@ def inside(p: Int, extent: Int, facts: Facts) -> bool:
 # ---------------------------------------------------------------------------- making a move
 
 
-def moved(state: LogicalState, position: int, move: CoordinateChange) -> LogicalState:
+def apply_change(state: LogicalState, position: int, move: CoordinateChange) -> LogicalState:
     """Return the state after a change of one parameter; reductions are not normalised."""
     t = state.tensor(position)
     new = TensorVar(t.name, move.shape, t.dtype, t.position)
@@ -230,8 +230,8 @@ def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Te
                 c, yes, no = s.args
                 if_so, if_not = _of_places(*parts(c)), _of_places(negate(c))
                 branches = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
-                rest = iter(branches)
-                result = rebuild(s, lambda _: next(rest))
+                remaining = iter(branches)
+                result = rebuild(s, lambda _: next(remaining))
             else:
                 result = rebuild(s, lambda child: go(child, facts))
             memo[s, facts] = result
@@ -240,7 +240,7 @@ def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Te
     return go(body, ())
 
 
-def tidied(state: LogicalState) -> LogicalState:
+def simplify_indices(state: LogicalState) -> LogicalState:
     """Return the state with ``P // E`` replaced by a literal where the facts leave one value."""
     outputs = []
     for c in state.lifted.outputs:

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 
 from ..terms.term import ONE, TensorVar
 from ..terms.traversal import free
-from .move import LogicalState, arrange, moved
+from .move import LogicalState, apply_change, arrange
 from .tensor_access import Access, Accesses, accesses, classes, only
 
 Order = Sequence[int | None]
 Holes = Callable[[list[int], Sequence[int | None], int], list[int]]
 Orders = Mapping[int, Order]
-"""By position of the parameter; parameters that are not there stay as they are."""
+"""Orders by position of the parameter; other parameters are unchanged."""
 
 
-def arranged(state: LogicalState, orders: Orders) -> LogicalState:
+def reorder(state: LogicalState, orders: Orders) -> LogicalState:
     """Return the state with the dimensions of its buffers reordered."""
     for position, order in orders.items():
         t = state.tensor(position)
         if list(order) != list(range(len(t.shape))):
-            state = moved(state, position, arrange(t, order))
+            state = apply_change(state, position, arrange(t, order))
     return state
 
 
@@ -130,7 +130,7 @@ class _Roles:
     def at(self, t: TensorVar, c: int | None) -> list[int]:
         return [d for d in self.view.dims(t) if self.view.number[t.position, d] == c]
 
-    def one(self, t: TensorVar, c: int | None) -> int | None:
+    def dimension(self, t: TensorVar, c: int | None) -> int | None:
         dimensions = self.at(t, c)
         return dimensions[0] if dimensions else None
 
@@ -157,9 +157,9 @@ class _Roles:
         deep = [d for c in depth for d in self.at(x, c)]
         wide = [d for c in depth for d in self.at(out, c)]
         return self._orders(
-            [self.one(x, first), *_or_unit(deep), *(self.one(x, c) for c in space)],
-            [*(d for h in heads for d in _or_unit(h)), *(self.one(w, c) for c in space)],
-            [self.one(out, first), *_or_unit(wide), *(self.one(out, c) for c in space)],
+            [self.dimension(x, first), *_or_unit(deep), *(self.dimension(x, c) for c in space)],
+            [*(d for h in heads for d in _or_unit(h)), *(self.dimension(w, c) for c in space)],
+            [self.dimension(out, first), *_or_unit(wide), *(self.dimension(out, c) for c in space)],
         )
 
     def _channels(self) -> list[int]:
@@ -179,12 +179,12 @@ class _Roles:
         inner, columns = self.within(x, w), self.within(w, out)
         if len(inner) > 1 or len(columns) > 1:
             return None
-        m, k, n = (_or_unit(found) for found in (rows[-1:], inner, columns))
+        m, k, n = (_or_unit(classes) for classes in (rows[-1:], inner, columns))
         lead = [*batch, *rows[:-1]]
         return self._orders(
-            [*(self.one(x, c) for c in (*lead, *m, *k))],
-            [*(self.one(w, c) for c in (*batch, *k, *n))],
-            [*(self.one(out, c) for c in (*lead, *m, *n))],
+            [*(self.dimension(x, c) for c in (*lead, *m, *k))],
+            [*(self.dimension(w, c) for c in (*batch, *k, *n))],
+            [*(self.dimension(out, c) for c in (*lead, *m, *n))],
         )
 
     def _orders(self, x: Order, w: Order, out: Order) -> Orders | None:

@@ -19,7 +19,7 @@ def place(moves: Sequence[CoordinateChange], shape: tuple[Int, ...]) -> Physical
     return PhysicalIndices(axes, index)
 
 
-def as_they_are(params: Sequence[TensorVar | Var]) -> tuple[BufferLayout | None, ...]:
+def unchanged_layouts(params: Sequence[TensorVar | Var]) -> tuple[BufferLayout | None, ...]:
     """Return, for each parameter, the layout in which its buffer is the logical one."""
     return tuple(
         place((), p.shape).layout(p.shape) if isinstance(p, TensorVar) else None for p in params

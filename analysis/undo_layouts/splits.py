@@ -10,17 +10,26 @@ from collections.abc import Iterator
 from ..terms.quotient import is_div
 from ..terms.term import ONE, ZERO, CallTerm, Int, TensorVar, Var, polynomial
 from ..terms.traversal import subterms
-from .move import Facts, LogicalState, clean, factored, guarded_loads, moved, split, tidied
+from .move import (
+    Facts,
+    LogicalState,
+    apply_change,
+    clean,
+    factor_out,
+    guarded_loads,
+    simplify_indices,
+    split,
+)
 from .tensor_access import accesses, coefficient
 
 
-def unfused(state: LogicalState) -> Iterator[LogicalState]:
+def split_fused(state: LogicalState) -> Iterator[LogicalState]:
     """Yield the state with one, two, … fused dimensions split."""
     for _ in range(6):
         new = _input(state) or _output(state)
         if new is None:
             return
-        state = tidied(new)
+        state = simplify_indices(new)
         yield state
 
 
@@ -33,7 +42,7 @@ def _output(state: LogicalState) -> LogicalState | None:
             for extent in _divisors(c.body, axis):
                 if not _divides(extent, c.out.shape[d]):
                     continue
-                new = moved(state, c.out.position, split(c.out, d, extent))
+                new = apply_change(state, c.out.position, split(c.out, d, extent))
                 while (further := _input(new)) is not None:
                     new = further
                 if not _combined(new, c.out.position, d, extent):
@@ -57,7 +66,7 @@ def _divisors(body: object, axis: Int) -> list[Int]:
 def _divides(extent: Int, total: Int) -> bool:
     if len(extent.terms) != 1 or extent is total or total is ZERO:
         return False
-    high, low = factored(total, extent)
+    high, low = factor_out(total, extent)
     return low is ZERO and high is not ONE
 
 
@@ -87,7 +96,7 @@ def _input(state: LogicalState) -> LogicalState | None:
             reads = [(x.indices[d], facts) for x, facts in loads]
             for extent in _extents(reads):
                 if _divides(extent, t.shape[d]) and _fits(reads, extent):
-                    return moved(state, t.position, split(t, d, extent))
+                    return apply_change(state, t.position, split(t, d, extent))
     return None
 
 
@@ -105,6 +114,6 @@ def _extents(reads: list[tuple[Int, Facts]]) -> Iterator[Int]:
 
 def _fits(reads: list[tuple[Int, Facts]], extent: Int) -> bool:
     """Whether both parts occur, and the inner one is proved to be in its range everywhere."""
-    parts = [factored(p, extent) for p, _ in reads]
+    parts = [factor_out(p, extent) for p, _ in reads]
     separate = any(high.const is None and low.const is None for high, low in parts)
     return separate and all(clean(p, extent, facts) is not None for p, facts in reads)

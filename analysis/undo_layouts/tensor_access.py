@@ -68,7 +68,7 @@ def accesses(state: LogicalState) -> Accesses:
         outputs |= set(renamed.values())
         at = {v: as_int(o) for v, o in renamed.items()}
         result.append(Access(c.out.position, tuple(ints(a, at) for a in c.axes)))
-        for s in subterms(apart(substitute(c.body, at))):
+        for s in subterms(with_fresh_axes(substitute(c.body, at))):
             if isinstance(s, Load):
                 result.append(Access(s.tensor.position, s.indices))
             elif isinstance(s, CallTerm) and s.dtype not in INT_DTYPES:
@@ -79,7 +79,7 @@ def accesses(state: LogicalState) -> Accesses:
     )
 
 
-def apart(t: Term) -> Term:
+def with_fresh_axes(t: Term) -> Term:
     """Return the term with fresh axes for every reduction, unlike in normal form."""
     memo: dict[Term, Term] = {}
 
@@ -152,7 +152,7 @@ def coefficient(p: Int, v: Var) -> Int | None:
         if mono.count(v) > 1:
             return None
         if v in mono:
-            rest = list(mono)
-            rest.remove(v)
-            terms[tuple(rest)] = c
+            factors = list(mono)
+            factors.remove(v)
+            terms[tuple(factors)] = c
     return polynomial(terms)

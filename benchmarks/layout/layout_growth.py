@@ -38,7 +38,7 @@ WANTED = {"nn.conv2d": ["NHWC", "OHWI"]}
 #: What is timed, by the module of the planner that calls it; those inside of others are indented.
 PHASES = (
     ("planner", "", "graph"),
-    ("plan", "Kinds", "of"),
+    ("plan", "OpSpecs", "of"),
     ("planner", "", "decide"),
     ("search.decide", "", "candidates"),
     ("search.decide", "", "_allowed"),

@@ -21,8 +21,8 @@ class Code:
         symbols: The exported function of each region. It is called with the region's inputs, then
             its results, as ``TensorView``.
         constants: Arrays by name; all are passed to ``__init_<symbol>`` at load time.
-        options: Options for the compiler, libraries and their paths included.
-        rounds: By symbol, how a region rounds differently from its operators one by one.
+        options: Options for the compiler, including libraries and their paths.
+        rounds: By symbol, how a region rounds differently from its individual operators.
     """
 
     source: str

@@ -1,1 +1,1 @@
-"""The backends that come with opinfo."""
+"""The built-in backends."""

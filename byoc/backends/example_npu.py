@@ -1,4 +1,4 @@
-"""A made-up accelerator: the example of a backend that takes whole parts of a graph.
+"""A simulated accelerator: an example of a backend with coarse patterns.
 
 It computes convolutions, pools, sums and relu of float16 in NHWC, in a memory of its own. Since
 there is none, `run` interprets its programs in numpy: where a library for it is loaded, import this
@@ -21,39 +21,21 @@ from ...analysis.results.op_info import to_plain
 from ..backend.backend import Backend, Code
 from ..backend.region import Array, Call, Region, Tensor
 from ..codegen.abi import ABI
-from ..patterns.pattern import Condition, Node, one
+from ..patterns.conditions import attribute, dtype
+from ..patterns.pattern import one
 from ..patterns.subgraphs import Coarse
-from ..patterns.suggest import Unmet, cast, want
+from ..patterns.suggest import want
 
-
-def float16(node: Node) -> Unmet | None:
-    """A condition: None if it holds, else why not, for people, and what would mend it."""
-    dtypes = {v.dtype for v in (node.result, *node.others)} - {"float16"}
-    if not dtypes:
-        return None
-    told = ", ".join(sorted(dtypes))
-    return Unmet(f"{told} is not float16", cast(told, "float16") if len(dtypes) == 1 else "")
-
-
-def attribute(name: str, taken: Any) -> Condition:
-    def check(node: Node) -> str | Unmet | None:
-        found = node.info.attrs[name]
-        if found == taken:
-            return None
-        mend = want(node.info.name, WANTS[node.info.name]) if "layout" in name else ""
-        return Unmet(f"{name} is {found}, {taken} is taken", mend)
-
-    return check
-
-
+CONV, POOL = "relax.nn.conv2d", "relax.nn.max_pool2d"
+WANTS = {CONV: ("NHWC", "OHWI"), POOL: ("NHWC",)}
 NETWORK = Coarse(
     "network",
-    one("relax.nn.conv2d", float16, attribute("data_layout", "NHWC"),
-        attribute("kernel_layout", "OHWI"), attribute("groups", 1)),
-    one("relax.nn.max_pool2d", float16, attribute("layout", "NHWC"), attribute("ceil_mode", False)),
-    one(("relax.add", "relax.nn.relu"), float16),
+    one(CONV, dtype("float16"), attribute("data_layout", "NHWC", want(CONV, WANTS[CONV])),
+        attribute("kernel_layout", "OHWI", want(CONV, WANTS[CONV])), attribute("groups", 1)),
+    one(POOL, dtype("float16"), attribute("layout", "NHWC", want(POOL, WANTS[POOL])),
+        attribute("ceil_mode", False)),
+    one(("relax.add", "relax.nn.relu"), dtype("float16")),
 )  # fmt: skip
-WANTS = {"relax.nn.conv2d": ("NHWC", "OHWI"), "relax.nn.max_pool2d": ("NHWC",)}
 
 #: At load time programs and weights are handed over, at run time a program is started by number.
 HEAD = """static int64_t device = -1;

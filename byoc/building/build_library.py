@@ -14,6 +14,7 @@ from ...analysis.support.progress import stage
 from ...analysis.support.replacing import replacing
 from ..backend.region import Region
 from ..codegen.arity import check_calls
+from ..codegen.check_init import check_init
 from ..codegen.executable import executable
 from ..codegen.loading import load_checked
 from ..codegen.toolchain import OPTIONS, shared
@@ -29,6 +30,7 @@ def build_library(
 
     Raises:
         Miscalled: The module calls one of ``regions`` with arguments that it does not take.
+        MissingInit: A backend's code has constants and nothing that loads them.
     """
     device = tvm.cpu()
     if on_gpu(target):
@@ -41,7 +43,9 @@ def build_library(
     stage("linking")
     made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
     if result.taken:
-        check_calls(load_checked(str(library), device), regions)
+        loaded = load_checked(str(library), device)
+        check_init(loaded, result.module)
+        check_calls(loaded, regions)
     else:
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,25 @@ namespace {  // two models in one process share nothing
 [[maybe_unused]] int fail(const char* kind, const std::string& message) {
   TVMFFIErrorSetRaisedFromCStr(kind, message.c_str());
   return -1;
+}
+
+// To be thrown: an error of a kind that Python knows.
+struct Error : std::runtime_error {
+  Error(const char* kind, const std::string& message) : std::runtime_error(message), kind(kind) {}
+  const char* kind;
+};
+
+// Run what may throw; what TVM's callers get.
+template <typename Work>
+int guarded(Work work) {
+  try {
+    work();
+    return 0;
+  } catch (const Error& e) {
+    return fail(e.kind, e.what());
+  } catch (const std::exception& e) {
+    return fail("InternalError", e.what());
+  }
 }
 
 [[maybe_unused]] TVMFFIAny integer(int64_t value) {
@@ -66,11 +86,11 @@ int call(const char* symbol, void (*function)(T...), const TVMFFIAny* args, int3
   const DLTensor* all[] = {tensor(args[K])...};
   for (const DLTensor* t : all)
     if (t == nullptr) return fail("TypeError", std::string(symbol) + ": expected tensors");
-  function(all[K]...);
-  return 0;
+  return guarded([&] { function(all[K]...); });
 }
 
 // A function of tensors, `void f(const DLTensor* x, …, const DLTensor* out)`, exported by a name.
+// It reports an error by `throw opinfo::Error("ValueError", "what is wrong")`.
 // How many it takes is checked when the library is built.
 #define OPINFO_TYPED(symbol, function)                                                     \
   OPINFO_FUNCTION(symbol) {                                                                \
@@ -115,7 +135,12 @@ class Constants {
   }
 
   size_t size() const { return kept_.size(); }
-  const DLTensor* operator[](size_t k) const { return TVMFFITensorGetDLTensorPtr(kept_[k]); }
+  const DLTensor* operator[](size_t k) const {
+    if (k >= kept_.size())
+      throw Error("IndexError", "constant " + std::to_string(k) + " of " +
+                                    std::to_string(kept_.size()) + " that were loaded");
+    return TVMFFITensorGetDLTensorPtr(kept_[k]);
+  }
 
  private:
   std::once_flag once_;

@@ -17,6 +17,7 @@ from ..backend.backend import Code
 from ..backend.region import Region
 from ..patterns.failure import Fault, ForeignError, said
 from .arity import Miscalled, check_calls
+from .check_init import MissingInit, check_init
 from .executable import executable
 from .loading import LoadError, load_checked
 from .partition import attached
@@ -88,6 +89,8 @@ class _Search:
             return Fault(e.stage, str(e))
         except Miscalled as e:
             return Fault("arity", str(e))
+        except MissingInit as e:
+            return Fault("constants", str(e))
         except LoadError as e:
             return Fault("load", str(e))
         except Exception as e:
@@ -97,12 +100,15 @@ class _Search:
 
 def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
     """Build and load the regions in a module that only refers to them."""
-    program = executable(attached(_module(regions), codes), "llvm")
+    mod = attached(_module(regions), codes)
+    program = executable(mod, "llvm")
     options = [*OPTIONS, *(o for c in codes for o in c.options), "-O0"]  # the code never runs
     with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
         library = str(Path(folder) / "probe.so")
         program.export_library(library, fcompile=shared, options=options)
-        check_calls(load_checked(library, tvm.cpu()), regions)
+        loaded = load_checked(library, tvm.cpu())
+        check_init(loaded, mod)
+        check_calls(loaded, regions)
 
 
 def _module(regions: Sequence[Region]) -> Any:

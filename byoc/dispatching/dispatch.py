@@ -41,20 +41,20 @@ def dispatch(
 ) -> Dispatched:
     """Assign each operator of a lowered module to the best backend that takes it.
 
-    A backend that is not available, or whose code fails, is left out with a warning; its operators
-    go to the next backend or to TVM.
+    If a backend is not available or its code fails, opinfo warns, and the operators go to the next
+    backend or to TVM.
 
     Args:
         mod: A Relax module after ``LegalizeOps``; it is not changed.
         backends: Names or `Backend` objects.
-        priority: The class of each backend, higher first; 3 by default. TVM's own code is in class
-            1: a backend below that takes nothing.
+        priority: The class of each backend, by default 3; higher classes win. TVM's own code is in
+            class 1, so a backend below that takes nothing.
         force: Operators that must go to one backend: ``{"nn.conv2d": "onednn"}``, or to one of its
             patterns, ``"onednn.conv"``.
-        measure: Measure the code of all matches and TVM's code for the same operators. Candidates
-            that do not run or are wrong are excluded. Where backend and TVM are in one class, as
-            all are without `priority`, the faster one wins.
-        layouts: ``"best"`` chooses layouts in the same problem, among those that backends want.
+        measure: Measure the code of all matches, and TVM's code for the same operators. Candidates
+            that fail or compute wrong results are excluded. Within a class, the fastest wins;
+            without `priority`, all backends and TVM share one class.
+        layouts: ``"best"`` also chooses layouts, among those that backends prefer.
         desired: With ``layouts="best"``, the layouts that operators must have, as for
             `plan_layout`.
 
@@ -63,8 +63,8 @@ def dispatch(
 
     Raises:
         CannotForce: An operator cannot go where `force` says.
-        TypeError: An argument has another type.
-        ValueError: An argument does not fit the others.
+        TypeError: An argument has the wrong type.
+        ValueError: The arguments are inconsistent.
     """
     options = Options(priority, force, measure, layouts, desired)
     dispatcher = prepare_dispatch(mod, backends, options)

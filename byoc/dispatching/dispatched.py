@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,10 @@ class Dispatched:
         status: The solver's status.
         plan: The plan to save, for replaying this dispatch.
         total: The floating-point operations of the module.
-        timings: The times that were measured to choose the regions.
-        report: The planned layouts; None if they were not planned.
-        failed: The regions that were dropped because a backend's code failed.
+            timings: The times that were measured to choose the regions.
+            report: The planned layouts; None if they were not planned.
+        failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
+            whose failure drops no region.
     """
 
     module: Any
@@ -69,13 +71,13 @@ class Dispatched:
 
     @property
     def lost(self) -> tuple[Failure, ...]:
-        """The regions that failed."""
+        """Those of `failed` that cost a region: its operators went elsewhere."""
         return tuple(f for f in self.failed if f.ops)
 
     def summary(self) -> str:
         """One line: ``offloaded 57 of 61 ops, 99.2% of FLOPs, onednn 57, tvm 4``.
 
-        If layouts were planned, it ends in ``; 2 transforms left``.
+        If layouts were planned, it ends in ``; 2 layout conversions``.
         """
         ops = sum(len(t.ops) for t in self.taken)
         counts: dict[str, int] = {}
@@ -85,9 +87,9 @@ class Dispatched:
         backends = "".join(f", {name} {n}" for name, n in sorted(counts.items()))
         number = None if self.report is None else self.report.after.number
         plural = "" if number == 1 else "s"
-        transforms = "" if number is None else f"; {number} transform{plural} left"
+        conversions = "" if number is None else f"; {number} layout conversion{plural}"
         return (f"offloaded {ops} of {ops + len(self.left)} ops, {share:.1%} of FLOPs{backends}, "
-                f"tvm {len(self.left)}{transforms}")  # fmt: skip
+                f"tvm {len(self.left)}{conversions}")  # fmt: skip
 
     def failures(self) -> str:
         """One line; empty if no region failed.
@@ -99,5 +101,14 @@ class Dispatched:
             return ""
         now = ", ".join(sorted({n for f in lost for n in f.now}))
         regions = "1 region" if len(lost) == 1 else f"{len(lost)} regions"
-        reasons = "; ".join(str(replace(f, now=())) for f in lost)
-        return f"{regions} failed, run by {now}: {reasons}"
+        return f"{regions} failed, run by {now}: {'; '.join(_once(lost))}"
+
+
+def _once(failures: Sequence[Failure]) -> list[str]:
+    """Failures in words, each reason once: after the first of its regions."""
+    by: dict[tuple[str, str, str], list[Failure]] = {}
+    for f in failures:
+        by.setdefault((f.backend, f.stage, f.reason), []).append(replace(f, now=()))
+    return [f"{first}{' (and of ' if rest else ''}"
+            f"{', '.join(f.region for f in rest)}{')' if rest else ''}"
+            for first, *rest in by.values()]  # fmt: skip

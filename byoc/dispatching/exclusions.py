@@ -70,9 +70,12 @@ class Exclusions:
 
     def _add(self, m: Match, fault: Fault) -> None:
         values = m.ops[-1].outputs
+        functions = self.request.lowered.functions.items()
+        function = next((str(g.name_hint) for g, x in functions if m.ops[0] in x.ops), "")
         failure = Failure(m.backend, fault.stage, fault.reason,
                           tuple(self.request.lowered.name_of(op) for op in m.ops),
-                          values[0].name if values else "", f"pattern {m.pattern}")  # fmt: skip
+                          values[0].name if values else "", f"pattern {m.pattern}",
+                          function=function)  # fmt: skip
         self.failed.append((failure, m.ops))
         ops, rules = self._lost_ops(m, fault), self.request.rules
         excluded = rules.excluded

@@ -47,7 +47,7 @@ Laid = tuple[Layout | None, ...]
 
 @dataclass(frozen=True)
 class DispatchPlan:
-    """Which backend has which operators, to be saved and replayed.
+    """A record of which backend takes which operators, to save and replay.
 
     Attributes:
         module: The structural hash of the dispatched module, weights excluded.

@@ -29,7 +29,7 @@ from ...layout.report.plan_report import PlanReport
 from ...layout.search.constraints import Desired, check, full
 from ...layout.search.decide import Plan, Space, bytes_moved
 from ...layout.search.layout_problem import LayoutProblem
-from ...layout.search.op_specs import Kinds
+from ...layout.search.op_specs import OpSpecs
 from ...layout.search.replay_plan import planned_in
 from ...layout.search.solve import NoSolution
 from ..backend.backend import Backend
@@ -73,7 +73,7 @@ def in_best_layouts(
     """
     offers = [{full(op, f"backend {b.name}, wants"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
-    known = Kinds(check(desired or {}), offers=offers, analyse=lowered.analyse)
+    known = OpSpecs(check(desired or {}), offers=offers, analyse=lowered.analyse)
     planner = Planner(lowered.mod, known, "region", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, g in lowered.functions.items():
@@ -91,7 +91,7 @@ def in_layouts(
         ValueError: The layouts do not fit, or a PrimFunc has no proved form in them.
     """
     planner = Planner(
-        lowered.mod, Kinds({}, analyse=lowered.analyse), "region", bytes_moved, {}, 60.0
+        lowered.mod, OpSpecs({}, analyse=lowered.analyse), "region", bytes_moved, {}, 60.0
     )
     plans = {}
     for gvar, g in lowered.functions.items():
@@ -100,7 +100,7 @@ def in_layouts(
             raise ValueError(
                 f"{gvar.name_hint}: layouts of {len(saved)} operators, expected {len(g.ops)}"
             )
-        planner.kinds.update(planner.all_kinds.of(g))
+        planner.kinds.update(planner.specs.of(g))
         plan = planned_in(g, dict(zip(g.ops, saved, strict=True)), status)
         for op, _ in planner.refused(g, plan):
             raise ValueError(f"{op.name} has no proved form in its layouts")
@@ -114,7 +114,7 @@ def _module_in_layouts(
     out = materialise(lowered.mod, plans, planner.kinds, planner.rewritten)
     layouts = {str(f.name_hint): tuple(layouts_of(p.layouts(op)) for op in g.ops)
                for f, (g, p) in plans.items()}  # fmt: skip
-    planned = report(lowered.mod, out, [(g, p, planner.kinds) for g, p in plans.values()])
+    planned = report(lowered.mod, out, planner.parts(plans))
     return ModuleInLayouts(out, layouts, planned)
 
 

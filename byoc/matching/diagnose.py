@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -29,6 +30,12 @@ class Left:
     why: str
     suggestion: str = ""
     node: str = ""
+
+    @property
+    def mend(self) -> str:
+        """The old name of `suggestion`."""
+        warnings.warn("Left.mend is Left.suggestion now", DeprecationWarning, stacklevel=2)
+        return self.suggestion
 
 
 def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> tuple[Left, ...]:

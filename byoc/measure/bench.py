@@ -1,4 +1,4 @@
-"""The processes, servers and files of what is measured."""
+"""The processes, servers and files of measurements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Bench:
         self.folder.remove()
 
     def path(self, name: str) -> Path:
-        """A file that there is not yet; its name has a number before the suffix."""
+        """The path of a new file; its name has a number before the suffix."""
         stem, dot, suffix = name.partition(".")
         return self.folder.path / f"{stem}{next(self.numbers)}{dot}{suffix}"
 

@@ -24,7 +24,7 @@ TVM = "tvm"
 
 @dataclass(frozen=True)
 class TimingMachine:
-    """Where candidates run: part of what a time is of."""
+    """The machine that candidates run on; times are stored for it."""
 
     target: str
     device: str
@@ -53,16 +53,16 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """For people: ``onednn: conv2d, add, relu``."""
+        """The name for messages: ``onednn: conv2d, add, relu``."""
         return f"{self.key.backend}: {', '.join(op.name for op in self.subject.ops)}"
 
 
 class ConverterFailed(Exception):
-    """A backend's converter raised; the message says what."""
+    """A backend's converter raised; the message says why."""
 
 
 def by_tvm(s: Subject, machine: TimingMachine) -> Candidate:
-    """TVM's own code, fused as it likes."""
+    """TVM's own code, with TVM's fusion."""
     key = _key(s, machine, TVM, str(tvm.__version__), "")
     return Candidate(key, s, None, tuple(range(len(s.values))))
 
@@ -97,7 +97,7 @@ def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
 
 
 def arrays(s: Subject) -> tuple[Array, ...]:
-    """Values for a subject: its constants as they are, the rest seeded."""
+    """Values for a subject: its constants, and seeded values for the rest."""
     pairs = zip(s.values, drawn(s.buffers), strict=True)
     return tuple(v.expr.value.numpy() if v.constant else a for v, a in pairs)
 

@@ -1,4 +1,4 @@
-"""Seeded inputs, and whether two results are the same."""
+"""Seeded inputs, and the comparison of results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def drawn(buffers: Sequence[Buffer], seed: int = 0) -> list[Array]:
 
 
 def difference(got: Sequence[Array], expected: Sequence[Array]) -> str | None:
-    """How the results differ, for people; None if they are the same within the tolerance."""
+    """How two results differ, as text; None if they agree within the tolerance."""
     if len(got) != len(expected):
         return f"it has {len(got)} results instead of {len(expected)}"
     found = (_differs(a, b) for a, b in zip(got, expected, strict=True))

@@ -1,4 +1,4 @@
-"""Costs of matches, and of what TVM's own code takes for the same operators.
+"""Measured costs of matches, and of TVM's own code for the same operators.
 
 cost of a match      measured, or it is not offered
 TVM, by operator     measured alone: what an op costs that stays behind by itself
@@ -48,7 +48,7 @@ class Costing:
         self.timings: list[Timing] = []
 
     def __call__(self, matches: Sequence[Match]) -> list[Match]:
-        """Measures what is not known. Raises `MeasureError` where nothing can be."""
+        """Measure unknown candidates. Raises `MeasureError` if measuring is impossible."""
         if not matches:
             return []
         fused = _fused(matches, self.infos)
@@ -143,7 +143,7 @@ def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
 
 
 def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
-    """The chains of several ops that TVM's code may be compared for."""
+    """The chains of several ops for which TVM's code is measured too."""
     out: dict[Ops, None] = {}
     for m in matches:
         whole = extended(m.ops, infos)
@@ -161,7 +161,7 @@ def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
 
 
 def extended(ops: Ops, infos: Infos) -> Ops:
-    """A chain and all that goes on from it element by element."""
+    """A chain with all elementwise operators that continue it."""
     after = follower(ops[-1], infos)
     while after is not None and after.info.kind in POINTWISE and after.op not in ops:
         ops = (*ops, *(after.ops or (after.op,)))

@@ -1,4 +1,4 @@
-"""Results in a file of JSON lines, one a candidate, appended as they come.
+"""Results in a file of JSON lines, one for each candidate, appended as they come.
 
 Any number of processes may write it: a line is appended whole, under a lock. A line that cannot be
 read is left where it is and ignored, with a warning; of lines with one key the last one counts.

@@ -1,4 +1,4 @@
-"""What a time is of: the operators, their shapes, the code, the machine."""
+"""Keys of stored times: the operators, their shapes, the code, the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..backend.backend import Code
 
 @dataclass(frozen=True)
 class Key:
-    """Two candidates of one key take the same time.
+    """Two candidates with equal keys take the same time.
 
     ``ops``: the structural hash of the operators over their shapes. ``code``: that of the generated
     source, so that a backend that states no version is measured again when its converter changes.
@@ -34,7 +34,7 @@ class Key:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Key:
-        """Raises ``KeyError`` or ``TypeError`` for what is no key."""
+        """Read a key. Raises ``KeyError`` or ``TypeError`` for anything else."""
         texts = {k: _is(told[k], str) for k in ("ops", "target", "backend", "version", "code",
                                                 "device")}  # fmt: skip
         shapes = tuple(_is(s, str) for s in _is(told["shapes"], list))
@@ -42,12 +42,12 @@ class Key:
 
 
 def hash_of_module(mod: Any) -> str:
-    """The structural hash; the same in every process."""
+    """The structural hash of a module, equal in all processes."""
     return f"{tvm_ffi.structural_hash(mod, skip_tensor_content=True):016x}"
 
 
 def hash_of_code(code: Code) -> str:
-    """Of the source and how it is compiled; the constants do not count."""
+    """The hash of the source and its options; constants do not count."""
     told = "\0".join([code.source, *code.options])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 

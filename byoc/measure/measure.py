@@ -22,15 +22,15 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Measure:
-    """How candidates are measured: built in processes of their own, timed through an RPC tracker.
+    """How to measure candidates: built in separate processes, timed through an RPC tracker.
 
     Attributes:
-        database: A file of JSON lines; what is in it is not measured again.
-        tracker: A fleet of servers; None starts servers on this machine.
-        servers: How many local servers; by default as many as there are CPUs for.
+        database: A JSON Lines file. Candidates in it are not measured again.
+        tracker: The tracker of remote servers; None starts servers on this machine.
+        servers: The number of local servers; by default as many as the CPUs allow.
         threads: Threads of each local server.
-        timeout: Seconds after which a running candidate counts as hanging.
-        build_timeout: Seconds that its compiler may take.
+        timeout: Seconds after which a running candidate is stopped.
+        build_timeout: Seconds after which its compiler is stopped.
         wait: Seconds to wait for a server.
         repeat: How many times each candidate is timed.
         extents: Likely values of symbolic extents, by name. The cost is the mean over the first of
@@ -92,7 +92,7 @@ def _cpus() -> int:
 
 
 def _model() -> str:
-    """What the CPU calls itself, where the system says so."""
+    """The CPU's model name, if the system reports it."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:

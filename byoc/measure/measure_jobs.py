@@ -1,4 +1,4 @@
-"""What runs in processes of their own: build a candidate, compute what it must, time it, serve.
+"""Jobs in child processes: build a candidate, compute the expected results, time it, serve.
 
 They run in forks of a process that has imported this, and may crash or hang.
 """
@@ -44,7 +44,7 @@ class Build:
     library: str
 
     def run(self) -> str | None:
-        """None, or why it does not build."""
+        """Build it, and return None, or why it does not build."""
         try:
             _export(tvm.ir.load_json(self.module), self.code, self.target, self.library)
         except Exception as e:  # the compiler or the linker
@@ -65,7 +65,7 @@ class Compute:
     case: str
 
     def run(self) -> str | None:
-        """None, or why it cannot be computed."""
+        """Compute it, and return None, or why that fails."""
         try:
             machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
             results = flat(machine[self.function](*map(tvm.runtime.tensor, self.inputs)))
@@ -90,21 +90,21 @@ class Effort:
 
 @dataclass(frozen=True)
 class Unreachable:
-    """The server was gone before the candidate reached it."""
+    """The server ended before the candidate reached it."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class NotLoaded:
-    """What is in the library beside the candidate may be at fault."""
+    """A library does not load; other code in it may be at fault."""
 
     excluded: Excluded
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where a session is to be opened: its address, its key, and what to do there."""
+    """A session to open: its address, its key, and the job."""
 
     host: str
     port: int

@@ -127,7 +127,7 @@ class MeasureSession(Bench):
         return [_function(build([s]), 0, 1) for s in group]
 
     def case(self, s: Subject) -> Path | Excluded:
-        """Inputs and what must come out, computed once for all candidates."""
+        """Inputs and expected results, computed once for all candidates."""
         return _once(self.lock, self.cases, s.hash, lambda: self.computed(s))
 
     def computed(self, s: Subject) -> Path | Excluded:
@@ -189,7 +189,7 @@ def _function(library: Path | Excluded, number: int, count: int) -> BuiltCandida
 
 
 def _once(lock: threading.Lock, memory: dict[K, Future[T]], key: K, make: Callable[[], T]) -> T:
-    """What is made once, by the thread that asks first; the others wait for it."""
+    """A value that the first thread computes, while the others wait for it."""
     with lock:
         mine = key not in memory
         future = memory.setdefault(key, Future())

@@ -1,4 +1,4 @@
-"""What became of a candidate: how long it takes, or why it is not to be used."""
+"""The result for a candidate: its time, or why it is excluded."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A candidate that does not build, crashes, hangs or computes something else.
+    """A candidate that does not build, crashes, hangs or computes a different result.
 
     Attributes:
-        reason: Which of these, in words.
+        reason: The failure, in words.
     """
 
     reason: str
@@ -41,11 +41,11 @@ class Timing:
     """The measured time of some operators, by a backend or by TVM (``tvm``).
 
     Attributes:
-        backend: Whose code was timed.
+        backend: The backend whose code was timed.
         ops: The operators.
         shapes: Dtypes and shapes as text, at one assignment of symbolic extents.
         result: The time, or why the candidate was excluded.
-        known: Whether the database had it already.
+        known: Whether the database already contained it.
     """
 
     backend: str
@@ -56,4 +56,4 @@ class Timing:
 
 
 class MeasureError(RuntimeError):
-    """Nothing can be measured: there is no tracker or server. Earlier results are kept."""
+    """Measuring is impossible because there is no tracker or server; earlier results are kept."""

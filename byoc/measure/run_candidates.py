@@ -1,4 +1,4 @@
-"""Candidates to results: known ones from the database, the others built, checked and timed.
+"""Results of candidates: from the database, or by building, checking and timing them.
 
     candidates of a backend ─ Build ─▶ library ────────────┐
     subjects ─ Build ─▶ library ─ Compute ─▶ cases ────────┴─ Time, on a server ─▶ results

@@ -28,7 +28,7 @@ LIKELY = 16
 
 
 class NotMeasurable(Exception):
-    """The ops cannot stand alone; the message says why."""
+    """The ops cannot be measured separately; the message says why."""
 
 
 @dataclass(frozen=True)

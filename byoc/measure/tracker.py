@@ -1,4 +1,4 @@
-"""A tracker of RPC servers inside of this process, which speaks TVM's protocol.
+"""A tracker of RPC servers inside this process, with TVM's protocol.
 
 TVM's own tracker is a process of its own and needs tornado; servers and clients cannot tell this
 one from it. A message is its length, then JSON: [code, …]. A server keeps a connection open and
@@ -45,7 +45,7 @@ class Tracker:
         return f"{self.host}:{self.port} ({self.key})"
 
     def servers(self) -> int:
-        """How many servers of this key there are. Raises `MeasureError`."""
+        """The number of servers with this key. Raises `MeasureError`."""
         told = self._ask([SUMMARY], ANSWER)[1]["server_info"]
         return sum(1 for s in told if s.get("key") == f"server:{self.key}")
 
@@ -155,7 +155,7 @@ class LocalTracker:
             self._match(rest[0])
 
     def _match(self, key: str) -> None:
-        """Give the servers that are free to those who asked first."""
+        """Assign free servers to waiting clients in order of arrival."""
         while self.requests[key]:
             found = next(((p, o) for p in self.peers for o in p.waiting if o[0] == key), None)
             if found is None:

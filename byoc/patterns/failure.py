@@ -22,6 +22,7 @@ STAGES = {
     "link": "its code does not link",
     "load": "its library does not load",
     "arity": "its function is called with other arguments",
+    "constants": "its constants are not loaded",
     "build": "its code does not build",
 }
 
@@ -38,6 +39,7 @@ class Failure:
         value: The result of that region.
         rule: The part of the backend that failed, such as a condition or a pattern.
         now: The backends that have these operators instead.
+            function: The Relax function that the region is in.
     """
 
     backend: str
@@ -47,6 +49,7 @@ class Failure:
     value: str = ""
     rule: str = ""
     now: tuple[str, ...] = ()
+    function: str = ""
 
     @property
     def region(self) -> str:

@@ -21,7 +21,7 @@ from ...layout.graph.relax_graph import Op, Value
 from .elementwise_groups import Infos, group
 from .failure import ForeignError, foreign
 from .op_names import check_names
-from .suggest import Unmet, cast
+from .suggest import Unmet
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
 """Returns None if it holds, else the reason, and a suggestion if there is one.
@@ -32,7 +32,7 @@ True and False work too, but say less.
 
 @dataclass(frozen=True)
 class Node:
-    """An operator of the graph as a condition sees it.
+    """An operator of the graph, as passed to a condition.
 
     Attributes:
         op: The call site.
@@ -82,14 +82,6 @@ class Node:
 
 Sources = Callable[["Node"], Sequence[Op]]
 """Returns the sources, results of `Node.source`, that a region takes together with a node."""
-
-
-def float32(node: Node) -> Unmet | None:
-    """A condition: all tensors of the operator are float32."""
-    for v in node.tensors:
-        if v.dtype != "float32":
-            return Unmet(f"the dtype is {v.dtype}, float32 is taken", cast(v.dtype, "float32"))
-    return None
 
 
 def nothing(node: Node) -> Sequence[Op]:
@@ -253,7 +245,7 @@ class Pattern:
 
     Args:
         name: Identifies the pattern in messages, plans and ``force``.
-        steps: The anchor, then what may follow it.
+        steps: The anchor, then the steps that may follow it.
     """
 
     name: str

@@ -31,7 +31,7 @@ class Coarse:
 
     Args:
         name: Identifies the pattern in messages, plans and ``force``.
-        steps: What a single operator must match.
+        steps: The steps; each operator of a region must match one of them.
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,12 @@ class Unmet:
 
     reason: str
     suggestion: str = ""
+
+    @property
+    def mend(self) -> str:
+        """The old name of `suggestion`."""
+        warnings.warn("Unmet.mend is Unmet.suggestion now", DeprecationWarning, stacklevel=2)
+        return self.suggestion
 
     def after(self, text: str) -> Unmet:
         """The condition with ``text`` in front of its reason."""

@@ -7,9 +7,11 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from ...analysis.lifting.tir.extents import int64_extents
+
 
 def fuse(mod: Any) -> Any:
     """The module with the remaining operators fused as TVM does."""
     passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(),
               relax.transform.FuseTIR()]  # fmt: skip
-    return tvm.transform.Sequential(passes)(mod)
+    return tvm.transform.Sequential(passes)(int64_extents(mod))

@@ -15,7 +15,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ...analysis.proposal.legalise import lowered
+from ...analysis.proposal.legalise import legalise_module
 from ...analysis.support.progress import stage
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
@@ -60,7 +60,7 @@ def _lowered(mod: Any) -> Any:
             writer.builder_.update_func(gvar, writer.visit_expr(func))
     out = with_attrs(writer.builder_.get(), raised)
     out = sink_reshapes(relax.transform.CanonicalizeBindings()(out))
-    return _folded(lowered(relax.transform.FoldConstant()(out)))
+    return _folded(legalise_module(relax.transform.FoldConstant()(out)))
 
 
 def _has_calls(mod: Any) -> bool:

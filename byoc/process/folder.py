@@ -1,4 +1,4 @@
-"""Temporary folders that a process which was forked off leaves alone."""
+"""Temporary folders that only the process that created them removes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from . import trust
 
-#: Held as long as a process has the folder, by the lock on this file.
+#: The file whose lock a process holds while it uses the folder.
 LOCK = ".lock"
-#: What the names of all folders begin with.
+#: The prefix of all folder names.
 PREFIX = "opinfo-"
 
 
@@ -38,7 +38,7 @@ class Folder:
 
 
 def lacks_room(path: Path) -> str | None:
-    """Why not a mebibyte can be written into a folder; None if it can."""
+    """Why a mebibyte cannot be written into a folder; None if it can."""
     try:
         with tempfile.TemporaryFile(dir=path) as file:
             file.write(bytes(1 << 20))
@@ -48,7 +48,7 @@ def lacks_room(path: Path) -> str | None:
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock; the file has its name once it is held."""
+    """A descriptor that holds the lock; the file gets its name afterwards."""
     number = os.open(path / f"{LOCK}-new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,7 +60,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _sweep() -> None:
-    """Remove what killed processes left: folders whose lock nobody holds."""
+    """Remove the folders of killed processes, whose locks are free."""
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as found:
         for entry in found:
             if entry.name.startswith(PREFIX):

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from .patience import Patience
 
-#: Seconds between two looks at a fork that writes nothing.
+#: Seconds between two checks of a silent fork.
 PAUSE = 0.02
 
 
@@ -53,8 +53,8 @@ def _child(work: Callable[[], bytes], write: int) -> NoReturn:
 
 
 def _answer(pid: int, end: int, patience: Patience) -> tuple[bytes, int]:
-    """All that comes until the fork ends: a process that it left behind may have the pipe, too."""
-    poll = select.poll()  # select takes no descriptor from 1024 on
+    """All output until the fork ends; a process that it leaves behind may hold the pipe open."""
+    poll = select.poll()  # select only takes descriptors below 1024
     poll.register(end, select.POLLIN)
     parts: list[bytes] = []
     while True:

@@ -21,7 +21,7 @@ from .status import signal_name
 
 
 class Process:
-    """A job that was started; ``status`` is its exit status when it ended, below 0 for a signal."""
+    """A started job; ``status`` is its exit status once it has ended, negative for a signal."""
 
     def __init__(self, number: int, path: Path, ended: Callable[[Process], None] | None) -> None:
         self.number, self.path, self.on_end = number, path, ended
@@ -29,8 +29,7 @@ class Process:
         self.done = threading.Event()
 
     def result(self) -> Any:
-        """What the job returned. Raises `Died` if a signal ended it before,
-        `JobFailed` if it ended otherwise."""
+        """The result of the job. Raises `Died` if a signal ended it, else `JobFailed`."""
         found = Path(f"{self.path}.out")
         if found.exists():
             return pickle.loads(found.read_bytes())
@@ -46,7 +45,7 @@ class Died(Exception):
 
 
 class JobFailed(RuntimeError):
-    """A process ended without a result, or all are gone."""
+    """A process ended without a result, or the pool has ended."""
 
 
 class ForkPool:
@@ -69,7 +68,7 @@ class ForkPool:
         self.reader.start()
 
     def start(self, job: Any, ended: Callable[[Process], None] | None = None) -> Process:
-        """``ended`` is called, by another thread, when the job has ended."""
+        """Start a job; another thread calls ``ended`` when it has ended."""
         number = next(self.numbers)
         process = Process(number, self.folder / f"job{number}", ended)
         process.path.write_bytes(pickle.dumps(job, pickle.HIGHEST_PROTOCOL))
@@ -93,7 +92,7 @@ class ForkPool:
                 Path(f"{process.path}{suffix}").unlink(missing_ok=True)
 
     def kill(self, process: Process) -> None:
-        """And everything that it started, if it runs still."""
+        """Kill a process and its descendants, if it still runs."""
         if not process.done.is_set():
             with contextlib.suppress(JobFailed):
                 self._order({"kill": process.number})

@@ -1,4 +1,4 @@
-"""The process that jobs are forked from: it has imported everything, and runs nothing itself.
+"""The process that jobs are forked from: it imports everything, and runs no job itself.
 
 On its standard input come lines of JSON, ``{"start": id, "job": path}`` and ``{"kill": id}``; on
 its output go ``{"id": id, "status": n}`` when a job has ended. The job is a pickle at the path, its
@@ -73,7 +73,7 @@ class ForkServer:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            self.kill(pid)  # what it left behind
+            self.kill(pid)  # descendants that still run
             told = {"id": self.running.pop(pid), "status": os.waitstatus_to_exitcode(status)}
             os.write(self.answers, json.dumps(told).encode() + b"\n")
 
@@ -104,11 +104,11 @@ class ForkServer:
 
 
 def prepare(modules: Sequence[str]) -> None:
-    """Import what jobs need, before the first fork; one that cannot be is told in the log."""
+    """Import what jobs need before the first fork; failures are logged."""
     for name in modules:
         try:
             import_module(name)
-        except BaseException:  # somebody else's module; an interrupt is ignored here
+        except BaseException:  # a foreign module may raise anything; interrupts are ignored here
             traceback.print_exc()
 
 

@@ -1,4 +1,4 @@
-"""A process of ours that takes jobs as lines of JSON and answers them, one at a time."""
+"""A child process that takes jobs as lines of JSON and answers them one at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProcessDied(RuntimeError):
 
 @dataclass
 class LineProcess:
-    """Starts the process when it is first needed and again after it died.
+    """Starts the process when it is first needed, and again after it died.
 
     ``seconds`` is what a job may take, ``starting`` what the process may take to be ready, both of
     a CPU that it has (see `Patience`), ``idle`` how long it stays without a job. It leads a process
@@ -50,18 +50,18 @@ class LineProcess:
     died: ClassVar[type[Exception]] = ProcessDied
 
     def start(self) -> None:
-        """Start the process now, and not with its first job."""
+        """Start the process now instead of with its first job."""
         with self._lock:
             self._start()
 
     def stop(self) -> None:
-        """End the process, from any thread; a job that it has fails."""
+        """End the process from any thread; its current job fails."""
         self._stopped = True
         if self._process is not None:
             self._kill(self._process)
 
     def rest(self) -> None:
-        """End a process that had no job for long; the next job starts another one."""
+        """End an idle process; the next job starts a new one."""
         if self._process is None or time.monotonic() - self._used < self.idle:
             return
         if self._lock.acquire(blocking=False):
@@ -71,14 +71,14 @@ class LineProcess:
                 self._lock.release()
 
     def close(self) -> None:
-        """End the process and let go of it; of the thread that asks."""
+        """End the process and release it; for the thread that sends jobs."""
         if self._process is None or self._owner != os.getpid():
             return
         self._kill(self._process)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # what it did not read is lost
+                with contextlib.suppress(OSError):  # unread input is lost
                     pipe.close()
         self._process, self._rest = None, b""
         if self._folder is not None:
@@ -89,7 +89,7 @@ class LineProcess:
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         if process.returncode is None:
-            with contextlib.suppress(OSError):  # it ended meanwhile
+            with contextlib.suppress(OSError):  # it has already ended
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _start(self) -> None:
@@ -100,13 +100,13 @@ class LineProcess:
             self._spawn()
 
     def _runs(self) -> bool:
-        """Whether the process is there, and the folder that it works in: a command's own goes."""
+        """Whether the process runs and its folder still exists."""
         if self._process is None or self._process.poll() is not None:
             return False
         return self._folder is not None and self._folder.path.exists()
 
     def _spawn(self) -> dict[str, Any]:
-        """Start the process; what it says when it is ready."""
+        """Start the process, and return its first answer."""
         self._owner = os.getpid()
         self._folder = Folder(f"opinfo-{self.name}-")
         try:
@@ -128,7 +128,7 @@ class LineProcess:
         return self._answer(self.seconds, doing)
 
     def _answer(self, seconds: float, doing: str) -> dict[str, Any]:
-        """The next line; the process is ended where none comes in time."""
+        """The next line; if none comes in time, the process is ended."""
         patience = self._patience(seconds)
         while b"\n" not in self._rest:
             self._rest += self._more(patience, doing)
@@ -143,7 +143,7 @@ class LineProcess:
         return answer
 
     def _bytes(self, count: int, seconds: float, doing: str) -> bytes:
-        """What follows a line."""
+        """The bytes after a line."""
         patience = self._patience(seconds)
         parts, there = [self._rest[:count]], len(self._rest[:count])
         self._rest = self._rest[count:]
@@ -159,9 +159,9 @@ class LineProcess:
         return Patience(self._process.pid, seconds)
 
     def _more(self, patience: Patience, doing: str) -> bytes:
-        """What the process writes next; it is ended where nothing comes in time."""
+        """The next output; if none comes in time, the process is ended."""
         assert self._process is not None and self._process.stdout is not None
-        there = select.poll()  # select takes no descriptor from 1024 on
+        there = select.poll()  # select only takes descriptors below 1024
         pipe = self._process.stdout.fileno()
         there.register(pipe, select.POLLIN)
         while not there.poll(1e3 * patience.next):
@@ -174,15 +174,15 @@ class LineProcess:
         return got
 
     def _ended(self) -> NoReturn:
-        """Of a process that closed its pipe."""
+        """Raise the error of a process that closed its pipe."""
         assert self._process is not None
         try:
             code = self._process.wait(5)
-        except subprocess.TimeoutExpired:  # it lives on without one
+        except subprocess.TimeoutExpired:  # it still runs without a pipe
             code = 0
         self.close()
         raise self.exited(code)
 
     def exited(self, code: int) -> Exception:
-        """What to raise for a process that ended, by its ``Popen.returncode``."""
+        """The exception for a process that ended with a ``Popen.returncode``."""
         return self.died(f"the {self.name} process ended with {ended(code)}")

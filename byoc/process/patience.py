@@ -1,4 +1,4 @@
-"""How long a process may take, whatever else the machine does meanwhile."""
+"""Time limits for processes that do not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: Times the limit for a process that waits for a CPU all the while.
+#: Factor on the limit for a process that waits for a CPU.
 STARVED = 20
 
 
 @dataclass
 class Patience:
-    """It is over when a process and what it started took ``seconds`` of CPU time, or did nothing
-    for so long. (Where the system does not say: after so many seconds.)"""
+    """A limit of ``seconds`` of CPU time of a process and its descendants, or of idling.
+
+    If the system does not report CPU times, wall-clock time counts.
+    """
 
     pid: int
     seconds: float
     _begun: float = field(init=False)
-    _since: float = field(init=False)  # when it was seen to do something
-    _cpu: float | None = field(init=False)  # what had been used before
+    _since: float = field(init=False)  # the last time it used the CPU
+    _cpu: float | None = field(init=False)  # CPU seconds at that time
     _last: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -30,7 +32,7 @@ class Patience:
 
     @property
     def next(self) -> float:
-        """Seconds until it may be over."""
+        """The seconds until the limit may be reached."""
         return max(0.001, min(self._since + self.seconds - time.monotonic(), 1.0))
 
     def is_over(self) -> bool:
@@ -45,12 +47,12 @@ class Patience:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """What a process and its descendants have used until now; None where nobody says."""
+    """The CPU seconds of a process and its descendants; None if the system does not say."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         inner = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return None
-    # user and system time, its own and that of children that have ended
+    # user and system time, of the process and of children that have ended
     own = sum(map(int, told[11:15])) / os.sysconf("SC_CLK_TCK")
     return own + sum(cpu_seconds(int(child)) or 0.0 for child in inner)

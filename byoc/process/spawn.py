@@ -1,4 +1,4 @@
-"""How processes of ours are started: they read standard input and answer on standard output."""
+"""Starting child processes, which read standard input and answer on standard output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-#: What sets the number of threads of OpenMP's and TVM's pools.
+#: Variables that set the number of threads of OpenMP's and TVM's pools.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
 
 
@@ -20,7 +20,7 @@ def spawn(
     environment: Mapping[str, str] | None = None,
     stderr: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that imports what this one does.
+    """Start a process with the same import path as this one.
 
     It leads a process group of its own: what it started goes with it, and an interrupt of the
     terminal is its owner's to handle.

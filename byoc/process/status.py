@@ -1,4 +1,4 @@
-"""How a process ended, in words."""
+"""Exit statuses of processes, in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 
 def signal_name(number: int) -> str:
-    """``SIGSEGV`` of 11."""
+    """The name of a signal: ``SIGSEGV`` for 11."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -14,7 +14,7 @@ def signal_name(number: int) -> str:
 
 
 def ended(code: int) -> str:
-    """Of what ``Popen.returncode`` is: ``exit status 1``, ``signal 11 (SIGSEGV)``."""
+    """A ``Popen.returncode`` in words: ``exit status 1``, ``signal 11 (SIGSEGV)``."""
     if code >= 0:
         return f"exit status {code}"
     name = signal_name(-code)

@@ -25,7 +25,7 @@ _LINKS = 40
 
 
 class Untrusted(PermissionError):
-    """Others could have put code there: one line with what, where, and what to do."""
+    """Other users could have put code there; the message says what, where, and what to do."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -33,7 +33,7 @@ class Untrusted(PermissionError):
 
 @contextlib.contextmanager
 def folder(path: str | Path, create: bool = False) -> Iterator[int]:
-    """A descriptor of a folder that nobody else can write, nor replace by way of a parent.
+    """Open a folder that no other user can write, or replace through a parent folder.
 
     Args:
         path: may be relative, and may have links.
@@ -51,7 +51,7 @@ def folder(path: str | Path, create: bool = False) -> Iterator[int]:
 
 
 def check_temporary(path: str | Path) -> None:
-    """Raises `Untrusted` where others could replace a temporary folder."""
+    """Raises `Untrusted` if other users could replace a temporary folder."""
     try:
         with folder(path):
             pass
@@ -60,7 +60,7 @@ def check_temporary(path: str | Path) -> None:
 
 
 def refusal(path: str | Path) -> str | None:
-    """Why code in a folder is not to be loaded; None if it may be. Raises ``OSError``."""
+    """Why code in a folder must not be loaded; None if it may. Raises ``OSError``."""
     try:
         with folder(path):
             return None
@@ -69,7 +69,7 @@ def refusal(path: str | Path) -> str | None:
 
 
 def read(name: str | Path, within: int | None = None, most: int | None = None) -> bytes:
-    """The bytes of a regular file that nobody else can write.
+    """The bytes of a regular file that no other user can write.
 
     Args:
         name: no link; a path, or a name in ``within``.
@@ -125,7 +125,7 @@ def _replaced(old: int, new: int) -> int:
 
 
 def _link(name: str, within: int, at: Path) -> Path | None:
-    """Where a link leads; None for what is no link, or is not there."""
+    """The target of a link; None if it does not exist or is not a link."""
     try:
         told = os.stat(name, dir_fd=within, follow_symlinks=False)
     except FileNotFoundError:
@@ -153,7 +153,7 @@ def _check(told: os.stat_result, number: int, at: Path, path: Path, last: bool) 
     if last and _others_write(told, number):
         raise Untrusted(f"other users can write {at}: its mode is {mode:04o}; "
                         f"chmod go-w {at}, or choose another folder")  # fmt: skip
-    if last or mode & stat.S_ISVTX:  # of /tmp: names belong to whoever made them
+    if last or mode & stat.S_ISVTX:  # as for /tmp: only owners can rename
         return
     if _others_write(told, number):
         raise Untrusted(f"other users can replace {path}: {at} has mode {mode:04o}; "
@@ -161,12 +161,12 @@ def _check(told: os.stat_result, number: int, at: Path, path: Path, last: bool) 
 
 
 def _is_ours(user: int) -> bool:
-    """Root could do anything anyway."""
+    """Whether a user is this one, or root, who could do anything anyway."""
     return user in (0, os.geteuid())
 
 
 def _others_write(told: os.stat_result, number: int) -> bool:
-    """Whether another user can write what a descriptor is of."""
+    """Whether another user can write the file of a descriptor."""
     group = told.st_mode & stat.S_IWGRP and (_has_acl(number) or not _is_private(told.st_gid))
     return bool(told.st_mode & stat.S_IWOTH or group)
 

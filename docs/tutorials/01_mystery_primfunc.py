@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Inspect a mystery PrimFunc
 #
-# You have a TIR PrimFunc and nothing else: no name, no attribute, no call site. In this tutorial
-# you ask opinfo which operator it computes, read the certificate, rebuild the operator, and see
-# what happens when the function computes something else. Then you do the same for a whole model.
+# You have only the body of a TIR PrimFunc: no name, no attributes, no call site. In this tutorial
+# you identify the operator that it computes, read the certificate, rebuild the operator, and see
+# what happens if the function computes something else. Then you do the same for a whole model.
 #
 # You need `opinfo[onnx]`.
 
@@ -34,8 +34,8 @@ import opinfo
 # %% [markdown]
 # ## The function
 #
-# Somebody fused all loops into two, so the window, the channels and the groups are hidden in
-# divisions and remainders.
+# All loops are fused into two, so divisions and remainders hide the window, the channels and the
+# groups.
 
 
 # %%
@@ -73,8 +73,8 @@ opinfo.inspect(mystery)
 # %% [markdown]
 # ## The answer as an object
 #
-# `op_info` returns an `OpInfo`. Attributes are plain Python values. `operands` says which
-# parameter of the PrimFunc is which argument of the operator.
+# `op_info` returns an `OpInfo`. Attributes are plain Python values. `operands` lists, for each
+# argument of the operator, the position of the PrimFunc's parameter.
 
 # %%
 info = opinfo.analysis.op_info(mystery)
@@ -88,10 +88,10 @@ assert info.attrs["strides"] == (2, 2) and info.attrs["groups"] == 2
 # %% [markdown]
 # ## Why you can trust it
 #
-# The certificate says how the answer was checked. `proved` means: the convolution with these
-# attributes, lowered by TVM, computes the same as this PrimFunc, and opinfo proved that over the
-# index expressions. `exact` is false because a sum may be added up in another order, and
-# `assumptions` lists everything that the proof takes for granted.
+# The certificate says how opinfo checked the answer. `proved` means that opinfo lowered the
+# convolution with these attributes and proved from the index expressions that the result computes
+# the same as this PrimFunc. `exact` is false because a sum may be evaluated in another order.
+# `assumptions` lists everything that the proof relies on.
 
 # %%
 print(info.certificate.kind, "exact" if info.certificate.exact else "not exact")
@@ -101,8 +101,8 @@ for assumption in info.certificate.assumptions:
 assert info.certificate.kind == "proved" and not info.certificate.exact
 
 # %% [markdown]
-# You can also check it yourself. `info.bind` names the arguments of the operator, so one line
-# rebuilds it. Both functions get the same random inputs.
+# You can also check the answer yourself. `info.bind` returns the operator's arguments by name, so
+# one line rebuilds the operator. Run both functions on the same random inputs.
 
 # %%
 x = relax.Var("x", R.Tensor((1, 8, 16, 16), "float32"))
@@ -123,11 +123,11 @@ np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
 print("largest difference", np.abs(result.numpy() - expected).max())
 
 # %% [markdown]
-# ## When it is not that operator
+# ## A different function
 #
-# This one reads one column less on the left: `>= 2` in place of `>= 1`. It looks like the same
-# convolution, and it is not. opinfo does not guess. It returns a `Refusal` with the reason and the
-# operator that came nearest.
+# The next function reads one column less on the left: `>= 2` instead of `>= 1`. It looks like the
+# same convolution but is not. opinfo does not guess. It returns a `Refusal` with the reason and the
+# nearest operator.
 
 
 # %%
@@ -157,8 +157,8 @@ assert refusal.where == "relax.nn.conv2d"
 # %% [markdown]
 # ## One function, two operators
 #
-# Sometimes a function computes more than one operator. With `alternatives=True` each of them is
-# certified on its own.
+# Sometimes several operators compute the same function. With `alternatives=True`, opinfo certifies
+# each of them.
 
 
 # %%
@@ -178,8 +178,8 @@ assert "relax.reshape" in names and "relax.squeeze" in names
 # %% [markdown]
 # ## A whole model
 #
-# `opinfo.load` reads `.onnx`, `.pt2`, `.json` and `.py` files. SqueezeNet comes with the `onnx`
-# package. `inspect` lowers it and analyses every PrimFunc once.
+# `opinfo.load` reads `.onnx`, `.pt2`, `.json` and `.py` files. The `onnx` package includes
+# SqueezeNet. `inspect` lowers the model and analyses every PrimFunc once.
 
 # %%
 light = Path(onnx.__file__).parent / "backend/test/data/light"
@@ -191,8 +191,8 @@ recovered, total = report.sites()
 assert recovered == total and not report.refused
 
 # %% [markdown]
-# Rows are plain data: filter them, or take `report.to_json()` to a program. Here are the
-# convolutions that pad their input.
+# Rows are plain data that you can filter; `report.to_json()` returns JSON for other programs. This
+# cell prints the convolutions that pad their input.
 
 # %%
 for row in report.rows:
@@ -204,8 +204,8 @@ assert sum(row.result.name == "relax.nn.conv2d" for row in report.rows) > 10
 # %% [markdown]
 # ## After fusion
 #
-# `FuseOps` and `FuseTIR` make one PrimFunc of several operators. `op_infos` gives them in order.
-# `%0` is a parameter of the PrimFunc, `$0` is the result of a step.
+# `FuseOps` and `FuseTIR` merge several operators into one PrimFunc. `op_infos` returns them in
+# order. `%0` is a parameter of the PrimFunc, and `$0` is the result of a step.
 
 # %%
 fuse = tvm.transform.Sequential(
@@ -224,10 +224,10 @@ for step in chain.steps:
 assert [s.name for s in chain.steps] == ["relax.nn.conv2d", "relax.add", "relax.nn.relu"]
 
 # %% [markdown]
-# ## Where to go on
+# ## Next steps
 #
-# - On the command line: `opinfo inspect light_squeezenet.onnx --fused`, and `--explain` for
-#   everything that is known of each function.
+# - On the command line, run `opinfo inspect light_squeezenet.onnx --fused`; add `--explain` for all
+#   details of each function.
 # - [Plan layouts and look at the page](02_plan_layouts.md) builds on these answers.
-# - [A schedule rule by op info](06_schedule_rule.md) puts them on the function as an attribute.
-# - [Add an operator](../guides/add-an-operator.md) teaches opinfo one that it does not know.
+# - [A schedule rule by op info](06_schedule_rule.md) attaches them to the function as attributes.
+# - [Add an operator](../guides/add-an-operator.md) teaches opinfo a new operator.

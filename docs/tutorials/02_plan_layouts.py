@@ -35,8 +35,8 @@ import opinfo
 # %% [markdown]
 # ## A network with a detour
 #
-# Two convolutions in NCHW. The softmax between them was written for channels that are last, so
-# there are two transposes around it: they move data and compute nothing.
+# The network has two convolutions in NCHW. The softmax between them expects channels last, so two
+# transposes surround it. They move data without computing anything.
 
 
 # %%
@@ -61,10 +61,10 @@ class Net:
 # %% [markdown]
 # ## Plan
 #
-# Say which layouts an operator wants: data in `NHWC`, weights in `OHWI`. Everything else follows.
-# opinfo lowers the module, looks at how each PrimFunc reads and writes its buffers, and solves one
-# optimisation problem over all values at once. `summary` counts the conversions before and after.
-# They are counted for activations; weights are converted once, when the model is compiled.
+# Request the layouts for an operator: data in `NHWC`, weights in `OHWI`. opinfo derives the rest.
+# It lowers the module, analyses how each PrimFunc reads and writes its buffers, and solves one
+# optimisation problem over all values. `summary` counts the conversions of activations before and
+# after. Weights do not count, because they are converted once, at compile time.
 
 # %%
 planned = opinfo.plan(Net, {"conv2d": ["NHWC", "OHWI"]})
@@ -73,9 +73,9 @@ print(planned.summary())
 assert (planned.before.number, planned.after.number) == (2, 1)
 
 # %% [markdown]
-# The transposes are gone: the values between the convolutions are in NHWC now, and so the softmax
-# has its channels last without moving anything. One conversion is left, of the input, and the
-# report says for whom.
+# The transposes are gone. The values between the convolutions are now in NHWC, so the softmax has
+# its channels last without any data movement. Only the input is converted, and the report names
+# the operator that requires it.
 
 # %%
 for conversion in planned.report.conversions:
@@ -85,7 +85,7 @@ for conversion in planned.report.conversions:
 assert [c.value for c in planned.report.conversions] == ["x"]
 
 # %% [markdown]
-# Each value has its layout and the reason for it:
+# The report lists the layout of each value and the reason for it:
 
 # %%
 for value in planned.report.values:
@@ -94,8 +94,8 @@ for value in planned.report.values:
 # %% [markdown]
 # ## The same numbers
 #
-# `planned.module` is an ordinary lowered module. opinfo has proved each PrimFunc that it rewrote
-# against the old one. Still, run both:
+# `planned.module` is an ordinary lowered module. opinfo has proved that each rewritten PrimFunc is
+# equivalent to the original. You can also run both:
 
 # %%
 rng = np.random.default_rng(0)
@@ -115,9 +115,9 @@ print("equal")
 # %% [markdown]
 # ## A real model
 #
-# SqueezeNet from the `onnx` package: 26 convolutions, eight concatenations along the channels,
-# pools, dropout. It has no conversion in NCHW. With every convolution in NHWC, one conversion of
-# the input is all that it takes, and the solver has proved that no plan is cheaper.
+# SqueezeNet from the `onnx` package has 26 convolutions, eight concatenations along the channels,
+# pooling and dropout. In NCHW, it needs no conversion. With every convolution in NHWC, only the
+# input is converted, and the solver has proved that no plan is cheaper.
 
 # %%
 light = Path(onnx.__file__).parent / "backend/test/data/light"
@@ -130,9 +130,8 @@ assert "optimal" in squeezenet.summary()
 # %% [markdown]
 # ## Look at the page
 #
-# `html` writes one file that needs no server: both graphs side by side, with the conversions
-# marked and the reason for each. This is the page of the small network. Click a node to see what
-# it is.
+# `html` writes one file that needs no server. It shows both graphs side by side and marks each
+# conversion with its reason. This is the page for the small network. Click a node for details.
 
 # %%
 page = planned.html(title="Two convolutions")
@@ -146,9 +145,9 @@ assert 'src="http' not in page  # nothing is fetched
 # %% [markdown]
 # ## Keep operators that you can raise
 #
-# By default a PrimFunc may read its buffers in any layout, also in one that its operator has no
-# name for. With `mode="graph"` every operator stays one that `RaiseOps` can raise to Relax again,
-# which passes and pattern tables need.
+# By default, a PrimFunc may read its buffers in any layout, even one that its operator cannot
+# express. With `mode="graph"`, `RaiseOps` can raise every operator to Relax again, as passes and
+# pattern tables require.
 
 # %%
 graph = opinfo.plan(Net, {"conv2d": ["NHWC", "OHWI"]}, mode="graph")
@@ -162,7 +161,7 @@ assert text.count('data_layout="NHWC"') == 2
 # %% [markdown]
 # ## Wrong names
 #
-# An operator or a layout that does not exist is an error, which says what was expected:
+# If an operator or a layout does not exist, the error says what opinfo expected:
 
 # %%
 for wish in ({"conv2": "NHWC"}, {"conv2d": "NHCW4"}):
@@ -174,9 +173,9 @@ for wish in ({"conv2": "NHWC"}, {"conv2d": "NHCW4"}):
         raise AssertionError("accepted")
 
 # %% [markdown]
-# ## Where to go on
+# ## Next steps
 #
 # - On the command line: `opinfo plan light_squeezenet.onnx --want conv2d=NHWC --html
 #   squeezenet.html`.
 # - [Layout planning](../guides/layout.md): costs, pins, packed layouts, your own implementations.
-# - [Compile a model and call it from C++](03_deploy.md) plans layouts and backends in one problem.
+# - [Compile a model and call it from C++](03_deploy.md) plans layouts and backends together.

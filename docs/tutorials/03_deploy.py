@@ -44,9 +44,9 @@ work = Path(tempfile.mkdtemp(prefix="opinfo-tutorial-"))
 # %% [markdown]
 # ## A model
 #
-# SqueezeNet comes with the `onnx` package, without weights: every weight is filled with one
-# number. Such a network computes one number whatever its input is, and no comparison means
-# anything. So draw the weights from a seed first. With a model of your own, skip this cell.
+# The `onnx` package includes SqueezeNet, but fills every weight tensor with a constant. The output
+# is then the same for every input, so comparing outputs would be meaningless. Draw random weights
+# first. Skip this cell if you use your own model.
 
 # %%
 light = Path(onnx.__file__).parent / "backend/test/data/light"
@@ -65,10 +65,10 @@ onnx.save(model, work / "squeezenet.onnx")
 # %% [markdown]
 # ## Compile
 #
-# One call reads the file, recovers the operators, plans the layouts, hands regions to oneDNN, and
-# builds a library for the CPU that this runs on. `print` shows the report: the target, and how
-# much each backend took. Pass `target="llvm -mcpu=haswell"` to compile for another CPU, and
-# `backends=[]` for TVM's own code only.
+# One call reads the file, recovers the operators, plans the layouts, offloads regions to oneDNN,
+# and builds a library for this CPU. `print` shows the report with the target and the share of each
+# backend. Pass `target="llvm -mcpu=haswell"` to compile for another CPU, or `backends=[]` to use
+# only TVM's own code.
 
 # %%
 compiled = opinfo.compile(work / "squeezenet.onnx", backends=["onednn"])
@@ -79,8 +79,8 @@ assert "onednn" in compiled.report()
 # %% [markdown]
 # ## Run
 #
-# `run` takes numpy arrays, or anything that has DLPack, in the order of the model's inputs. ONNX
-# Runtime gives the same numbers.
+# `run` takes numpy arrays or DLPack tensors, in the order of the model's inputs. ONNX Runtime gives
+# the same results.
 
 # %%
 image = rng.standard_normal((1, 3, 224, 224)).astype("float32")
@@ -95,8 +95,8 @@ assert np.abs(output - expected).max() <= 1e-4 * largest
 # %% [markdown]
 # ## Export
 #
-# The library is one file with code and weights. It needs TVM's runtime, and the libraries of the
-# backends that took regions: here oneDNN.
+# The library is one file with code and weights. It needs TVM's runtime and the libraries of the
+# backends that took regions; in this case, oneDNN.
 
 # %%
 compiled.export(work / "squeezenet.so")
@@ -113,7 +113,7 @@ assert "libdnnl" in needed and "not found" not in needed
 # %% [markdown]
 # ## Load it in another Python process
 #
-# The process imports `tvm`, and neither opinfo nor ONNX.
+# The process imports only `tvm`, neither opinfo nor ONNX.
 
 # %%
 program = """
@@ -137,9 +137,8 @@ print("the same numbers, bit by bit")
 # %% [markdown]
 # ## Load it from C++
 #
-# This is the whole program, `examples/cpp/main.cc` in the repository.
-# It loads the library, makes a virtual machine of it, and calls `main` on a tensor that it read
-# from a file.
+# This is the whole program, `examples/cpp/main.cc` in the repository. It loads the library, creates
+# a virtual machine, and calls `main` on a tensor that it reads from a file.
 
 # %%
 here = Path.cwd()
@@ -147,8 +146,8 @@ cpp = next(p for p in (here, *here.parents) if (p / "examples/cpp").is_dir()) / 
 Code(filename=str(cpp / "main.cc"), language="cpp")
 
 # %% [markdown]
-# The headers and both libraries come with the wheels of `apache-tvm` and `apache-tvm-ffi`, so
-# there is nothing to build but the program. The Makefile asks Python where they are:
+# The wheels of `apache-tvm` and `apache-tvm-ffi` contain the headers and both libraries, so you
+# build only the program. The Makefile asks Python for their paths:
 
 # %%
 Code(filename=str(cpp / "Makefile"), language="make")
@@ -163,7 +162,7 @@ built = subprocess.run(
 assert built.returncode == 0, built.stderr
 
 # %% [markdown]
-# Run it with an empty environment. The program finds both libraries where it was linked with them.
+# Run it with an empty environment. The program finds both libraries through its RPATH.
 
 
 # %%
@@ -188,8 +187,8 @@ np.testing.assert_array_equal(from_cpp, output)
 print("the same numbers, bit by bit")
 
 # %% [markdown]
-# Errors of TVM and of the library are C++ exceptions, which the program prints. The input is
-# checked against the shape that the model was compiled for:
+# TVM and the library report errors as C++ exceptions, which the program prints. The library checks
+# the input against the shape that the model was compiled for:
 
 # %%
 failed = run("squeezenet.so", "main", "image.bin", "3,1,224,224", "output.bin")
@@ -203,9 +202,9 @@ assert failed.returncode == 1 and "shape" in failed.stderr
 shutil.rmtree(work)
 
 # %% [markdown]
-# ## Where to go on
+# ## Next steps
 #
 # - The same on the command line: `opinfo compile squeezenet.onnx -o squeezenet.so --backend
 #   onednn,tvm --verify --report page.html` also compares the outputs with TVM's own build.
-# - [Deploy from C++](../guides/deploy-from-cpp.md): what must be shipped, threads, GPUs.
+# - [Deploy from C++](../guides/deploy-from-cpp.md): files to ship, threads, GPUs.
 # - [Symbolic shapes](04_symbolic_shapes.md) if the batch or the length of the input varies.

@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Serve a model with symbolic shapes
 #
-# Requests come in all lengths. In this tutorial you compile one model for any length, serve it
-# with a `Session` that compiles kernels for the lengths that really come, keep these kernels on
-# disk for the next start, and then compile for lengths that you know in advance.
+# Requests arrive in different lengths. In this tutorial you compile one model for any length, serve
+# it with a `Session` that compiles kernels for the lengths that actually occur, keep these kernels
+# on disk for the next start, and then compile for lengths that you know in advance.
 #
 # You need `opinfo[onnx]` and g++.
 
@@ -43,7 +43,7 @@ work = Path(tempfile.mkdtemp(prefix="opinfo-tutorial-"))
 # %% [markdown]
 # ## A model of any length
 #
-# A classifier of tokens, as an ONNX file: the length is the symbolic dimension `n`. PyTorch
+# The model is a token classifier in an ONNX file. Its length is the symbolic dimension `n`. PyTorch
 # programs exported with `torch.export.Dim` work the same way.
 
 # %%
@@ -82,8 +82,8 @@ def draw(length):
 # %% [markdown]
 # ## Compile for any shape
 #
-# With `shapes="jit"`, each function gets one generic kernel, scheduled for symbolic shapes. The
-# report names the schedule rule of each. `run` works at any length.
+# With `shapes="jit"`, opinfo compiles one generic kernel for each function, scheduled for symbolic
+# shapes. The report names the schedule rule of each function. `run` works for any length.
 
 # %%
 compiled = opinfo.compile(module, shapes="jit")
@@ -97,9 +97,9 @@ print("right at 1, 7 and 300")
 # %% [markdown]
 # ## Serve
 #
-# A `Session` watches which shapes come in. When it has seen a shape twice, a second process
-# compiles kernels for it. The generic kernels keep serving until then, so no request waits. Each
-# new kernel is compared with the generic one before it serves.
+# A `Session` counts the shapes of requests. When a shape has occurred twice, a second process
+# compiles kernels for it. Until then, the generic kernels serve it, so no request waits. The
+# session uses a new kernel only after comparing it with the generic one.
 #
 # `store` keeps kernels on disk. Without a folder it uses `$OPINFO_CACHE` or your cache folder.
 
@@ -120,7 +120,7 @@ assert stats.counts["compiled"] == 9  # three functions, three lengths
 assert stats.hit_rate == 0.5  # the second round, all of it
 
 # %% [markdown]
-# `stats` also counts by function and by shape:
+# `stats` also counts calls by function and by shape:
 
 # %%
 for site in stats.sites:
@@ -144,10 +144,10 @@ with opinfo.Session(compiled, store=store) as session:
 assert counts["loaded"] == 9 and not counts["compiled"]
 
 # %% [markdown]
-# ## What it is worth
+# ## Speed
 #
-# Best of 20 calls at length 33, on the machine that built this page, with one thread: the module
-# built by TVM for the same CPU, and the session.
+# This cell compares the session with TVM's own build for the same CPU. It prints the best of 20
+# calls at length 33, with one thread, on the machine that built this page.
 
 
 # %%
@@ -172,10 +172,10 @@ with opinfo.Session(compiled, store=store) as session:
 # %% [markdown]
 # ## Lengths that you know
 #
-# If you know the range and the lengths that come most, compile all kernels in advance. Then
-# nothing is compiled while you serve, and the library needs TVM's runtime only. `Dim(1, 512,
-# likely=(1, 8))` declares both. `Aot` makes a kernel for each likely length and cuts the range
-# where that is faster; the report says what it made.
+# If you know the range and the most frequent lengths, compile all kernels in advance. Then nothing
+# is compiled while you serve, and the library needs only TVM's runtime. `Dim(1, 512, likely=(1,
+# 8))` declares both. `Aot` compiles a kernel for each likely length and splits the range where that
+# is faster. The report lists the kernels.
 
 # %%
 ahead = opinfo.jit.Config("aot", dims={"n": opinfo.jit.Dim(1, 512, likely=(1, 8))})
@@ -188,9 +188,9 @@ for length in (1, 8, 100, 512, 600):
 print("right in the range and outside")
 
 # %% [markdown]
-# A length outside of the range is right too: the generic kernel serves it. If that is an error in
-# your service, ask for `strict`. Then the session refuses such a request, and also arguments that
-# it would have to copy first, so give it aligned tensors.
+# The generic kernel serves lengths outside the range. If such a length is an error in your service,
+# pass `strict=True`. The session then refuses these requests. It also refuses arguments that it
+# would have to copy, so pass aligned tensors.
 
 # %%
 with opinfo.Session(fixed, strict=True) as session:
@@ -204,7 +204,7 @@ with opinfo.Session(fixed, strict=True) as session:
             raise AssertionError("accepted")
 
 # %% [markdown]
-# A name that the model does not have is an error, which lists the names that it has:
+# If the model has no dimension of a given name, the error lists the valid names:
 
 # %%
 try:
@@ -218,7 +218,7 @@ else:
 shutil.rmtree(work)
 
 # %% [markdown]
-# ## Where to go on
+# ## Next steps
 #
 # - [Symbolic shapes](../guides/symbolic-shapes.md): all strategies, padding, tuning, the cache.
 # - On the command line: `opinfo compile classifier.onnx -o classifier.so --shapes aot --dim

@@ -14,9 +14,11 @@
 # # Write a backend as a package
 #
 # You have a library or a device that computes dense layers faster than TVM does. In this tutorial
-# you package it as a backend: patterns that say what it takes, a converter that writes C++, an
-# entry point by which opinfo discovers it, and tests that opinfo writes for you. The package is
-# `examples/npu_backend` in the repository. Copy it to start yours.
+# you package it as a backend. The package contains patterns for the operators that it takes, a
+# converter that generates C++, an entry point through which opinfo discovers it, and tests that
+# opinfo generates. It is `examples/npu_backend` in the repository; this page and
+# [Example packages](../reference/example-packages.md) show all its files. Copy it to start your
+# own. Run this notebook in a checkout of the repository.
 #
 # You need opinfo, g++, pytest and pip.
 
@@ -31,7 +33,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from IPython.display import Code
+from IPython.display import Markdown
 from tvm import relax
 
 import opinfo
@@ -44,15 +46,15 @@ package = root / "examples/npu_backend"
 def show(name):
     """A file of the package."""
     language = {".py": "python", ".toml": "toml"}[Path(name).suffix]
-    return Code(data=(package / name).read_text(), language=language)
+    return Markdown(f"`{name}`\n\n```{language}\n{(package / name).read_text()}```")
 
 
 # %% [markdown]
 # ## The patterns
 #
-# A pattern is a chain: it starts with one operator, and others may follow. Conditions look at the
-# recovered operator: its attributes, shapes, dtypes. A condition returns None if it holds, and
-# otherwise the reason, which users will read. `Unmet` also suggests what would help.
+# A pattern is a chain that starts with one operator; others may follow. Conditions check the
+# attributes, shapes and dtypes of the recovered operator. A condition returns None if it holds, and
+# otherwise the reason, which opinfo shows to users. `Unmet` also suggests what to change.
 
 # %%
 show("src/tiny_npu/patterns.py")
@@ -60,10 +62,10 @@ show("src/tiny_npu/patterns.py")
 # %% [markdown]
 # ## The converter
 #
-# It gets all matched regions of a model at once, and returns C++ with one function for each
-# region, and the constants. A function gets the inputs of its region and then its results. `ABI`
-# is the calling convention of TVM in a few lines of C++. A converter for a real device would call
-# the device's library here.
+# The converter receives all matched regions of a model at once. It returns the constants and C++
+# code with one function for each region. A function receives the inputs of its region, then the
+# results. `ABI` implements TVM's calling convention in a few lines of C++. A converter for a real
+# device would call the device's library here.
 
 # %%
 show("src/tiny_npu/convert.py")
@@ -71,9 +73,9 @@ show("src/tiny_npu/convert.py")
 # %% [markdown]
 # ## The backend
 #
-# A name, the patterns and the converter. `available` says in one line why the backend cannot be
-# used on this machine. `version` keeps saved plans from being used with another version of your
-# code.
+# A backend consists of a name, the patterns and the converter. If it cannot be used on this
+# machine, `available` returns the reason in one line. `version` prevents saved plans from being
+# used with another version of your code.
 
 # %%
 show("src/tiny_npu/__init__.py")
@@ -81,15 +83,15 @@ show("src/tiny_npu/__init__.py")
 # %% [markdown]
 # ## The package
 #
-# The entry point in the group `opinfo.backends` is all that opinfo needs to discover it. Nobody
-# has to import the package.
+# opinfo discovers the backend through the entry point in the group `opinfo.backends`. You do not
+# have to import the package.
 
 # %%
 show("pyproject.toml")
 
 # %% [markdown]
-# You would run `pip install -e '.[test]'` in the folder of the package. This page installs it into
-# a folder of its own, to leave your environment alone.
+# Normally you run `pip install -e '.[test]'` in the folder of the package. This page installs it
+# into a temporary folder, so that your environment stays unchanged.
 
 # %%
 site = Path(tempfile.mkdtemp(prefix="opinfo-tutorial-"))
@@ -103,9 +105,9 @@ print(backend)
 # %% [markdown]
 # ## Use it
 #
-# Two dense layers with a `tanh` between them, and a third one whose weights are an input. The
-# backend is named like any other. opinfo finds the operators in the lowered module, hands over
-# what the patterns take, and says why the rest stays.
+# The model has two dense layers with a `tanh` after the second, and a third whose weights are an
+# input. You name the backend like any other. opinfo recovers the operators in the lowered module,
+# offloads those that match a pattern, and says why the others stay with TVM.
 
 # %%
 rng = np.random.default_rng(0)
@@ -133,7 +135,7 @@ assert "the weights are not constant" in reasons["relax.matmul"]
 assert "no pattern of tiny_npu has relax.tanh" in reasons["relax.tanh"]
 
 # %% [markdown]
-# Two regions went to the backend. The numbers are right:
+# Two regions went to the backend. The results are correct:
 
 # %%
 regions = [taken.ops for taken in compiled.dispatched.taken if taken.backend == "tiny_npu"]
@@ -148,10 +150,10 @@ np.testing.assert_allclose(compiled.run(*values), expected, rtol=1e-3, atol=1e-3
 # %% [markdown]
 # ## Test it
 #
-# You write examples: small programs, and what the backend takes of them. `opinfo.testing` makes
-# test cases of them: the entry point works, each pattern is taken in some example, the numbers are
-# those of TVM's own code, the same regions give the same code, and an exported library runs in a
-# new process.
+# You write examples: small programs, and the operators that the backend must take.
+# `opinfo.testing` generates test cases from them. They check that the entry point works, that an
+# example covers each pattern, that the results equal those of TVM's own code, that the same regions
+# give the same code, and that an exported library runs in a new process.
 
 # %%
 show("tests/test_tiny_npu.py")
@@ -173,9 +175,9 @@ assert tests.returncode == 0, tests.stdout + tests.stderr
 # %% [markdown]
 # ## What a mistake looks like
 #
-# A converter that writes wrong code costs its regions only. Here the C++ does not compile: the
-# operators go to TVM, the numbers stay right, and the failure is named with the compiler's first
-# error.
+# If a converter generates code that does not build, only its regions are lost. In this example, the
+# C++ does not compile. The operators go to TVM, the results stay correct, and the warning contains
+# the compiler's first error.
 
 # %%
 tiny_npu = importlib.import_module("tiny_npu").TINY_NPU
@@ -195,10 +197,9 @@ np.testing.assert_allclose(failing.run(*values), expected, rtol=1e-3, atol=1e-3)
 assert not failing.dispatched.taken and failing.dispatched.failed
 
 # %% [markdown]
-# ## Where to go on
+# ## Next steps
 #
-# - [Plug-ins](../guides/plug-ins.md): entry points in detail, recognisers, what discovery costs,
-#   trust.
-# - [Add a backend](../guides/add-a-backend.md): conditions, costs, constants, whole parts of a
-#   graph for devices with a memory of their own.
+# - [Plug-ins](../guides/plug-ins.md): entry points in detail, recognisers, trust.
+# - [Add a backend](../guides/add-a-backend.md): conditions, costs, constants, and subgraphs for
+#   devices with their own memory.
 # - On the command line: `opinfo compile model.onnx -o model.so --backend tiny_npu,tvm --explain`.

@@ -13,11 +13,11 @@
 # %% [markdown]
 # # A schedule rule by op info
 #
-# A schedule rule sees loops. Good tiles depend on the operator: on the strides of a convolution
-# and on its groups, which are gone after lowering. In this tutorial you put the operators on each
-# fused PrimFunc as an annotation, and write a rule that reads its tiles from there.
+# A schedule rule sees only loops. Good tiles depend on the operator, for example on the strides and
+# groups of a convolution, which lowering removes. In this tutorial you annotate each fused PrimFunc
+# with its operators, and write a rule that chooses its tiles from the annotation.
 #
-# You need opinfo and nothing else.
+# You need only opinfo.
 
 # %%
 import numpy as np
@@ -33,7 +33,7 @@ from opinfo.transform import AnnotateOpInfo
 # %% [markdown]
 # ## A fused convolution
 #
-# A grouped convolution with stride 2, a bias and a relu, which TVM fuses into one PrimFunc.
+# TVM fuses a grouped convolution with stride 2, a bias and a relu into one PrimFunc.
 # `AnnotateOpInfo` is an ordinary pass; run it after `FuseTIR`.
 
 
@@ -68,8 +68,8 @@ func = module["fused_conv2d_add_relu"]
 # %% [markdown]
 # ## Read the annotation
 #
-# `annotation` returns the operators in order, or a `Refusal`. Attributes are there again, and so
-# is the layout of each buffer.
+# `annotation` returns the operators in order, with their attributes and the layout of each buffer,
+# or a `Refusal`.
 
 # %%
 found = annotation(func)
@@ -85,8 +85,8 @@ assert found.ops[0]["attrs"]["groups"] == 2
 #
 # - A vector of outputs reads `stride` times as many inputs, so the stride divides the width of a
 #   tile.
-# - Output channels of one group share the inputs that they read, and those of two groups do not.
-#   So a tile never has channels of two groups.
+# - Output channels in the same group read the same inputs; channels in different groups do not. A
+#   tile therefore never mixes groups.
 
 # %%
 LINE, ACCUMULATORS = 16, 4  # floats of a cache line, results kept in registers
@@ -112,8 +112,8 @@ assert tiles(depthwise, (1, 64, 32, 28)) == (1, 14)
 # %% [markdown]
 # ## The rule
 #
-# It asks what the function is before it touches a loop: a convolution in NCHW, then only
-# elementwise operators. Everything else it leaves alone.
+# Before it changes a loop, the rule checks that the function is a convolution in NCHW followed only
+# by elementwise operators. It returns all other functions unchanged.
 
 
 # %%
@@ -150,9 +150,9 @@ scheduled = rule(func)
 assert not tvm_ffi.structural_equal(scheduled, func)
 
 # %% [markdown]
-# ## Same numbers, less time
+# ## Compare results and speed
 #
-# Both functions are built for this CPU. Times are of the machine that built this page.
+# Both functions are built for the CPU of the machine that built this page.
 
 # %%
 target = {"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()}
@@ -180,9 +180,9 @@ print(f"{before:.0f} us before, {after:.0f} us after: {before / after:.0f}x fast
 # %% [markdown]
 # ## A stale annotation is refused
 #
-# The annotation holds a hash of the body that it is about. Once the rule has changed the body,
-# `annotation` refuses, so a later pass never works from facts about another function. And a rule
-# that runs twice does nothing the second time.
+# The annotation contains a hash of the body that it describes. After the rule has changed the body,
+# `annotation` refuses, so a later pass cannot use stale facts. If the rule runs again, it does
+# nothing.
 
 # %%
 refusal = annotation(scheduled)
@@ -191,7 +191,8 @@ assert isinstance(refusal, Refusal)
 assert tvm_ffi.structural_equal(rule(scheduled), scheduled)
 
 # %% [markdown]
-# Ask again if you need the operators of the new body. opinfo reads through the schedule:
+# If you need the operators of the new body, analyse it again. opinfo recovers them despite the
+# schedule:
 
 # %%
 chain = opinfo.analysis.op_infos(scheduled)
@@ -199,9 +200,9 @@ print([step.name for step in chain.steps])
 assert [s.name for s in chain.steps] == ["relax.nn.conv2d", "relax.add", "relax.nn.relu"]
 
 # %% [markdown]
-# ## Where to go on
+# ## Next steps
 #
-# - `examples/schedule_conv.py` is this rule as a script.
-# - `opinfo.transform.AnnotateOpInfo` also runs between `AnnotateTIROpPattern` and `FuseOps`, where
-#   it makes packed PrimFuncs fuse as plain ones do.
+# - `examples/schedule_conv.py` contains this rule as a script.
+# - You can also run `opinfo.transform.AnnotateOpInfo` between `AnnotateTIROpPattern` and `FuseOps`.
+#   PrimFuncs with packed buffers then fuse like others.
 # - [Serve a model with symbolic shapes](04_symbolic_shapes.md) uses opinfo's own schedules.

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm import tirx
 
-from ..kernels.workspace import around
+from ..kernels.workspace import with_workspaces
 from ..padding import Padded
 from .kernel_variants import Bucket
 
@@ -36,7 +36,7 @@ def held(func: Any, outer: Any, v: Bucket, where: str) -> Any:
         before.append(_copy(inner, given, given.ty.shape))
         value = contents[k].value
         before += [] if value is None else _rest(inner, given.ty.shape, value)
-    return tirx.SeqStmt(around(grown, [*before, func.body, *after]))
+    return tirx.SeqStmt(with_workspaces(grown, [*before, func.body, *after]))
 
 
 class _Content:

@@ -15,7 +15,7 @@ from tvm import tirx
 
 from ..dims.span import Span
 from ..dims.symbolic_dims import Symbol, copied, name, rooted, symbols
-from ..kernels.workspace import lazily
+from ..kernels.workspace import with_lazy_workspaces
 from .bucket import held
 from .decision_tree import branches, decision
 from .kernel_variants import Bucket, Exact, Ranged, Variant
@@ -50,7 +50,7 @@ def merge(func: Any, variants: Sequence[Variant]) -> Any:
 def _own_workspaces(body: Any, outer: Any) -> Any:
     """Return the statements with their workspaces allocated only when they run."""
     func = tirx.PrimFunc(outer.params, body, outer.ret_type).with_attr("s_tir", True)
-    made = lazily(func)
+    made = with_lazy_workspaces(func)
     assert all(p.same_as(q) for p, q in zip(made.params, outer.params, strict=True))
     return made.body
 

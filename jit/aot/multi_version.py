@@ -26,15 +26,15 @@ from .padding_cost import ADDRESSED, buffers, lowest, size
 
 
 @dataclass(frozen=True)
-class Ahead:
+class MultiVersioned:
     """The PrimFunc that selects a variant, and a summary of its variants."""
 
     func: Any
     told: str
 
 
-def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how: Aot,
-          target: Any, known: OpenDatabase | None = None) -> Ahead | Refusal:  # fmt: skip
+def multi_version(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how:
+Aot, target: Any, known: OpenDatabase | None = None) -> MultiVersioned | Refusal:  # fmt: skip
     """Merge ``generic`` with kernels for the shapes of ``func`` declared at its call sites.
 
     Tuned schedules in the database ``known`` are preferred. At most ``how.max_variants`` variants
@@ -76,7 +76,7 @@ def ahead(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str,
     told += [f"not padded: {why}"] if why else []
     told += [why for s in taken for why in _above(at[s], low[s])]
     told += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
-    return Ahead(merge(generic, [*variants, *kept]), "; ".join(told))
+    return MultiVersioned(merge(generic, [*variants, *kept]), "; ".join(told))
 
 
 def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot) -> str:

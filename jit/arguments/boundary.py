@@ -27,7 +27,7 @@ class ShapeOutOfRange(BoundaryError):
     """A symbolic extent outside its declared range."""
 
 
-def whole(value: Any, what: str) -> int:
+def checked_integer(value: Any, what: str) -> int:
     """Convert an integer of any library to Python's.
 
     Raises:
@@ -62,7 +62,7 @@ class Range:
     def __post_init__(self) -> None:
         for name in ("low", "high", "multiple_of"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole(getattr(self, name), name))
+                object.__setattr__(self, name, checked_integer(getattr(self, name), name))
         if self.low < 0 or self.multiple_of < 1:
             raise ValueError(f"{self!r}: low must not be negative, multiple_of must be positive")
         if self.high is not None and self.first() > self.high:
@@ -113,8 +113,8 @@ class Boundary:
             raise ValueError(f"{signature.function} has no symbolic extent {', '.join(unknown)}; "
                              f"those in its parameters: {known}")  # fmt: skip
         self._accept = [acceptor(p, signature.function, strict) for p in signature.params]
-        self._composed = [(a, path, axis, e) for k, whole in enumerate(self._accept)
-                          for a, path in whole.leaves((k,)) for axis, e in a.composed]  # fmt: skip
+        self._composed = [(a, path, axis, e) for k, check in enumerate(self._accept)
+                          for a, path in check.leaves((k,)) for axis, e in a.composed]  # fmt: skip
 
     def __call__(self, args: Sequence[Any]) -> tuple[list[Any], Values]:
         """Return the arguments to pass, and the values of the symbolic extents.

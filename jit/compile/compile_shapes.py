@@ -1,4 +1,4 @@
-"""The whole way for symbolic shapes: lower, fuse, choose strategies, build one library."""
+"""Compile a module with symbolic shapes: lower, dispatch, fuse, specialise, link."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from ..config.named_dims import resolved
 from ..config.strategy import Config, Strategy, config
 from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
-from .library_calls import handed_over
+from .library_calls import dispatch_to_backends
 from .specialize import Specialized, SpecializedFunction, specialize_shapes
 
 RESHAPE = tvm.ir.Op.get("relax.reshape")
-#: For the C++ compiler; what two libraries have in common must not be one in a process.
+#: C++ options: two libraries in a process must not share their inline variables.
 OPTIONS = ["-fno-gnu-unique"]
 
 
@@ -51,9 +51,9 @@ class CompiledShapes:
     """A shared library for TVM's virtual machine, and how each symbolic function is compiled.
 
     Attributes:
-        library: The path of the library, which lives as long as this object.
-        functions: What became of each function with symbolic shapes.
-        dispatched: What backends have, where the strategy is `Library`; else None.
+        library: The path of the library, which exists as long as this object.
+        functions: How each function with symbolic shapes is compiled.
+        dispatched: The dispatch to backends; None without backends.
     """
 
     library: Path
@@ -62,7 +62,7 @@ class CompiledShapes:
     _folder: Folder | None = None
 
     def export(self, path: str | Path) -> None:
-        """Write the library; it loads in any process that has the TVM runtime."""
+        """Write the library; it loads in any process with the TVM runtime."""
         copy_library(self.library, Path(path))
 
 
@@ -78,14 +78,14 @@ def compile_shapes(
     """Compile a Relax module with symbolic shapes.
 
     Args:
-        mod: The module; it is not changed.
-        given: How functions with symbolic shapes are compiled.
-        target: TVM's target, a CPU; by default this one, with one thread.
-        backends: Names or `Backend` objects. They take operators that `given` names no strategy
-            for; what they leave is compiled as `given` says. The backends of the strategy `Library`
-            take its operators without being named here.
-        options: How to dispatch, as the arguments of `opinfo.byoc.dispatch`.
-        saved: The plan of an earlier call; nothing is chosen again.
+        mod: The module; it is not modified.
+        given: The strategy of functions with symbolic shapes.
+        target: TVM's target, a CPU; by default this CPU, with one thread.
+        backends: Names or `Backend` objects. They take operators without an entry in `by_op`; the
+            strategies in `given` apply to the rest. The backends of a `Library` strategy need not
+            be listed.
+        options: Options of the dispatch, as in `opinfo.byoc.dispatch`.
+        saved: The dispatch plan of an earlier call, to replay.
 
     Returns:
         The library, and how each function is compiled.
@@ -93,47 +93,48 @@ def compile_shapes(
     Raises:
         TypeError: `mod` is not a module.
         ValueError: The configuration does not fit the module, or the target is a GPU.
-        FileNotFoundError: There is no C++ compiler.
+        FileNotFoundError: No C++ compiler is installed.
     """
     _check(mod)
-    wanted = _target(target)
-    found = resolved(config(given), mod)
+    cpu = _target(target)
+    settings = resolved(config(given), mod)
     options = options or Options()
-    plan = options.layouts == "best"
-    prepared = prepare(mod, backends, relaid=plan)
+    planned = options.layouts == "best"
+    prepared = prepare(mod, backends, relaid=planned)
 
     def finish(done: Dispatched) -> Dispatched:
-        return finish_module(done, plan, options.desired, wanted)
+        return finish_module(done, planned, options.desired, cpu)
 
     if saved is not None:
-        done = finish(replay(prepared, saved, backends))
-        return _compiled(done.module, done, found, wanted)
-    dispatcher = handed_over(prepared, found, backends, options)
+        dispatched = finish(replay(prepared, saved, backends))
+        return _specialize_and_link(dispatched.module, dispatched, settings, cpu)
+    dispatcher = dispatch_to_backends(prepared, settings, backends, options)
     if dispatcher is None:
-        return _compiled(prepared, None, found, wanted)
+        return _specialize_and_link(prepared, None, settings, cpu)
     return build_with_retries(
         dispatcher,
         finish,
-        lambda done, regions: _compiled(done.module, done, found, wanted, regions),
+        lambda done, regions: _specialize_and_link(done.module, done, settings, cpu, regions),
     )
 
 
-def _compiled(
-    mod: Any, handed: Dispatched | None, found: Config, target: Any, regions: Sequence[Region] = ()
-) -> CompiledShapes:
-    """The library of a lowered module; with regions of backends it is loaded once.
+def _specialize_and_link(
+    mod: Any, dispatched: Dispatched | None, settings: Config, target: Any,
+    regions: Sequence[Region] = (),
+) -> CompiledShapes:  # fmt: skip
+    """Specialise and link a lowered module; with regions of backends, also load it as a check.
 
-    Raises what the compiler, the linker and the loader do.
+    It raises whatever the compiler, the linker and the loader raise.
     """
-    done, made = _built(fused(mod), found, target)
+    specialized, built = _build(fused(mod), settings, target)
     folder = Folder("opinfo-")
     library = folder.path / "model.so"
     stage("linking")
-    given = [*toolchain.OPTIONS, *OPTIONS, *(() if handed is None else handed.options)]
-    made.export_library(str(library), fcompile=toolchain.shared, options=given)
+    flags = [*toolchain.OPTIONS, *OPTIONS, *(() if dispatched is None else dispatched.options)]
+    built.export_library(str(library), fcompile=toolchain.shared, options=flags)
     if regions:
         check_calls(load_checked(str(library), tvm.cpu()), regions)
-    return CompiledShapes(library, done.functions, handed, folder)
+    return CompiledShapes(library, specialized.functions, dispatched, folder)
 
 
 def _check(mod: Any) -> None:
@@ -154,43 +155,45 @@ def _target(given: Any) -> Any:
     target = native_target() if given is None else read_target(given)
     if "gpu" in target.keys:
         raise ValueError(
-            f"compile_shapes: the target is {target.kind.name}; kernels for shapes "
-            "are made for CPUs (for a GPU: opinfo compile --target cuda)"
+            f"compile_shapes: the target is {target.kind.name}; symbolic "
+            "shapes are compiled for CPUs only (for a GPU, use: opinfo compile --target cuda)"
         )
     return target
 
 
-def _built(mod: Any, found: Config, target: Any) -> tuple[Specialized, Any]:
-    """Compiled; functions whose schedules TVM does not build are as they were, which is told."""
-    done = specialize_shapes(mod, found, target)
+def _build(mod: Any, settings: Config, target: Any) -> tuple[Specialized, Any]:
+    """Specialise and build; functions whose schedules fail to build stay unscheduled."""
+    specialized = specialize_shapes(mod, settings, target)
     try:
-        return done, executable(done.module, target)
+        return specialized, executable(specialized.module, target)
     except Exception:
         failed = {}
-        for told in done.functions:
+        for row in specialized.functions:
             try:
-                compiled(done.module[told.function], target, told.function)
-            except Exception as e:  # what TVM's lowering and LLVM raise
-                failed[told.function] = f"its schedule does not build: {last_line(e)[:200]}"
+                compiled(specialized.module[row.function], target, row.function)
+            except Exception as e:  # TVM's lowering and LLVM may raise anything
+                failed[row.function] = f"its schedule does not build: {last_line(e)[:200]}"
         if not failed:
             raise
-    done = specialize_shapes(mod, found, target, failed)
-    return done, executable(done.module, target)
+    specialized = specialize_shapes(mod, settings, target, failed)
+    return specialized, executable(specialized.module, target)
 
 
 def lowered(mod: Any) -> Any:
-    """Prepared, lowered and fused."""
+    """Prepare, lower and fuse a module."""
     return fused(prepare(mod))
 
 
 def fused(mod: Any) -> Any:
-    """A lowered module, fused; what only reshapes is a view, which needs no kernel."""
+    """Fuse a lowered module; reshapes become views, which need no kernel."""
     return deduplicate(relax.transform.RewriteDataflowReshape()(fuse(simplified(mod))), _view)
 
 
 def _view(value: Any) -> tuple[Any, ...] | None:
-    """The tensor and the extents, where a view is made. Views share memory: also where something
-    is written in place, two of them are one."""
+    """Return the tensor and extents of a view, which identify it.
+
+    Equal views can be merged even if they are written in place, because they share memory.
+    """
     if not (isinstance(value, relax.Call) and value.op == RESHAPE
             and isinstance(value.args[1], relax.ShapeExpr)):  # fmt: skip
         return None

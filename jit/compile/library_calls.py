@@ -15,7 +15,7 @@ from ...byoc.matching.lowered import read
 from ..config.strategy import Config, Library, chosen, strategy
 
 
-def handed_over(
+def dispatch_to_backends(
     mod: Any, given: Config, backends: Sequence[str | Backend] = (), options: Options | None = None
 ) -> Dispatcher | None:
     """Dispatch operators of a lowered, unfused module; None if no backend is requested.

@@ -18,7 +18,7 @@ from ...byoc.building.read_target import read_target
 from ...byoc.codegen.partition import attached
 from ..aot.kernel_variants import Ranged
 from ..aot.merge import merge
-from ..aot.multi_version import ahead
+from ..aot.multi_version import multi_version
 from ..arguments.signature import Signature
 from ..config.dim_values import values_at
 from ..config.named_dims import resolved
@@ -180,7 +180,7 @@ def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: S
            target: Any) -> tuple[Any, SpecializedFunction]:  # fmt: skip
     assert isinstance(told.strategy, Aot)
     known = None if found.tuned is None else OpenDatabase(found.tuned)
-    done = ahead(func, generic, here, found.dims, told.strategy, target, known)
+    done = multi_version(func, generic, here, found.dims, told.strategy, target, known)
     if isinstance(done, Refusal):
         return generic, replace(told, strategy=Generic(), why=done.reason)
     return rooted(done.func), replace(told, why=done.told)

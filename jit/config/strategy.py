@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import tvm
 
 from ...analysis.results.op_info import PatternKind
-from ..arguments.boundary import END, Range, whole
+from ..arguments.boundary import END, Range, checked_integer
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Dim(Range):
         super().__post_init__()
         if not isinstance(self.likely, Sequence):
             raise ValueError(f"likely: expected values such as (1, 8), got {self.likely!r}")
-        likely = tuple(whole(v, "a likely value") for v in self.likely)
+        likely = tuple(checked_integer(v, "a likely value") for v in self.likely)
         object.__setattr__(self, "likely", likely)
         for v in self.likely:
             if v not in self:
@@ -146,7 +146,7 @@ class Jit:
     def __post_init__(self) -> None:
         if self.mode not in ("lazy", "eager"):
             raise ValueError(f'Jit: expected "lazy" or "eager", got {self.mode!r}')
-        object.__setattr__(self, "threshold", whole(self.threshold, "Jit: threshold"))
+        object.__setattr__(self, "threshold", checked_integer(self.threshold, "Jit: threshold"))
         if self.threshold < 1:
             raise ValueError(f"Jit: threshold must be at least 1, got {self.threshold}")
 

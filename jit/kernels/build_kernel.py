@@ -40,7 +40,7 @@ class BuiltKernel:
     milliseconds: float
 
 
-class Maker:
+class KernelBuilder:
     """Builds kernels of one PrimFunc; the kernels to compare with are compiled once."""
 
     def __init__(self, func: Any, target: Any, known: OpenDatabase | None = None) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ..store.kernel_key import toolchain
 
 if TYPE_CHECKING:
-    from .build_kernel import Maker
+    from .build_kernel import KernelBuilder
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     # Hash the sources before importing them: a change in between then changes the key.
     made_by = toolchain()
     importlib.import_module(".build_kernel", __package__)
-    makers: dict[str, Maker] = {}
+    makers: dict[str, KernelBuilder] = {}
     _say(answers, {"ready": os.getpid(), "toolchain": made_by})
     for line in sys.stdin:
         job = json.loads(line)
@@ -70,15 +70,15 @@ def _say(answers: TextIO, told: dict[str, Any]) -> None:
     answers.flush()
 
 
-def _done(job: dict[str, Any], makers: dict[str, Maker]) -> dict[str, Any]:
+def _done(job: dict[str, Any], makers: dict[str, KernelBuilder]) -> dict[str, Any]:
     import tvm
 
-    from .build_kernel import Maker
+    from .build_kernel import KernelBuilder
 
     if job["text"] is not None:
         known = None if job["tuned"] is None else _known(job["tuned"])
         func, target = tvm.ir.load_json(job["text"]), tvm.target.Target(job["target"])
-        makers[job["function"]] = Maker(func, target, known)
+        makers[job["function"]] = KernelBuilder(func, target, known)
     maker = makers[job["function"]]
     built = maker.make(job["values"], Path(job["library"]), job["check"])
     return {"rule": built.rule, "milliseconds": built.milliseconds}

@@ -32,7 +32,7 @@ _CPU, _FLOAT = 1, 2
 STACK = 1024
 
 
-def lazily(func: Any) -> Any:
+def with_lazy_workspaces(func: Any) -> Any:
     """Allocate large and symbolic workspaces of a CPU function by explicit statements.
 
     Functions without such workspaces and functions for GPUs are returned unchanged.
@@ -89,7 +89,7 @@ def _flat(s: Any) -> list[Any]:
     return [x for part in s.seq for x in _flat(part)] if isinstance(s, tirx.SeqStmt) else [s]
 
 
-def around(buffers: Sequence[Any], body: Sequence[Any]) -> list[Any]:
+def with_workspaces(buffers: Sequence[Any], body: Sequence[Any]) -> list[Any]:
     """Return the statements with exclusive memory for these buffers.
 
     `StorageRewrite` lets a result reuse an operand's buffer after the last statement that reads it.

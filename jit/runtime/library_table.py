@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...analysis.support.regular import opened
+from ...analysis.support.regular import open_regular
 from ...byoc.patterns.failure import last_line
 from ..arguments.boundary import Range
 
@@ -81,7 +81,7 @@ def read(library: Path) -> LibraryTable:
 
 def section(library: Path, name: bytes) -> bytes:
     """Return the bytes of a section of an ELF file; raises `NoTable` or ``OSError``."""
-    with opened(library) as file:
+    with open_regular(library) as file:
         size = file.seek(0, 2)
         magic, start, each, count, names = _unpacked(_HEADER, file, 0, size, library)
         if magic != b"\x7fELF\x02\x01":

@@ -17,7 +17,7 @@ import tvm
 
 from ...byoc.patterns.failure import last_line
 from ...byoc.process.folder import Folder, lacks_room
-from ..arguments.boundary import whole
+from ..arguments.boundary import checked_integer
 from ..kernels.build_kernel import ENTRY, loaded
 from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupted, NotStarted
 from ..store import kernel_key
@@ -56,7 +56,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if whole(value, f"Budget: {name}") < 0:
+            if checked_integer(value, f"Budget: {name}") < 0:
                 raise ValueError(f"Budget: {name} must not be negative, got {value!r}")
 
 

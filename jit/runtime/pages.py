@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from ...analysis.support.regular import opened
+from ...analysis.support.regular import open_regular
 
 PAGE = 4096
 #: The header of a 64-bit little-endian ELF file: where program headers are, their size and number.
@@ -35,7 +35,7 @@ def cut(library: Path) -> bool:
 
 def _segments(library: Path) -> list[tuple[int, int, int, int]]:
     """Return offset, address, size in the file and size in memory of each mapped segment."""
-    with opened(library) as file:
+    with open_regular(library) as file:
         raw = file.read(PAGE)
     if len(raw) < _HEADER.size:
         return []

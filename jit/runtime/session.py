@@ -294,5 +294,9 @@ def _let_go(manager: Manager, pid: int) -> None:
 
 
 def stats() -> tuple[Stats, ...]:
-    """Return the statistics of each open session of this process."""
+    """Return the statistics of the open sessions of this process.
+
+    Returns:
+        One `Stats` for each session.
+    """
     return tuple(s.stats() for s in list(_OPEN) if s.is_own)

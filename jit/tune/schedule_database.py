@@ -42,7 +42,7 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
     record = known.best(func, searchable(target))
     if record is None:
         return None
-    replayed = Schedule(tvm.IRModule({"main": alone(func)}))
+    replayed = Schedule(tvm.IRModule({"main": isolated(func)}))
     record.trace.apply_to_schedule(replayed, remove_postproc=False)
     out = replayed.mod["main"].without_attr("global_symbol")
     for name, value in (func.attrs or {}).items():
@@ -105,7 +105,7 @@ class OpenDatabase:
 
     def records(self, func: Any, target: Any) -> list[Any]:
         """Return the records of a PrimFunc for a target, fastest first."""
-        mod = tvm.IRModule({"main": alone(func)})
+        mod = tvm.IRModule({"main": isolated(func)})
         if not self.database.has_workload(mod):
             return []
         found = self.database.get_top_k(self.database.commit_workload(mod), 1 << 30)
@@ -130,9 +130,8 @@ class OpenDatabase:
         part.replace(self.folder / SEARCHED)
 
     def _key(self, func: Any, target: Any) -> str:
-        return (
-            f"{fingerprint.__wrapped__(alone(func))} {json.dumps(_plain(target), sort_keys=True)}"
-        )
+        plain = json.dumps(_plain(target), sort_keys=True)
+        return f"{fingerprint.__wrapped__(isolated(func))} {plain}"
 
 
 def _searched(told: Json) -> Searched:
@@ -142,7 +141,7 @@ def _searched(told: Json) -> Searched:
     return Searched(told["trials"].integer(), microseconds, structure)
 
 
-def alone(func: Any) -> Any:
+def isolated(func: Any) -> Any:
     """Return a copy named ``main`` with only the attributes in `KEPT`.
 
     It is a copy because a schedule modifies its function in place.

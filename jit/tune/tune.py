@@ -33,7 +33,7 @@ from .schedule_database import (
     OpenDatabase,
     Searched,
     TuneError,
-    alone,
+    isolated,
     read,
     searchable,
     tuned,
@@ -55,7 +55,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Found:
+class TuneResult:
     """The result of a task.
 
     Attributes:
@@ -113,7 +113,7 @@ def tune(
     trials: int = 64,
     seconds: float | None = None,
     progress: Progress | None = None,
-) -> list[Found]:
+) -> list[TuneResult]:
     """Search for schedules of each task, up to ``trials`` in the database.
 
     Args:
@@ -159,7 +159,7 @@ class _Search:
         self.known, self.bench, self.target = known, bench, target
         self.trials, self.end, self.shown = trials, end, shown
 
-    def __call__(self, t: Task, count: int) -> Found:
+    def __call__(self, t: Task, count: int) -> TuneResult:
         """Run ``count`` more trials of a task."""
         results: list[Measured | Excluded] = []
         why: list[str] = []
@@ -176,7 +176,7 @@ class _Search:
 
     def run(self, t: Task, count: int, results: list[Measured | Excluded]) -> None:
         """Search, appending to ``results`` batch by batch."""
-        func = alone(t.func)
+        func = isolated(t.func)
         case = self.bench.case(tvm.IRModule({"main": func}), buffers(func))
         if isinstance(case, Excluded):
             raise RuntimeError(case.reason)
@@ -243,7 +243,8 @@ def _mend(path: Path) -> None:
         path.touch()
 
 
-def _found(known: OpenDatabase, t: Task, target: Any, new: int, failed: tuple[str, ...]) -> Found:
+def _found(known: OpenDatabase, t: Task, target: Any, new: int,
+           failed: tuple[str, ...]) -> TuneResult:  # fmt: skip
     count = len(known.records(t.func, target))
     done = known.searched_for(t.func, target)
-    return Found(t.shape, t.calls, count, new, done.microseconds, done.structure, failed)
+    return TuneResult(t.shape, t.calls, count, new, done.microseconds, done.structure, failed)

@@ -1,4 +1,4 @@
-"""Stages that copy a whole buffer in the order of memory."""
+"""Blocks that copy a whole buffer in memory order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..model.layout import Layout
 
 
 def copied(func: Any) -> int | None:
-    """The parameter that a PrimFunc copies element by element, in the order of memory."""
+    """The parameter that a PrimFunc copies in memory order; None if it does something else."""
     if isinstance(getattr(func.body, "block", None) and func.body.block.body, tirx.SeqStmt):
         return None
     stores: list[Any] = []
@@ -35,20 +35,20 @@ def copied(func: Any) -> int | None:
 
 
 def copies(s: Stage) -> bool:
-    """Whether each element is one of another buffer of as many, at the same place of memory."""
+    """Whether a block copies a buffer of the same size to the same flat positions."""
     return _whole(s) and _same(s.reads[0], s.writes[0])
 
 
 def stays(s: Stage, source: Layout, target: Layout) -> bool:
-    """`copies` of buffers in these layouts, without padding."""
+    """Whether a block copies a buffer in memory order once both have these layouts."""
     if not _whole(s):
         return False
-    one, two = _placed(s.reads[0], source), _placed(s.writes[0], target)
-    return one is not None and two is not None and _same(one, two)
+    read, written = _placed(s.reads[0], source), _placed(s.writes[0], target)
+    return read is not None and written is not None and _same(read, written)
 
 
 def _placed(a: BlockAccess, layout: Layout) -> BlockAccess | None:
-    """The access of the physical buffer."""
+    """The access to the physical buffer; None if it is unknown or padded."""
     known = [p for p in a.indices if p is not None]
     shape = literal(a.shape)
     if len(known) < len(a.indices) or layout.padded(shape):
@@ -58,7 +58,7 @@ def _placed(a: BlockAccess, layout: Layout) -> BlockAccess | None:
 
 
 def _whole(s: Stage) -> bool:
-    """Whether every element is written, and is one that is read."""
+    """Whether a block writes every element, each a loaded element."""
     store = s.block.body
     if s.block.init is not None or s.reduced or len(s.reads) != 1 or len(s.writes) != 1:
         return False
@@ -69,8 +69,8 @@ def _whole(s: Stage) -> bool:
 
 
 def _same(one: BlockAccess, two: BlockAccess) -> bool:
-    """Whether two accesses are of the same place of memory of buffers of one size."""
+    """Whether two accesses have the same flat position in buffers of equal size."""
     p, q = ([i for i in a.indices if i is not None] for a in (one, two))
-    if len(p) < len(one.shape) or len(q) < len(two.shape):  # data decide on it
+    if len(p) < len(one.shape) or len(q) < len(two.shape):  # the index depends on data
         return False
     return flat(p, one.shape) is flat(q, two.shape) and volume(one.shape) is volume(two.shape)

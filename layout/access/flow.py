@@ -1,8 +1,8 @@
-"""How layouts flow through a PrimFunc: from some of its buffers to the others.
+"""Layout flow: from the layouts of some buffers of a PrimFunc to those of the others.
 
-A stage's loops have an order; a buffer that is read or written in this order keeps the locality of
-the access. So the layout of one buffer gives the order of the loops that its access carries
-(push forward), and an order gives the layouts of the other buffers (pull back).
+The loops of a block have an order; an access is local if the buffer is laid out in that order. So
+the layout of one buffer gives the order of the loops that its access carries (push forward), and an
+order gives the layouts of the other buffers (pull back).
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from ..model.layout import Layout
 
 @dataclass(frozen=True)
 class AlignedAccess:
-    """An access of a stage to a buffer, aligned.
+    """An access of a block to a buffer, with the digits that its loops carry.
 
-    ``beside``: loops that go past dimensions of extent 1 of an operand that is broadcast, to which
-    such a dimension lies as numpy would have it.
+    ``beside``: loops over dimensions that an operand broadcasts, where its extent is 1.
     """
 
     buffer: int
@@ -38,7 +37,7 @@ class AlignedAccess:
 
     def layout(self, order: Sequence[Digit], template: Layout | None) -> Layout:
         if self.beside:
-            with suppress(Unaligned):  # a split of what goes past an extent of 1 needs no place
+            with suppress(Unaligned):  # a split over an extent of 1 does not matter
                 return self._complete(order, (*self.found, *self.beside), template)
         return self._complete(order, self.found, template)
 
@@ -46,13 +45,13 @@ class AlignedAccess:
         self, order: Sequence[Digit], found: tuple[AlignedDim, ...], template: Layout | None
     ) -> Layout:
         dims = to_dims(order, found)
-        kept = list(dict.fromkeys(dims))  # a digit that two loops carry counts once
+        kept = list(dict.fromkeys(dims))  # two loops may carry one digit
         return complete(kept, self.rank, template)
 
 
 @dataclass(frozen=True)
 class BlockAccesses:
-    """A stage: its accesses, the written ones first."""
+    """The accesses of a block, writes first."""
 
     writes: tuple[AlignedAccess, ...]
     reads: tuple[AlignedAccess, ...]
@@ -69,9 +68,9 @@ Layouts = dict[int, Layout]
 
 @dataclass(frozen=True)
 class BlockGraph:
-    """The stages of a PrimFunc over numbered buffers: its tensor parameters, then its own.
+    """The blocks of a PrimFunc over numbered buffers: tensor parameters, then inner buffers.
 
-    ``params`` maps positions of parameters to buffers.
+    ``params`` has the buffer of each parameter; None for scalars.
     """
 
     steps: tuple[BlockAccesses, ...]
@@ -83,7 +82,7 @@ class BlockGraph:
     )
 
     def spread(self, seeds: Mapping[int, Layout]) -> Layouts | None:
-        """Layouts of all buffers that keep every access local, given those of some, or None."""
+        """The layouts of all buffers that keep every access local, from those of some; or None."""
         key = tuple(sorted(seeds.items(), key=lambda s: s[0]))
         if key not in self.known:
             try:
@@ -112,7 +111,7 @@ class BlockGraph:
         return known
 
     def _through(self, s: BlockAccesses, known: Layouts, template: Layout | None) -> None:
-        """From the buffers of a stage whose layout is known to the others."""
+        """Extend known layouts to the other buffers of a block."""
         have = [p for p in s.all if p.buffer in known]
         if not have or len(have) == len(s.all):
             return
@@ -129,7 +128,7 @@ class BlockGraph:
     def order(
         self, s: BlockAccesses, known: Layouts, first: Mapping[int, Layout] | None = None
     ) -> Any:
-        """The order of a stage's loops: as it writes, then as the given buffers are read."""
+        """The order of a block's loops: of its writes, then of its reads of given buffers."""
         order: list[Digit] = []
         chosen = [p for p in s.writes if p.buffer in known]
         own = set(range(len(self.ranks))) - set(self.params)
@@ -142,7 +141,7 @@ class BlockGraph:
     def admits(
         self, known: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]
     ) -> bool:
-        """Whether a buffer that is only read may have another layout than the known ones."""
+        """Whether a buffer that is only read may have a layout beside the known ones."""
         for s in self.steps:
             mine = [p for p in s.reads if p.buffer == buffer]
             if mine:
@@ -164,7 +163,7 @@ class BlockGraph:
 
 
 def flow(func: Any, form: Callable[[Any], Standard] = standard) -> BlockGraph:
-    """The flow of a PrimFunc. Raises `Opaque` with the reason if it has none."""
+    """The flow of a PrimFunc. Raises `Opaque` if it has none."""
     found, _ = form(func)
     number: dict[int, int] = {}
     params: list[int | None] = []
@@ -194,9 +193,9 @@ def flow(func: Any, form: Callable[[Any], Standard] = standard) -> BlockGraph:
 def _broadcast(
     read: AlignedAccess, access: BlockAccess, writes: Sequence[AlignedAccess]
 ) -> AlignedAccess:
-    """A read with the loops that go past its dimensions of extent 1.
+    """A read with the loops over the dimensions that it broadcasts.
 
-    ``out[n, c, h, w] = x[n, c, h, w] * y[c, 0, 0]``: the last two lie where h and w do.
+    In ``out[n, c, h, w] = x[n, c, h, w] * y[c, 0, 0]``, these are h and w.
     """
     ones = [k for k, i in enumerate(access.indices) if i is not None and i.const is not None]
     if len(writes) != 1 or not ones:

@@ -1,8 +1,7 @@
 """Layouts of the buffers inside a PrimFunc, from those of its parameters.
 
-The digits of one buffer's layout are carried over to another one of the same stage where the two
-are indexed by the same iterators. What the writer of a buffer reads goes before what its readers
-write.
+Digits are carried from one buffer to another of the same block if both are indexed by the same
+iterators. The buffers that the writer reads take precedence over those that readers write.
 
     x: NHWC,  pad[n, c, h, w] = x[n, c, h - 1, w - 1]   gives pad: NHWC
 """
@@ -24,7 +23,7 @@ Layouts = NodeDict[Layout]
 
 
 def spread(stages: Sequence[Stage], known: Layouts) -> Layouts:
-    """The layouts of all buffers that the stages access; those in ``known`` are fixed."""
+    """The layouts of all buffers that the blocks access; those in ``known`` are fixed."""
     found: Layouts = NodeDict()
     for buffer, layout in known.items():
         found[buffer] = layout
@@ -40,7 +39,7 @@ def spread(stages: Sequence[Stage], known: Layouts) -> Layouts:
 
 
 def _settled(stage: Stage, stages: Sequence[Stage], found: Layouts, whole: bool) -> bool:
-    """Whether a layout was found for a buffer that the stage writes."""
+    """Set the layouts of buffers that a block writes, and return whether any was new."""
     new = False
     for w in stage.writes:
         if w.buffer in found:
@@ -55,7 +54,7 @@ def _settled(stage: Stage, stages: Sequence[Stage], found: Layouts, whole: bool)
 @dataclass(frozen=True)
 class _Candidate:
     layout: Layout
-    aligned: int  # dimensions of more than one element that are
+    aligned: int  # the number of aligned dimensions with more than one element
     rank: int
 
 
@@ -92,9 +91,9 @@ def _carried(
 
 
 def carried(a: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layout, int]:
-    """The layout of ``to`` that follows the one of ``a``, and how many dimensions it is of.
+    """The layout of ``to`` that follows that of ``a``, and the number of aligned dimensions.
 
-    Dimensions that ``a`` says nothing about are outermost.
+    Dimensions without a counterpart in ``a`` are outermost.
     """
     pairs = _aligned(a, to)
     dims: list[Dim] = []
@@ -108,7 +107,7 @@ def carried(a: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layout, in
 
 
 def _aligned(a: BlockAccess, to: BlockAccess) -> dict[int, int]:
-    """For dimensions of ``a`` the one of ``to`` that the same iterator moves."""
+    """For each dimension of ``a`` the one of ``to`` that has the same iterator."""
     pairs: dict[int, int] = {}
     for related in (_same, _share, _both):
         for i, p in enumerate(a.indices):
@@ -125,12 +124,12 @@ def _same(p: Int, q: Int) -> bool:
 
 
 def _both(p: Int, q: Int) -> bool:
-    """Whether some iterator is in both, as in a dilation: ``out[h] = x[h // 2]``."""
+    """Whether both indices have a common iterator, as in ``out[h] = x[h // 2]``."""
     return any(v.kind in ("loop", "reduce") for v in free(p) & free(q))
 
 
 def _share(p: Int, q: Int) -> bool:
-    """Whether some iterator is in both indices, outside of divisions."""
+    """Whether both indices have a common iterator outside of divisions."""
     both = (v for v in free(p) & free(q) if v.kind in ("loop", "reduce"))
     return any(all(coefficient(t, v) not in (None, ZERO) for t in (p, q)) for v in both)
 
@@ -138,7 +137,7 @@ def _share(p: Int, q: Int) -> bool:
 def _digit(
     d: Digit, layout: Layout, a: BlockAccess, to: BlockAccess, pairs: dict[int, int]
 ) -> list[Digit]:
-    """The digit of ``to``, or its whole axis in the place of the highest one."""
+    """The digit of ``to``, or its whole axis in place of the highest digit."""
     b = pairs.get(d.axis)
     if b is None:
         return []

@@ -1,11 +1,11 @@
-"""Which buffers of a PrimFunc are nothing but another buffer in another order of memory.
+"""Buffers of a PrimFunc that only hold another buffer in another memory order.
 
     T_transpose[n, h, w, c] = x[n, c, h, w]                              moves
     T_reshape[n, c]         = x[n, c, 0, 0]                              is the same memory
     pad[n, c, h, w]         = x[n, c, h - 1, w - 1] if 1 <= h < 9 … else 0       keeps the order
 
-A copy moves if reading its elements in the order of its own memory jumps about in the source's. Its
-map between flat positions is evaluated, so that no name and no shape of an expression decides.
+A copy moves elements if its memory order differs from the source's. The map between flat positions
+is evaluated, so neither names nor the form of expressions matter.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from ...analysis.terms.traversal import free, tensors
 from ..model.buffer_bytes import SYMBOLIC
 
 Array = npt.NDArray[Any]
-#: What a symbolic extent is taken as to try where elements go.
+#: The value of a symbolic extent for evaluating positions.
 TRIED = 4
 
 
 @dataclass(frozen=True)
 class LayoutOnlyBuffer:
-    """A buffer that is a conversion: the bytes it has, the parameters that it is made from."""
+    """A buffer that is a conversion, with its size and the parameters that it depends on."""
 
     bytes: int
     sources: frozenset[int]
 
 
 def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
-    """The conversions inside a PrimFunc; none in one that is not understood."""
+    """The conversions inside a PrimFunc; none if it cannot be lifted."""
     try:
         program = define(func)
     except (Unliftable, RecursionError):
@@ -57,7 +57,7 @@ def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
 
 
 def converts(d: TensorDefinition) -> bool:
-    """Whether a buffer is only a copy, and one whose elements lie in another order."""
+    """Whether a buffer is a copy of another in a different memory order."""
     if d.body is None:
         return False
     copied = _copied(d.body)
@@ -72,7 +72,7 @@ def converts(d: TensorDefinition) -> bool:
 
 
 def _copied(body: Term) -> Load | None:
-    """The only element that a body can be, besides literals."""
+    """The only load that a body can evaluate to, besides literals."""
     found = {leaf for leaf in _leaves(body) if not _literal(leaf)}
     (only,) = found if len(found) == 1 else (None,)
     return only if isinstance(only, Load) else None
@@ -92,7 +92,7 @@ def _literal(t: Term) -> bool:
 
 
 class _Places:
-    """For each element of a copy the flat position that it comes from, -1 for a literal."""
+    """The flat source position of each element of a copy; -1 for a literal."""
 
     def __init__(self, d: TensorDefinition, copied: Load, sizes: dict[Any, int]) -> None:
         self.shape = [int(evaluate(e, sizes)) for e in d.tensor.shape]
@@ -124,7 +124,7 @@ class _Places:
 
 
 def _chosen(body: Term, copied: Load, env: dict[Var, Any]) -> Any:
-    """Where the body is the element and no literal."""
+    """Where the body is the load and not a literal."""
     t: Any = (body.atom or body) if isinstance(body, Int) else body
     if not (isinstance(t, CallTerm) and t.op == "ite"):
         return np.bool_(t is copied)
@@ -133,14 +133,14 @@ def _chosen(body: Term, copied: Load, env: dict[Var, Any]) -> Any:
 
 
 def _rises(flat: Array, axis: int) -> bool:
-    """Along an axis of a copy the source is never read backwards: a flip is no layout."""
+    """Whether the source is never read backwards along an axis: a flip is not a layout."""
     low, high = (np.take(flat, range(*ends), axis) for ends in
                  ((0, flat.shape[axis] - 1), (1, flat.shape[axis])))  # fmt: skip
     return bool(((low < high) | (low < 0) | (high < 0)).all())
 
 
 def mixed_radix(line: Array) -> bool:
-    """Whether positions are a sum over digits of their number: ``line[Σ dₖ rₖ] = Σ dₖ sₖ``, s ≥ 0.
+    """Whether positions are sums over digits of the index: ``line[Σ dₖ rₖ] = Σ dₖ sₖ``, s ≥ 0.
 
     >>> mixed_radix(np.array([0, 3, 1, 4, 2, 5])), mixed_radix(np.array([3, 2, 1, 0]))
     (True, False)

@@ -1,1 +1,1 @@
-"""A plan, applied to a module."""
+"""Applying a plan to a module."""

@@ -3,8 +3,8 @@
     Before: y = R.permute_dims(x, [0, 2, 3, 1]); z = R.permute_dims(y, [0, 3, 1, 2])
     After:  z = x
 
-Two ``layout_transform`` cancel only where their maps are proved to compose to the identity and
-neither pads; ``relax.transform.OptimizeLayoutTransform`` cancels any two of equal shape.
+Two ``layout_transform`` cancel only if their maps are proved to compose to the identity and neither
+pads. In contrast, ``relax.transform.OptimizeLayoutTransform`` cancels any two of equal shape.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..graph.relax_graph import extents, may_write
 
 
 def cancel_layout_transforms(mod: Any) -> Any:
-    """Return the module without pairs of conversions that are proved to undo each other.
+    """Return the module without pairs of conversions that provably undo each other.
 
     Args:
         mod: A Relax module; it is not changed.
 
     Returns:
-        A new module.
+        The module without them.
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
@@ -53,14 +53,14 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
 
 
 def _writes(func: Any) -> bool:
-    """Whether something in the function may write into a value that is used again."""
+    """Whether something in the function may write into a value."""
     found: list[bool] = []
     tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: found.append(may_write(c))))
     return any(found)
 
 
 def _elsewhere(source: Any, between: Any) -> bool:
-    """Whether a variable may be of another dataflow block than the one that reads it now."""
+    """Whether a variable may belong to another dataflow block than the one that reads it."""
     local = isinstance(source, relax.DataflowVar)
     return local and not isinstance(between, relax.DataflowVar)
 
@@ -70,7 +70,7 @@ def _name(e: Any) -> str:
 
 
 def _permuted(one: Any, two: Any) -> Any:
-    """``permute(permute(x, a), b) = permute(x, a∘b)``, and x where that is the identity."""
+    """``permute(permute(x, a), b) = permute(x, a∘b)``, and x if that is the identity."""
     rank = extents(one.args[0].ty.shape)
     if rank is None:
         return two
@@ -106,7 +106,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _as_many(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether two shapes have as many elements: nothing was padded in between."""
+    """Whether two shapes have equally many elements, so nothing was padded in between."""
     one, two = (tvm.tirx.const(1, "int64"), tvm.tirx.const(1, "int64"))
     for e in a:
         one = one * e

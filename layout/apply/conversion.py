@@ -1,4 +1,4 @@
-"""Relax expressions that bring a value from one layout to another."""
+"""Relax expressions that convert a value between layouts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tvm import relax, te, tirx
 
 from ..model.layout import Layout
 
-#: The types that ``layout_transform`` is lowered for: the padding that its lowering writes, also
-#: where nothing is padded, is a float32 for all others.
+#: The dtypes that ``layout_transform`` supports: for others, its lowering writes a padding of
+#: float32, even if nothing is padded.
 PADS = frozenset(("float16", "bfloat16", "float32", "float64", "uint8",
                   *(f"int{n}" for n in (8, 16, 32, 64))))  # fmt: skip
 
@@ -21,7 +21,7 @@ Add = Callable[[Any, str], Any]
 
 @dataclass(frozen=True)
 class LayoutConversion:
-    """A value of logical ``shape`` from ``source`` to ``target``."""
+    """A conversion of a value of logical ``shape`` from ``source`` to ``target``."""
 
     shape: tuple[Any, ...]
     dtype: str
@@ -30,12 +30,12 @@ class LayoutConversion:
 
     @property
     def free(self) -> bool:
-        """Whether memory stays as it is."""
+        """Whether a conversion leaves memory unchanged."""
         return self.source.order(self.shape) == self.target.order(self.shape)
 
 
 def converted(x: Any, step: LayoutConversion, add: Add) -> Any:
-    """``layout_transform`` or ``permute_dims``; a PrimFunc where neither can say it."""
+    """The conversion as ``layout_transform`` or ``permute_dims``, else as a PrimFunc."""
     shape, source, target = step.shape, step.source, step.target
     if source.dims == target.dims:
         return x
@@ -58,7 +58,7 @@ def converted(x: Any, step: LayoutConversion, add: Add) -> Any:
 
 
 def _same_padding(step: LayoutConversion) -> bool:
-    """Whether what is beside the elements is also as it should be, where they stay in place."""
+    """Whether the padding is right too, if the elements stay in place."""
     if not step.source.padded(step.shape):
         return not step.target.padded(step.shape)
     return step.target.pad_value in (None, step.source.pad_value)
@@ -71,10 +71,10 @@ def _permutation(source: Layout, target: Layout) -> tuple[int, ...] | None:
 
 
 def copy(step: LayoutConversion) -> Any:
-    """The PrimFunc ``target[p] = source[q]`` of one logical element; ``pad_value`` beside.
+    """The PrimFunc ``target[p] = source[q]`` for each logical element; padding is ``pad_value``.
 
-    Extents that are no literals are parameters after the source. Indices are int64, as in what
-    LegalizeOps writes: TVM fuses no PrimFuncs whose buffers differ in that.
+    Symbolic extents are parameters after the source. Indices are int64, as LegalizeOps writes them:
+    TVM does not fuse PrimFuncs whose index types differ.
     """
     source, target = step.source, step.target
     shape = tuple(e if isinstance(e, int) else tirx.Var(f"n{k}", "int64")
@@ -100,5 +100,5 @@ def _wide(shape: Sequence[Any]) -> list[Any]:
 
 
 def layouts_of(found: Sequence[Layout | None]) -> tuple[Layout | None, ...]:
-    """Without those that are as given, so that equal rewrites are found again."""
+    """The layouts, with None for identities, so that equal rewrites have equal keys."""
     return tuple(None if x is None or x.is_identity else x for x in found)

@@ -36,8 +36,8 @@ def materialise(
 ) -> Any:
     """The module with each planned Relax function rewritten; the input is not changed.
 
-    Constants are laid out at compile time. One that is used in several layouts has a copy for each
-    as long as copies take no more than ``budget`` bytes; beyond, it is converted when it is used.
+    Constants are converted at compile time. A constant in several layouts gets a copy for each,
+    as long as copies take at most ``budget`` bytes in all; further ones are converted at run time.
     """
     made = _Materialiser(mod, kinds, rewrite, budget)
     for gvar, (graph, plan) in plans.items():
@@ -63,7 +63,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.at: dict[Value, dict[Layout, Any]] = {}
         self.tuples = NodeDict[Op]()
         self.started = False
-        self.span: Any = None  # where the binding comes from that is rewritten
+        self.span: Any = None  # the source span of the binding that is rewritten
         self.wanted = _wanted(graph, plan)
         self.home = NodeDict[int]()
         _homes(func.body, self.home)
@@ -81,7 +81,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.builder_.update_func(gvar, self.visit_expr(func))
 
     def parameter(self, p: Any) -> Any:
-        """A parameter, another variable where it has another layout."""
+        """The variable of a parameter; a new one if its layout is pinned."""
         value = self.graph.of.get(p)
         layout = None if value is None else self.plan.stored[value]
         if value is None or layout is None or layout.is_identity:
@@ -113,14 +113,14 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             self.opaque(b.var)
 
     def opaque(self, var: Any) -> None:
-        """Note what something else than a ``call_tir`` made."""
+        """Record a value that something else than a ``call_tir`` produced."""
         value = self.graph.of.get(var)
         if value is not None:
             self.here = self.home.get(var)
             self.have(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
     def only_parts(self, b: Any) -> bool:
-        """Whether a binding is a tuple that nothing but its parts is used of."""
+        """Whether a binding is a tuple of which only the fields are used."""
         parts = self.graph.tuples.get(b.var)
         return isinstance(b.value, relax.Tuple) and parts is not None \
             and any(v.pinned is None for v in parts)  # fmt: skip
@@ -130,7 +130,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         return a is not None and a.__chandle__() == b.__chandle__()
 
     def begin(self, var: Any) -> None:
-        """Before the first binding: the parameters, in the layouts that something wants of them."""
+        """Convert the parameters before the first binding."""
         self.here = self.home.get(var)
         if self.started:
             return
@@ -145,7 +145,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
                     self.set_var_remap(p, self.at[value][self.plan.needed[value]])
 
     def alias(self, value: Value, var: Any) -> None:
-        """Another name of a value, or a part of a tuple; it is only there if it is needed."""
+        """Bind another name of a value, or a field of a tuple, if it is needed."""
         if value in self.plan.needed:
             found = self.at[value][self.plan.needed[value]]
             out = not isinstance(var, relax.DataflowVar)
@@ -173,7 +173,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.results(op, b, self.made(self.call(gvar, op, self.types(op)), op, b.var))
 
     def made(self, expr: Any, op: Op, var: Any) -> Any:
-        """The binding of what an op makes."""
+        """Bind the results of an op."""
         plain = not isinstance(var, relax.DataflowVar)
         outputs = zip(op.outputs, self.plan.ways[op].outputs, strict=True)
         out = plain or any(self.leaves(v, x, var) for v, x in outputs)
@@ -191,7 +191,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         return relax.call_tir(gvar, arguments, out_ty=types if many else types[0])
 
     def results(self, op: Op, b: Any, new: Any) -> None:
-        """Note what an op made, in every layout that something wants of it."""
+        """Record the results of an op, and convert them to the layouts that are read."""
         way = self.plan.ways[op]
         many = hasattr(op.call.ty, "fields")
         for k, (v, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
@@ -213,7 +213,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     # ------------------------------------------------------------------------ values
 
     def have(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
-        """A value is there; make the other layouts of it that are wanted."""
+        """Record an available value, and convert it to the other layouts that are read."""
         at = self.at.setdefault(value, {})
         local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
         at[layout] = self.emit(expr, like, True) if local else expr
@@ -224,7 +224,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
                 at[target] = self.emit(new, like, self.leaves(value, target, like))
 
     def leaves(self, value: Value, layout: Layout, like: Any) -> bool:
-        """Whether a value in a layout is used outside of the block that it is made in."""
+        """Whether a value in a layout is used outside of the block that produces it."""
         if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
             return True
         readers = (op for op in value.uses if layout in _read(self.plan, op, value))
@@ -239,7 +239,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         return once
 
     def emit(self, expr: Any, like: Any, out: bool) -> Any:
-        """A binding; ``out``: that other blocks see."""
+        """Emit a binding; with ``out``, one that other blocks see."""
         if out and self.builder_.current_block_is_dataflow():
             return self.builder_.emit_output(with_span(expr, self.span), like.name)
         return self.builder_.emit(with_span(expr, self.span), like.name)
@@ -267,7 +267,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         return self.folded[key]
 
     def affordable(self, v: Value, layout: Layout) -> bool:
-        """Whether a constant may be kept in one more layout."""
+        """Whether the budget allows one more copy of a constant."""
         size = weight(v) if len(self.constants[v.expr.__chandle__()]) > 1 else 0
         if self.budget is not None and self.copied + size > self.budget:
             return False
@@ -282,7 +282,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
 
 def _wanted(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
-    """By value, the layouts in which something reads it."""
+    """The layouts in which each value is read."""
     out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
     for op in graph.ops:
         for v in dict.fromkeys(op.inputs):
@@ -300,7 +300,7 @@ def _read(plan: Plan, op: Op, v: Value) -> list[Layout]:
 
 
 def _homes(body: Any, homes: NodeDict[int]) -> None:
-    """The number of the block of each variable."""
+    """The number of the block that defines each variable."""
     for block in getattr(body, "blocks", ()):
         number = len(homes.items())
         for b in block.bindings:
@@ -313,7 +313,7 @@ def _homes(body: Any, homes: NodeDict[int]) -> None:
 
 
 def _bound(body: Any) -> Any:
-    """A body with a binding, to which conversions can be added."""
+    """The body as a sequence expression, so that conversions can be added."""
     if len(body.blocks):
         return body
     out = relax.Var("out", body.body.ty)

@@ -17,12 +17,23 @@ from ...analysis.support.tvm_compat import GenericConst
 
 @dataclass(eq=False)
 class Value:
-    """A tensor of the function: a parameter, a constant, or a result of a call.
+    """A tensor of a Relax function: a parameter, a constant, or a result of a call.
 
-    ``pinned`` says why it must (also) be there in the layout of the program; None if only calls
-    use it. ``fixed`` is set where its own layout cannot change: a parameter, what a Relax op makes.
-    ``weight``: it depends on no input, only on constants and on parameters after ``num_input``.
-    ``of``: it is that value of the program in one layout; ``makers`` are the ops that make it so.
+    Attributes:
+            name: The variable's name.
+            shape: Integers, and expressions where an extent is symbolic.
+        dtype: TVM's name of the dtype.
+        expr: The Relax expression; None for one of several results of a call.
+        constant: Whether it is a constant.
+        fixed: Whether its own layout cannot change, as that of a parameter.
+        weight: Whether it depends only on constants and on parameters after ``num_input``.
+        parameter: Whether it is a parameter of the function.
+        pinned: Why it must (also) exist in the program's layout; None if only calls use it.
+        producer: The call that produces it.
+        uses: The calls that read it.
+        vdevice: The virtual device that it is on.
+        of: The value of the program of which this one is a variant in one layout.
+        makers: The calls that produce that variant.
     """
 
     name: str
@@ -42,25 +53,32 @@ class Value:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     def only_in(self, ops: Collection[Op]) -> bool:
-        """Whether nothing but these ops of the program, in whatever way, needs it."""
+        """Whether only these ops of the program, or variants of them, need it."""
         program = self.of or self
         return program.pinned is None and all((u.origin or u) in ops for u in program.uses)
 
     @property
     def free(self) -> bool:
-        """Whether any layout of it costs nothing: a constant, or a weight that is bound later."""
+        """Whether all its layouts cost nothing: a constant, or a weight that is bound later."""
         return self.constant or (self.weight and self.producer is None)
 
 
 @dataclass(eq=False)
 class Op:
-    """A ``call_tir``: the PrimFunc, what it reads (None: no tensor), what it writes.
+    """A ``call_tir``.
 
-    ``origin``: it is one way in which that op of the program can be done. ``node``: the model's
-    name of the node that it comes from, where that is known.
+    Attributes:
+        name: The name of the PrimFunc.
+        func: The PrimFunc.
+        call: The call.
+        inputs: The values that it reads; None for arguments that are not tensors.
+        outputs: The values that it writes.
+        origin: For a variant: the op of the program that this is an alternative of.
+        node: The name of the model's node that it comes from; empty if unknown.
     """
 
     name: str
@@ -73,17 +91,21 @@ class Op:
 
     @property
     def values(self) -> tuple[Value | None, ...]:
-        """By parameter of the PrimFunc."""
+        """The value of each parameter of the PrimFunc."""
         return (*self.inputs, *self.outputs)
 
 
 @dataclass(frozen=True)
 class Graph:
-    """One Relax function. ``by_var`` finds the op of a binding's variable, ``of`` the value.
+    """One Relax function.
 
-    ``tuples`` finds the values of a variable that is a tuple.
-    ``mutates``: something in it may write into its arguments, so no value may become another's
-    memory.
+    Attributes:
+        values: Its values.
+        ops: Its calls of PrimFuncs, in order.
+        by_var: The op that a variable is bound to.
+        of: The value of a variable.
+        tuples: The values of a variable that is a tuple.
+        mutates: Something may write into its arguments, so no value may share another's memory.
     """
 
     values: tuple[Value, ...]
@@ -94,13 +116,13 @@ class Graph:
     mutates: bool
 
     def shares(self, op: Op) -> bool:
-        """Whether a result may be its operand's memory: no result of the function, not written."""
+        """Whether the only result may share its operand's memory."""
         (v,) = op.outputs if len(op.outputs) == 1 else (None,)
         return v is not None and v.pinned is None and not self.mutates
 
 
 def graph(mod: Any, func: Any) -> Graph:
-    """Read a Relax function of a module; what is not a call_tir pins what it uses."""
+    """Read a Relax function; anything but a ``call_tir`` pins the values that it uses."""
     reader = _Reader(mod)
     reader.function(func)
     values, ops = tuple(reader.values), tuple(reader.ops)
@@ -108,7 +130,7 @@ def graph(mod: Any, func: Any) -> Graph:
 
 
 def extents(shape: Any) -> tuple[Any, ...] | None:
-    """Integers where they are literals, else expressions; None if the shape is not known."""
+    """The extents of a shape as integers or expressions; None if it is unknown."""
     values = getattr(shape, "values", None)
     if values is None:
         return None
@@ -128,21 +150,21 @@ class _Reader:
     def function(self, func: Any) -> None:
         count = (func.attrs or {}).get("num_input")
         for k, p in enumerate(func.params):
-            found = self.new(p, p.name, p.ty)
-            if found is not None:
-                found.fixed = found.parameter = True
-                found.weight = count is not None and k >= int(count)
+            value = self.new(p, p.name, p.ty)
+            if value is not None:
+                value.fixed = value.parameter = True
+                value.weight = count is not None and k >= int(count)
         self.sequence(func.body, "the function's result")
 
     def new(self, var: Any, name: str, ty: Any, producer: Op | None = None) -> Value | None:
         shape = extents(getattr(ty, "shape", None))
         if shape is None or not hasattr(ty, "dtype"):
             return None
-        made = Value(name, shape, str(ty.dtype), var, producer=producer, vdevice=ty.vdevice)
-        self.values.append(made)
+        value = Value(name, shape, str(ty.dtype), var, producer=producer, vdevice=ty.vdevice)
+        self.values.append(value)
         if var is not None:
-            self.of[var] = made
-        return made
+            self.of[var] = value
+        return value
 
     def sequence(self, body: Any, why: str) -> None:
         for block in body.blocks:
@@ -170,9 +192,9 @@ class _Reader:
             self.opaque(b.var)
 
     def opaque(self, var: Any) -> None:
-        made = self.new(var, var.name, var.ty)
-        if made is not None:
-            made.fixed = True
+        value = self.new(var, var.name, var.ty)
+        if value is not None:
+            value.fixed = True
 
     def call_tir(self, b: Any, call: Any) -> bool:
         if str(getattr(getattr(call, "op", None), "name", "")) != "relax.call_tir":
@@ -187,17 +209,17 @@ class _Reader:
             return False
         op = Op(gvar.name_hint, func, call, inputs, (), node=node_of(b))
         self.add(b, op, types)
-        for made in op.outputs:
-            made.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
+        for result in op.outputs:
+            result.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
         return True
 
     def add(self, b: Any, op: Op, types: Sequence[Any]) -> None:
-        """An op with its results, and with what it reads used by it."""
+        """Add an op with its results, as a user of the values that it reads."""
         many = hasattr(op.call.ty, "fields")
         names = [f"{b.var.name}.{k}" if many else b.var.name for k in range(len(types))]
-        made = [self.new(None if many else b.var, n, t, op)
-                for n, t in zip(names, types, strict=True)]  # fmt: skip
-        op.outputs = tuple(v for v in made if v is not None)
+        results = [self.new(None if many else b.var, n, t, op)
+                   for n, t in zip(names, types, strict=True)]  # fmt: skip
+        op.outputs = tuple(v for v in results if v is not None)
         if many:
             self.tuples[b.var] = op.outputs
         for v in op.inputs:
@@ -208,49 +230,49 @@ class _Reader:
 
     def argument(self, e: Any) -> Value | None:
         if isinstance(e, GenericConst):
-            made = self.new(None, "const", e.ty)
-            if made is not None:
-                made.constant, made.expr = True, e
-            return made
+            value = self.new(None, "const", e.ty)
+            if value is not None:
+                value.constant, value.expr = True, e
+            return value
         if isinstance(e, relax.Var):
             return self.of.get(e)
         self.pin(e, "used by an expression")
         return None
 
     def pin(self, e: Any, why: str) -> None:
-        """Everything that an expression mentions must be there as it was."""
+        """Pin all values that an expression mentions."""
         for var in _variables(e):
             for v in self.tuples.get(var) or ((self.of[var],) if var in self.of else ()):
                 v.pinned = v.pinned or why
 
 
 def _casts(b: Any) -> bool:
-    """Whether a binding checks a value's type; it may name extents that others use."""
+    """Whether a binding casts a value; it may define extents that others use."""
     return isinstance(b, relax.MatchCast)
 
 
 def _variables(e: Any) -> Iterator[Any]:
-    found: list[Any] = []
+    variables: list[Any] = []
     if e is not None:
-        tvm_ffi.structural_walk(e, (relax.Var, found.append))
-    return iter(found)
+        tvm_ffi.structural_walk(e, (relax.Var, variables.append))
+    return iter(variables)
 
 
 def _known(e: Any, of: NodeDict[Value]) -> bool:
     return isinstance(e, relax.Var) and e in of
 
 
-#: Operators that count as pure, and run code or write in place of which nothing is known here.
+#: Operators that count as pure in Relax, but run unknown code or write in place.
 FOREIGN = frozenset(f"relax.{name}" for name in (
     "call_tir_inplace", "call_inplace_packed", "call_pure_packed", "call_dps_packed",
     "invoke_pure_closure", "make_closure",
 ))  # fmt: skip
-#: Operators that have an effect, but on no tensor.
+#: Operators with an effect that does not touch tensors.
 READING = frozenset(("relax.print", "relax.assert_op"))
 
 
 def may_write(value: Any) -> bool:
-    """Whether a call may write into an argument: all but those of Relax operators on tensors."""
+    """Whether a call may write into an argument; most Relax operators may not."""
     if not isinstance(value, relax.Call):
         return False
     name = str(getattr(value.op, "name", ""))
@@ -260,7 +282,7 @@ def may_write(value: Any) -> bool:
 
 
 def _name(value: Any) -> str:
-    if isinstance(value, relax.Var):  # of values, one that is a tuple
+    if isinstance(value, relax.Var):  # a value with a variable is a tuple
         return f"the tuple {value.name}"
     op = getattr(value, "op", None)
     return str(getattr(op, "name", getattr(op, "name_hint", type(value).__name__)))

@@ -1,4 +1,4 @@
-"""What the functions of a module call: what is missing, and what nothing calls any more."""
+"""Functions that a module calls but lacks, and PrimFuncs that nothing calls any more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvm import tirx
 
 
 def check_defined(mod: Any, what: str) -> None:
-    """Raises ``TypeError`` for what is no IRModule, ``ValueError`` where a function is missing."""
+    """Raises ``TypeError`` unless this is an IRModule, ``ValueError`` if a function is missing."""
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"{what}: expected a tvm.IRModule, got {type(mod).__name__}")
     missing = sorted(_called(mod) - {g.name_hint for g, _ in mod.functions_items()})
@@ -19,18 +19,18 @@ def check_defined(mod: Any, what: str) -> None:
 
 
 def without_unused(new: Any, old: Any) -> Any:
-    """Drop the private PrimFuncs that nothing calls any more and that something called before."""
+    """Drop private PrimFuncs that were called in the old module and are not in the new one."""
     before, after = _called(old), _called(new)
     keep = {}
     for gvar, func in new.functions_items():
-        gone = isinstance(func, tirx.PrimFunc) and gvar.name_hint in before - after
-        if not gone or (func.attrs or {}).get("global_symbol"):
+        unused = isinstance(func, tirx.PrimFunc) and gvar.name_hint in before - after
+        if not unused or (func.attrs or {}).get("global_symbol"):
             keep[gvar] = func
     return tvm.IRModule(keep, attrs=new.attrs, global_infos=new.global_infos)
 
 
 def _called(mod: Any) -> set[str]:
-    """Functions of the module that another one refers to."""
+    """The names of functions that other functions of the module refer to."""
     names: set[str] = set()
     for gvar, f in mod.functions_items():
         found: set[str] = set()

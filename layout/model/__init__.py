@@ -1,1 +1,1 @@
-"""What a layout is: digits, strings, orders, sizes."""
+"""Layouts: digits, strings, orders, sizes."""

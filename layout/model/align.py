@@ -1,4 +1,4 @@
-"""Which digits of a buffer's dimensions are which digits of a stage's loop axes.
+"""Alignment: which digits of a buffer's dimensions are which digits of a block's loops.
 
 out[n, y, x, f] += pad[n, y + ry, x + rx, rc] * w[f, ry, rx, rc]
 pad:  n ↔ n, dim 1 ~ y, dim 2 ~ x, dim 3 ↔ rc        (↔ exact, ~ as a whole: a window)
@@ -18,15 +18,15 @@ from .digit import Digit
 
 
 class Unaligned(Exception):
-    """A layout that does not line up with an access; the message says where."""
+    """A layout does not align with an access; the message says where."""
 
 
 @dataclass(frozen=True)
 class AlignedDim:
     """``dim`` of a buffer's coordinates is ``loop`` of the iteration.
 
-    ``shift``: the coordinate is the loop's plus this. Where it is not ``exact`` only the whole
-    dimension goes with the whole axis.
+    ``shift``: the coordinate is the loop's plus this. Unless ``exact``, only the whole dimension
+    corresponds to the whole axis.
     """
 
     dim: Digit
@@ -38,7 +38,7 @@ class AlignedDim:
 def pieces(
     index: Int | None, k: int, axes: Sequence[Var], reduced: frozenset[Var]
 ) -> list[AlignedDim]:
-    """The pieces of dimension ``k`` that is read or written at ``index``."""
+    """The aligned digits of dimension ``k``, which is accessed at ``index``."""
     if index is None:
         return []
     found = _linear(index, axes)
@@ -93,7 +93,7 @@ def _quotient(atom: object, axes: Sequence[Var]) -> tuple[int, int] | None:
 
 
 def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list[AlignedDim] | None:
-    """The pieces if the scales are those of a mixed radix, from the highest to the lowest."""
+    """The digits if the scales form a mixed radix, from the highest to the lowest."""
     out: list[AlignedDim] = []
     expected: int | None = 1
     for scale, loop in sorted(terms, key=lambda t: t[0]):
@@ -116,7 +116,7 @@ def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list
 
 
 def cut(d: Digit, low: int, high: int | None) -> Digit:
-    """The part of a digit that counts in ``[low, high)`` of its axis' values."""
+    """The part of a digit between the place values ``low`` and ``high``."""
     return Digit(d.axis, low, None if high is None else high // low)
 
 

@@ -1,4 +1,4 @@
-"""Bytes of buffers, also of those whose extents are only known when the program runs."""
+"""Sizes of buffers in bytes, estimated for symbolic extents."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tvm import tirx
 
 from ...analysis.support.tvm_compat import sym
 
-#: What a symbolic variable is taken as where bytes are compared or told.
+#: The value of a symbolic variable in estimates of bytes.
 SYMBOLIC = 64
 
 
 def extent(e: Any) -> int:
-    """An extent as a number, with `SYMBOLIC` for each of its variables."""
+    """An extent as a number; each symbolic variable counts as `SYMBOLIC`."""
     if isinstance(e, int):
         return e
     analyzer = sym.Analyzer()

@@ -1,4 +1,4 @@
-"""Digits of a coordinate, of which layouts are made."""
+"""Digits of a coordinate, the parts of layouts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Digit(NamedTuple):
     extent: int | None = None
 
     def of(self, index: Sequence[Any]) -> Any:
-        """The digit at an index, which has an integer or expression for each axis."""
+        """The value of the digit at an index of integers or expressions."""
         value = index[self.axis] if self.div == 1 else index[self.axis] // self.div
         return value if self.extent is None else value % self.extent
 
     def size(self, shape: Sequence[Any]) -> Any:
-        """The number of values, of an axis as long as the shape has it."""
+        """The number of values of the digit in a shape."""
         if self.extent is not None or self.div == 1:
             return shape[self.axis] if self.extent is None else self.extent
         return (shape[self.axis] + (self.div - 1)) // self.div

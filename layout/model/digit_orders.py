@@ -1,4 +1,4 @@
-"""Orders of digits: what a layout is to the loops of a stage."""
+"""Orders of digits, which relate layouts to the loops of a block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cuts = dict[int, set[int]]
 
 
 def atoms(digits: Sequence[Digit], cuts: Cuts) -> Sequence[Digit]:
-    """The digits split at all place values of ``cuts``, which has them by axis."""
+    """The digits, split at the place values that ``cuts`` has for each axis."""
     if not cuts:
         return digits
     out: list[Digit] = []
@@ -33,7 +33,7 @@ def atoms(digits: Sequence[Digit], cuts: Cuts) -> Sequence[Digit]:
 
 
 def places(*sequences: Iterable[Digit]) -> Cuts:
-    """Where digits begin and end, by axis; not the beginning and end of the axis."""
+    """The place values between digits, by axis."""
     found: Cuts = {}
     for s in sequences:
         for d in s:
@@ -45,9 +45,9 @@ def places(*sequences: Iterable[Digit]) -> Cuts:
 
 
 def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int]) -> bool:
-    """Whether digits that both have come in one order.
+    """Whether common digits come in the same order.
 
-    Those of reduction axes only have to agree axis by axis: such loops nest in any order.
+    Digits of different reduction axes may come in any order, as reduction loops nest in any order.
     """
     try:
         cuts = places(order, other)
@@ -67,7 +67,7 @@ def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int
 
 
 def merged(order: Sequence[Digit], other: Sequence[Digit]) -> list[Digit]:
-    """The order with those digits of the other at its end that it does not have."""
+    """The order, followed by the digits of the other that it lacks."""
     if not order:
         return list(other)
     cuts = places(order, other)
@@ -76,10 +76,10 @@ def merged(order: Sequence[Digit], other: Sequence[Digit]) -> list[Digit]:
 
 
 def complete(digits: Sequence[Digit], rank: int, template: Layout | None = None) -> Layout:
-    """The layout with these digits in this order; what they leave out goes behind its neighbour.
+    """The layout with these digits in this order; missing digits follow their neighbours.
 
-    A ``template`` of the same rank that agrees with the digits is taken as it is.
-    Raises `Unaligned` if digits overlap.
+    Returns ``template`` if it has the same rank and agrees with the digits. Raises `Unaligned` if
+    digits overlap.
     """
     if template is not None and template.rank == rank:
         if agree(template.digits, digits, frozenset()):

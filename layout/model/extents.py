@@ -1,4 +1,4 @@
-"""Extents of physical buffers, of which some are numbers and some are terms."""
+"""Extents of physical buffers, as numbers or terms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .layout import Layout
 
 
 def literal(shape: Sequence[Int]) -> tuple[Int | int, ...]:
-    """The extents with the known ones as numbers."""
+    """The extents, with constants as numbers."""
     return tuple(e if e.const is None else e.const for e in shape)
 
 

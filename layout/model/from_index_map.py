@@ -11,15 +11,16 @@ from .digit import Digit
 
 
 def digits_of(index_map: MapLike, shape: Sequence[Any]) -> tuple[tuple[Digit, ...], ...]:
-    """What each result of an injective index map over a value of this shape is made of.
+    """The digits of each result of an index map over a value of this shape.
 
-    Raises ``ValueError`` for maps whose results are not numbers made of digits of the axes, such as
-    rotations and reversals, and for those that are not injective.
+    Raises:
+        ValueError: The map is not injective, or a result does not consist of digits of the axes,
+            as in rotations and reversals.
     """
     try:
         found = convert(index_map, shape)
     except Unsupported as e:
-        raise ValueError(f"the index map {index_map} is not understood: {e}") from None
+        raise ValueError(f"index map {index_map}: not supported: {e}") from None
     single = [k for k, e in enumerate(found.extents) if e.const == 1]
     dims: list[tuple[Digit, ...]] = []
     for result in found.results:
@@ -27,9 +28,11 @@ def digits_of(index_map: MapLike, shape: Sequence[Any]) -> tuple[tuple[Digit, ..
         if result.const == 0 and single:
             dims.append((Digit(single.pop(0)),))
         elif not parts or any(not p.exact or p.shift for p in parts):
-            raise ValueError(f"{result} is no digit of the axes in {found.source}")
+            raise ValueError(
+                f"index map {found.source}: {result} does not consist of digits of the axes"
+            )
         else:
             dims.append(tuple(p.loop for p in parts))
     if {d.axis for parts in dims for d in parts} != set(range(len(found.extents))):
-        raise ValueError(f"{found.source} is not injective: it leaves out an axis")
+        raise ValueError(f"index map {found.source}: not injective, it leaves out an axis")
     return tuple(dims)

@@ -1,4 +1,4 @@
-"""Where the elements of a value lie: logical coordinates as digits of physical ones."""
+"""Layouts: physical coordinates made of digits of logical ones."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Dim = tuple[Digit, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout: each physical dimension is a number made of digits of the axes.
+    """Where the elements of a value lie: each physical dimension is a number made of digits.
 
         physical[d] = Σ_k digit[k] * Π_{j > k} size[j]       digits from the highest to the lowest
 
-    It is injective for every shape, and onto where each axis divides into its digits; otherwise the
-    rest of the physical buffer is padding.
+    It is injective for every shape. It is surjective if each axis divides evenly into its digits;
+    otherwise the rest of the physical buffer is padding.
 
     Args:
         dims: The digits of each physical dimension, highest first.
         pad_value: The value in the padding; None if unknown.
-        axes: The value's own layout string, which names its axes: over values in NHWC, ``NCHW4c``
-            has other digits than over values in NCHW.
+        axes: The value's own layout string, which names its axes: ``NCHW4c`` has different digits
+            for values in NHWC than for values in NCHW.
 
     Raises:
-        ValueError: The digits of an axis do not make it up.
+        ValueError: The digits of an axis do not cover it exactly.
 
     >>> Layout.parse("NCHW4c")
     Layout("NCHW4c")
@@ -57,11 +57,11 @@ class Layout:
             whole = own[0].extent is None and own[-1].div == 1
             if not whole or any(b.extent is None or a.div != b.div * b.extent
                                 for a, b in pairwise(own)):  # fmt: skip
-                raise ValueError(f"Layout: axis {a} is not made up of its digits {own}")
+                raise ValueError(f"Layout: axis {a} does not consist of its digits {own}")
 
     @staticmethod
     def identity(rank: int) -> Layout:
-        """The layout in which a value of a rank is row-major, in the order of its axes."""
+        """The row-major layout of a value of this rank."""
         return _identity(rank)
 
     @classmethod
@@ -71,10 +71,16 @@ class Layout:
 
     @classmethod
     def parse(cls, text: str, logical: str = "", pad_value: float | None = 0) -> Layout:
-        """The layout that a string names, over logical axes in the order of ``logical``.
+        """The layout of a string such as ``NCHW4c``.
 
-        Without one the axes are in the order of the usual strings (NCHW, OIHW), else as they come.
-        Raises ``ValueError`` naming what is wrong with the string.
+        Args:
+            text: The string.
+            logical: The order of the logical axes; by default the usual one of these letters,
+                such as NCHW or OIHW, else that of the string.
+            pad_value: The value in the padding; None if unknown.
+
+        Raises:
+            ValueError: The string is not a layout.
         """
         return cls(tuple((Digit(*d),) for d in parse(text, logical)), pad_value)
 
@@ -82,9 +88,10 @@ class Layout:
     def from_index_map(
         cls, index_map: Any, shape: Sequence[Any], pad_value: float | None = 0
     ) -> Layout:
-        """The layout that an index map from logical to physical coordinates is.
+        """The layout of an index map from logical to physical coordinates.
 
-        Raises ``ValueError`` for maps that are not injective or not made of digits: rotations.
+        Raises:
+            ValueError: The map is not injective or does not consist of digits.
         """
         return cls(digits_of(index_map, shape), pad_value)
 
@@ -93,18 +100,18 @@ class Layout:
 
     @cached_property
     def _hash(self) -> int:
-        # None hashes by its address; what is iterated must not depend on that.
+        # None hashes by its address, but the order of sets must be the same in every process.
         dims = tuple(tuple((d.axis, d.div, d.extent or 0) for d in dim) for dim in self.dims)
         return hash((dims, -1 if self.pad_value is None else self.pad_value))
 
     @cached_property
     def digits(self) -> Dim:
-        """From the slowest to the fastest in memory."""
+        """The digits, from the slowest to the fastest in memory."""
         return tuple(d for dim in self.dims for d in dim)
 
     @cached_property
     def rank(self) -> int:
-        """Of the logical value."""
+        """The rank of the logical value."""
         return len({d.axis for d in self.digits})
 
     @cached_property
@@ -113,7 +120,7 @@ class Layout:
 
     @cached_property
     def permutation(self) -> tuple[int, ...] | None:
-        """``order`` if this is `permuted`, else None."""
+        """The order of the axes if this layout only permutes them, else None."""
         if any(len(d) != 1 or d[0].extent is not None or d[0].div != 1 for d in self.dims):
             return None
         return tuple(d.axis for (d,) in self.dims)
@@ -123,11 +130,11 @@ class Layout:
         return tuple(_product([d.size(shape) for d in dim]) for dim in self.dims)
 
     def padded(self, shape: Sequence[Any]) -> bool:
-        """Whether the physical buffer is larger than the value. Symbolic axes do not divide."""
+        """Whether the physical buffer is larger than the value; symbolic axes count as padded."""
         return any(d.extent is None and _pads(d, shape) for d in self.digits)
 
     def forward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
-        """Physical coordinates of logical ones: of integers, arrays or TVM expressions."""
+        """The physical coordinates of logical ones: integers, arrays or TVM expressions."""
         out = []
         for dim in self.dims:
             value = dim[0].of(index)
@@ -137,7 +144,7 @@ class Layout:
         return tuple(out)
 
     def backward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
-        """Logical coordinates of physical ones."""
+        """The logical coordinates of physical ones."""
         parts: dict[int, list[tuple[int, Any]]] = {}
         for p, dim in zip(index, self.dims, strict=True):
             rest = p
@@ -148,13 +155,13 @@ class Layout:
         return tuple(_sum(parts[a]) for a in range(len(parts)))
 
     def order(self, shape: Sequence[Any]) -> Dim:
-        """The digits in memory order without those of one value: equal orders are equal memory."""
+        """The digits in memory order, without those of one value; equal orders are equal memory."""
         whole = [d for d in self.digits if not _is_one(d.size(shape))]
         apart = {d.axis for d in self.digits if d.extent is None and _pads(d, shape)}
         return _joined(whole, shape, apart)
 
     def index_map(self, shape: Sequence[Any], dtype: str = "int64") -> Any:
-        """As a ``tirx.IndexMap`` from logical to physical coordinates."""
+        """The ``tirx.IndexMap`` from logical to physical coordinates."""
         names = [tirx.Var(f"i{k}", dtype) for k in range(self.rank)]
         final = [tirx.const(f, dtype) if isinstance(f, int) else f
                  for f in self.forward(names, shape)]  # fmt: skip
@@ -171,20 +178,20 @@ class Layout:
         return out
 
     def over(self, axes: str) -> Layout:
-        """The same layout of a value whose axes are called so."""
+        """The layout with names for the axes of its value."""
         return replace(self, axes=axes)
 
     def spell(self, logical: str = "") -> str:
-        """The usual string, such as ``NCHW4c``; the index map's text where it has none."""
+        """The layout string, such as ``NCHW4c``; the text of the index map if there is none."""
         if self.axes and not logical:
             if self.is_identity:
                 return self.axes
             logical = self.axes if self.axes.isalpha() and len(self.axes) == self.rank else ""
         if all(len(d) == 1 for d in self.dims):
-            found = spell([(d.axis, d.div, d.extent) for (d,) in self.dims], logical)
-            if found is not None:
-                return found
-        return ", ".join(map(_told, self.dims)).join("[]")
+            text = spell([(d.axis, d.div, d.extent) for (d,) in self.dims], logical)
+            if text is not None:
+                return text
+        return ", ".join(map(_dim_text, self.dims)).join("[]")
 
     def __repr__(self) -> str:
         return f'Layout("{self.spell()}")'
@@ -196,7 +203,7 @@ def _identity(rank: int) -> Layout:
 
 
 def _pads(top: Digit, shape: Sequence[Any]) -> bool:
-    """Whether an axis does not divide into its digits; a symbolic one may not."""
+    """Whether an axis may not divide into its digits; a symbolic one may not."""
     extent = shape[top.axis]
     return top.div != 1 and (not isinstance(extent, int) or extent % top.div != 0)
 
@@ -206,7 +213,7 @@ def _joined(
     shape: Sequence[Any] | None = None,
     apart: Collection[int] = (),
 ) -> Dim:
-    """Neighbouring digits that are one number become one, but for axes with padding in them."""
+    """Merge neighbouring digits of one axis, except for axes with padding inside."""
     out: list[Digit] = []
     for d in digits:
         joins = bool(out) and out[-1].axis == d.axis and d.axis not in apart
@@ -217,7 +224,7 @@ def _joined(
                 out[-1] = Digit(d.axis, d.div, extent)
                 continue
         out.append(d)
-    if shape is not None:  # a highest digit that was left out as a single one
+    if shape is not None:  # the highest digit was left out because it has one value
         for k, d in enumerate(out):
             extent = shape[d.axis]
             if d.extent is not None and isinstance(extent, int) and extent == d.div * d.extent:
@@ -239,9 +246,9 @@ def _sum(parts: Sequence[tuple[int, Any]]) -> Any:
     return sum(scaled[1:], start=scaled[0])
 
 
-def _told(dim: Dim) -> str:
-    def one(d: Digit) -> str:
+def _dim_text(dim: Dim) -> str:
+    def digit_text(d: Digit) -> str:
         text = f"i{d.axis}" + (f"//{d.div}" if d.div != 1 else "")
         return text + (f"%{d.extent}" if d.extent is not None else "")
 
-    return " . ".join(map(one, dim))
+    return " . ".join(map(digit_text, dim))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-#: The order of the logical axes where a string has these letters.
+#: The usual orders of logical axes.
 USUAL = ("NCW", "NCHW", "NCDHW", "OIW", "OIHW", "OIDHW", "IOHW")
 
 Digits = tuple[int, int, int | None]
@@ -13,7 +13,7 @@ Digits = tuple[int, int, int | None]
 
 
 def parse(text: str, logical: str = "") -> list[Digits]:
-    """The digit of each physical dimension. Raises ``ValueError`` for what is no layout."""
+    """The digit of each physical dimension. Raises ``ValueError`` unless this is a layout."""
     parts = re.findall(r"(\d*)([A-Za-z])", text)
     if not parts or "".join(a + b for a, b in parts) != text:
         raise ValueError(f"layout {text!r}: expected letters and factors, as in NCHW4c")
@@ -26,7 +26,9 @@ def parse(text: str, logical: str = "") -> list[Digits]:
     for n, c in reversed(parts):
         axis = logical.find(c.upper())
         if axis < 0 or bool(n) == c.isupper() or n == "0":
-            raise ValueError(f"layout {text!r}: {n + c!r} is no axis and no factor of {logical}")
+            raise ValueError(
+                f"layout {text!r}: {n + c!r} is neither an axis nor a factor of {logical}"
+            )
         div = inner[c.upper()]
         if n:
             out.append((axis, div, int(n)))
@@ -35,12 +37,12 @@ def parse(text: str, logical: str = "") -> list[Digits]:
             out.append((axis, div, None))
             inner[c.upper()] = 0
         if not div:
-            raise ValueError(f"layout {text!r}: the factor {n}{c} stands before its axis")
+            raise ValueError(f"layout {text!r}: factor {n}{c} comes before its axis")
     return out[::-1]
 
 
 def spell(digits: Sequence[Digits], logical: str = "") -> str | None:
-    """The string of physical dimensions, or None if it would be read as another layout."""
+    """The string of physical dimensions; None if no string means this layout."""
     rank = 1 + max(d[0] for d in digits) if digits else 0
     logical = logical or _letters(rank)
     text = "".join(
@@ -53,7 +55,7 @@ def spell(digits: Sequence[Digits], logical: str = "") -> str | None:
 
 
 def usual(letters: Sequence[str]) -> str:
-    """The letters in their usual order, or as they come."""
+    """The letters in their usual order, or unchanged if there is none."""
     same = (u for u in USUAL if sorted(u) == sorted(letters))
     return next(same, "".join(letters))
 

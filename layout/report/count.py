@@ -1,9 +1,8 @@
-"""How many layout conversions of activations a module has, and how many bytes they write.
+"""Count the layout conversions of activations in a module, and the bytes that they write.
 
-A conversion is a copy whose elements lie in another order of memory (`layout.access.layout_only`),
-by whatever
-operator or PrimFunc, alone or inside a fused function. What is made of constants only does not
-count: it is done once, at compile time. Neither does what nothing uses.
+A conversion is a copy in another memory order (`layout.access.layout_only`), as an operator, a
+PrimFunc or a part of a fused function. Conversions of constants do not count, as they happen at
+compile time; nor do unused ones.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ def count(mod: Any) -> Conversions:
 
 
 def located(mod: Any) -> dict[tuple[str, str], Conversions]:
-    """The conversions of a module by function and variable, as `count` sees them.
+    """The conversions of a module by function and variable.
 
-    Those of a function that is called are at its call.
+    The conversions inside a called function belong to its call.
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"count: expected a tvm.IRModule, got {type(mod).__name__}")
@@ -59,7 +58,7 @@ def located(mod: Any) -> dict[tuple[str, str], Conversions]:
 
 
 class _Counter:
-    """Walks the functions that are called, and knows which variables are constant."""
+    """Walks the functions that are called, and tracks which variables are constant."""
 
     def __init__(self, mod: Any) -> None:
         self.mod = mod
@@ -70,7 +69,7 @@ class _Counter:
         self.inside: list[Any] = []
 
     def function(self, func: Any, constant: Sequence[bool]) -> bool:
-        """Count a call; the result says whether what it gives is constant."""
+        """Count a call, and return whether its result is constant."""
         if any(func.same_as(f) for f in self.inside):
             return False  # a loop: its body counts once
         self.inside.append(func)
@@ -90,7 +89,7 @@ class _Counter:
         return self.value(e.body)
 
     def value(self, e: Any) -> bool:
-        """Count what an expression does; whether it is made of constants only."""
+        """Count an expression, and return whether it depends on constants only."""
         if isinstance(e, relax.Var):
             return self.constant.get(e, False)
         if isinstance(e, relax.If):
@@ -121,7 +120,7 @@ class _Counter:
         return all(constant)
 
     def operator(self, call: Any) -> bool:
-        """An operator that converts; one that TVM cannot lower moves all that it reads."""
+        """Count a converting operator; one that TVM cannot lower counts with all its operands."""
         x = call.args[0]
         constant = [self.value(x)]
         try:

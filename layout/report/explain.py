@@ -1,4 +1,4 @@
-"""Why a plan is what it is, in words."""
+"""The reasons for a plan, in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Part = tuple[Graph, Plan, Mapping[Op, Kind]]
 
 
 def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
-    """The report of the plans of a module's functions; ``mod`` is as it was before."""
+    """The report of the plans of a module's functions; ``mod`` is the unplanned module."""
     values, conversions, ops = [], [], []
     for graph, plan, kinds in parts:
         axes = letters(graph, kinds)
@@ -70,7 +70,7 @@ def _conversions(
             source = next(v for v in op.inputs if v is not None)
             source_at, same = (Layout.identity(v.rank).over(axes.get(v, ""))
                                for v in (source, op.outputs[0]))  # fmt: skip
-            why = f"{op.name} moves elements in every layout of its neighbours that is paid for"
+            why = f"{op.name} moves elements in all layouts of its neighbours that were considered"
             out.append(Conversion(source.name, source_at, same,
                                   weight(op.outputs[0]), why, (op.outputs[0].name,)))  # fmt: skip
     return out
@@ -100,7 +100,9 @@ def _op(op: Op, way: Choice, kind: Kind, axes: Axes) -> OpChoice:
     pairs = zip(op.outputs, way.outputs, strict=True)
     laid = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
     why = kind.reason or way.why
-    asked = kind.want is not None and any(not x.is_identity for x in kind.want.layouts.values())
-    if asked and kind.want is not None and way.why == GIVEN:
-        why = f"{GIVEN}: {kind.want.why}, but that costs more or no form of it was proved"
+    constrained = kind.want is not None and any(
+        not x.is_identity for x in kind.want.layouts.values()
+    )
+    if constrained and kind.want is not None and way.why == GIVEN:
+        why = f"{GIVEN}: {kind.want.why}, but that costs more, or it has no proved form"
     return OpChoice(name, op.name, laid, why)

@@ -1,9 +1,9 @@
-"""What the axes of values are called: as the operators call them that have layouts.
+"""Names of the axes of values, from operators with layout strings.
 
 x ─ conv2d(data_layout="NHWC") ─ y ─ relu ─ z        x, y and z have the axes N, H, W, C
 
-Letters go on through operators without layouts of their own, along the loops that carry a whole
-dimension of two buffers.
+Letters pass through operators without layout strings, along loops over a whole dimension of two
+buffers.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..graph.relax_graph import Graph, Op, Value
 from ..model.align import AlignedDim
 from ..search.alternatives import Kind
 
-#: By buffer of a flow, the letter of each axis.
+#: The letter of each axis, by buffer of a flow.
 Named = dict[int, Sequence[str | None]]
 
 
 def letters(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, str]:
-    """By value, its axes; a value without is called by no operator."""
+    """The axes of each value; values without names are left out."""
     out: dict[Value, str] = {}
     for op in graph.ops:
         for v, text in zip(op.values, kinds[op].strings, strict=False):
@@ -33,7 +33,7 @@ def letters(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, str]:
 
 
 def _through(op: Op, flow: BlockGraph | None, out: dict[Value, str]) -> None:
-    """From the values of an op that are called something to its others."""
+    """Pass names from some values of an op to its others."""
     if flow is None:
         return
     values = {b: v for b, v in zip(flow.params, op.values, strict=True) if b is not None and v}
@@ -54,9 +54,10 @@ def _through(op: Op, flow: BlockGraph | None, out: dict[Value, str]) -> None:
 def _with_units(
     v: Value, found: Sequence[str | None], named: Sequence[tuple[Value, str]]
 ) -> list[str]:
-    """The letters with those of dimensions of extent 1, which no loop carries.
+    """The letters with those of dimensions of extent 1, which have no loop.
 
-    Such a dimension is the one at its place in a buffer of the rank, else one of extent 1.
+    Such a dimension corresponds to the one at its position in a buffer of equal rank, else to one
+    of extent 1.
     """
     out = list(found)
     for k in [k for k, c in enumerate(found) if c is None and v.shape[k] == 1]:
@@ -67,7 +68,7 @@ def _with_units(
 
 
 def _loops(p: AlignedAccess, known: Named) -> dict[int, str]:
-    """The letters of the loops that carry a whole dimension of a buffer."""
+    """The letters of loops over a whole dimension of a buffer."""
     named = known.get(p.buffer, ())
     pairs = ((x.loop.axis, named[x.dim.axis]) for x in p.found if _whole(x) and named)
     return {a: c for a, c in pairs if c is not None}

@@ -1,4 +1,4 @@
-"""What a plan says of itself: the layout of each value, each conversion left, and why."""
+"""The report of a plan: the layout of each value, each remaining conversion, and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..model.layout import Layout
 
 @dataclass(frozen=True)
 class Conversions:
-    """How many layout conversions of activations a module has.
+    """The layout conversions of activations in a module.
 
     Attributes:
         number: Their number.
@@ -30,7 +30,7 @@ class Conversions:
 
 @dataclass(frozen=True)
 class ValueChoice:
-    """The layout that a value is stored in, and why it is this one."""
+    """The layout of a value, and why."""
 
     name: str
     shape: tuple[Any, ...]
@@ -47,7 +47,7 @@ class ValueChoice:
 
 @dataclass(frozen=True)
 class Conversion:
-    """A ``layout_transform`` that stays: of which value, for whom, what it moves, and why."""
+    """A remaining conversion: its value, layouts, bytes, readers, and the reason."""
 
     value: str
     source: Layout
@@ -65,7 +65,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class OpChoice:
-    """The implementation of an op: ``name`` is the value that it defines."""
+    """The alternative of an op; ``name`` is its result."""
 
     name: str
     op: str
@@ -79,15 +79,15 @@ class OpChoice:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """Why a plan is what it is.
+    """The layouts and conversions of a plan, with the reasons.
 
     Attributes:
-        values: For each value its layout, and why.
-        conversions: The conversions that the plan has a reason for.
-        ops: For each operator the alternative chosen.
-        status: The solver's status: ``optimal``, or what it ran into.
-        objective: What the plan costs.
-        bound: What any plan costs at least.
+        values: The layout of each value, with the reason.
+        conversions: The conversions that the plan needs, with the reasons.
+        ops: The alternative chosen for each operator.
+        status: The solver's status: ``optimal``, or the limit that it reached.
+        objective: The cost of the plan.
+        bound: A lower bound on the cost of any plan.
         counting: Counts the conversions of the unplanned module, when called.
         left: Counts those of the planned module, when called.
     """
@@ -103,32 +103,32 @@ class PlanReport:
 
     @cached_property
     def before(self) -> Conversions:
-        """The conversions that the model had."""
+        """The conversions of the unplanned module."""
         return self.counting()
 
     @cached_property
     def after(self) -> Conversions:
-        """The conversions that stay, also those that the plan knows nothing of."""
+        """The conversions of the planned module, including those outside of the plan."""
         if self.left is not None:
             return self.left()
         return Conversions(len(self.conversions), sum(c.bytes for c in self.conversions))
 
     def moved(self) -> tuple[ValueChoice, ...]:
-        """The values that are stored otherwise than the model has them."""
+        """The values in another layout than the model has them."""
         return tuple(v for v in self.values if not v.layout.is_identity)
 
     @property
     def symbolic(self) -> bool:
-        """Whether bytes are of extents that are only known when the program runs."""
+        """Whether bytes depend on symbolic extents."""
         return any(not isinstance(e, int) for v in self.values for e in v.shape)
 
     def summary(self) -> str:
-        """One line: what was there, what is left, how sure it is."""
+        """One line: conversions before and after, and whether the plan is optimal."""
         told = f"conversions: {self.before!r} before, {self.after!r} after"
         return f"{told}; {self.certainty()}"
 
     def certainty(self) -> str:
-        """How much is in another layout, and whether another plan may cost less."""
+        """The number of values in other layouts, and whether another plan may cost less."""
         moved = f"{len(self.moved())} of {plural(len(self.values), 'value')} in another layout"
         plan = "the plan is optimal"
         if self.status != "optimal":
@@ -138,7 +138,7 @@ class PlanReport:
         return f"{moved}; {plan}{note}"
 
     def table(self) -> str:
-        """The plan as text: values, ops with a choice, conversions, summary."""
+        """The plan as text: values, ops with alternatives, conversions, summary."""
         values = [(v.name, describe(v), v.layout.spell(), v.why) for v in self.moved()]
         ops = [(o.name, o.op, o.implementation, o.why) for o in self.ops]
         left = [(c.value, f"{c.source.spell()} -> {c.target.spell()}", size(c.bytes), c.why)
@@ -152,7 +152,7 @@ class PlanReport:
         return "\n\n".join(filter(None, parts))
 
     def to_json(self) -> dict[str, Any]:
-        """A value that `json.dumps` takes."""
+        """The report as a value for `json.dumps`."""
         return {
             "status": self.status,
             "objective": self.objective,
@@ -170,7 +170,7 @@ class PlanReport:
 
 
 def describe(value: ValueChoice) -> str:
-    """Its type: ``float32[1, 3, n, n]``."""
+    """The type of a value: ``float32[1, 3, n, n]``."""
     return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
 
 
@@ -182,7 +182,7 @@ def size(count: int) -> str:
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows as aligned text, nothing where there are none."""
+    """Rows as aligned text; empty without rows."""
     if not rows:
         return ""
     lines = [head, *rows]

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis.blocks.blocks import Stage
-from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolved
+from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolve
 from ...analysis.blocks.inline import Use, inlinable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.tvm_compat import SBlock, SBlockRealize, TensorLoad, source_of
@@ -30,7 +30,7 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     for b in items(root.alloc_buffers):
         inner[b] = None
     try:
-        left, found = resolved(stages, inlinable(stages, inner, _worth))
+        left, found = resolve(stages, inlinable(stages, inner, _worth))
     except Undefined:
         return func
     if len(left) == len(stages):

@@ -1,4 +1,4 @@
-"""The ways in which an op can be done: layouts of its results, and those that it may read."""
+"""The alternatives of an op: layouts of its results, and the layouts that it may read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ Candidates = Mapping[Value, Sequence[Layout]]
 
 @dataclass(frozen=True)
 class Choice:
-    """One implementation of an op: it writes ``outputs`` and reads each input in any of a set.
+    """One alternative of an op.
 
-    None stands for an input that is no tensor, or a constant, which takes any layout for free.
-    ``usual`` has the one that an operator of the result's layout would read. ``moves``: it is a
-    conversion of its result itself, and costs as much as one.
+    Attributes:
+        outputs: The layouts of its results.
+        inputs: The layouts in which it may read each input; None for a scalar, or for a constant,
+            which takes any layout for free.
+        cost: Its cost.
+        why: The reason, for reports.
+        usual: The layout of each input that the operator has with these results.
+        moves: It is a conversion, and costs as much as one.
     """
 
     outputs: tuple[Layout, ...]
@@ -35,7 +40,7 @@ class Choice:
 
     @property
     def strict(self) -> Choice:
-        """Only with the usual layouts."""
+        """The alternative with the usual input layouts only."""
         inputs = tuple(
             given if given is None or u is None else frozenset((u,))
             for given, u in zip(self.inputs, self.usual, strict=True)
@@ -44,17 +49,23 @@ class Choice:
 
     def same_as(self, other: Choice) -> bool:
         """Whether it reads and writes the same layouts at the same cost."""
-        mine, others = ((c.outputs, c.inputs, c.cost, c.moves) for c in (self, other))
-        return mine == others
+        left, right = ((c.outputs, c.inputs, c.cost, c.moves) for c in (self, other))
+        return left == right
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of a PrimFunc: its flow or why it has none, what is wanted, if it only moves.
+    """The op spec of a PrimFunc.
 
-    ``moves``: each element of the output is one of the only input, all of them. ``replacement`` is
-    a PrimFunc that is proved to compute the same in the wanted layouts. ``offers`` are wants that
-    may be met, beside which it only stays as given. ``strings`` are the operator's layout strings.
+    Attributes:
+        flow: How layouts flow through it; None if that is unknown.
+        reason: Why there is no flow.
+        want: The constraint on it.
+        moves: It is layout-only: the output permutes the elements of the only input.
+        replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.
+        offers: Constraints that it may meet; otherwise it stays unchanged.
+        strings: The operator's layout strings.
+        known: The alternatives by candidate layouts.
     """
 
     flow: BlockGraph | None
@@ -68,16 +79,16 @@ class Kind:
 
     @property
     def named(self) -> bool:
-        """Whether what is wanted is an implementation with loops of its own."""
+        """Whether the constraint is a named implementation, which has other loops."""
         return self.want is not None and self.want.worth is not None
 
     @property
     def wants(self) -> tuple[Want, ...]:
-        """What is wanted, or offered."""
+        """The constraint, or the offers if there is none."""
         return self.offers if self.want is None else (self.want,)
 
     def met(self, chosen: Mapping[int, Layout]) -> Want | None:
-        """What is wanted, or the offer that these layouts by parameter are."""
+        """The constraint, or the offer that these layouts of parameters satisfy."""
         offers = (o for o in self.offers if all(o.takes(k, x) for k, x in chosen.items()))
         return self.want or next(offers, None)
 
@@ -89,26 +100,26 @@ class Kind:
 
 
 def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
-    """The implementations among the candidate layouts; the given one is always there."""
+    """The alternatives in the candidate layouts; the unchanged one is always among them."""
     key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
-    found = kind.known.get(key)
-    if found is None:
+    known = kind.known.get(key)
+    if known is None:
         local = list(dict.fromkeys(_local(op, kind, candidates)))
-        found = kind.known[key] = local or list(_asked(op, kind, candidates))
-    if found and kind.want is not None and not kind.named:
-        return found
+        known = kind.known[key] = local or list(_required(op, kind, candidates))
+    if known and kind.want is not None and not kind.named:
+        return known
     given = as_given(op, kind)
     if kind.named:
-        return [*found, given]
+        return [*known, given]
     same = any(c.outputs == given.outputs
                and all(a is None or b is None or a >= b
                        for a, b in zip(c.inputs, given.inputs, strict=True))
-               for c in found)  # fmt: skip
-    return found if same else [*found, given]
+               for c in known)  # fmt: skip
+    return known if same else [*known, given]
 
 
 def as_given(op: Op, kind: Kind) -> Choice:
-    """The op as the program has it; one that only moves elements pays for it."""
+    """The unchanged alternative; a layout-only op costs a conversion."""
     inputs = tuple(
         None if v is None or v.free else frozenset((Layout.identity(v.rank),)) for v in op.inputs
     )
@@ -119,7 +130,7 @@ def as_given(op: Op, kind: Kind) -> Choice:
 
 
 def _still(op: Op, kind: Kind) -> bool:
-    """Whether a move leaves memory as it is: only its shape is another."""
+    """Whether a layout-only op changes the shape only, not the memory."""
     assert kind.flow is not None
     source = next((k for k, v in enumerate(op.inputs) if v is not None), None)
     if source is None:
@@ -135,7 +146,7 @@ def _still(op: Op, kind: Kind) -> bool:
 
 
 def weight(v: Value) -> int:
-    """Bytes of a value as the program has it; a symbolic extent counts 64."""
+    """The bytes of a value without padding; a symbolic extent counts as 64."""
     return size_of(v.shape, v.dtype)
 
 
@@ -146,24 +157,24 @@ def _buffer(flow: BlockGraph, param: int) -> int:
 
 
 def _local(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
-    """Those that keep every access local."""
+    """The alternatives that keep every access local."""
     flow = kind.flow
     if flow is None or not op.outputs:
         return
     out = _buffer(flow, len(op.inputs))
     laid = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
     firsts = _leading(op, flow, laid)
-    for one in candidates[op.outputs[0]]:
+    for layout in candidates[op.outputs[0]]:
         if not firsts:
-            yield from _choice(op, kind, flow, candidates, {out: one})
+            yield from _choice(op, kind, flow, candidates, {out: layout})
         for k in firsts:
             b = _buffer(flow, k)
-            for other in candidates[_value(op, k)]:
-                yield from _choice(op, kind, flow, candidates, {out: one, b: other})
+            for read in candidates[_value(op, k)]:
+                yield from _choice(op, kind, flow, candidates, {out: layout, b: read})
 
 
-def _asked(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
-    """What is wanted of all operands and the result, whether accesses are local or not."""
+def _required(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
+    """The alternative that meets the constraint, whether accesses are local or not."""
     if kind.want is None or kind.named or not op.outputs:
         return
     every = [None if v is None or v.free else kind.want.layouts.get(k, Layout.identity(v.rank))
@@ -173,18 +184,18 @@ def _asked(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
         return
     usual, outputs = tuple(every[: len(op.inputs)]), every[len(op.inputs) :]
     inputs = tuple(None if x is None else frozenset((x,)) for x in usual)
-    made = tuple(x for x in outputs if x is not None)
-    yield Choice(made, inputs, 0.0, kind.want.why, usual)
+    results = tuple(x for x in outputs if x is not None)
+    yield Choice(results, inputs, 0.0, kind.want.why, usual)
 
 
-#: More inputs of an op do not lead.
+#: Inputs of an op whose layouts are enumerated at most.
 LEADING = 3
 
 
 def _leading(op: Op, flow: BlockGraph, laid: Sequence[int]) -> list[int]:
-    """The largest input, and those whose layouts decide the ones of inner buffers.
+    """The largest input, and those whose layouts determine those of inner buffers.
 
-    A convolution pads its data, however large the kernel is.
+    For example, a convolution pads its data, so the data counts even if the kernel is larger.
     """
     inner = set(range(len(flow.ranks))) - set(flow.params)
     through = {p.buffer for s in flow.steps for p in s.reads
@@ -196,7 +207,7 @@ def _leading(op: Op, flow: BlockGraph, laid: Sequence[int]) -> list[int]:
 def _choice(
     op: Op, kind: Kind, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout]
 ) -> Iterator[Choice]:
-    """The choices with these layouts of some buffers, one for all that is wanted or offered."""
+    """The alternatives with these layouts of some buffers, one for each constraint or offer."""
     known = flow.spread(seeds)
     if known is not None:
         for want in kind.wants or (None,):
@@ -242,7 +253,7 @@ def _value(op: Op, k: int) -> Value:
 
 
 def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
-    """The layouts of an op's constants, by parameter, that go with those of its other values."""
+    """The layouts of an op's constants, by parameter, that fit those of its other values."""
     laid = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
     given = all(x.is_identity for x in chosen.values())
     want = kind.met(chosen)
@@ -253,7 +264,7 @@ def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Lay
     if kind.flow is not None:
         known = kind.flow.spread({_buffer(kind.flow, k): x for k, x in chosen.items()})
     exact = want is not None and want.exact
-    if kind.flow is None or known is None:  # what was asked for does not flow
+    if kind.flow is None or known is None:  # the required layouts do not flow
         return {} if given and not exact else {k: wanted[k] for k in laid if k in wanted}
     out = {}
     for k in laid:

@@ -1,4 +1,4 @@
-"""Which layouts each value might have: what is wanted, carried along the access functions."""
+"""Candidate layouts of each value: constraints, carried along access functions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
 from .alternatives import Kind
 
-#: More layouts of one value are not looked at.
+#: Candidates of one value at most.
 LIMIT = 8
 
 
 def candidates(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, list[Layout]]:
-    """The given layout of each value, and what flows to it from wants and from moves."""
+    """The unchanged layout of each value, and those that flow to it from constraints."""
     found = {v: [Layout.identity(v.rank)] for v in graph.values}
     todo: deque[tuple[Value, Layout]] = deque()
 
@@ -39,7 +39,7 @@ def candidates(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, list[Layou
 
 
 def seeds(op: Op, kind: Kind) -> list[tuple[int, Layout]]:
-    """Where layouts come from: wants, and moves that could be no moves."""
+    """The sources of layouts: constraints, and layouts in which a layout-only op moves nothing."""
     out: list[tuple[int, Layout]] = []
     for want in kind.wants:
         out += [(k, x) for k, x in want.layouts.items() if op.values[k] is not None]
@@ -51,7 +51,7 @@ def seeds(op: Op, kind: Kind) -> list[tuple[int, Layout]]:
 
 
 def spread(op: Op, kind: Kind, v: Value, layout: Layout) -> list[tuple[int, Layout]]:
-    """What a layout of one value of an op makes of the others."""
+    """The layouts of an op's other values that follow from that of one."""
     if kind.flow is None:
         return []
     out: list[tuple[int, Layout]] = []

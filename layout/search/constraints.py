@@ -1,4 +1,4 @@
-"""What operators are asked to be: the layouts of their operands, by recovered op name."""
+"""Constraints: the layouts that operators must have, by the recovered operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Desired = Mapping[str, Sequence[str] | str]
 
 @dataclass(frozen=True)
 class Wish:
-    """The layout strings for an operator, or those of the implementation that is named."""
+    """The layout strings for an operator, or a named implementation with its layout strings."""
 
     strings: tuple[str, ...]
     by: Named | None = None
@@ -32,12 +32,15 @@ Wishes = Mapping[str, Wish]
 
 @dataclass(frozen=True)
 class Want:
-    """Layouts by parameter of a PrimFunc; a parameter that is not there is free.
+    """The constraint on a PrimFunc.
 
-    ``exact``: not even the order of elements inside a dimension may be another. ``last``: the axis
-    that is innermost in a parameter, whatever else its layout is. ``worth`` is what a named
-    implementation saves against the given form, in bytes; None: the layouts are asked for at any
-    price, and loops stay as they are where nothing moves.
+    Attributes:
+        layouts: The layout of each parameter; others are free.
+        why: The reason, for reports.
+        exact: Elements inside a dimension may not be reordered either.
+        last: For a parameter, the axis that must be innermost, whatever else its layout is.
+        worth: The bytes that a named implementation saves. None: the layouts must hold at any
+            price, and loops stay unchanged where nothing moves.
     """
 
     layouts: Mapping[int, Layout]
@@ -49,8 +52,8 @@ class Want:
     def takes(self, param: int, layout: Layout) -> bool:
         """Whether a parameter may have this layout.
 
-        Inside a dimension the elements may be in another order: what reads such a buffer along it
-        is the same operator with a permuted operand.
+        Unless ``exact``, elements inside a dimension may be reordered: then the operator is the
+        same with a permuted operand.
         """
         if param in self.last:
             return layout.dims[-1:] == ((Digit(self.last[param]),),)
@@ -63,9 +66,11 @@ class Want:
 
 
 def check(desired: Desired | str) -> dict[str, Wish]:
-    """By full op name (``relax.nn.conv2d`` for ``conv2d``); raises for what is no layout.
+    """The desired layouts by full operator name; a string names an implementation.
 
-    A string instead of layouts names an implementation.
+    Raises:
+        TypeError: A layout is not a string.
+        ValueError: There is no such operator, layout or implementation.
     """
     if isinstance(desired, str):
         by = named(desired)
@@ -90,13 +95,15 @@ def check(desired: Desired | str) -> dict[str, Wish]:
 
 
 def full(name: str, argument: str) -> str:
-    """``conv2d`` and ``nn.conv2d`` are ``relax.nn.conv2d``.
+    """The full name of an operator: ``relax.nn.conv2d`` for ``conv2d`` and ``nn.conv2d``.
 
-    Raises ``ValueError`` for what is no operator, naming the argument that it was given in.
+    Raises ``ValueError`` for an unknown operator; the message names the argument.
     """
     from tvm.ir import Op
 
-    recovered = {op for r in recognisers() for op in r.ops}  # relax.nn.relu6 is a function of TVM
+    recovered = {
+        op for r in recognisers() for op in r.ops
+    }  # relax.nn.relu6 is not in TVM's registry
     for known in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
         if known in recovered or known in Op.list_op_names():
             return known
@@ -104,9 +111,9 @@ def full(name: str, argument: str) -> str:
 
 
 def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
-    """What is asked of a PrimFunc, None if nothing; no strings at all: that it stays as it is.
+    """The constraint on a PrimFunc; None if there is none. Without strings it stays unchanged.
 
-    Raises ``ValueError`` if the strings do not fit the layouts that the operator has.
+    Raises ``ValueError`` if the strings do not fit the operator's layouts.
     """
     info = found.info
     if found.operator is None or found.operator.name not in desired:
@@ -120,7 +127,7 @@ def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
     if not strings:
         return _staying(found)
     if not _laid(found, info):
-        raise ValueError(f"desired: {info.name} has no layout to choose")
+        raise ValueError(f"desired: {info.name} has no layout attribute to choose")
     return Want(_wanted(found, info, strings), f"{info.name} wants {' '.join(strings)}")
 
 
@@ -130,20 +137,20 @@ def _staying(found: Recovered) -> Want:
 
 
 def _elsewhere(found: Recovered, wish: Wish) -> Want | None:
-    """What is asked of an operator whose buffers lie as no attributes of it say."""
+    """The constraint on an operator whose attributes cannot express its buffers' layouts."""
     if wish.by is not None:
         return None
     if not wish.strings:
         return _staying(found)
-    raise ValueError(f"desired: {wish.strings} for what is {found.info!r}")
+    raise ValueError(f"desired: {wish.strings} does not fit {found.info!r}")
 
 
 Offers = Sequence[Mapping[str, Sequence[str]]]
-"""Layouts by full operator name that somebody could use."""
+"""Layouts by full operator name that a backend can take."""
 
 
 def offered(found: Recovered, offers: Offers) -> tuple[Want, ...]:
-    """What is offered to a PrimFunc; what does not fit it is nothing to it."""
+    """The offers for a PrimFunc; those that do not fit it are left out."""
     info = found.info
     if not isinstance(info, OpInfo) or not _laid(found, info):
         return ()
@@ -155,27 +162,27 @@ def offered(found: Recovered, offers: Offers) -> tuple[Want, ...]:
 
 
 def _named(found: Recovered, info: OpInfo, wish: Wish, by: Named, func: Any) -> Want | None:
-    """What a named implementation wants, None where it would not be faster."""
+    """The constraint of a named implementation; None if it would not be faster."""
     if info.relaid or _narrow(found, info):
         return None
     worth = by.saved * iterations(func)
-    told = f"{info.name} is faster as {by.name}"
+    why = f"{info.name} is faster as {by.name}"
     if wish.strings:
         wanted = _wanted(found, info, wish.strings) if _laid(found, info) else {}
-        return Want(wanted, told, worth=worth) if wanted else None
+        return Want(wanted, why, worth=worth) if wanted else None
     right, out = info.operands[-1], found.outputs[0]
     if not isinstance(right, int) or _rank(found, right) < 2 or _rank(found, out) < 2:
         return None
     last = {k: _rank(found, k) - 1 for k in (right, out)}
-    return Want({}, told, last=last, worth=worth)
+    return Want({}, why, last=last, worth=worth)
 
 
-#: Output channels of a group over which a loop is worth its while.
+#: Output channels of a group from which on a loop over them pays.
 WIDE = 8
 
 
 def _narrow(found: Recovered, info: OpInfo) -> bool:
-    """Whether an operator has groups of few channels, and not one group for each."""
+    """Whether an operator is grouped with few channels in each group, but not depthwise."""
     groups = info.attrs.get("groups", 1)
     before = _channels(found, info, info.operands[0])
     after = _channels(found, info, found.outputs[0])
@@ -208,10 +215,10 @@ def _wanted(found: Recovered, info: OpInfo, strings: Sequence[str]) -> dict[int,
 
 
 def _layout(found: Recovered, k: int, text: str, current: str) -> Layout:
-    """The layout over the buffer's own dimensions; an axis of extent 1 is not split."""
+    """The layout over the buffer's dimensions; an axis of extent 1 is not split."""
     letters = "".join(c for c in text if c.isupper())
     if sorted(letters) != sorted(current):
-        raise ValueError(f"desired: {text!r} for a tensor in the layout {current!r}")
+        raise ValueError(f"desired: {text!r} does not fit a tensor in the layout {current!r}")
     param = found.params[k]
     assert isinstance(param, TensorVar)
     dims = []

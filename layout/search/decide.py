@@ -1,4 +1,4 @@
-"""The plan of one Relax function: layouts of values, ways of ops, conversions."""
+"""The plan of one Relax function: layouts of values, alternatives of ops, conversions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ Cost = Callable[[Value, Layout], float]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do. ``reads`` has the layout of each tensor input by op and parameter."""
+    """A plan.
+
+    Attributes:
+        ways: The alternative of each op.
+        stored: The layout that each value is produced in.
+        converted: The layouts that each value is converted to.
+        reads: For each op, the layout of each tensor that it reads, by parameter.
+        needed: Layouts in which values are needed besides by ops.
+        solution: The solution of the problem.
+    """
 
     ways: Mapping[Op, Choice]
     stored: Mapping[Value, Layout]
@@ -30,20 +39,20 @@ class Plan:
     solution: Solution
 
     def layouts(self, op: Op) -> list[Layout | None]:
-        """By parameter of the op's PrimFunc."""
+        """The layout of each parameter of the op's PrimFunc."""
         read = self.reads[op]
         return [*(read.get(k) for k in range(len(op.inputs))), *self.ways[op].outputs]
 
 
 def bytes_moved(v: Value, layout: Layout) -> float:
-    """What is read and written by a conversion of a value, with the padding of the new layout."""
+    """The bytes that a conversion of a value reads and writes, padding included."""
     if v.weight:
         return CHANGE
     return float(weight(v) + size_of(layout.physical(v.shape), v.dtype))
 
 
 def conversions_counted(v: Value, layout: Layout) -> float:
-    """One a conversion; bytes decide between as many."""
+    """The number of conversions; bytes break ties."""
     return CHANGE if v.weight else 1e9 + weight(v)
 
 
@@ -52,9 +61,9 @@ OBJECTIVES: dict[str, Cost] = {"bytes": bytes_moved, "count": conversions_counte
 
 @dataclass(frozen=True)
 class Space:
-    """What there is to choose from: layouts of values, ways of ops.
+    """The search space: candidate layouts of values, alternatives of ops.
 
-    ``needed``: layouts in which values have to be there. ``given``: those that exist so.
+    ``needed`` has layouts in which values are required; ``given`` those that exist unconverted.
     """
 
     graph: Graph
@@ -66,7 +75,7 @@ class Space:
 
 
 Extend = Callable[[Space, LayoutProblem, float], None]
-"""Adds to a problem what else is to be chosen with it; a byte costs 1 / the number."""
+"""Extends a problem; its last argument is the cost that one unit of the problem stands for."""
 
 
 def decide(
@@ -79,9 +88,17 @@ def decide(
     strict: bool = False,
     extend: Extend | None = None,
 ) -> Plan:
-    """The cheapest plan. ``pins`` are other layouts for the function's parameters.
+    """The cheapest plan of a function.
 
-    ``strict``: operators read the usual layouts only, in which they are operators again.
+    Args:
+        graph: The function.
+        kinds: The op spec of each op.
+        cost: The cost of a conversion.
+        pins: Other layouts for parameters.
+        forbidden: Alternatives that have no proof.
+        seconds: Time limit of the solver.
+        strict: Use only usual layouts, in which operators stay operators.
+        extend: Extends the problem.
     """
     return cheapest(space(graph, kinds, pins, forbidden, strict), cost, seconds, extend)
 
@@ -93,7 +110,7 @@ def space(
     forbidden: Mapping[Op, frozenset[Choice]],
     strict: bool,
 ) -> Space:
-    """All plans of a function."""
+    """The search space of a function."""
     found = candidates(graph, kinds)
     for v, layout in pins.items():
         if layout not in found[v]:
@@ -106,7 +123,7 @@ def space(
 
 
 def cheapest(known: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
-    """The plan that costs least, with what ``extend`` adds."""
+    """The cheapest plan in a search space."""
     graph, kinds, needed, given = known.graph, known.kinds, known.needed, known.given
     found = known.candidates
     cost = functools.cache(cost)
@@ -130,7 +147,7 @@ def cheapest(known: Space, cost: Cost, seconds: float, extend: Extend | None = N
 
 
 def layouts_in(op: Op, way: Choice, kind: Kind) -> list[Layout | None] | None:
-    """The layouts of a way by parameter; None where a plan decides which of several it reads."""
+    """The layouts of an alternative by parameter; None if an input may have several."""
     read: dict[int, Layout] = {}
     for k, allowed in enumerate(way.inputs):
         if allowed is not None:
@@ -143,9 +160,10 @@ def layouts_in(op: Op, way: Choice, kind: Kind) -> list[Layout | None] | None:
 
 
 def _unit(found: Mapping[Value, list[Layout]], cost: Cost) -> float:
-    """What moving a byte costs at least: what breaks ties is worth about as much.
+    """The lowest cost of moving a byte; the problem is scaled by it.
 
-    So a plan in seconds is none in which nothing changes, and what is solved has costs like bytes.
+    Tie-breaks have the size of a few bytes. Without scaling, they would dominate an objective in
+    seconds.
     """
     rates = (cost(v, x) / bytes_moved(v, x) for v, layouts in found.items()
              if not v.weight and not v.free for x in layouts[1:] if bytes_moved(v, x))  # fmt: skip
@@ -159,7 +177,7 @@ def _allowed(
     forbidden: frozenset[Choice] | None,
     strict: bool,
 ) -> list[Choice]:
-    """The ways of an op without those that turned out to have no proof; never none."""
+    """The alternatives of an op except forbidden ones; at least one."""
     forbidden = forbidden or frozenset()
     left = [c.strict if strict or c in forbidden else c for c in choices(op, kind, found)]
     left = [c for c in dict.fromkeys(left) if c not in forbidden]

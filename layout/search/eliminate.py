@@ -1,12 +1,12 @@
-"""A program solved by eliminating its variables: exact, and fast where few of them meet.
+"""Solve a program by variable elimination: exact, and fast if few variables share rows.
 
-Columns of which exactly one is 1 are one variable with as many values, any other has two. What is
-left of a variable is a table over those that it meets (bucket elimination):
+Columns of which exactly one is 1 form one variable with as many values; any other column is a
+variable with two. Eliminating one leaves a table over its neighbours (bucket elimination):
 
-    m[N] = min over x of Σ tables[x, N],    tables of costs, inf where a row does not hold
+    m[N] = min over x of Σ tables[x, N],    tables of costs, inf where a row fails
 
-Chains, trees and ladders, and any parts that meet in a few values only, have small tables, however
-long they are; a separator of one value is the case of an articulation point.
+Tables stay small for chains, trees and ladders of any length, and in general if small separators
+exist; an articulation point is a separator of one value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Table = npt.NDArray[np.float64]
 #: Costs of the columns, and rows: the least value, columns with their coefficients.
 Part = tuple[tuple[float, ...], tuple[tuple[float, tuple[tuple[int, float], ...]], ...]]
 
-#: Entries of the largest table, and of all; dimensions that an array may have.
+#: Entries of the largest table and of all tables; dimensions of a NumPy array.
 LARGEST, TOTAL, RANK = 1 << 20, 1 << 27, 30
 
 
@@ -72,7 +72,7 @@ def eliminated(part: Part) -> frozenset[int] | None:
 
 
 def _variables(part: Part) -> list[Variable]:
-    """Groups of columns with ``1 <= Σ`` and ``-1 <= -Σ``; every other column alone."""
+    """The variables: columns with rows ``1 <= Σ`` and ``-1 <= -Σ``, and single columns."""
     low = {tuple(c for c, _ in row) for least, row in part[1]
            if least == 1 and all(k == 1 for _, k in row)}  # fmt: skip
     high = {tuple(c for c, _ in row) for least, row in part[1]
@@ -87,7 +87,7 @@ def _variables(part: Part) -> list[Variable]:
 
 
 def _order(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] | None:
-    """Variables in the order of elimination: next the one with the smallest table."""
+    """The elimination order: next the variable with the smallest table; None if too large."""
     near: list[set[int]] = [set() for _ in sizes]
     for scope in scopes:
         if prod(sizes[v] for v in scope) > LARGEST:
@@ -124,7 +124,7 @@ def _order(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] |
 
 
 class _Tables:
-    """Tables by the first of their variables to be eliminated; axes are in that order."""
+    """Tables, by the variable that is eliminated first; axes are in elimination order."""
 
     def __init__(self, variables: Sequence[Variable], rank: dict[int, int]) -> None:
         self.variables, self.rank = variables, rank
@@ -134,7 +134,7 @@ class _Tables:
         self.of[scope[0]].append((scope, table))
 
     def row(self, low: float, row: dict[int, float], scope: list[int]) -> tuple[list[int], Table]:
-        """0 where the row holds, else inf."""
+        """The table of a row: 0 where it holds, else inf."""
         scope = sorted(scope, key=self.rank.__getitem__)
         total: Any = 0.0
         for k, v in enumerate(scope):
@@ -143,7 +143,7 @@ class _Tables:
         return scope, np.where(total >= low - 1e-9, 0.0, np.inf)
 
     def solved(self, order: Sequence[int]) -> list[int] | None:
-        """The value of each variable, None if there is no solution."""
+        """The value of each variable; None if there is no solution."""
         best: dict[int, tuple[list[int], Any]] = {}
         for v in order:
             rest = sorted({u for scope, _ in self.of[v] for u in scope} - {v},
@@ -163,6 +163,6 @@ class _Tables:
         return values
 
     def over(self, table: Table, scope: Sequence[int], wide: Sequence[int]) -> Table:
-        """The table with an axis of length 1 for each variable that it does not know."""
+        """The table with an axis of length 1 for each variable that it lacks."""
         own = set(scope)
         return table.reshape([self.variables[u].size if u in own else 1 for u in wide])

@@ -1,10 +1,10 @@
-"""The one optimisation problem: an implementation for each op, layouts for each value.
+"""The layout problem: an alternative for each op, layouts for each value.
 
-y[o, i] ∈ {0, 1}    op o is done in way i; one way each
+y[o, i] ∈ {0, 1}    op o has alternative i; exactly one each
 c[v, l] ∈ {0, 1}    value v is converted to layout l, once for all of its users
-s[v, l] ∈ {0, 1}    value v is reshaped to layout l, which is the memory that it is stored in
-p[v, l]             v is produced in l: the sum of the y that write it so
-y[o, i] <= Σ_l p[v, l] + c[v, l] + s[v, l]    over the layouts l in which way i may read v
+s[v, l] ∈ {0, 1}    value v is reshaped to layout l, which is the same memory
+p[v, l]             v is produced in l: the sum of the y that write it in l
+y[o, i] <= Σ_l p[v, l] + c[v, l] + s[v, l]    over the layouts l in which alternative i reads v
 s[v, l] <= Σ_k p[v, k]                        over the other layouts k of the same memory
 minimise  Σ cost[o, i] y[o, i] + Σ cost[v, l] c[v, l] + Σ RESHAPE s[v, l]
 """
@@ -21,10 +21,9 @@ from .alternatives import Choice
 
 Cost = Callable[[Value, Layout], float]
 
-#: What doing an op in another layout costs, so that nothing changes for nothing.
+#: Cost of an op in another layout, so that no layout changes without a gain.
 CHANGE = 1.0
-#: The same where memory stays as it is; and what another shape of it costs, which separates ops
-#: that fuse.
+#: The same if memory does not change; and the cost of a reshape, which may prevent fusion.
 SAME, RESHAPE = CHANGE / 64, CHANGE / 2
 
 
@@ -42,7 +41,7 @@ class BinaryProgram:
 
 @dataclass(frozen=True)
 class LayoutProblem:
-    """The program and what its variables mean."""
+    """The program, and the meaning of its variables."""
 
     program: BinaryProgram
     ways: tuple[tuple[Op, Choice, int], ...]
@@ -57,18 +56,18 @@ def problem(
     needed: Mapping[Value, Layout],
     given: Mapping[Value, Layout],
 ) -> LayoutProblem:
-    """``needed``: layouts in which values have to be there. ``given``: those that exist so."""
-    made = _Maker(candidates, cost, given)
+    """The problem of a function; ``needed`` and ``given`` are as in `decide.Space`."""
+    builder = _Builder(candidates, cost, given)
     for op in graph.ops:
-        made.ways(op, choices[op])
+        builder.ways(op, choices[op])
     for op in graph.ops:
-        made.reads(op, choices[op])
+        builder.reads(op, choices[op])
     for v, layout in needed.items():
-        made.require(v, (layout,), {})
-    return LayoutProblem(made.program, tuple(made.all_ways), tuple(made.all_converted))
+        builder.require(v, (layout,), {})
+    return LayoutProblem(builder.program, tuple(builder.all_ways), tuple(builder.all_converted))
 
 
-class _Maker:
+class _Builder:
     def __init__(
         self,
         candidates: Mapping[Value, Sequence[Layout]],
@@ -85,35 +84,35 @@ class _Maker:
         self.variables: dict[Op, list[int]] = {}
 
     def ways(self, op: Op, choices: Sequence[Choice]) -> None:
-        """The variables of an op's choices."""
-        mine = self.variables[op] = []
+        """Add the variables of an op's alternatives."""
+        variables = self.variables[op] = []
         for c in choices:
             x = self.program.variable(c.cost + self.moved(op, c) + _change(op, c))
-            mine.append(x)
+            variables.append(x)
             self.all_ways.append((op, c, x))
             for v, layout in zip(op.outputs, c.outputs, strict=True):
                 self.produced.setdefault(v, {}).setdefault(layout, []).append(x)
-        self.program.rows.append((1.0, dict.fromkeys(mine, 1.0)))
-        self.program.rows.append((-1.0, dict.fromkeys(mine, -1.0)))
+        self.program.rows.append((1.0, dict.fromkeys(variables, 1.0)))
+        self.program.rows.append((-1.0, dict.fromkeys(variables, -1.0)))
 
     def moved(self, op: Op, c: Choice) -> float:
         v = op.outputs[0] if c.moves else None
         return 0.0 if v is None else self.cost(v, Layout.identity(v.rank))
 
     def reads(self, op: Op, choices: Sequence[Choice]) -> None:
-        """Each way needs each of its inputs in one of the layouts that it reads."""
+        """Require each input of an alternative in one of the layouts that it reads."""
         for v in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
             groups: dict[frozenset[Layout], list[int]] = {}
             for c, x in zip(choices, self.variables[op], strict=True):
-                for mine, allowed in zip(op.inputs, c.inputs, strict=True):
-                    if mine is v and allowed is not None:
+                for value, allowed in zip(op.inputs, c.inputs, strict=True):
+                    if value is v and allowed is not None:
                         groups.setdefault(allowed, []).append(x)
             for allowed, ways in groups.items():
                 if not allowed.issuperset(self.candidates[v]):
                     self.require(v, allowed, dict.fromkeys(set(ways), 1.0))
 
     def require(self, v: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
-        """``Σ ways <= Σ p + c + s`` over the allowed layouts; no ways: the sum is at least 1."""
+        """Add ``Σ ways <= Σ p + c + s`` over the allowed layouts, or ``1 <= …`` without ways."""
         if self.given.get(v) in allowed:
             return
         row: dict[int, float] = {}
@@ -129,16 +128,16 @@ class _Maker:
         self.program.rows.append((0.0 if ways else 1.0, row))
 
     def peers(self, v: Value, layout: Layout) -> list[int] | None:
-        """The variables of which one is chosen where ``v`` lies so but for its shape, or None.
+        """The variables that put ``v`` into the same memory in another shape; None without any.
 
-        None at all are needed where it is given so.
+        The list is empty if the value is given in that memory.
         """
         same = [x for x in self.candidates[v]
                 if x != layout and x.order(v.shape) == layout.order(v.shape)]  # fmt: skip
         if self.given.get(v) in same:
             return []
-        made = self.produced.get(v, {})
-        return [x for other in same for x in made.get(other, ())] or None
+        produced = self.produced.get(v, {})
+        return [x for peer in same for x in produced.get(peer, ())] or None
 
     def reshape(self, v: Value, layout: Layout, peers: Sequence[int]) -> int:
         key = (v, layout)
@@ -160,7 +159,7 @@ class _Maker:
 
 
 def _change(op: Op, c: Choice) -> float:
-    """What a way costs by not being the given one, of equally good ones that nearer to it."""
+    """The tie-break of an alternative: higher if it changes more."""
     moved = sum(x is not None and not any(y.is_identity for y in x) for x in c.inputs)
     own = max((_own(v, x) for v, x in zip(op.outputs, c.outputs, strict=True)), default=0.0)
     return own + CHANGE * moved / 16

@@ -1,4 +1,4 @@
-"""What the planner knows of each PrimFunc, once for those that are structurally equal."""
+"""Op specs: the constraints and the layout flow of each PrimFunc."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .constraints import Offers, Want, Wishes, offered, want
 
 @dataclass(frozen=True)
 class Implementation:
-    """A PrimFunc to use for an operator.
+    """A PrimFunc to use for an operator, where it is proved to compute it.
 
     Attributes:
         op: The operator's full Relax name.
@@ -37,8 +37,8 @@ class Implementation:
     layouts: tuple[Layout | None, ...]
 
 
-class Kinds:
-    """By PrimFunc: what is wanted of it and how layouts flow through it."""
+class OpSpecs:
+    """The op spec of each PrimFunc, computed once for structurally equal ones."""
 
     def __init__(
         self, desired: Wishes, given: Sequence[Implementation] = (), offers: Offers = (),
@@ -47,46 +47,46 @@ class Kinds:
         self.desired, self.given, self.offers, self.form = desired, given, offers, Forms()
         self.analyse = analyse or Analyser()
         self.known = ByStructure(self.kind)
-        self.flows: dict[BlockGraph, BlockGraph] = {}  # convolutions of any widths flow alike
+        self.flows: dict[BlockGraph, BlockGraph] = {}  # convolutions of all widths share one flow
 
     def of(self, graph: Graph) -> dict[Op, Kind]:
-        """By op. Raises ``ValueError`` where desired layouts do not fit an operator."""
-        found = {}
+        """The spec of each op. Raises ``ValueError`` if desired layouts do not fit an operator."""
+        specs = {}
         for k, op in enumerate(graph.ops):
             stage("recognising operators", k, len(graph.ops))
-            found[op] = self.known(op.func)
-        return found
+            specs[op] = self.known(op.func)
+        return specs
 
     def kind(self, func: Any) -> Kind:
-        found: BlockGraph | None = None
+        blocks: BlockGraph | None = None
         reason = ""
         try:
-            found = flow(func, self.form)
-            found = self.flows.setdefault(found, found)
+            blocks = flow(func, self.form)
+            blocks = self.flows.setdefault(blocks, blocks)
         except Opaque as e:
             reason = e.reason
-        moves = found is not None and only_moves(self.analyse.lifted(func))
+        moves = blocks is not None and only_moves(self.analyse.lifted(func))
         if not self.desired and not self.given and not self.offers:
-            return Kind(found, reason, None, moves)
+            return Kind(blocks, reason, None, moves)
         info = self.analyse(func)
-        for one in self.given:
-            if info.operator is not None and info.operator.name == one.op:
-                made = _replaced(func, one)
-                if made is not None:
-                    named = strings(info.info)
-                    return Kind(found, reason, made, moves, one.func, strings=named)
-        asked = want(info, self.desired, func)
-        offers = offered(info, self.offers) if asked is None else ()
-        return Kind(found, reason, asked, moves, offers=offers, strings=strings(info.info))
+        for given in self.given:
+            if info.operator is not None and info.operator.name == given.op:
+                replacement = _replaced(func, given)
+                if replacement is not None:
+                    return Kind(blocks, reason, replacement, moves, given.func,
+                                strings=strings(info.info))  # fmt: skip
+        requested = want(info, self.desired, func)
+        offers = offered(info, self.offers) if requested is None else ()
+        return Kind(blocks, reason, requested, moves, offers=offers, strings=strings(info.info))
 
 
 def strings(found: Answer) -> tuple[str, ...]:
-    """By parameter of a PrimFunc, the layout string that the operator has for the buffer."""
+    """The operator's layout string for each parameter of a PrimFunc."""
     return () if isinstance(found, Refusal) else found.layouts
 
 
 def _replaced(func: Any, given: Implementation) -> Want | None:
-    """The layouts of an implementation if it is proved to compute what the PrimFunc does."""
+    """The layouts of an implementation if it is proved to compute the same as the PrimFunc."""
     before = known(func)
     same = len(given.layouts) == len(func.params) == len(given.func.params)
     if isinstance(before, Refusal) or not same:
@@ -94,11 +94,11 @@ def _replaced(func: Any, given: Implementation) -> Want | None:
     if isinstance(prove_moved(before, given.func, given.layouts), Refusal):
         return None
     layouts = {k: x for k, x in enumerate(given.layouts) if x is not None}
-    return Want(layouts, f"{given.op} has an implementation of its own", exact=True)
+    return Want(layouts, f"{given.op} has a given implementation", exact=True)
 
 
 def only_moves(lifted: TensorExpression | Refusal) -> bool:
-    """Whether each output element is one of the only input, and there are as many of both."""
+    """Whether the only output permutes the elements of the only input."""
     if isinstance(lifted, Refusal) or len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
         return False
     (c,) = lifted.outputs

@@ -1,4 +1,4 @@
-"""Parameters that the caller passes in another layout."""
+"""Pins: parameters that callers pass in another layout."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..model.layout import Layout
 
 
 class Pins:
-    """Layouts by parameter name, for the functions that the outside calls."""
+    """The pinned layouts by parameter name, for functions that are called from outside."""
 
     def __init__(self, mod: Any, wanted: Mapping[str, str]) -> None:
         self.mod, self.wanted = mod, dict(wanted)
         self.used: set[str] = set()
 
     def of(self, gvar: Any, found: Graph) -> dict[Value, Layout]:
-        """By parameter of one function. Raises ``ValueError`` for a pin that it cannot have."""
-        mine = [v for v in found.values if v.parameter and v.name in self.wanted]
+        """The pins of a function's parameters. Raises ``ValueError`` if one is not possible."""
+        pinned = [v for v in found.values if v.parameter and v.name in self.wanted]
         func = self.mod[gvar]
-        if not mine or not (func.attrs or {}).get("global_symbol"):
+        if not pinned or not (func.attrs or {}).get("global_symbol"):
             return {}
         if self._called(gvar):
             raise ValueError(f"pins: {gvar.name_hint} is called inside the module")
-        out = {v: self._layout(v) for v in mine}
+        out = {v: self._layout(v) for v in pinned}
         lost = _symbols(e for v in found.values if v.parameter for e in v.shape) - _bound(
             found, out
         )
@@ -35,17 +35,17 @@ class Pins:
             raise ValueError(
                 f"pins: no parameter would have {', '.join(sorted(lost))} as an extent"
             )
-        self.used |= {v.name for v in mine}
+        self.used |= {v.name for v in pinned}
         return out
 
     def _layout(self, v: Value) -> Layout:
-        made = Layout.parse(self.wanted[v.name])
-        if made.rank != v.rank:
+        layout = Layout.parse(self.wanted[v.name])
+        if layout.rank != v.rank:
             raise ValueError(
-                f"pins[{v.name!r}]: {self.wanted[v.name]} is of rank {made.rank}, "
+                f"pins[{v.name!r}]: {self.wanted[v.name]} is of rank {layout.rank}, "
                 f"the parameter of rank {v.rank}"
             )
-        return made
+        return layout
 
     def _called(self, gvar: Any) -> bool:
         names: list[str] = []
@@ -54,14 +54,14 @@ class Pins:
         return gvar.name_hint in names
 
     def check(self) -> None:
-        """Raises ``ValueError`` for names that no function has."""
+        """Raises ``ValueError`` for names that are not parameters."""
         unknown = sorted(set(self.wanted) - self.used)
         if unknown:
             raise ValueError(f"pins: no parameter is called {', '.join(map(repr, unknown))}")
 
 
 def _symbols(extents: Any) -> set[str]:
-    """The variables that are an extent as they stand."""
+    """The variables that are extents by themselves."""
     return {e.name for e in extents if isinstance(e, (tirx.Var, relax.Var))}
 
 

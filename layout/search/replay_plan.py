@@ -1,4 +1,4 @@
-"""A plan from the layouts that each op is to have: nothing is chosen."""
+"""Replay a plan: build it from the layouts of each op, without choosing."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .decide import Plan
 from .solve import Solution
 
 Layouts = Sequence[Layout | None]
-"""By parameter of an op's PrimFunc; None for what is no tensor, or lies as given."""
+"""The layouts of an op by parameter; None for scalars and for unchanged tensors."""
 
 
 def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan:
-    """The plan with these layouts and the conversions that they need.
+    """The plan with these layouts and the conversions that they need; it is not proved yet.
 
-    Raises ``ValueError`` where they do not fit an op. What is planned is still to be proved.
+    Raises ``ValueError`` if they do not fit an op.
     """
-    found = {op: _whole(op, layouts[op]) for op in graph.ops}
+    completed = {op: _completed(op, layouts[op]) for op in graph.ops}
     stored = {v: Layout.identity(v.rank) for v in graph.values if v.fixed}
     needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.constant}  # fmt: skip
     reads: dict[Op, dict[int, Layout]] = {}
     ways: dict[Op, Choice] = {}
-    for op, every in found.items():
+    for op, every in completed.items():
         count = len(op.inputs)
         outputs = tuple(x for x in every[count:] if x is not None)
         reads[op] = {k: x for k, x in enumerate(every[:count]) if x is not None}
@@ -45,13 +45,13 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
     return Plan(ways, stored, kept, reads, needed, solution)
 
 
-def _whole(op: Op, layouts: Layouts) -> list[Layout | None]:
-    """With the given ones; a tensor's rank is that of its layout."""
+def _completed(op: Op, layouts: Layouts) -> list[Layout | None]:
+    """The layouts of all tensors of an op. Raises ``ValueError`` if they do not fit."""
     if len(layouts) != len(op.values):
         raise ValueError(f"{op.name}: {len(layouts)} layouts for {len(op.values)} buffers")
     out: list[Layout | None] = []
     for v, x in zip(op.values, layouts, strict=True):
         if x is not None and (v is None or v.rank != x.rank):
-            raise ValueError(f"{op.name}: {x} for {'no tensor' if v is None else v.name}")
+            raise ValueError(f"{op.name}: {x} for {'a scalar' if v is None else v.name}")
         out.append(x if x is not None or v is None else Layout.identity(v.rank))
     return out

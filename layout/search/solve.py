@@ -1,8 +1,8 @@
-"""Solve a program to proven optimality, its independent parts one by one (HiGHS).
+"""Solve a binary program to proven optimality, part by independent part (HiGHS).
 
-A part that occurs several times is solved once. Its linear relaxation comes first: a solution of
-that in integers is optimal; where it has fractions, variables are eliminated
-(`layout.search.eliminate`), and only where too many of them meet for that branch and bound decides.
+Equal parts are solved once. The linear relaxation comes first: an integral solution of it is
+optimal. Otherwise variables are eliminated (`layout.search.eliminate`). If the tables for that
+would be too large, branch and bound decides.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Row = tuple[float, dict[int, float]]
 
 
 class NoSolution(ValueError):
-    """The solver found none in its time."""
+    """There is no solution, or the solver found none in its time."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """``chosen``: the variables that are 1. ``bound``: no solution costs less."""
+    """``chosen`` has the variables that are 1; no solution costs less than ``bound``."""
 
     chosen: frozenset[int]
     objective: float
@@ -48,7 +48,7 @@ def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
     known: dict[Part, Answer] = {}
     for rows in parts:
         columns = sorted({x for _, row in rows for x in row})
-        part = _alone(program, rows, columns)
+        part = _renumbered(program, rows, columns)
         if part not in known:
             known[part] = _solved(part, seconds)
         found, cost, least, how = known[part]
@@ -59,7 +59,7 @@ def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
 
 
 def _fixed(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
-    """Rows without the variables that a row of a single positive one sets to 1."""
+    """The rows without variables that a row with one positive variable sets to 1."""
     fixed: dict[int, int] = {}
     rows = [(low, dict(row)) for low, row in program.rows]
     while True:
@@ -85,7 +85,7 @@ def _fixed(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
 
 
 def _parts(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows that share variables, together."""
+    """The groups of rows that share variables."""
     root: dict[int, int] = {}
 
     def find(x: int) -> int:
@@ -105,15 +105,15 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def _alone(program: BinaryProgram, rows: Sequence[Row], columns: Sequence[int]) -> Part:
-    """Some rows over the numbers of their columns."""
+def _renumbered(program: BinaryProgram, rows: Sequence[Row], columns: Sequence[int]) -> Part:
+    """Some rows over renumbered columns."""
     place = {x: k for k, x in enumerate(columns)}
     own = tuple((low, tuple(sorted((place[x], k) for x, k in row.items()))) for low, row in rows)
     return tuple(program.cost[x] for x in columns), own
 
 
 Answer = tuple[frozenset[int], float, float, str]
-"""The columns that are 1, what they cost, what any solution costs, and the solver's word."""
+"""The columns that are 1, their cost, the lower bound, and the solver's status."""
 
 
 def _solved(part: Part, seconds: float) -> Answer:
@@ -143,7 +143,7 @@ def _solved(part: Part, seconds: float) -> Answer:
 
 
 def _integers(part: Part, relaxed: Any) -> frozenset[int] | None:
-    """The solution of the relaxation if it is one of the program and costs no more."""
+    """The solution of the relaxation if it is integral; None if it is not."""
     values = relaxed.getSolution().col_value
     found = frozenset(k for k, v in enumerate(values) if v > 0.5)
     costs, rows = part

@@ -35,9 +35,9 @@ from ...analysis.blocks.blocks import (
     Standard,
     standard,
 )
-from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolved
-from ...analysis.certify.assumptions import partial
-from ...analysis.certify.certify import flags
+from ...analysis.blocks.definitions import BlockDefinition, Undefined, resolve
+from ...analysis.certify.assumptions import data_assumptions
+from ...analysis.certify.certify import proof_assumptions
 from ...analysis.lifting.tir.from_tir import ExpressionReader, Unliftable
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proofs.equal import Proof
@@ -99,7 +99,7 @@ def prove_stages(
 def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certificate:
     (before, sizes), (after, new_sizes) = known, standard(new)
     buffers = _Buffers(func, new, witness, sizes, new_sizes)
-    left, buffers.defined = resolved(before, buffers.inlined)
+    left, buffers.defined = resolve(before, buffers.inlined)
     if not len(left) == len(after) == len(witness.iterators):
         raise Disagree("another number of stages")
     shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
@@ -114,7 +114,7 @@ def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certifica
     contracted = any(_product(d.value) for _, d in buffers.defined.items())
     told += ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
     exact = not (proof.reassociated or proof.ordered or contracted)
-    return Certificate("proved", exact, (*ASSUMED, *told, *flags(proof)))
+    return Certificate("proved", exact, (*ASSUMED, *told, *proof_assumptions(proof)))
 
 
 def _product(value: Any) -> bool:
@@ -189,7 +189,7 @@ class _Pair:
             raise Disagree(f"another start in {block.name_hint}")
         if old(block.body) != other(new.body):
             raise Disagree(f"another statement in {block.name_hint}")
-        self.given = partial(old.values)
+        self.given = data_assumptions(old.values)
         if not self.as_it_was():
             self.spatial()
         if not self.in_order():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.certify.certify import flags, given_of, regroups
+from ...analysis.certify.certify import input_assumptions, proof_assumptions, regroups
 from ...analysis.lifting.effects.tensor_expression import Comprehension, TensorExpression
 from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical
@@ -49,8 +49,8 @@ from ...analysis.undo_layouts.move import (
     Facts,
     Index,
     LogicalState,
+    apply_change,
     map_loads,
-    moved,
 )
 from ..model.extents import literal, physical, term
 from ..model.layout import Layout
@@ -123,7 +123,7 @@ def _undone(after: TensorExpression, layouts: Layouts, func: VerifiedFunction) -
         if physical(one.shape, layout) != t.shape or one.dtype != t.dtype:
             raise Different(f"parameter {position} has not the physical shape of {layout}")
         if not layout.is_identity:
-            state = moved(state, position, _move(layout, one.shape, t.shape))
+            state = apply_change(state, position, _move(layout, one.shape, t.shape))
     return _over(state.lifted, before)
 
 
@@ -190,7 +190,12 @@ def _compared(
     exact = not (proof.reassociated or proof.finite or proof.ordered)
     padded = any(x is not None and x.pad_value is not None and x.padded(literal(s))
                  for x, s in zip(layouts, shapes, strict=True))  # fmt: skip
-    given = (*ASSUMED, *given_of(before), *flags(proof), *([_EXTRA] if padded else []))
+    given = (
+        *ASSUMED,
+        *input_assumptions(before),
+        *proof_assumptions(proof),
+        *([_EXTRA] if padded else []),
+    )
     return Certificate("proved", exact, given, tuple(proof.obligations))
 
 

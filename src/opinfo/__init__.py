@@ -1,4 +1,4 @@
-"""opinfo: which operators TIR computes, proved; layouts, backends and kernels planned on that.
+"""opinfo recovers the operators that TIR computes, with proof, and plans layouts and backends.
 
     mod = opinfo.load("model.onnx")
     print(opinfo.inspect(mod))              # the operator of every PrimFunc
@@ -63,7 +63,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Modules are imported when something of them is asked for."""
+    """Import public names lazily, on first access."""
     if name in _PACKAGES:
         return import_module(f".{name}", __name__)
     if name not in _HOME:

@@ -1,4 +1,4 @@
-"""The passes, for a `tvm.transform.Sequential`."""
+"""Passes for a `tvm.transform.Sequential`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ Desired = Mapping[str, Sequence[str] | str]
 
 
 def AnnotateOpInfo() -> Any:
-    """Write what each PrimFunc computes as function attributes (``opinfo.ops``, ``opinfo.kind``).
+    """Annotate each PrimFunc with its operators (attributes ``opinfo.ops``, ``opinfo.kind``).
 
-    A fused PrimFunc gets the chain of its operators. ``opinfo.body`` is the hash of the body that
-    the attributes describe: `opinfo.analysis.annotation` returns them only while it holds, and
-    running the pass again derives what changed. ``op_pattern`` is set where a better kind is
-    proved, so that PrimFuncs in other layouts fuse: run the pass between ``AnnotateTIROpPattern``
-    and ``FuseOps``.
+    A fused PrimFunc gets the chain of its operators. ``opinfo.body`` is the hash of the annotated
+    body: `opinfo.analysis.annotation` ignores attributes with another hash, and the pass updates
+    them. ``op_pattern`` is set if a better pattern kind is proved, so that PrimFuncs in other
+    layouts fuse. Run the pass between ``AnnotateTIROpPattern`` and ``FuseOps``.
 
     Returns:
         The pass.
@@ -61,13 +60,13 @@ def RaiseOps(
         certificate: The weakest kind to accept: ``tested`` < ``real`` < ``proved`` < ``rebuilt``.
         exact: Accept only bit-equal results.
         ops: Raise only these operators; None for all.
-        prefer: Of several operators that compute the same, take the first of these.
+        prefer: Operators to prefer, in order, if several compute the same.
 
     Returns:
         The pass.
 
     Raises:
-        ValueError: There is no such kind of certificate.
+        ValueError: The kind of certificate is unknown.
     """
     check_kind(certificate)
 
@@ -85,21 +84,21 @@ def PlanLayout(
     objective: str | Cost = "bytes",
     pins: Mapping[str, str] | None = None,
 ) -> Any:
-    """Put a lowered module into the cheapest layouts that give some operators theirs.
+    """Plan the cheapest layouts of a lowered module that satisfy the desired ones.
 
     Args:
         desired: Layouts by operator, or an implementation such as ``"tvm-nhwc"``; see
             `plan_layout`.
-        mode: ``"graph"`` or ``"tir"``, see `plan_layout`.
-        objective: ``"bytes"``, ``"count"`` or a function, see `plan_layout`.
-        pins: Other layouts for parameters, by name.
+        mode: ``"graph"`` or ``"tir"``; see `plan_layout`.
+        objective: ``"bytes"``, ``"count"`` or a cost function; see `plan_layout`.
+        pins: Fixed layouts of parameters, by name.
 
     Returns:
         The pass.
 
     Raises:
-        TypeError: An argument has another type.
-        ValueError: An operator, a layout or an option does not exist.
+        TypeError: An argument has a wrong type.
+        ValueError: An operator, a layout or an option is unknown.
     """
     from .layout.plan import check_arguments, plan_layout
 
@@ -118,12 +117,12 @@ def ConvertLayout(
 ) -> Any:
     """Convert layouts by planning, with the signature of `relax.transform.ConvertLayout`.
 
-    The module is legalised, planned in graph mode and raised again; what is not a Relax operator
-    stays a ``call_tir``.
+    The module is legalised, planned in graph mode and raised; calls that cannot be raised stay
+    ``call_tir``.
 
     Args:
         desired_layouts: Layouts by operator, ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
-        layout_cb: Must be None: it is asked about calls that do not exist after lowering.
+        layout_cb: Must be None, because it is a callback for calls that lowering replaces.
 
     Returns:
         The pass.
@@ -131,7 +130,7 @@ def ConvertLayout(
     from .layout.plan import check_arguments, plan_layout
 
     if layout_cb is not None:
-        raise ValueError("ConvertLayout: a layout_cb is not supported; give desired_layouts")
+        raise ValueError("ConvertLayout: layout_cb is not supported; use desired_layouts")
     check_arguments(desired_layouts, "graph", "bytes")
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.ConvertLayout")  # type: ignore[untyped-decorator]
@@ -143,9 +142,9 @@ def ConvertLayout(
 
 
 def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None]) -> Any:
-    """Use a PrimFunc wherever it is proved to compute what the PrimFunc of an operator does.
+    """Use a PrimFunc for an operator wherever it is proved to compute the same.
 
-    Operators are found by their compute, not by an attribute. Conversions around them are planned.
+    Operators are recognised by their compute, not by an attribute. Conversions are planned.
 
     Args:
         op: The operator's Relax name.
@@ -183,14 +182,14 @@ def CancelLayoutTransforms() -> Any:
 
 
 def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "llvm") -> Any:
-    """Give each PrimFunc with symbolic shapes a strategy; run it after ``FuseTIR``.
+    """Compile each PrimFunc with symbolic shapes by a strategy; run it after ``FuseTIR``.
 
     Before: lv = R.call_tir(cls.fused_matmul_relu, (x, w), out_ty=R.Tensor((n, 64)))
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), out_ty=R.Tensor((n, 64)))
 
-    That is for ``jit`` and ``record``; for ``generic`` and ``aot`` calls stay, and the PrimFunc
-    changes. The code of call sites is C++ that the module carries: it needs ``export_library``, and
-    `opinfo.Session` serves it.
+    This is the result for ``jit`` and ``record``. For ``generic`` and ``aot``, calls stay and the
+    PrimFunc changes. The module then contains C++ code of call sites, so it needs
+    ``export_library``; `opinfo.Session` serves the library.
 
     Args:
         strategy: A strategy, its name, or a `Config`.
@@ -200,7 +199,7 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
         The pass.
 
     Raises:
-        ValueError: There is no such strategy.
+        ValueError: The strategy is unknown or invalid.
     """
     from .jit.config.strategy import config
 

@@ -12,7 +12,7 @@ from tvm import relax, tirx
 from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.analysis.proposal import legalise as module
 from opinfo.analysis.proposal.build import call_op
-from opinfo.analysis.proposal.expression import expressed
+from opinfo.analysis.proposal.expression import legalise_expression
 from opinfo.analysis.proposal.legalise import legalise
 from opinfo.analysis.recognise import Matches, modules
 from opinfo.testing.calls import Sizes, _operand, _with_sizes, lower
@@ -71,7 +71,7 @@ def test_an_expression_is_what_the_builder_makes_of_it(module_name: str, case: M
     sizes: Sizes = {}
     call, operands = _call(case, sizes)
     rule = call.op.get_attr("FLegalize")
-    found = None if rule is None else expressed(rule, call)
+    found = None if rule is None else legalise_expression(rule, call)
     if rule is None or sizes or case.op in NEED_A_BUILDER:
         assert found is None
         return
@@ -94,7 +94,7 @@ def test_an_expression_is_what_the_builder_makes_of_it(module_name: str, case: M
 def test_an_expression_over_unknown_shapes_is_left_to_the_builder(type: Any) -> None:
     x = relax.Var("x", type)
     call = _normal(relax.op.exp(x))
-    assert expressed(call.op.get_attr("FLegalize"), call) is None
+    assert legalise_expression(call.op.get_attr("FLegalize"), call) is None
 
 
 class _Fails(Exception):
@@ -111,7 +111,7 @@ def test_what_an_expression_rejects_is_said() -> None:
 
     (x,) = _operands((4,))
     with pytest.raises(_Fails, match="no such element type"):
-        expressed(tvm_ffi.convert(rule), _normal(relax.op.exp(x)))
+        legalise_expression(tvm_ffi.convert(rule), _normal(relax.op.exp(x)))
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -121,7 +121,7 @@ def test_another_form_of_rule_is_left_to_the_builder(twice: bool) -> None:
         return first.call_te(tvm.topi.exp, call.args[0]) if twice else relax.op.exp(call.args[0])
 
     (x,) = _operands((4,))
-    assert expressed(tvm_ffi.convert(rule), _normal(relax.op.exp(x))) is None
+    assert legalise_expression(tvm_ffi.convert(rule), _normal(relax.op.exp(x))) is None
 
 
 def test_what_the_pass_would_not_lower_is_not_lowered() -> None:

@@ -137,7 +137,7 @@ def test_a_name_of_the_package_is_refused_before_it_is_loaded() -> None:
 
 
 def test_an_operator_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"relax\.outr; did you mean 'relax\.outer'\?"):
+    with pytest.raises(ValueError, match=r"relax\.outr; did you mean 'relax\.outer'\?; .*register"):
         recogniser("mine", precedence=1, ops=("relax.outr",))(right)
 
 

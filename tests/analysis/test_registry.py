@@ -8,7 +8,7 @@ import pytest
 from tvm import relax, tirx
 
 from opinfo.analysis import OpInfo, Refusal, op_info
-from opinfo.analysis.proposal.legalise import lowered
+from opinfo.analysis.proposal.legalise import legalise_module
 from tests import registry
 
 
@@ -61,7 +61,7 @@ def _lowered(call: Any, *types: Any) -> Any:
     builder = relax.BlockBuilder()
     with builder.function("main", operands):
         builder.emit_func_output(builder.emit(call(*operands)))
-    return lowered(builder.get())
+    return legalise_module(builder.get())
 
 
 def _prim_funcs(mod: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from tvm.script import from_source
 
 from opinfo.analysis import Chain, OpInfo, PartlyRead, Refusal, lift, op_info, op_infos
 from opinfo.analysis.lifting.tir.from_tir import Unliftable
-from opinfo.analysis.proposal.legalise import lowered
+from opinfo.analysis.proposal.legalise import legalise_module
 from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Var
 
@@ -153,7 +153,7 @@ def legalised(op: Any, *types: tuple[tuple[int, ...], str], **attrs: Any) -> tir
     builder = relax.BlockBuilder()
     with builder.function("main", args):
         builder.emit_func_output(builder.emit(op(*args, **attrs)))
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
     return func
 

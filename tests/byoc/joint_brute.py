@@ -19,7 +19,7 @@ from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one
 from opinfo.layout.graph.relax_graph import Op
 from opinfo.layout.planner import Planner
 from opinfo.layout.search.decide import Space, bytes_moved
-from opinfo.layout.search.op_specs import Kinds
+from opinfo.layout.search.op_specs import OpSpecs
 
 from ..layout.brute import Prices, cost_of
 from ..layout.random_graphs import Case
@@ -76,7 +76,7 @@ def objectives(case: Case) -> tuple[float, float] | None:
     lowered = read(case.module, "test")
     gvar = next(g for g in lowered.functions if g.name_hint == "main")
     mine = backends(case.seed)
-    known = Kinds({}, offers=[b.wants for b in mine])
+    known = OpSpecs({}, offers=[b.wants for b in mine])
     planner = Planner(case.module, known, "graph", bytes_moved, {}, 60.0)
     asked = MatchRules(classes(case.seed), {})
     regions = _Last(lowered, gvar, planner, mine, asked)

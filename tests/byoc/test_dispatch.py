@@ -170,7 +170,7 @@ def test_nothing_is_called_after_what_it_reads_is_written() -> None:
         assert [t.ops for t in done.taken] == [("relax.add",), ("relax.nn.relu",)]
     told = done.plan.to_json()
     told["regions"] = [{**told["regions"][0], "ops": [0, 1]}]
-    with pytest.raises(PlanRefused, match=r"\(0, 1\) of main is not what toy"):
+    with pytest.raises(PlanRefused, match=r"\(0, 1\) of main does not match toy"):
         replay(mod, DispatchPlan.from_json(told), [TOY])
 
 
@@ -195,7 +195,7 @@ def test_a_module_may_be_dispatched_twice() -> None:
 @pytest.mark.parametrize(("backends", "options", "error", "reason"), [
     ("toy", {}, TypeError, "expected a sequence of backends or names, got 'toy'"),
     ([3], {}, TypeError, "expected a Backend or a name, got 3"),
-    ([TOY, replace(TOY, patterns=())], {}, ValueError, "two that are called toy"),
+    ([TOY, replace(TOY, patterns=())], {}, ValueError, "two different backends are called toy"),
     ([TOY], {"priority": [3]}, TypeError, "priority: expected a mapping"),
     ([TOY], {"priority": {"toy": "high"}}, TypeError, r"priority\['toy'\]: expected a number"),
     ([TOY], {"force": {"add": None}}, TypeError, r"force\['add'\]: expected BACKEND"),

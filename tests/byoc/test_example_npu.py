@@ -65,7 +65,7 @@ def test_whole_parts_of_a_net_run_on_it() -> None:
 
 @pytest.mark.parametrize(("dtype", "reason"), [
     ("float16", "example_npu, pattern network: data_layout is NCHW, NHWC is taken"),
-    ("float32", "example_npu, pattern network: float32 is not float16"),
+    ("float32", "example_npu, pattern network: the dtype is float32, float16 is taken"),
 ])  # fmt: skip
 def test_what_it_does_not_take_it_names(dtype: str, reason: str) -> None:
     left = dispatch(prepare(_net(dtype)), ["example_npu"]).left

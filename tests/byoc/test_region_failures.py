@@ -254,7 +254,7 @@ def test_what_is_no_backend_is_refused_where_it_is_written() -> None:
 ])  # fmt: skip
 def test_a_cost_that_is_none_gives_the_default_and_is_named(cost: Any) -> None:
     with pytest.warns(UserWarning, match=r"toy, cost .* of relax.add.*: its cost function failed: "
-                      r".*; the default cost of 0 is taken"):  # fmt: skip
+                      r".*; the default cost of 0 is used"):  # fmt: skip
         done = dispatch(nets.net(_several, SHAPE), [replace(TOY, cost=cost)])
     assert len(done.taken) == 3 and len(done.failed) == 1 and not done.lost
 
@@ -389,3 +389,78 @@ def test_a_compiler_that_fails_is_one_line(
     mod = nets.net(lambda e, r, x: e(nn.relu(x)), SHAPE, legal=False)
     with pytest.raises(CompilerError, match=reason):
         compile_module(mod, [TOY])
+
+
+# ---------------------------------------------------------------------- constants
+
+
+def _scaled(init: str) -> Backend:
+    """Products with a constant, whose constants are loaded by what is ``init``."""
+
+    def convert(regions: Sequence[Region]) -> Code:
+        source = ABI + "static opinfo::Constants constants;\n"
+        arrays: list[tuple[str, np.ndarray[Any, Any]]] = []
+        for r in regions:
+            value = f"opinfo::data(constants[{len(arrays)}])" if r.constants else "opinfo::data(x)"
+            source += f"""
+static void {r.symbol}_(const DLTensor* x, const DLTensor* y) {{
+  const float* w = reinterpret_cast<const float*>({value});
+  for (int k = 0; k < 12; ++k)
+    reinterpret_cast<float*>(opinfo::data(y))[k] =
+        reinterpret_cast<const float*>(opinfo::data(x))[k] * w[k];
+}}
+OPINFO_TYPED({r.symbol}, {r.symbol}_)
+"""
+            arrays += [(f"{r.symbol}_{k}", a) for k, a in enumerate(r.constants)]
+        symbols = tuple(r.symbol for r in regions)
+        source += init % {"first": symbols[0], "last": symbols[-1]}
+        return Code(source, symbols, tuple(arrays))
+
+    return Backend("scaled", (Pattern("scale", one("relax.multiply")),), convert)
+
+
+def _products(emit: Any, rng: Any, x: Any) -> Any:
+    """One without a constant, two with one."""
+    y = emit(op.negative(emit(op.multiply(x, x))))
+    y = emit(op.negative(emit(op.multiply(y, nets.const(rng, *SHAPE)))))
+    return emit(op.multiply(y, nets.const(rng, *SHAPE)))
+
+
+@pytest.mark.parametrize(("init", "lost"), [
+    ("", 2),
+    ("OPINFO_CONSTANTS(%(last)s, constants)\n", 2),
+    ("OPINFO_CONSTANTS(%(first)s, constants)\n", 0),
+])  # fmt: skip
+def test_constants_that_nothing_loads_cost_the_regions_that_have_them(init: str, lost: int) -> None:
+    mod = nets.net(_products, SHAPE, legal=False)
+    with warnings.catch_warnings(record=True):
+        found = compile_module(mod, [_scaled(init)], plan=False)
+    assert [f.stage for f in found.dispatched.lost] == ["constants"] * lost
+    for f in found.dispatched.lost:
+        assert "there is no __init_scaled_" in f.reason and "OPINFO_CONSTANTS(scaled_" in f.reason
+    assert len(found.dispatched.taken) == 3 - lost
+    out = found.machine()["main"](tvm.runtime.tensor(X)).numpy()
+    np.testing.assert_allclose(out, run(mod, [X])[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("statement", "error", "message"), [
+    ("constants[12];", IndexError, "constant 12 of 0 that were loaded"),
+    ('throw opinfo::Error("ValueError", "no such size");', ValueError, "no such size"),
+    ('throw std::runtime_error("the device is busy");', RuntimeError, "the device is busy"),
+])  # fmt: skip
+def test_what_a_typed_function_throws_is_a_python_error(
+    statement: str, error: type[Exception], message: str
+) -> None:
+    def convert(regions: Sequence[Region]) -> Code:
+        (r,) = regions
+        body = f"""static opinfo::Constants constants;
+static void f(const DLTensor*, const DLTensor*) {{ {statement} }}
+OPINFO_TYPED({r.symbol}, f)
+"""
+        return Code(ABI + body, (r.symbol,))
+
+    backend = Backend("throwing", (Pattern("relu", one("relax.nn.relu")),), convert)
+    mod = nets.net(lambda e, r, x: e(nn.relu(x)), SHAPE, legal=False)
+    machine = compile_module(mod, [backend], plan=False).machine()
+    with pytest.raises(error, match=message):
+        machine["main"](tvm.runtime.tensor(X))

@@ -118,7 +118,7 @@ def test_what_changed_around_a_plan_is_told(tmp_path: Path) -> None:
     with pytest.raises(PlanRefused, match="its converter failed: ZeroDivisionError"):
         replay(_module(), plan, [replace(TOY, convert=_broken)])
     (tmp_path / "plan.json").write_text("{")
-    with pytest.raises(PlanRefused, match="is no JSON"):
+    with pytest.raises(PlanRefused, match="is not JSON"):
         DispatchPlan.load(tmp_path / "plan.json")
 
 

@@ -21,9 +21,9 @@ HEAD = """# Command line
 
 <!-- written by `python -m tests.docs.command_line` -->
 
-`opinfo COMMAND --help` shows the same. The exit status is 0; 1 where a command says so, or for a
-bug in opinfo; 2 with a one-line error for what you can fix; 130 after an interrupt. Results go to
-standard output, progress and warnings to standard error.
+`opinfo COMMAND --help` prints the same text. The exit status is 0 on success, 2 with a one-line
+error that you can fix, 130 after an interrupt, and 1 for a bug in opinfo or where a command says
+so. Results go to standard output; progress and warnings go to standard error.
 """
 
 
@@ -70,7 +70,8 @@ def _names(option: Any) -> str:
 
 def _default(option: Any) -> str:
     shown = isinstance(option.default, (str, int, float)) and not option.is_flag
-    return f" Default: `{option.default}`." if shown else ""
+    value = getattr(option.default, "value", option.default)  # of a choice
+    return f" Default: `{value}`." if shown else ""
 
 
 if __name__ == "__main__":

@@ -6,23 +6,29 @@ import contextlib
 import io
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
 import tvm
+from tvm import relax
 
+from opinfo.byoc import ABI, Backend, Code, Pattern, Region, constant, one
 from opinfo.byoc.compile import compile_module
 
+from ..layout import nets
 from ..run import run
-from .pages import DOCS
+from .pages import DOCS, ROOT, blocks
 
 PAGE = DOCS / "guides" / "add-a-backend.md"
 
 
 def test_the_page_does_what_it_says() -> None:
     text = PAGE.read_text()
-    backend, use = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (expected,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    backend, use, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    expected, *_ = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
     assert len(backend.splitlines()) <= 100
     known: dict[str, Any] = {"__name__": "page"}
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -43,3 +49,32 @@ def test_the_page_does_what_it_says() -> None:
         found.machine()["main"](*values).numpy(),
     ):
         np.testing.assert_allclose(result, expected_, rtol=1e-5, atol=1e-5)
+
+
+def test_the_sample_of_the_abi_page_runs() -> None:
+    (body,) = (b.text for b in blocks(DOCS / "reference" / "abi.md") if "OPINFO_TYPED" in b.text)
+
+    def convert(regions: Sequence[Region]) -> Code:
+        (r,) = regions
+        return Code(ABI + body, (r.symbol,), (("scale_0_w", r.constants[0]),))
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        return emit(relax.op.multiply(x, nets.const(rng, 2, 6)))
+
+    mod = nets.net(build, (2, 6), legal=False)
+    scale = Backend("scale", (Pattern("scale", one("relax.multiply", constant(1))),), convert)
+    found = compile_module(mod, [scale], plan=False)
+    assert [t.symbol for t in found.dispatched.taken] == ["scale_0"]
+    x = np.arange(12, dtype="float32").reshape(2, 6)
+    result = found.machine()["main"](tvm.runtime.tensor(x)).numpy()
+    np.testing.assert_allclose(result, run(mod, [x])[0], rtol=1e-6)
+    with pytest.raises(ValueError, match="scale_0: x is strided"):
+        found.machine()["main"](torch.from_numpy(x.reshape(6, 2)).T)
+
+
+def test_every_file_of_the_example_packages_is_on_their_page() -> None:
+    page = (DOCS / "reference" / "example-packages.md").read_text()
+    files = {p.relative_to(ROOT).as_posix() for package in ("npu_backend", "recogniser_package")
+             for kind in ("*.toml", "src/*/*.py", "tests/*.py")
+             for p in (ROOT / "examples" / package).glob(kind)}  # fmt: skip
+    assert set(re.findall(r'^--8<-- "(.+)"$', page, re.MULTILINE)) == files

@@ -50,4 +50,4 @@ def test_a_tutorial_checks_what_it_says_and_leads_on(tutorial: str) -> None:
     nodes = list(ast.walk(ast.parse(text)))
     checks = sum(isinstance(n, ast.Assert) for n in nodes) + text.count("np.testing.assert_")
     assert checks >= 3
-    assert "# ## Where to go on\n" in text.rpartition("# %% [markdown]")[2]
+    assert "# ## Next steps\n" in text.rpartition("# %% [markdown]")[2]

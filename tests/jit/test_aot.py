@@ -208,8 +208,8 @@ GOOD = {"n": 4, "m": 2}
         (lambda: Exact(marked(1, n=5, m=2), GOOD),
          r"parameter 0 \(x0\) of variant 0 .* float32\[5, 2\], expected float32\[4, 2\]"),
         (lambda: Exact(marked(1), GOOD), "has the symbolic dimension n, expected a static"),
-        (lambda: Exact(marked(1, n=4, m=2), {"n": 4}), "has values of"),
-        (lambda: Ranged(marked(1), {"q": Span(1, 4)}), "is for"),
+        (lambda: Exact(marked(1, n=4, m=2), {"n": 4}), "has values for"),
+        (lambda: Ranged(marked(1), {"q": Span(1, 4)}), "names the dimensions"),
         (lambda: Exact(bind(kernel(op.add, [("n", 2), ("n", 2)]), {"n": 4}), GOOD),
          "has 3 parameters, expected 2"),
         (lambda: Exact(bind(kernel(lambda x: op.astype(x, "float16"), [("n", "m")]), GOOD), GOOD),
@@ -220,7 +220,7 @@ GOOD = {"n": 4, "m": 2}
         (lambda: Bucket(marked(1, n=4, m=2), GOOD,
                         [Padded("n", (Grown(0, (0,), 0.0),), ()),
                          Padded("m", (Grown(0, (1,), 1.0),), ())]),
-         "must be 0.0 and 1.0"),
+         "must be both 0.0 and 1.0"),
     ],
 )  # fmt: skip
 def test_a_variant_that_does_not_fit_is_refused(variant: Any, told: str) -> None:

@@ -61,11 +61,12 @@ UNSAFE: dict[str, tuple[Callable[..., Any], list[Shape], str]] = {
     "flip": (lambda x: op.flip(x, 0), [("n", 8)], r"axis 0 of the read x0\[n - y0 - 1, y1\]"),
     "concat": (lambda x, y: op.concat([x, y], 0), [("n", 8), ("n", 8)], "axis 0 of the read x1"),
     "flatten behind": (lambda x: op.flatten(x), [(8, "n")], "axis 0 of the read x0"),
-    "variance": (lambda x: op.variance(x, [0]), [("n", 8)], "number"),
+    "variance": (lambda x: op.variance(x, [0]), [("n", 8)], "changes"),
     "layer_norm": (
-        lambda x, g, b: nn.layer_norm(x, g, b, [-1]), [(8, "n"), ("n",), ("n",)], "number"),
+        lambda x, g, b: nn.layer_norm(x, g, b, [-1]), [(8, "n"), ("n",), ("n",)], "changes"),
     "resize": (lambda x: op.image.resize2d(x, (8, 8)), [(1, 3, "n", 8)], ""),
-    "a sum of what is not 0": (lambda x: op.sum(op.exp(op.abs(x)), [0]), [("n", 8)], "takes in"),
+    "a sum of what is not 0": (
+        lambda x: op.sum(op.exp(op.abs(x)), [0]), [("n", 8)], "includes padding"),
 }  # fmt: skip
 
 
@@ -325,7 +326,7 @@ def test_the_page_counts() -> None:
     text = page(found, 3, 0)
     assert "**0 wrong proofs.** Of 2 pairs" in text and "1 are proved: 50.0%" in text
     assert "| f | 3 | 1 | 1 | 0 | 1 | 1 | 0 |" in text
-    assert "| a number depends on the dimension | 1 | 0 |" in text
+    assert "| a value depends on the dimension | 1 | 0 |" in text
 
 
 @T.prim_func(s_tir=True)

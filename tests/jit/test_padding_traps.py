@@ -50,16 +50,16 @@ def test_data_that_is_used_in_bounds_at_n_is_padded_with_zeros(
 @pytest.mark.parametrize(
     ("extent", "index", "loops", "value", "why"),
     [("10", "n,", "n, n - 1", "x[q[i]]", "under a condition"),
-     ("10", "2 * n,", "n, 4", "x[q[i]]", "not each element of a parameter"),
-     ("10", "n, n", "n, 4", "x[q[i, i]]", "not each element of a parameter"),
+     ("10", "2 * n,", "n, 4", "x[q[i]]", "without using every element of a parameter"),
+     ("10", "n, n", "n, 4", "x[q[i, i]]", "without using every element of a parameter"),
      ("10", "n,", "n, 4", "x[q[i] + 10]", "is out of bounds"),
      ("10", "n,", "n, 4", "x[q[i] - 1]", "is out of bounds"),
      ("10", "n,", "n, 4", "w[i] + x[q[i] - 1]", "is out of bounds"),
      ("10", "n,", "n, 4", "T.exp(x[q[i] - 1])", "is out of bounds"),
      ("10", "n,", "n, 4", "T.if_then_else(j < 2, x[q[i]], w[i])", "under a condition"),
      ("10", "n,", "n, 4", "T.Select(j < 2, w[i], x[q[i]])", "under a condition"),
-     ("10", "n,", "n, 4", "x[q[i] + j]", "by more than an element"),
-     ("20 - n", "4,", "n, 4", "x[q[j]]", "by more than an element")],
+     ("10", "n,", "n, 4", "x[q[i] + j]", "by more than one element"),
+     ("20 - n", "4,", "n, 4", "x[q[j]]", "by more than one element")],
 )  # fmt: skip
 def test_data_that_may_be_used_otherwise_is_refused(
     extent: str, index: str, loops: str, value: str, why: str

@@ -151,7 +151,7 @@ def test_strict_refuses_what_is_out_of_the_declared_range() -> None:
     with Session(done, strict=True) as session:
         ask(session, [2, 8])
         for n in (1, 3, 10):
-            told = rf"main: dimension 0 of argument x \(n\) is {n}; allowed is 2 to 8, a multiple"
+            told = rf"main: dimension 0 of argument x \(n\) is {n}; expected 2 to 8, a multiple"
             with pytest.raises(ShapeOutOfRange, match=told):
                 session(tvm.runtime.tensor(modules.rows(n)))
     with Session(done) as session:

@@ -32,7 +32,8 @@ from .sessions import ask, counted, stub
      ("print('{\"error\": \"no schedule\"}', flush=True)", 20, "no schedule"),
      ("open(json.loads(job)['library'], 'wb').write(b'garbage'); "
       "print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20, "invalid ELF|too short"),
-     ("print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20, "cannot find file")],
+     ("print('{\"rule\": \"x\", \"milliseconds\": 1}', flush=True)", 20,
+      "kernel library not found")],
 )  # fmt: skip
 def test_a_failing_compiler_costs_only_its_kernels(
     compiled: CompiledShapes, tmp_path: Path, what: str, seconds: float, why: str
@@ -54,7 +55,7 @@ def test_a_function_that_kills_the_compiler_is_given_up(compiled: CompiledShapes
             ask(session, [n, n])
             assert session.settle()
         last = session.stats().events[-1]
-    assert last.why == "the compiler died of this function 3 times"
+    assert last.why == "the compiler crashed 3 times on this function"
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGTERM"])
@@ -72,7 +73,8 @@ def test_who_kills_the_compiler_costs_no_kernel(
         told = session.stats()
     assert told.counts["compiled"] == 3 and told.counts["postponed"] == 3
     assert (
-        f"was ended by {number}" in told.events[0].why and "again in 0.01 s" in told.events[0].why
+        f"was killed by {number}" in told.events[0].why
+        and "retrying in 0.01 s" in told.events[0].why
     )
     assert told.sites[0].hits == 3
 
@@ -108,7 +110,7 @@ def test_a_full_disk_costs_no_kernel(
         assert session.settle()
         told = session.stats()
     assert set(told.counts) == {"postponed", "compiled"} and told.counts["compiled"] == 1
-    assert "there is no room for a kernel: File too large" in told.events[0].why
+    assert "no space for a kernel: File too large" in told.events[0].why
 
 
 def test_a_compiler_that_crashes_of_what_was_before_costs_no_kernel(
@@ -140,7 +142,7 @@ def test_a_compiler_that_does_not_start_blames_no_shape(
         assert session.settle()
         told = session.stats()
     assert told.counts["compiled"] == 4 and told.counts["postponed"] == 11
-    assert "did not start: the compiler process was ended by SIGKILL" in told.events[0].why
+    assert "failed to start: the compiler process was killed by SIGKILL" in told.events[0].why
 
 
 @pytest.mark.parametrize(

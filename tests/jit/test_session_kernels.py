@@ -169,7 +169,7 @@ def test_a_kernel_that_is_slower_than_the_generic_one_is_that_one(
 ) -> None:
     func = next(f for f in lowered(modules.dense()).functions.values()
                 if isinstance(f, tirx.PrimFunc))  # fmt: skip
-    maker = kernel.Maker(func, native_target())
+    maker = kernel.KernelBuilder(func, native_target())
     monkeypatch.setattr(kernel, "slower", lambda *_: slower)
     found = maker.make({"n": 40}, tmp_path / "made.so")
     assert found.rule == rule

@@ -167,7 +167,7 @@ def test_where_nothing_can_be_written_it_goes_on_without(
 
     with monkeypatch.context() as m:
         m.setattr(os, call, fail)
-        with pytest.warns(UserWarning, match="not kept") as told:
+        with pytest.warns(UserWarning, match="not stored") as told:
             assert store.put(KEY, __file__) is None and store.put(KEYS[2], __file__) is None
     assert len(told) == 1 and os.strerror(number) in str(told[0].message)
     assert [p.stem for p in tmp_path.iterdir()] == [KEYS[1]]

@@ -36,7 +36,7 @@ from opinfo.jit.tune.schedule_database import (
     WORKLOADS,
     OpenDatabase,
     TuneError,
-    alone,
+    isolated,
     tuned,
 )
 from opinfo.jit.tune.schedule_search import buffers
@@ -214,7 +214,7 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     tune(tasks(recording((4, 1))), tmp_path / "db", Measure(target=str(native)), trials=2)
     known = OpenDatabase(tmp_path / "db")
     rules = [
-        kernel.Maker(func, native, known).make({"n": n}, tmp_path / f"{n}.so", False).rule
+        kernel.KernelBuilder(func, native, known).make({"n": n}, tmp_path / f"{n}.so", False).rule
         for n in (4, 5)
     ]
     assert rules[0] == "tuned" != rules[1]
@@ -228,11 +228,11 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     one, two = (specialize_shapes(model(None, 16, 16), c, native).module["fused_matmul_relu"]
                 for c in (given, replace(given, tuned=tmp_path / "db")))  # fmt: skip
     assert not tvm_ffi.structural_equal(one, two)
-    structure = kernel.Maker(func, native).make({"n": 4}, tmp_path / "s.so", False).rule
+    structure = kernel.KernelBuilder(func, native).make({"n": 4}, tmp_path / "s.so", False).rule
     for turns, rule in [((7.0, 3.0), structure), ((3.0, 7.0), "tuned")]:
         bench.turns = turns
         tune(tasks(recording((4, 1))), tmp_path / rule, Measure(target=str(native)), trials=1)
-        again = kernel.Maker(func, native, OpenDatabase(tmp_path / rule))
+        again = kernel.KernelBuilder(func, native, OpenDatabase(tmp_path / rule))
         assert again.make({"n": 4}, tmp_path / "a.so", False).rule == rule
     for n in (4, 5):
         x, w = np.ones((n, 16), "float32"), np.arange(256, dtype="float32").reshape(16, 16)
@@ -295,7 +295,7 @@ def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
     assert first.split() == ["site", "n=4", "2", "1", "1", "3.0", "7.0", "0"]
     assert second.split()[:5] == ["site", "n=5", "1", "1", "1"]
     where = f"new trials, in {tmp_path / 'db'}"
-    assert last == f"2 shapes, 2 of them faster than by structure; 2 {where}"
+    assert last == f"2 shapes, 2 of them faster than the rule's schedule; 2 {where}"
     assert "0 new trials" in told(*words, "--top", 1).stdout
 
 
@@ -364,7 +364,7 @@ def main(x: T.Buffer((T.int64(4), T.int64(16)), "float32"),
 
 @pytest.mark.slow
 def test_real_candidates_that_are_wrong_crash_or_do_not_build(real: measuring.KernelBench) -> None:
-    func = alone(bind(product(None, 16, 16), {"n": 4}))
+    func = isolated(bind(product(None, 16, 16), {"n": 4}))
     bodies = ["y[i, j] = x[i, j]", 'y[i, j] = T.call_packed("no_such_function", i)',
               "y[i, j] = x[i * 10000000, j]"]  # fmt: skip
     mods = [tvm.IRModule({"main": tvm.script.from_source(WRONG.replace("BODY", b), {"T": T})})

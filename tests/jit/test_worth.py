@@ -87,7 +87,7 @@ def test_below_the_lowest_the_generic_kernel_serves(
     [(512, "1 shapes, padded in n"),
      (1 << 20, "1 shapes, padded in n; padded to n=1048576 from n=262144 on"),
      (1 << 36, "1 shapes; not padded to n=68719476736: padding takes 13194139533120 bytes, "
-               "allowed are 268435456"),
+               "at most 268435456 are allowed"),
      (1 << 62, "1 skipped: a tensor exceeds the address space")],
 )  # fmt: skip
 def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, told: str) -> None:

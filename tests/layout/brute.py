@@ -13,7 +13,7 @@ from opinfo.layout.plan import check_arguments
 from opinfo.layout.search.alternatives import Choice, Kind, as_given, choices
 from opinfo.layout.search.candidate_layouts import candidates
 from opinfo.layout.search.decide import OBJECTIVES, bytes_moved, decide
-from opinfo.layout.search.op_specs import Kinds
+from opinfo.layout.search.op_specs import OpSpecs
 
 from .random_graphs import Case
 
@@ -25,7 +25,7 @@ def objectives(case: Case) -> tuple[float, float] | None:
     """What the plan of ``main`` costs, and the least of all plans; None if they are too many."""
     wanted = check_arguments(case.desired, case.mode, case.objective)
     found = graph(case.module, case.module["main"])
-    kinds = Kinds(wanted).of(found)
+    kinds = OpSpecs(wanted).of(found)
     strict = case.mode == "graph"
     cost = OBJECTIVES[case.objective]
     known = candidates(found, kinds)

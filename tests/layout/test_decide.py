@@ -11,7 +11,7 @@ from opinfo.layout.graph.relax_graph import Graph, Op, graph
 from opinfo.layout.plan import check_arguments
 from opinfo.layout.search.alternatives import GIVEN, Choice, Kind, as_given
 from opinfo.layout.search.decide import Plan, bytes_moved, decide, space
-from opinfo.layout.search.op_specs import Kinds
+from opinfo.layout.search.op_specs import OpSpecs
 
 from . import nets
 
@@ -22,7 +22,7 @@ def wanted() -> tuple[Graph, dict[Op, Kind]]:
     mod = nets.net(nets.residual, (1, 3, 8, 8))
     found = graph(mod, mod["main"])
     desired = check_arguments({"nn.conv2d": ["NHWC", "OHWI"]}, "graph", "bytes")
-    return found, Kinds(desired).of(found)
+    return found, OpSpecs(desired).of(found)
 
 
 def planned(g: Graph, kinds: Mapping[Op, Kind], forbidden: Any) -> Plan:
@@ -62,7 +62,7 @@ def test_what_is_asked_of_an_op_is_left_for_the_given_way_only_if_it_is_refused(
 def test_an_op_may_stay_as_given_where_only_usual_layouts_are_read() -> None:
     mod = nets.net(nets.attention, (2, 5, 8))
     found = graph(mod, mod["main"])
-    kinds = Kinds({}).of(found)
+    kinds = OpSpecs({}).of(found)
     known = space(found, kinds, {}, {}, strict=True)
     assert {op.name for op in found.ops} > {"matmul", "transpose"}
     for op in found.ops:

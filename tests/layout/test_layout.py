@@ -49,7 +49,7 @@ def test_what_is_no_layout(text: str, told: str) -> None:
 
 
 def test_digits_that_are_not_an_axis_are_refused() -> None:
-    with pytest.raises(ValueError, match="not made up"):
+    with pytest.raises(ValueError, match="does not consist of its digits"):
         Layout(((Digit(0, 8),), (Digit(0, 1, 4),)))
     with pytest.raises(ValueError, match="expected digits of the axes"):
         Layout(((Digit(1),),))
@@ -139,7 +139,7 @@ def test_padding_between_digits_is_other_memory() -> None:
 def test_a_map_that_is_no_layout_of_digits_is_refused() -> None:
     with pytest.raises(ValueError, match="leaves out an axis"):
         Layout.from_index_map(tirx.IndexMap.from_func(lambda i, j: [i]), (4, 4))
-    with pytest.raises(ValueError, match="no digit"):
+    with pytest.raises(ValueError, match="does not consist of digits"):
         Layout.from_index_map(tirx.IndexMap.from_func(lambda i: [(i + 3) % 10]), (10,))
-    with pytest.raises(ValueError, match="not made up"):
+    with pytest.raises(ValueError, match="does not consist of its digits"):
         Layout.from_index_map(tirx.IndexMap.from_func(lambda i: [i % 4]), (16,))

@@ -395,7 +395,7 @@ def test_a_unit_of_the_objective_changes_no_plan() -> None:
         ({"desired": {"nn.conv9d": ["NHWC"]}}, ValueError, "no Relax operator"),
         ({"desired": {"conv2d": ["NHQC!"]}}, ValueError, "expected letters"),
         ({"desired": {"conv2d": ["NDHWC"]}}, ValueError, "NDHWC"),
-        ({"desired": {"add": ["NHWC"]}}, ValueError, "no layout to choose"),
+        ({"desired": {"add": ["NHWC"]}}, ValueError, "no layout attribute to choose"),
         ({"pins": {"y": "NHWC"}}, ValueError, "no parameter is called 'y'"),
     ],
 )

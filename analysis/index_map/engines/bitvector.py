@@ -31,7 +31,7 @@ class Bits(Encoder):
     def total(self, parts: list[Any]) -> Any:
         return reduce(operator.add, parts) if parts else self.literal(0)
 
-    def other(self, t: Term) -> Any:
+    def fallback(self, t: Term) -> Any:
         raise Unsupported(f"{t!r} has no bit-vector meaning")
 
     def call_bitand(self, *args: Term) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...proofs.exhaustive import domain, grid
-from ...proofs.implication import implied
+from ...proofs.implication import follows_from
 from ...proofs.verdict import Verdict
 from ...support.tvm_compat import sym
 from ...terms.evaluate import Unevaluable, evaluate
@@ -67,7 +67,7 @@ def discharge(goal: Goal, engines: Iterable[str], timeout_ms: int) -> tuple[Engi
 def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
     claim, premise = goal.closed()
     facts = parts(premise)
-    if all(implied(c, facts) or _bounded(c) for c in parts(claim)):
+    if all(follows_from(c, facts) or _bounded(c) for c in parts(claim)):
         return Verdict("proved", "normal-form")
     return Verdict("unknown", "normal-form", reason="does not simplify to true")
 

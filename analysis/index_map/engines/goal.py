@@ -91,14 +91,14 @@ def right_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
 
 def injective(m: Map) -> Goal:
     """Return ``f(x) = f(z) => x = z``, for maps without an inverse in closed form."""
-    others = tuple(variable("axis", f"z{k}", e) for k, e in enumerate(m.extents))
-    inner = {a: as_int(z) for a, z in zip(m.axes, others, strict=True)}
+    twins = tuple(variable("axis", f"z{k}", e) for k, e in enumerate(m.extents))
+    inner = {a: as_int(z) for a, z in zip(m.axes, twins, strict=True)}
     same = (eq0(r - ints(r, inner)) for r in m.results)
     premise = conj(m.predicate, substitute(m.predicate, inner), *same)
     claim = conj(
         *(
             eq0(as_int(a) - as_int(z))
-            for a, z, e in zip(m.axes, others, m.extents, strict=True)
+            for a, z, e in zip(m.axes, twins, m.extents, strict=True)
             if e.const != 1
         )
     )

@@ -80,7 +80,7 @@ def corners(m: Map, shape: tuple[int, ...]) -> Image:
     return points_at(m, at.reshape(-1, len(shape)).T)
 
 
-def sampled(m: Map, shape: tuple[int, ...]) -> Image:
+def sample(m: Map, shape: tuple[int, ...]) -> Image:
     """Return random points of a large literal domain, half of them near the origin."""
     rng = np.random.default_rng(0)
     axes = [
@@ -92,10 +92,10 @@ def sampled(m: Map, shape: tuple[int, ...]) -> Image:
     return points_at(m, np.stack(axes)[:, distinct])
 
 
-def points_at(m: Map, at: Array, given: Mapping[Any, int] | None = None) -> Image:
+def points_at(m: Map, at: Array, sizes: Mapping[Any, int] | None = None) -> Image:
     """Return the images of points (one column each) where the predicate holds."""
     env = dict(zip(m.source.initial_indices, at, strict=True))
-    env.update({v: np.asarray(k) for v, k in (given or {}).items()})
+    env.update({v: np.asarray(k) for v, k in (sizes or {}).items()})
     n = at.shape[1]
     values = [np.broadcast_to(evaluate_tvm(e, env), (n,)) for e in m.source.final_indices]
     keep = np.ones(n, dtype=bool)
@@ -107,17 +107,17 @@ def points_at(m: Map, at: Array, given: Mapping[Any, int] | None = None) -> Imag
 def sample_collision(m: Map, shape: tuple[int, ...]) -> Counterexample | None:
     """Return two sampled points with the same image, or None."""
     try:
-        points = sampled(m, shape)
+        points = sample(m, shape)
     except Unsupported:
         return None
     pair = collision(points)
     return None if pair is None else _example("collision", points, {}, *pair)
 
 
-def _example(kind: Any, points: Image, given: dict[Any, int], *at: int) -> Counterexample:
+def _example(kind: Any, points: Image, sizes: dict[Any, int], *at: int) -> Counterexample:
     return Counterexample(
         kind,
         tuple(tuple(int(a[k]) for a in points.points) for k in at),
         tuple(tuple(int(a[k]) for a in points.values) for k in at),
-        tuple((v.name, k) for v, k in given.items()),
+        tuple((v.name, k) for v, k in sizes.items()),
     )

@@ -34,15 +34,15 @@ def _cases(
         return None if split is not None else solve(results, where)
     condition, first, second = split
     f1, f2 = (tuple(as_int(_chosen(r, choice)) for r in results) for choice in (first, second))
-    here, there = conj(where, condition), conj(where, negate(condition))
-    if here is FALSE or there is FALSE:
-        return _cases(m, ys, f2 if here is FALSE else f1, where, solve, depth)
-    g1 = _cases(m, ys, f1, here, solve, depth - 1)
-    g2 = None if g1 is None else _cases(m, ys, f2, there, solve, depth - 1)
+    inside, outside = conj(where, condition), conj(where, negate(condition))
+    if inside is FALSE or outside is FALSE:
+        return _cases(m, ys, f2 if inside is FALSE else f1, where, solve, depth)
+    g1 = _cases(m, ys, f1, inside, solve, depth - 1)
+    g2 = None if g1 is None else _cases(m, ys, f2, outside, solve, depth - 1)
     if g1 is None or g2 is None:
         return None
-    taken = hit(m, ys, g1, f1, here)
-    return tuple(as_int(ite(taken, a, b)) for a, b in zip(g1, g2, strict=True))
+    test = hit(m, ys, g1, f1, inside)
+    return tuple(as_int(ite(test, a, b)) for a, b in zip(g1, g2, strict=True))
 
 
 def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: Term) -> Term:
@@ -63,7 +63,7 @@ def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
                 if t.op == "ite":
                     c = t.args[0]
                     return c, _decided(c, True), _decided(c, False)
-                a, b = as_int(t.args[0]), _rest(t)
+                a, b = as_int(t.args[0]), _other_operands(t)
                 c = ge0(b - a if t.op == "min" else a - b)
                 return c, _replacing(t, a), _replacing(t, b)
     return None
@@ -93,7 +93,7 @@ def _plain(t: CallTerm) -> bool:
     )
 
 
-def _rest(t: CallTerm) -> Int:
+def _other_operands(t: CallTerm) -> Int:
     return as_int(t.args[1]) if len(t.args) == 2 else as_int(call(t.op, t.args[1:], t.dtype))
 
 

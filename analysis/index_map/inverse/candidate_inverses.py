@@ -22,12 +22,12 @@ def candidates(m: Map, ys: tuple[Var, ...]) -> Iterator[Candidate]:
         return _solved(m, ys, results, where)
 
     by_case = selection(m.results) is not None
-    found = by_cases(m, ys, solved) if by_case else solved(m.results, m.predicate)
-    if found is not None:
-        yield "cases" if by_case else "equations", found
-    found = f2_inverse(m, ys)
-    if found is not None:
-        yield "bits", found
+    inverse = by_cases(m, ys, solved) if by_case else solved(m.results, m.predicate)
+    if inverse is not None:
+        yield "cases" if by_case else "equations", inverse
+    inverse = f2_inverse(m, ys)
+    if inverse is not None:
+        yield "bits", inverse
 
 
 def _solved(

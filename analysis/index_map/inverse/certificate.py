@@ -85,7 +85,7 @@ class InverseCertificate:
                 out.append(
                     replay(self, answer)
                     if replay
-                    else _again(problem.goal(answer.name), answer, timeout_ms)
+                    else _prove_independently(problem.goal(answer.name), answer, timeout_ms)
                 )
         return tuple(out)
 
@@ -101,7 +101,7 @@ class InverseCertificate:
 _ORDER = ("numpy", "z3-bv", "z3-int", "tvm", "normal-form")
 
 
-def _again(goal: Goal, done: EngineAnswer, timeout_ms: int) -> EngineAnswer:
+def _prove_independently(goal: Goal, done: EngineAnswer, timeout_ms: int) -> EngineAnswer:
     others = [e for e in _ORDER if e != done.engine]
     return discharge(goal, others, timeout_ms)[0]
 

@@ -47,10 +47,12 @@ class _Deduction:
             return tight_box(self.m, self.shape, self.timeout_ms)
         return symbolic_box(self.m)
 
-    def left(self, ys: tuple[Var, ...]) -> tuple[Candidate | None, Counterexample | None]:
+    def inverse_or_collision(
+        self, ys: tuple[Var, ...]
+    ) -> tuple[Candidate | None, Counterexample | None]:
         """Return a proved inverse, or two points with the same image; neither if unknown."""
-        found_candidates = list(candidates(self.m, ys))
-        for candidate in found_candidates:
+        guesses = list(candidates(self.m, ys))
+        for candidate in guesses:
             if self._is_inverse(candidate, ys, ("normal-form",)):
                 return candidate, None
         start = time.perf_counter()
@@ -59,7 +61,7 @@ class _Deduction:
             ms = (time.perf_counter() - start) * 1e3
             self.obligations = [EngineAnswer("collision", "f(x) = f(z)", "proved", "numpy", ms)]
             return None, example
-        for candidate in found_candidates:
+        for candidate in guesses:
             if self._is_inverse(candidate, ys, self.engines[1:]):
                 return candidate, None
         return None, None
@@ -79,7 +81,7 @@ class _Deduction:
         return sample_collision(self.m, self.shape)
 
 
-def deduced(
+def certify_by_deduction(
     m: Map, shape: tuple[Any, ...], out: tuple[Int, ...] | None, timeout_ms: int
 ) -> InverseCertificate:
     """Return the certificate of a map over a symbolic or large box."""
@@ -89,7 +91,7 @@ def deduced(
         variable("free", f"y{k}") if box is None else variable("axis", f"y{k}", box[k])
         for k in range(len(m.results))
     )
-    candidate, example = work.left(ys)
+    candidate, example = work.inverse_or_collision(ys)
     if example is not None:
         return _not_injective(work, shape, box, example, InverseProblem(m, ys, box))
     if candidate is None:

@@ -31,7 +31,7 @@ BOX = 1 << 20
 Box = tuple[int, ...]
 
 
-def enumerated(m: Map, shape: Box, out_shape: Box | None) -> InverseCertificate:
+def certify_by_enumeration(m: Map, shape: Box, out_shape: Box | None) -> InverseCertificate:
     """Return the certificate of a map over a literal box; raise `Unsupported` if it cannot."""
     start = time.perf_counter()
     points = image(m, shape)

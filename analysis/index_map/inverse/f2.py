@@ -27,10 +27,10 @@ def f2_inverse(m: Map, ys: Sequence[Var]) -> tuple[Int, ...] | None:
     shape = m.literal_shape
     if shape is None or m.predicate is not TRUE or any(k & (k - 1) for k in shape):
         return None
-    found = _images(m, shape)
-    if found is None:
+    parts = _images(m, shape)
+    if parts is None:
         return None
-    columns, offset, images = found
+    columns, offset, images = parts
     solved = _eliminated(images, len(columns))
     if solved is None:
         return None

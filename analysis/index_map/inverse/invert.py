@@ -11,8 +11,8 @@ from tvm.tirx import IndexMap
 from ..engines.engines import POINTS
 from ..maps.to_terms import ExtentScope, MapLike, Unsupported, convert, extents, index_map
 from .certificate import InverseCertificate
-from .deduced import deduced
-from .enumerated import enumerated
+from .deduced import certify_by_deduction
+from .enumerated import certify_by_enumeration
 
 
 def invert(
@@ -58,8 +58,8 @@ def invert(
     literal_box = None if box is None else tuple(e.const for e in box if e.const is not None)
     try:
         if literal is not None and math.prod(literal) <= POINTS and _is_literal(box):
-            return enumerated(m, literal, literal_box)
-        return deduced(m, shape, box, timeout_ms)
+            return certify_by_enumeration(m, literal, literal_box)
+        return certify_by_deduction(m, shape, box, timeout_ms)
     except Unsupported as error:
         return _unknown(m.source, shape, str(error))
 
@@ -69,5 +69,5 @@ def _is_literal(box: Any) -> bool:
 
 
 def _unknown(source: MapLike, shape: tuple[Any, ...], reason: str) -> InverseCertificate:
-    found = source if isinstance(source, IndexMap) else index_map(source, len(shape))
-    return InverseCertificate("unknown", found, shape, reason=reason)
+    as_map = source if isinstance(source, IndexMap) else index_map(source, len(shape))
+    return InverseCertificate("unknown", as_map, shape, reason=reason)

@@ -12,7 +12,7 @@ from ...terms.scalar import ge0
 from ...terms.term import Int, integer
 from ..engines.goal import Goal
 from ..engines.image import Image
-from ..engines.instances import corners, sampled
+from ..engines.instances import corners, sample
 from ..engines.z3_engines import z3_bv
 from ..maps.bounds import upper, uppers
 from ..maps.to_terms import Map, Unsupported
@@ -43,7 +43,7 @@ def tight_box(m: Map, shape: tuple[int, ...], timeout_ms: int) -> tuple[Int, ...
     known = [t for t in tops if t is not None]
     seen = _seen(m, shape, corners)
     if seen != known:
-        seen = [max(a, b) for a, b in zip(seen, _seen(m, shape, sampled), strict=True)]
+        seen = [max(a, b) for a, b in zip(seen, _seen(m, shape, sample), strict=True)]
     return tuple(
         integer(_greatest(m, r, reached, top, timeout_ms) + 1)
         for r, reached, top in zip(m.results, seen, known, strict=True)

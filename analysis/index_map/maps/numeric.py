@@ -46,9 +46,9 @@ class _Evaluator:
             if values is None:
                 raise Unsupported(f"variable {e} has no value")
             return values
-        return self.other(kind, e)
+        return self.operation(kind, e)
 
-    def other(self, kind: str, e: Any) -> Array:
+    def operation(self, kind: str, e: Any) -> Array:
         if kind == "Call":
             return self.call(e)
         if kind == "Select":

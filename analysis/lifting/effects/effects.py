@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from ...proofs.implication import implied
+from ...proofs.implication import follows_from
 from ...solving.integer_equations import solve
 from ...terms.order import bounds, nonneg, ranges_over
 from ...terms.scalar import conj, eq0, ge0, ite, parts
@@ -48,8 +48,12 @@ class Write:
     @cached_property
     def places(self) -> dict[Var, int]:
         """The dimension of which each variable is the whole index, if all are; else empty."""
-        alone = {e.atom: d for d, e in enumerate(self.index)}
-        return {v: alone[v] for v in self.vars} if alone.keys() >= set(self.vars) else {}
+        whole_indices = {e.atom: d for d, e in enumerate(self.index)}
+        return (
+            {v: whole_indices[v] for v in self.vars}
+            if whole_indices.keys() >= set(self.vars)
+            else {}
+        )
 
     @cached_property
     def inverse(self) -> dict[Var, Int]:
@@ -66,7 +70,7 @@ class Write:
         return {v: p for v, p in solution.items() if ints(p, forward) is as_int(v)}
 
     @cached_property
-    def apart(self) -> Write:
+    def with_fresh_variables(self) -> Write:
         """Return the same stores with fresh names for variables that the index does not determine.
 
         A variable that the guard pins, or that only occurs in one bound of it, is eliminated.
@@ -102,7 +106,7 @@ class Write:
             return self.guard, self.value
         chosen = self.assigned(index)
         if len(chosen) != len(self.vars) and not self.settled:
-            return self.apart.at(index, where)
+            return self.with_fresh_variables.at(index, where)
         hits = [
             eq0(ints(e, chosen) - i)
             for e, i in zip(self.index, index, strict=True)
@@ -127,15 +131,15 @@ class Write:
         return conj(condition, *runs), value
 
 
-def _satisfying(guard: Term, v: Var, rest: tuple[Term, ...]) -> Int | None:
+def _satisfying(guard: Term, v: Var, remaining: tuple[Term, ...]) -> Int | None:
     """The only value of a variable that satisfies a guard, or an extreme one if only bounded."""
     if v.extent is None or v not in free(guard):
         return None
-    only = pinned(guard, v)
+    only = pinned_value(guard, v)
     if only is not None:
         return only
     bound = [c for c in parts(guard) if v in free(c)]
-    if any(v in free(t) for t in rest) or len(bound) != 1 or v.extent is None:
+    if any(v in free(t) for t in remaining) or len(bound) != 1 or v.extent is None:
         return None
     (c,) = bound
     if not (isinstance(c, CallTerm) and c.op == "ge0"):
@@ -165,18 +169,18 @@ class Effects:
         value: Term | None = None
         inside = _inside(tensor, index)
         for w in reversed(self.writes.get(tensor, ())):
-            condition, here = w.at(index, tensor.name)
+            condition, element = w.at(index, tensor.name)
             if inside:
-                condition = conj(*(c for c in parts(condition) if not implied(c, inside)))
+                condition = conj(*(c for c in parts(condition) if not follows_from(c, inside)))
             if condition is TRUE:
-                value = here
+                value = element
                 break
             if condition is not FALSE:
-                pending.append((condition, here))
+                pending.append((condition, element))
         if value is None:
             value = load(tensor, index)
-        for condition, here in reversed(pending):
-            value = ite(condition, here, value)
+        for condition, element in reversed(pending):
+            value = ite(condition, element, value)
         return value
 
     def store(self, tensor: TensorVar, w: Write) -> None:
@@ -201,12 +205,12 @@ class Effects:
         if not self.writes and guard is TRUE:
             self.writes = {t: list(ws) for t, ws in later.writes.items()}
             return
-        mine = frozenset(self.writes)
+        written = frozenset(self.writes)
         snapshot = Effects()
         snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
 
         def now(t: Term) -> Term:
-            return map_loads(t, mine, snapshot.read) if mine else t
+            return map_loads(t, written, snapshot.read) if written else t
 
         for tensor, writes in later.writes.items():
             for w in writes:
@@ -226,7 +230,7 @@ def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     )
 
 
-def pinned(guard: Term, i: Var) -> Int | None:
+def pinned_value(guard: Term, i: Var) -> Int | None:
     """Return the only value of ``i`` that the guard allows, or None."""
     assert i.extent is not None
     lo, hi = ZERO, i.extent - 1
@@ -235,15 +239,15 @@ def pinned(guard: Term, i: Var) -> Int | None:
             continue
         p = as_int(c.args[0])
         coef = dict(p.terms).get((i,))
-        rest = p - as_int(i) * (coef or 0)
-        if coef not in (1, -1) or i in free(rest):
+        bound = p - as_int(i) * (coef or 0)
+        if coef not in (1, -1) or i in free(bound):
             continue
         if c.op == "eq0":
-            return rest * -coef
-        if coef == 1 and nonneg(-rest - lo):
-            lo = -rest
-        if coef == -1 and nonneg(hi - rest):
-            hi = rest
+            return bound * -coef
+        if coef == 1 and nonneg(-bound - lo):
+            lo = -bound
+        if coef == -1 and nonneg(hi - bound):
+            hi = bound
     return lo if lo is hi else None
 
 

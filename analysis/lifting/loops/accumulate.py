@@ -46,10 +46,10 @@ def accumulate(i: Var, tensor: TensorVar, w: Write, state: Term) -> Write:
     inside, outside = conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
     same = as_int(state) if isinstance(w.value, Int) else state
     value = ite(inside, w.value, same)
-    return Write(w.vars, outside, w.index, closed(i, tensor, value, state))
+    return Write(w.vars, outside, w.index, state_after_loop(i, tensor, value, state))
 
 
-def closed(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
+def state_after_loop(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
     """Return the state after the loop; a selection independent of it is handled by branch."""
     assert i.extent is not None
     if not occurs(state, value):
@@ -58,14 +58,14 @@ def closed(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
     t = value.atom if isinstance(value, Int) else value
     if isinstance(t, CallTerm) and t.op == "ite" and not occurs(state, t.args[0]):
         if i not in free(t.args[0]) and not occurs(state, t.args[1]):
-            yes, no = (closed(i, tensor, v, state) for v in t.args[1:])
+            yes, no = (state_after_loop(i, tensor, v, state) for v in t.args[1:])
             return ite(t.args[0], yes, no)
     op = combiner(value, state)
     if op is None:
-        raise NoReduction("an update of an element is no known reduction", tensor.name)
+        raise NoReduction("an update of an element is not a known reduction", tensor.name)
     seed, terms = _peel(value, op, state, i)
     if seed is None or not terms or any(occurs(state, t) for t in terms):
-        raise NoReduction("an update of an element is no known reduction", tensor.name)
+        raise NoReduction("an update of an element is not a known reduction", tensor.name)
     rolled = _rolled(i, terms)
     if rolled is not None:
         return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)
@@ -128,14 +128,14 @@ def combiner(value: Term, state: Term) -> str | None:
 
 def _factor(v: Int, state: Term) -> tuple[Term, Int] | None:
     """The factors of ``v = atom * e`` where only the atom contains the state."""
-    rest, atoms = {}, set()
+    factors, atoms = {}, set()
     for mono, coef in v.terms:
         holds = [a for a in mono if occurs(state, a)]
         atoms.update(holds)
         if len(holds) != 1:
             return None
-        rest[tuple(a for a in mono if a is not holds[0])] = coef
-    return (atoms.pop(), polynomial(rest)) if len(atoms) == 1 else None
+        factors[tuple(a for a in mono if a is not holds[0])] = coef
+    return (atoms.pop(), polynomial(factors)) if len(atoms) == 1 else None
 
 
 def _combine(op: str, a: Term, b: Term) -> Term:
@@ -180,11 +180,11 @@ def _peel_sum(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[T
 
 
 def _peel_product(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
-    found = _factor(v, state) if op == "mul" else None
-    if found is None:
+    factored = _factor(v, state) if op == "mul" else None
+    if factored is None:
         return None, []
-    seed, terms = _peel(as_int(found[0]), op, state, i)
-    return seed, [*terms, found[1]]
+    seed, terms = _peel(as_int(factored[0]), op, state, i)
+    return seed, [*terms, factored[1]]
 
 
 def _peel_ite(t: CallTerm, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:

@@ -30,12 +30,12 @@ from ...terms.term import (
     load,
 )
 from ...terms.traversal import free, ints, substitute, subterms, tensors
-from ..effects.effects import Effects, Write, coordinates, pinned, same_or_later
+from ..effects.effects import Effects, Write, coordinates, pinned_value, same_or_later
 from ..tir.from_tir import Unliftable
 from .accumulate import NoReduction, accumulate, runs
 from .fold import close_together
-from .scan import scanned
-from .scatter_loops import scattered, scatters
+from .scan import close_scan
+from .scatter_loops import close_scatter, scatters
 
 
 def close(i: Var, body: Effects) -> Effects:
@@ -47,11 +47,11 @@ def close(i: Var, body: Effects) -> Effects:
             out.writes[tensor] = [Write((*w.vars, i), TRUE, w.index, w.value)]
             continue
         if len(writes) == 1 and scatters(i, writes[0]):
-            out.writes[tensor] = [scattered(i, tensor, writes[0], body, carried_by)]
+            out.writes[tensor] = [close_scatter(i, tensor, writes[0], body, carried_by)]
             continue
         for position, w in enumerate(writes):
             carried = carried_by(i, w, body)
-            value = None if carried else pinned(w.guard, i)
+            value = None if carried else pinned_value(w.guard, i)
             if value is not None and i.extent is not None:
                 w = _fix(w, i, value)
                 inside = conj(w.guard, ge0(value), ge0(i.extent - 1 - value))
@@ -106,7 +106,7 @@ def _close(i: Var, tensor: TensorVar, w: Write, carried: Set[Term], body: Effect
         return _quantify(i, w)
     previous = load(tensor, w.index)
     state = (previous.atom or previous) if isinstance(previous, Int) else previous
-    independent = all(o is w or _apart(i, o, w, tensor) for o in body.writes[tensor])
+    independent = all(o is w or _disjoint(i, o, w, tensor) for o in body.writes[tensor])
     if carried == {state} and i not in free(previous) and independent:
         try:
             return accumulate(i, tensor, w, state)
@@ -116,7 +116,7 @@ def _close(i: Var, tensor: TensorVar, w: Write, carried: Set[Term], body: Effect
     if group is not None:
         places = {t: n for n, t in enumerate(body.writes)}
         return close_together(i, tensor, group, places)
-    return _quantify(i, scanned(i, tensor, w, body, carried_by))
+    return _quantify(i, close_scan(i, tensor, w, body, carried_by))
 
 
 def _group(i: Var, tensor: TensorVar, body: Effects) -> dict[TensorVar, Write] | None:
@@ -140,9 +140,9 @@ def _group(i: Var, tensor: TensorVar, body: Effects) -> dict[TensorVar, Write] |
     return writes
 
 
-def _apart(i: Var, other: Write, w: Write, tensor: TensorVar) -> bool:
+def _disjoint(i: Var, earlier: Write, w: Write, tensor: TensorVar) -> bool:
     """Whether ``other``, in no iteration, writes the element that ``w`` carries."""
-    every = Write((*other.vars, i), other.guard, other.index, TRUE)
+    every = Write((*earlier.vars, i), earlier.guard, earlier.index, TRUE)
     try:
         return every.at(w.index, tensor.name)[0] is FALSE
     except Unliftable:

@@ -17,7 +17,7 @@ from ...terms.traversal import free
 Ends = tuple[list[Int], list[Int]]
 
 
-def counted(r: Reduce) -> Term | None:
+def closed_form(r: Reduce) -> Term | None:
     """Return a sum of one integer in closed form, or None."""
     if r.op != "add" or not isinstance(r.body, Int):
         return None
@@ -33,10 +33,10 @@ def counted(r: Reduce) -> Term | None:
         ends[a] = [ZERO], [a.extent - 1]
     outside = []
     for c in parts(guard):
-        here = [a for a in r.axes if a in free(c)]
-        if not here:
+        used = [a for a in r.axes if a in free(c)]
+        if not used:
             outside.append(c)
-        elif len(here) > 1 or not _bounded(c, here[0], ends[here[0]]):
+        elif len(used) > 1 or not _bounded(c, used[0], ends[used[0]]):
             return None
     number = ONE
     for low, high in ends.values():
@@ -50,13 +50,13 @@ def _bounded(c: Term, a: Var, ends: Ends) -> bool:
         return False
     p = as_int(c.args[0])
     k = dict(p.terms).get((a,), 0)
-    rest = p - as_int(a) * k
-    if not k or a in free(rest):
+    bound = p - as_int(a) * k
+    if not k or a in free(bound):
         return False
     if k > 0:  # a >= ceil(-rest / k)
-        ends[0].append(-floordiv(rest, integer(k)))
+        ends[0].append(-floordiv(bound, integer(k)))
     else:
-        ends[1].append(floordiv(rest, integer(-k)))
+        ends[1].append(floordiv(bound, integer(-k)))
     return True
 
 

@@ -12,7 +12,7 @@ from ...terms.term import FALSE, TRUE, CallTerm, Int, Reduce, Term, as_int, fres
 from ...terms.traversal import substitute, tensors
 
 
-def unpeeled(r: Reduce) -> Term | None:
+def unpeel(r: Reduce) -> Term | None:
     """Return a reduction whose initial value would be its element before the first; or None."""
     unit = identity(r.op, r.dtype)
     if unit is None or not tensors(r.init) or len(r.axes) != 1:
@@ -25,7 +25,7 @@ def unpeeled(r: Reduce) -> Term | None:
     return reduce(r.op, (new,), substitute(r.body, {a: as_int(new) - 1}), unit, r.dtype)
 
 
-def unchosen(t: CallTerm) -> Term | None:
+def drop_choice(t: CallTerm) -> Term | None:
     """Return R for ``R if c else init``, if R reduces from init and is empty where c is false."""
     condition, yes, no = t.args
     for holds, full, empty in ((condition, yes, no), (negate(condition), no, yes)):

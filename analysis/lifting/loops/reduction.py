@@ -34,8 +34,8 @@ from ...terms.term import (
     variable,
 )
 from ...terms.traversal import free, rebuild, replace, substitute, subterms
-from .counting_loops import counted
-from .prefix import unchosen, unpeeled
+from .counting_loops import closed_form
+from .prefix import drop_choice, unpeel
 
 
 def canonical(t: Term) -> Term:
@@ -49,7 +49,7 @@ def canonical(t: Term) -> Term:
             return s
         result = memo.get(s)
         if result is None:
-            merged = unchosen(s) if isinstance(s, CallTerm) and s.op == "ite" else None
+            merged = drop_choice(s) if isinstance(s, CallTerm) and s.op == "ite" else None
             result = rebuild(s, go) if merged is None else go(merged)
             atom = result.atom if isinstance(result, Int) else result
             if isinstance(s, Reduce) and isinstance(atom, Reduce):
@@ -71,7 +71,7 @@ def reduces(t: Term) -> bool:
 def normal(r: Reduce) -> Term:
     """Return a reduction in normal form; its children already are."""
     for _ in range(16):
-        new = counted(r) or _unit(r) or unpeeled(r) or _shrink(r) or _fuse(r) or _split(r)
+        new = closed_form(r) or _unit(r) or unpeel(r) or _shrink(r) or _fuse(r) or _split(r)
         if new is None:
             return as_int(r) if isinstance(r.body, Int) else r
         atom = new.atom if isinstance(new, Int) else new

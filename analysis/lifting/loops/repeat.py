@@ -18,7 +18,7 @@ from ..tir.from_tir import Unliftable
 from .fold import atom, close_together
 
 
-def repeated(condition: Term, body: Effects) -> Effects:
+def close_while(condition: Term, body: Effects) -> Effects:
     """Return the effects of the loop; ``condition`` is over the state before an iteration."""
     if tensors(condition).isdisjoint(body.writes):
         raise Unliftable("a while loop does not change its condition")

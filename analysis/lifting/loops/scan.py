@@ -30,7 +30,7 @@ from ...terms.term import (
 from ...terms.traversal import free, ints, replace, substitute, subterms, tensors
 from ..effects.effects import Effects, Write, coordinates
 from ..tir.from_tir import Unliftable
-from .accumulate import NoReduction, closed
+from .accumulate import NoReduction, state_after_loop
 from .fold import make
 
 Carried = Callable[[Var, Write, Effects], Set[Term]]
@@ -46,7 +46,7 @@ class _State:
     """The element that iteration i leaves for iteration i + 1, over ``seen`` and i."""
 
 
-def scanned(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
+def close_scan(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
     """Return the write with prefix reductions in place of what it sees of earlier iterations.
 
     All its loads are from the state before the loop.
@@ -77,37 +77,37 @@ def atom(t: Term) -> Term:
 
 
 def _state(i: Var, x: Load, w: Write, body: Effects, carried: Carried) -> _State:
-    (own, *others) = body.writes[x.tensor]
+    (write, *others) = body.writes[x.tensor]
     if others:
         raise Unliftable("several stores change what the next iteration reads", x.tensor.name)
     if any(i in free(e) for e in x.indices):
-        return _recurrence(i, x, w, own, body, carried)
-    condition, step = own.at(x.indices, x.tensor.name)
+        return _recurrence(i, x, w, write, body, carried)
+    condition, step = write.at(x.indices, x.tensor.name)
     if not carried(i, Write((), condition, x.indices, step), body) <= {x}:
         raise Unliftable("a running value depends on another one", x.tensor.name)
     return _State(x, x, ite(condition, step, as_int(x) if isinstance(step, Int) else x))
 
 
-def _recurrence(i: Var, x: Load, w: Write, own: Write, body: Effects, carried: Carried) -> _State:
-    """The state of an element that ``own`` wrote in the previous iteration."""
+def _recurrence(i: Var, x: Load, w: Write, write: Write, body: Effects, carried: Carried) -> _State:
+    """The state of an element that ``write`` stored in the previous iteration."""
     name, j = x.tensor.name, fresh(i.extent or ZERO)
     at = {i: as_int(j)}
-    every = Write((*own.vars, j), TRUE, tuple(ints(e, at) for e in own.index), TRUE)
+    every = Write((*write.vars, j), TRUE, tuple(ints(e, at) for e in write.index), TRUE)
     values = dict(zip(coordinates(len(x.indices)), x.indices, strict=True))
     chosen = {v: ints(p, values) for v, p in every.inverse.items()}
-    if chosen.keys() != {*own.vars, j} or chosen.pop(j) is not as_int(i) - 1:
-        raise Unliftable("an iteration reads what another than the last one wrote", name)
+    if chosen.keys() != {*write.vars, j} or chosen.pop(j) is not as_int(i) - 1:
+        raise Unliftable("an iteration reads what an iteration before the previous one wrote", name)
     if any(i in free(p) for p in chosen.values()):
         raise Unliftable("iterations read along a diagonal", name)
-    if any(not tensors(e).isdisjoint(body.writes) for e in own.index):
+    if any(not tensors(e).isdisjoint(body.writes) for e in write.index):
         raise Unliftable("a loop decides where to store while it runs", name)
-    guards = {c for c in parts(substitute(own.guard, chosen)) if c is not TRUE}
+    guards = {c for c in parts(substitute(write.guard, chosen)) if c is not TRUE}
     if not guards <= set(parts(w.guard)) or any(i in free(c) for c in guards):
         raise Unliftable("not every iteration writes what the next one reads", name)
     hit, _ = every.at(x.indices, name)
     if any(c is not ge0(as_int(i) - 1) for c in parts(hit) if c is not TRUE):
         raise Unliftable("not every iteration writes what the next one reads", name)
-    step = substitute(own.value, chosen)
+    step = substitute(write.value, chosen)
     needed = carried(i, Write((), TRUE, (), step), body)
     if not needed <= {x} or carried(i, Write((), conj(*guards), (), TRUE), body):
         raise Unliftable("a recurrence depends on another element", name)
@@ -130,7 +130,7 @@ def _prefix(i: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
     step = substitute(replace(state.update, {state.seen: symbol}), {i: as_int(r)})
     update = ite(ge0(count - 1 - as_int(r)), step, same)
     try:
-        out = closed(r, tensor, update, symbol)
+        out = state_after_loop(r, tensor, update, symbol)
     except NoReduction:
         return make(r, (symbol,), (state.start,), (update,))
     return replace(out, {symbol: state.start})

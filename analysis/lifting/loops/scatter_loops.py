@@ -42,7 +42,7 @@ def scatters(i: Var, w: Write) -> bool:
     return i not in Write((*w.vars, i), TRUE, w.index, TRUE).inverse
 
 
-def scattered(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
+def close_scatter(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
     """Return the effect of all iterations on every element."""
     if any(not tensors(e).isdisjoint(body.writes) for e in w.index):
         raise Unliftable("a loop decides where to store while it runs", tensor.name)

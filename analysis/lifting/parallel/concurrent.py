@@ -22,7 +22,7 @@ from ...terms.term import TensorVar, Term, Var
 from ...terms.traversal import substitute, tensors
 from ..effects.effects import Effects
 from ..tir.from_tir import Unliftable
-from .meeting import Index, SharedAccess, both, family, owned
+from .meeting import Index, SharedAccess, collision_facts, family, is_owned
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Iterations:
         for w, a in _pairs(known):
             if w.tensor in assumed and (a.value is not None or a.index == w.index):
                 continue
-            if not (owned(w, a, i, self.around) or self.one_value(w.tensor, known, changing)):
+            if not (is_owned(w, a, i, self.around) or self.one_value(w.tensor, known, changing)):
                 raise Unliftable("parallel iterations access each other's elements", w.tensor.name)
 
     def one_value(
@@ -77,7 +77,7 @@ class Iterations:
         """Return whether two stores of any iterations into one element store the same value."""
         assert one.value is not None and two.value is not None
         w, named = family(one, self.around)
-        value, facts = substitute(one.value, named), tuple(both(w, named, one, two))
+        value, facts = substitute(one.value, named), tuple(collision_facts(w, named, one, two))
         try:
             return not prove_equal(value, two.value, facts).reassociated
         except Different:

@@ -66,26 +66,29 @@ def family(store: SharedAccess, around: frozenset[Var]) -> tuple[Write, dict[Var
     return Write(tuple(sorted(renamed, key=lambda v: v.uid)), TRUE, index, TRUE), named
 
 
-def owned(
+def is_owned(
     store: SharedAccess, access: SharedAccess, t: Var, around: frozenset[Var] = frozenset()
 ) -> bool:
     """Return whether no other thread stores an element that ``t`` accesses."""
     w, named = family(store, around)
-    mine, other = named.get(t), access.index
-    inverse = None if mine is None else w.inverse.get(mine.atom)  # type: ignore[call-overload]
+    owner, index = named.get(t), access.index
+    inverse = None if owner is None else w.inverse.get(owner.atom)  # type: ignore[call-overload]
     if inverse is not None:
-        values = dict(zip(coordinates(len(other)), other, strict=True))
+        values = dict(zip(coordinates(len(index)), index, strict=True))
         if ints(inverse, values) is as_int(t):
             return True
     try:
-        if w.at(other, "")[0] is FALSE:
+        if w.at(index, "")[0] is FALSE:
             return True
     except Unliftable:
         pass
-    return mine is not None and prove(eq0(mine - as_int(t)), both(w, named, store, access)).proved
+    return (
+        owner is not None
+        and prove(eq0(owner - as_int(t)), collision_facts(w, named, store, access)).proved
+    )
 
 
-def both(
+def collision_facts(
     w: Write, named: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
 ) -> list[Term]:
     """Return the facts that hold if a store by another iteration and an access share an element.

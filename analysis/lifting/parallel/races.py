@@ -28,7 +28,7 @@ def meet_by_data(i: Var, effects: Effects, shared: Shared, parallel: bool) -> Sh
     return frozenset(racy)
 
 
-def combined(effects: Effects) -> Shared:
+def combined_buffers(effects: Effects) -> Shared:
     """Return the buffers whose elements virtual threads update one after another."""
     return frozenset(
         t for t, writes in effects.writes.items() if any(t in tensors(w.value) for w in writes)

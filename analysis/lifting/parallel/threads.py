@@ -18,10 +18,10 @@ from typing import Any
 from ...terms.scalar import conj
 from ...terms.term import SIZES, ZERO, Int, TensorVar, Term, Var, as_int, load
 from ...terms.traversal import free, map_loads, substitute
-from ..effects.effects import Effects, Write, pinned
+from ..effects.effects import Effects, Write, pinned_value
 from ..tir.from_tir import Unliftable
 from ..tir.node import items
-from .meeting import Index, Path, SharedAccess, owned
+from .meeting import Index, Path, SharedAccess, is_owned
 
 DIVERGENT = -1
 
@@ -77,18 +77,18 @@ class KernelLaunch:
         """Record a store, and return the threads over which it is a family."""
         varies = self.differ((*index, value))
         self.changing.add(tensor)
-        if not self.own(tensor):
+        if not self.is_private(tensor):
             path, guard = tuple(self.path), conj(*self.conditions)
             self.stores.append(SharedAccess(tensor, index, path, guard, varies))
         return tuple(sorted(varies - self.over, key=lambda v: v.uid))
 
     def read(self, tensor: TensorVar, index: Index) -> None:
         """Record a load."""
-        if not self.own(tensor):
+        if not self.is_private(tensor):
             guard = conj(*self.conditions)
             self.reads.append(SharedAccess(tensor, index, tuple(self.path), guard))
 
-    def own(self, tensor: TensorVar) -> bool:
+    def is_private(self, tensor: TensorVar) -> bool:
         """Return whether each thread has its own copy of the tensor."""
         return tensor in self.prefix and self.threads <= {p.atom for p in self.prefix[tensor]}
 
@@ -99,13 +99,13 @@ class KernelLaunch:
             if not scope.startswith(("local", "shared")):
                 raise Unliftable(f"memory of scope {scope} in a kernel is not understood")
             owners = "blockIdx" if scope.startswith("shared") else ""
-            mine = tuple(
+            thread_indices = tuple(
                 p for tag, p in self.at.items() if tag.startswith(owners) and p is not ZERO
             )
-            extents = tuple(_extent(p) for p in mine)
+            extents = tuple(_extent(p) for p in thread_indices)
             extended = TensorVar(tensor.name, (*extents, *tensor.shape), tensor.dtype)
             self.extended[tensor] = extended
-            self.prefix[extended] = mine
+            self.prefix[extended] = thread_indices
         return extended
 
     def differ(self, terms: Sequence[Term]) -> frozenset[Var]:
@@ -126,20 +126,22 @@ class KernelLaunch:
         for n, w in enumerate(stores):
             ordered = self.synchronised and w.tensor in shared
             for t in self.threads:
-                if not (self._alone(w, t) or self._same(w.tensor, t, effects)):
+                if not (self._is_sole_store(w, t) or self._same(w.tensor, t, effects)):
                     raise Unliftable("threads store into the same element", w.tensor.name)
-            for other in (*stores[:n], *reads):
-                if other.tensor is not w.tensor or (ordered and apart(w.path, other.path)):
+            for access in (*stores[:n], *reads):
+                if access.tensor is not w.tensor or (
+                    ordered and may_be_separated(w.path, access.path)
+                ):
                     continue
                 for t in self.threads:
-                    if not (owned(w, other, t) or _one(w, other, t)):
+                    if not (is_owned(w, access, t) or _same_thread(w, access, t)):
                         raise Unliftable(
                             "threads access each other's elements without a barrier", w.tensor.name
                         )
 
-    def _alone(self, w: SharedAccess, t: Var) -> bool:
+    def _is_sole_store(self, w: SharedAccess, t: Var) -> bool:
         """Whether only one thread stores an element, or all store the same."""
-        return t not in w.varies or owned(w, w, t) or _one(w, w, t)
+        return t not in w.varies or is_owned(w, w, t) or _same_thread(w, w, t)
 
     def _same(self, tensor: TensorVar, t: Var, effects: Effects) -> bool:
         """Whether all threads finally stored the same value, and none loaded it before."""
@@ -148,10 +150,10 @@ class KernelLaunch:
         return not differs and all(r.tensor is not tensor for r in self.reads)
 
 
-def _one(a: SharedAccess, b: SharedAccess, t: Var) -> bool:
+def _same_thread(a: SharedAccess, b: SharedAccess, t: Var) -> bool:
     """Whether two accesses are those of the same thread."""
-    one, two = pinned(a.guard, t), pinned(b.guard, t)
-    return one is not None and one is two and all(v.kind in SIZES for v in free(one))
+    first, second = pinned_value(a.guard, t), pinned_value(b.guard, t)
+    return first is not None and first is second and all(v.kind in SIZES for v in free(first))
 
 
 def _extent(p: Int) -> Int:
@@ -159,9 +161,9 @@ def _extent(p: Int) -> Int:
     return p.atom.extent
 
 
-def apart(one: Path, two: Path) -> bool:
+def may_be_separated(first: Path, second: Path) -> bool:
     """Return whether a barrier can separate two statements."""
-    for a, b in zip(one, two, strict=False):
+    for a, b in zip(first, second, strict=False):
         if a == b and a[0] == DIVERGENT:
             return False
         if a != b:
@@ -195,7 +197,7 @@ def thread_tag(s: Any) -> str:
     return str(getattr(bound, "thread_tag", ""))
 
 
-def combined(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
+def combine_threads(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
     """Return a store of a block that reduces over threads, with reduction variables for them.
 
     ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets the whole sum.
@@ -203,11 +205,11 @@ def combined(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -
     named: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
     rank = len(prefix)
 
-    def mine(t: TensorVar, index: Index) -> Term:
+    def shifted(t: TensorVar, index: Index) -> Term:
         return load(t, (*prefix, *index[rank:]))
 
     def go(p: Term) -> Term:
-        return map_loads(substitute(p, named), frozenset({tensor}), mine)
+        return map_loads(substitute(p, named), frozenset({tensor}), shifted)
 
     index = (*prefix, *(as_int(go(p)) for p in w.index[rank:]))
     kept = tuple(v for v in w.vars if v not in over)
@@ -215,4 +217,4 @@ def combined(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -
     return replace(w, vars=(*kept, *threads), guard=go(w.guard), index=index, value=go(w.value))
 
 
-__all__ = ["KernelLaunch", "apart", "bound_threads", "combined", "thread_tag"]
+__all__ = ["KernelLaunch", "bound_threads", "combine_threads", "may_be_separated", "thread_tag"]

@@ -44,12 +44,12 @@ def under(facts: Sequence[Term], index: Index) -> Index:
         step = _replaced(total, low, high)
         if step is None or not any(step[0] in free(p) for p in at):
             continue
-        v, value, u, whole = step
+        v, value, u, summand = step
         at = tuple(ints(p, {v: value}) for p in at)
         replaced.append((v, value))
-        back.append((u, whole))
-    for u, whole in reversed(back):
-        at = tuple(ints(p, {u: whole}) for p in at)
+        back.append((u, summand))
+    for u, summand in reversed(back):
+        at = tuple(ints(p, {u: summand}) for p in at)
     return at if _divisions(at) < before else index
 
 
@@ -103,7 +103,7 @@ def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | No
     return None
 
 
-def settled(t: Term, facts: tuple[Term, ...] = ()) -> Term:
+def simplify_coordinates(t: Term, facts: tuple[Term, ...] = ()) -> Term:
     """Return the term with simplified coordinates; those in a selection use its condition."""
     if not any(is_div(s) for s in subterms(t)):
         return t
@@ -115,7 +115,9 @@ def settled(t: Term, facts: tuple[Term, ...] = ()) -> Term:
             if isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
                 result = ite(
-                    c, settled(yes, (*facts, *parts(c))), settled(no, (*facts, *parts(negate(c))))
+                    c,
+                    simplify_coordinates(yes, (*facts, *parts(c))),
+                    simplify_coordinates(no, (*facts, *parts(negate(c)))),
                 )
             elif isinstance(s, Load):
                 result = load(s.tensor, under(facts, tuple(as_int(go(i)) for i in s.indices)))

@@ -98,8 +98,8 @@ class ExpressionReader:
         kind = type(e).__name__
         if kind in _ARITH:
             a, b = self(e.a), self(e.b)
-            both = isinstance(a, Int) and isinstance(b, Int)
-            return arithmetic(_ARITH[kind], a, b, "int" if both else self.dtype_of(e))
+            integers = isinstance(a, Int) and isinstance(b, Int)
+            return arithmetic(_ARITH[kind], a, b, "int" if integers else self.dtype_of(e))
         rule = _RULES.get(kind)
         if rule is not None:
             return rule(self, e)
@@ -208,12 +208,12 @@ def _choice(r: ExpressionReader, condition: Any, yes: Any, no: Any) -> Term:
     c, outside = r(condition), r.given
     try:
         r.given = (*outside, *parts(c))
-        one = r(yes)
+        a = r(yes)
         r.given = (*outside, *parts(negate(c)))
-        two = r(no)
+        b = r(no)
     finally:
         r.given = outside
-    return ite(c, one, two)
+    return ite(c, a, b)
 
 
 def _let(r: ExpressionReader, e: Any) -> Term:

@@ -41,8 +41,8 @@ class NodeDict(Generic[T]):
 
     def get(self, node: Any) -> T | None:
         """Return the value, or None."""
-        found = self._items.get(node.__chandle__())
-        return None if found is None else found[1]
+        entry = self._items.get(node.__chandle__())
+        return None if entry is None else entry[1]
 
     def items(self) -> list[tuple[Any, T]]:
         """Return the nodes and their values, in insertion order."""
@@ -57,8 +57,8 @@ def substitute(node: Any, at: NodeDict[Any]) -> Any:
     """Return a node with variables replaced."""
 
     def variable(v: Any) -> Any:
-        found = at.get(v)
-        return v if found is None else found
+        value = at.get(v)
+        return v if value is None else value
 
     return tvm_ffi.structural_map(node, (tvm.ir.Var, variable))
 

@@ -1,4 +1,4 @@
-"""OpenBLAS on CPUs, from PyPI: products of matrices of any extents, and what follows them."""
+"""OpenBLAS on CPUs, from PyPI: matrix products of any extents, with elementwise epilogues."""
 
 from ...backend.backend import Backend
 from ...backend.flops import elements, moved

@@ -1,4 +1,4 @@
-"""What follows a product, as C++ over one element ``v``; operands are ``p[k][j * s[k]]``."""
+"""The epilogue of a product, as C++ over one element ``v``; operands are ``p[k][j * s[k]]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where OpenBLAS is: the package `scipy-openblas32`, or `scipy-openblas64`."""
+"""Find OpenBLAS: the package `scipy-openblas32` or `scipy-openblas64`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ MEND = "pip install 'opinfo[blas]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used, None if it can."""
+    """Why it cannot be used; None if it can."""
     if library() is None:
         return no_compiler() or f"OpenBLAS is not installed ({MEND})"
     return no_compiler()
 
 
 def version() -> str:
-    """That of the package; empty where there is none."""
+    """The version of the package; empty if it is not installed."""
     found = ((name, version_of(name)) for name in PACKAGES)
     return next((f"{name} {v}" for name, v in found if v), "")
 
 
 def options() -> tuple[str, ...]:
-    """What the compiler needs."""
+    """The options for the compiler."""
     shared = library()
     if shared is None:
         raise RuntimeError(available())

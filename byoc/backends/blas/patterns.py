@@ -1,4 +1,4 @@
-"""What OpenBLAS takes: a product, one operand permuted, then anything element by element."""
+"""Patterns of OpenBLAS: a product, perhaps of a permuted operand, then elementwise operators."""
 
 from __future__ import annotations
 

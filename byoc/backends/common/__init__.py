@@ -1,1 +1,1 @@
-"""What backends of libraries share: where packages are, C++ of regions, factors by channel."""
+"""Shared parts of library backends: packages, C++ of regions, factors by channel."""

@@ -1,4 +1,4 @@
-"""What follows a linear anchor by channel, taken into its weights and bias.
+"""Fold channelwise factors and terms after a linear anchor into its weights and bias.
 
 (W x) s + b = (s W) x + b
 """
@@ -28,7 +28,7 @@ class Folded:
 
     @property
     def rounds(self) -> list[str]:
-        """What it rounds elsewhere than op by op."""
+        """How it rounds differently from its operators one by one."""
         out = ["factors by channel are multiplied into the weights"] * (self.scale is not None)
         return [*out, *["sums by channel are added to each other first"] * (self.terms > 1)]
 

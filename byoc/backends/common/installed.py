@@ -1,4 +1,4 @@
-"""What Python packages bring: shared objects and headers, and how code is linked with them."""
+"""Shared objects and headers in Python packages, and options for linking with them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NO_COMPILER = "there is no g++"
 
 
 def no_compiler() -> str | None:
-    """Why there is no C++ compiler, None if there is one."""
+    """Why no C++ compiler can be used; None if one can."""
     return NO_COMPILER if shutil.which("g++") is None else None
 
 
 def version_of(package: str) -> str:
-    """That of an installed package; empty where it is not installed."""
+    """The version of a package; empty if it is not installed."""
     try:
         return metadata_version(package)
     except PackageNotFoundError:

@@ -86,7 +86,7 @@ OPINFO_EXPORT({symbol})
 
 
 def beginning(symbol: str, arguments: str = "") -> str:
-    """What is called at load time with the constants of all functions."""
+    """The function that gets the constants of all functions at load time."""
     return f"""
 OPINFO_FUNCTION(__init_{symbol}) {{ return begin(args, result{arguments}); }}
 """

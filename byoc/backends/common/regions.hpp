@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <sstream>
-#include <stdexcept>
 
 #define OPINFO_EXPORT(symbol) \
   OPINFO_FUNCTION(symbol) { return symbol##_.safe_call(args, count, result); }
@@ -15,35 +14,16 @@
 namespace opinfo_regions {
 namespace {  // two models in one process share nothing
 
-// An error of a kind that Python knows.
-struct Failure : std::runtime_error {
-  Failure(const char* kind, const std::string& text) : std::runtime_error(text), kind(kind) {}
-  const char* kind;
-};
-
 class Raise {
  public:
   explicit Raise(const char* kind) : kind_(kind) {}
-  [[noreturn]] ~Raise() noexcept(false) { throw Failure(kind_, text_.str()); }
+  [[noreturn]] ~Raise() noexcept(false) { throw opinfo::Error(kind_, text_.str()); }
   std::ostream& text() { return text_; }
 
  private:
   const char* kind_;
   std::ostringstream text_;
 };
-
-// Run what may throw; what TVM's callers get.
-template <typename Work>
-int guarded(Work work) {
-  try {
-    work();
-    return 0;
-  } catch (const Failure& e) {
-    return opinfo::fail(e.kind, e.what());
-  } catch (const std::exception& e) {
-    return opinfo::fail("InternalError", e.what());
-  }
-}
 
 // Whether a tensor has these extents, -1 for unknown ones, side by side in memory.
 inline bool is_plain(const DLTensor& t, const int64_t* extents) {
@@ -89,7 +69,7 @@ int take_constants(const TVMFFIAny* args, TVMFFIAny* result,
                    std::vector<std::unique_ptr<Constant>>& all, Then then) {
   static opinfo::Constants kept;
   static std::once_flag once;  // whoever else loads the library
-  return guarded([&] {
+  return opinfo::guarded([&] {
     std::call_once(once, [&] {
       kept.load(args, result);
       for (size_t k = 0; k < kept.size(); ++k) all.push_back(std::make_unique<Constant>(kept[k]));

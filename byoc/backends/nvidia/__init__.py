@@ -1,1 +1,1 @@
-"""NVIDIA's libraries: what their backends share, and a module for each of them."""
+"""NVIDIA's libraries: shared parts, and a module for each backend."""

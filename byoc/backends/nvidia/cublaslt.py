@@ -19,7 +19,7 @@ LIBRARIES = (CUBLASLT, CUDART)
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
-    """The C++ of all regions, and the constants that it reads."""
+    """The C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
     return whole("cublaslt.hpp", functions, [r.symbol for r in regions]), constants

@@ -14,6 +14,7 @@ import numpy as np
 from ....analysis.proposal.proposal import Constant
 from ...backend.backend import Backend, Code
 from ...backend.region import Array, Region, Tensor
+from ...patterns.conditions import constant
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..common.fold_channels import Folded, fold
@@ -82,11 +83,6 @@ def window(node: Node) -> str | None:
     return None if isinstance(attrs["groups"], int) else "groups is symbolic"
 
 
-def constant_weights(node: Node) -> str | None:
-    w = node.operand(1)
-    return None if w is not None and w.constant else "the weights are no constant"
-
-
 def by_channel(last: bool) -> Condition:
     """A sum with one value for each channel."""
 
@@ -151,7 +147,7 @@ def patterns() -> tuple[Pattern, ...]:
         anchor = (typed, layouts(last), weights, window)
         after = (maybe("relax.add", whole), maybe(ACTIVATIONS, typed, clipped))
         name = "conv_channels_last" if last else "conv_channels_first"
-        found.append(Pattern(name, one(CONV, *anchor, constant_weights),
+        found.append(Pattern(name, one(CONV, *anchor, constant(1)),
                              many(FACTORS, by_constant(last)), *after))  # fmt: skip
         found.append(Pattern(f"{name}_inputs", one(CONV, *anchor),
                              maybe("relax.add", by_channel(last)), *after))  # fmt: skip

@@ -53,7 +53,7 @@ def extents(node: Node) -> str | None:
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
-    """The CUDA C++ of all regions, and the constants that it reads."""
+    """The CUDA C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
     return whole("cutlass.cuh", functions, [r.symbol for r in regions]), constants
@@ -143,7 +143,7 @@ def _nvcc() -> str:
 
 
 def why_not() -> str | None:
-    """Why it cannot be used, None if it can."""
+    """Why it cannot be used; None if it can."""
     if shutil.which("nvcc") is None:
         return "there is no nvcc"
     if not (headers() / "cutlass" / "version.h").exists():
@@ -152,7 +152,7 @@ def why_not() -> str | None:
 
 
 def version() -> str:
-    """That of the headers."""
+    """The version of the headers."""
     try:
         text = (headers() / "cutlass" / "version.h").read_text(encoding="utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a region costs where nothing was measured."""
+"""The estimated cost of a region."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Gemm:
 
     @property
     def rounds(self) -> list[str]:
-        """What it rounds elsewhere than op by op."""
+        """How it rounds differently from its operators one by one."""
         half = self.a.dtype != "float32"
         end = f"never to {self.a.dtype}" if self.cast else "at the end"
         return [f"products of {self.a.dtype} are added in float32, rounded {end}"] * half

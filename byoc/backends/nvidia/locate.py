@@ -1,4 +1,4 @@
-"""Where NVIDIA's headers and libraries are: packages from PyPI, or a toolkit of the system."""
+"""Find NVIDIA's headers and libraries: packages from PyPI, or a toolkit of the system."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class CudaLibrary:
         return None
 
     def version(self) -> str:
-        """That of the shared object's file; empty where there is none."""
+        """The version in the name of the shared object; empty if there is none."""
         found = self.library()
         return "" if found is None else found.resolve().name.partition(".so.")[2]
 
     def missing(self) -> str | None:
-        """Why code for it cannot be built, None if it can."""
+        """Why code for it cannot be built; None if it can."""
         mend = f"pip install {self.packages[0]}" if self.packages else "see its installation guide"
         if self.include() is None:
             return f"{self.header} of {self.name} is not installed ({mend})"
@@ -59,7 +59,7 @@ TENSORRT = CudaLibrary("TensorRT", "NvInfer.h", "libnvinfer", ())
 
 
 def available(*libraries: CudaLibrary) -> str | None:
-    """Why code for these libraries cannot be built and run here, None if it can."""
+    """Why code for these libraries cannot be built and run here; None if it can."""
     if (reason := no_compiler()) is not None:
         return reason
     for lib in libraries:
@@ -69,7 +69,7 @@ def available(*libraries: CudaLibrary) -> str | None:
 
 
 def no_gpu() -> str | None:
-    """Why nothing runs on a GPU here, None if it can."""
+    """Why code cannot run on a GPU here; None if it can."""
     return None if tvm.cuda(0).exist else "no NVIDIA GPU is visible to TVM's CUDA runtime"
 
 

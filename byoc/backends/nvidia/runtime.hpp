@@ -148,7 +148,7 @@ class Function {
   // The calling convention of TVM's packed functions.
   int safe_call(const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
     *result = TVMFFIAny{};
-    return opinfo_regions::guarded([&] { call(args, count); });
+    return opinfo::guarded([&] { call(args, count); });
   }
 
  private:

@@ -207,7 +207,7 @@ ANCHORS: dict[str, Callable[[LayerWriter, Call], str]] = {
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
-    """The C++ of all regions, and the constants that it reads."""
+    """The C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, LayerWriter(GpuFunction(r, constants)).body()) for r in regions]
     return whole("tensorrt.hpp", functions, [r.symbol for r in regions]), constants

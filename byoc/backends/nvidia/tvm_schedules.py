@@ -1,4 +1,4 @@
-"""What is left to TVM on a GPU: TVM's default schedules, and the certainty that there is one.
+"""Schedules for operators that stay with TVM on a GPU.
 
 They want loops in the order of a block's axes; an order that is good for a CPU is undone.
 

@@ -1,4 +1,4 @@
-"""Intel oneDNN on CPUs, from PyPI: what it takes, and C++ for it."""
+"""Intel oneDNN on CPUs, from PyPI: its patterns, and C++ for its regions."""
 
 from ...backend.backend import Backend
 from ...backend.flops import moved, products

@@ -1,4 +1,4 @@
-"""Tensors one after the other along an axis."""
+"""Concatenation of tensors along an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CPU that code is built for multiplies."""
+"""Instruction sets of the CPU that code is built for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What oneDNN takes of quantised operators: products of integers between dequantize and quantize.
+"""Patterns of quantised operators for oneDNN: integer products between dequantize and quantize.
 
     dequantize(x), dequantize(w) → conv or matmul → add → relu → quantize
         = saturate(round((s_x s_w Σ (x - z_x) w + bias …) / s_y + z_y))
@@ -172,7 +172,7 @@ def operands(node: Node) -> Sequence[Op]:
     return [made.op for k in range(2) if (made := node.source(k)) is not None]
 
 
-def in_between(node: Node) -> str | Unmet | None:
+def in_between(node: Node) -> str | Unmet | bool | None:
     """As for float32, but that all of it has to be done before the result is written."""
     if (reason := follows(node)) is not None:
         return reason

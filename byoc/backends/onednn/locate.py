@@ -1,4 +1,4 @@
-"""Where oneDNN is: the packages `onednn-devel-cpu-gomp` (headers) and `onednn-cpu-gomp`."""
+"""Find oneDNN: the packages `onednn-devel-cpu-gomp` (headers) and `onednn-cpu-gomp`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEND = "pip install 'opinfo[onednn]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used, None if it can."""
+    """Why it cannot be used; None if it can."""
     if (reason := no_compiler()) is not None:
         return reason
     if include() is None:
@@ -23,12 +23,12 @@ def available() -> str | None:
 
 
 def version() -> str:
-    """That of the library; empty where it is not installed."""
+    """The version of the library; empty if it is not installed."""
     return version_of(LIBRARY)
 
 
 def options() -> tuple[str, ...]:
-    """What the compiler needs."""
+    """The options for the compiler."""
     headers, shared = include(), library()
     if headers is None or shared is None:
         raise RuntimeError(available())

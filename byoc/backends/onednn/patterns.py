@@ -1,10 +1,11 @@
-"""What oneDNN takes: an anchor, then what it can do to the result before it is written."""
+"""Patterns of oneDNN: an anchor, then operators that it applies before writing the result."""
 
 from __future__ import annotations
 
 from math import isnan
 
-from ...patterns.pattern import Condition, Node, Pattern, PatternStep, float32, one
+from ...patterns.conditions import float32
+from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind, cast
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...patterns.unary_functions import HARD_SWISH
@@ -23,7 +24,7 @@ LONGEST = 12
 MOST_PARTS = 48
 
 
-def floating(node: Node) -> Unmet | None:
+def floating(node: Node) -> str | Unmet | bool | None:
     """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
@@ -130,7 +131,7 @@ def last_axis(node: Node) -> str | Unmet | None:
     return Unmet("the extent of the last axis is symbolic", bind(v.shape[-1:]))
 
 
-def follows(node: Node) -> str | Unmet | None:
+def follows(node: Node) -> str | Unmet | bool | None:
     """Whether an op can be done to the result of the anchor, element by element."""
     name, attrs = node.info.name, node.info.attrs
     assert node.chain is not None

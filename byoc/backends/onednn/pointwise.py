@@ -1,4 +1,4 @@
-"""Chains of pointwise operators that follow nothing."""
+"""Chains of pointwise operators without an anchor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators after an anchor as post-ops: what is done to a result before it is written."""
+"""Operators after an anchor as post-ops, applied before the result is written."""
 
 from __future__ import annotations
 

@@ -344,7 +344,7 @@ class Function {
 
   // The calling convention of TVM's packed functions.
   int safe_call(const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
-    return opinfo_regions::guarded([&] { call(args, count); });
+    return opinfo::guarded([&] { call(args, count); });
   }
 
  private:

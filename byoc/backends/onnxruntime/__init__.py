@@ -1,4 +1,4 @@
-"""ONNX Runtime on CPUs, from PyPI: whole parts of a graph, each one as an ONNX model."""
+"""ONNX Runtime on CPUs, from PyPI: subgraphs as ONNX models."""
 
 from ....layout.model.buffer_bytes import size_of
 from ...backend.backend import Backend

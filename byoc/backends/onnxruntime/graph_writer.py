@@ -1,4 +1,4 @@
-"""An ONNX graph that is being written."""
+"""A writer of ONNX graphs."""
 
 from __future__ import annotations
 

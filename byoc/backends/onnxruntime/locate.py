@@ -1,4 +1,4 @@
-"""Where ONNX Runtime is: the package `onnxruntime`, with the shared object of its C API."""
+"""Find ONNX Runtime: the package `onnxruntime`, with the shared object of its C API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MEND = "pip install 'opinfo[onnx]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used, None if it can."""
+    """Why it cannot be used; None if it can."""
     if (reason := no_compiler()) is not None:
         return reason
     if not homes("onnx"):
@@ -20,7 +20,7 @@ def available() -> str | None:
 
 
 def version() -> str:
-    """That of the package; empty where it is not installed."""
+    """The version of the package; empty if it is not installed."""
     return version_of("onnxruntime")
 
 

@@ -1,4 +1,4 @@
-"""Relax operators as ONNX nodes: which are taken, and how each one is written.
+"""Relax operators as ONNX nodes: conditions, and writers for each operator.
 
 A writer gets the call and the names of its operands; it returns the name of the result.
 """
@@ -10,7 +10,8 @@ from typing import Any
 
 from ....analysis.results.op_info import to_plain
 from ...backend.region import Call, Tensor
-from ...patterns.pattern import Condition, Node, PatternStep, float32, one
+from ...patterns.conditions import float32
+from ...patterns.pattern import Condition, Node, PatternStep, one
 from ...patterns.subgraphs import Coarse
 from ...patterns.suggest import Unmet, bind
 from ...patterns.symbolic_shapes import static

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.blocks import Stage
-from ....analysis.blocks.definitions import BlockDefinition, resolved
+from ....analysis.blocks.definitions import BlockDefinition, resolve
 from ....analysis.blocks.inline import Use, inlinable
 from ....analysis.lifting.tir.node import NodeDict, items
 from ....analysis.terms.flat import volume
@@ -27,7 +27,7 @@ Let = tuple[Any, Any]  # a variable and its value
 def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
     """Return the remaining steps, and the definitions of the inlined buffers."""
     stages = [s.stage for s in made.steps]
-    left, found = resolved(stages, inlinable(stages, made.inner, _worth))
+    left, found = resolve(stages, inlinable(stages, made.inner, _worth))
     kept = {id(s) for s in left}
     return [s for s in made.steps if id(s.stage) in kept], found
 

@@ -1,4 +1,4 @@
-"""The commands: `opinfo inspect`, `plan`, `dispatch`, `compile`, `specialize`, `tune`, `cache`."""
+"""The command line: `opinfo inspect`, `plan`, `dispatch`, `compile`, `tune`, `cache` and more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Entry point of the `opinfo` script; exits with the command's status."""
+    """Run the `opinfo` script and exit with the command's status."""
     from .run.exit_status import status_of
 
     loud = "--traceback" in sys.argv[1:] or bool(os.environ.get("OPINFO_TRACEBACK"))
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def _run() -> int | None:
-    """The command itself; what it needs is imported where an interrupt is expected."""
+    """Run the command; heavy imports happen here, where interrupts are handled."""
     from .commands import app
 
     found: int | None = app(args=sys.argv[1:], prog_name="opinfo", standalone_mode=False)
@@ -29,7 +29,7 @@ def _run() -> int | None:
 
 
 def __getattr__(name: str) -> Any:
-    """`app` is imported when it is asked for."""
+    """Import `app` lazily, on first access."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .commands import app

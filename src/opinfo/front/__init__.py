@@ -1,1 +1,1 @@
-"""The verbs of the front door, a file each."""
+"""The public functions `load`, `inspect`, `plan`, `dispatch`, `compile` and `tune`."""

@@ -1,4 +1,4 @@
-"""`opinfo.dispatch`: which backend gets what of a model."""
+"""`opinfo.dispatch`: assign a model's operators to backends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..byoc.prepare.prepare import prepare
 from ..layout.search.constraints import Desired
 from .models import as_module
 
-#: What takes operators of models for this machine's CPU, where it is installed.
+#: Backends used by default on a CPU, if they are installed.
 DEFAULT = ("onednn",)
 
 
@@ -30,25 +30,25 @@ def dispatch(
     force: Mapping[str, str] | None = None,
     measure: Measure | None = None,
 ) -> Dispatched:
-    """Choose layouts and backends for a model; nothing is built.
+    """Choose layouts and backends for a model, without building anything.
 
     Args:
-        model: A Relax module, lowered or not, which is not changed, or the path of a file.
+        model: A Relax module, lowered or not, or the path of a file; it is not modified.
         backends: Names or `Backend` objects; by default as in `opinfo.compile`.
-        wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
-            backends want are candidates.
-        priority: Classes of backends, see `opinfo.byoc.dispatch`.
-        force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
-        measure: Choose by measured times, see `opinfo.byoc.Measure`.
+        wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
+            backends prefer are candidates.
+        priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
+        force: Operators to send to one backend; see `opinfo.byoc.dispatch`.
+        measure: Choose by measured times; see `opinfo.byoc.Measure`.
 
     Returns:
-        The module, and what became of each operator.
+        The module, and the backend of each operator or why it stays with TVM.
 
     Raises:
         FrontendError: The file cannot be read.
         CannotForce: An operator cannot go where `force` says.
-        TypeError: An argument has another type.
-        ValueError: An argument does not fit the others.
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is invalid or contradicts another.
     """
     chosen = installed() if backends is None else backends
     lowered = prepare(as_module(model, "dispatch"), chosen)
@@ -57,7 +57,7 @@ def dispatch(
 
 
 def installed(target: Any = "llvm") -> list[str]:
-    """The backends that are asked where none is named: those of `DEFAULT` that can run."""
+    """Return the default backends for a target: those of `DEFAULT` that can run."""
     if on_gpu(tvm.target.Target(target)):
         return []
     return [name for name in DEFAULT if unusable(find(name)) is None]

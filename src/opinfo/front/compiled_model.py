@@ -1,4 +1,4 @@
-"""A compiled model: run it, export it, read what became of it."""
+"""Compiled models: run, export, verify, report."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .models import as_module
 
 @dataclass(frozen=True, repr=False)
 class Compiled:
-    """A compiled model. `opinfo.Session` serves it where `shapes` were given.
+    """A compiled model. With `shapes`, `opinfo.Session` can serve it and compile further kernels.
 
     Attributes:
-        target: The target that it was compiled for; it runs only there.
-        result: The library, with what backends and strategies did.
+        target: TVM's target; the model runs only there.
+        result: The library, and the decisions behind it.
         signatures: The parameters of the model's functions, by name.
     """
 
@@ -39,12 +39,12 @@ class Compiled:
 
     @property
     def library(self) -> Path:
-        """The shared library, as long as this object is held; see `export`."""
+        """The path of the shared library, which exists as long as this object; see `export`."""
         return self.result.library
 
     @property
     def dispatched(self) -> Dispatched | None:
-        """Which backend has what; None where none was asked."""
+        """The dispatch to backends; None without backends."""
         return self.result.dispatched
 
     @property
@@ -53,23 +53,23 @@ class Compiled:
         return self.result.functions if isinstance(self.result, CompiledShapes) else ()
 
     def run(self, *inputs: Any, function: str = "main") -> Any:
-        """Call a function of the model. Functions with symbolic shapes run their generic kernels.
+        """Call a function of the model; symbolic functions run their generic or AOT kernels.
 
         Args:
-            inputs: Arrays of numpy, or of anything with DLPack, in the order of the function's
-                parameters, of their shapes and dtypes.
-            function: Its name.
+            inputs: numpy arrays or other DLPack tensors, one for each parameter, with its shape and
+                dtype.
+            function: The function's name.
 
         Returns:
-            An array, or a tuple of what the function returns.
+            An array, or a tuple of arrays.
 
         Raises:
             ValueError: The model has no such function, or the inputs do not fit its parameters.
         """
         if function not in self.signatures:
             known = ", ".join(self.signatures)
-            raise ValueError(f"run: the model has no function {function}; it has {known}")
-        if on_gpu(self.target):  # TVM checks them there
+            raise ValueError(f"run: unknown function {function}; the model has {known}")
+        if on_gpu(self.target):  # TVM checks arguments on a GPU
             values = [_on(self._device, x) for x in inputs]
         else:
             values, _ = self._boundaries[function](inputs)
@@ -84,10 +84,10 @@ class Compiled:
         self.result.export(path)
 
     def report(self) -> str:
-        """What it was compiled for, which backend has what, and how symbolic functions are served.
+        """Return the target, the dispatch, and how each symbolic function is compiled.
 
-        Backends that are not available are named with the reason; regions of backends that failed
-        are named, with who has their operators now.
+        It names unavailable backends with the reason, and failed regions and the backends that
+        replace them.
         """
         lines = [f"compiled for {describe(self.target)}"]
         done = self.dispatched
@@ -97,11 +97,11 @@ class Compiled:
         return "\n".join([*lines, *map(_served, self.functions)])
 
     def verify(self, model: Any, seed: int = 0) -> Verified:
-        """Run it beside the unmodified model on the same random inputs, and time both.
+        """Compare with the unmodified model on the same random inputs, and time both.
 
         Args:
-            model: What was compiled: a module, or the path of a file.
-            seed: Of the inputs; a symbolic extent is 2.
+            model: The model that was compiled: a module, or the path of a file.
+            seed: Seed of the inputs. Symbolic extents are 2.
 
         Raises:
             FrontendError: The file cannot be read.
@@ -129,7 +129,7 @@ class Compiled:
 
 
 def describe(target: Any) -> str:
-    """A target in a few words: ``llvm, haswell, 1 core``."""
+    """Describe a target: ``llvm, haswell, 1 core``."""
     own = tvm.target.Target(target)
     cores = own.attrs.get("num-cores")
     parts = [own.kind.name, own.attrs.get("mcpu") or own.attrs.get("arch") or ""]
@@ -138,20 +138,20 @@ def describe(target: Any) -> str:
 
 
 def _served(f: SpecializedFunction) -> str:
-    """How a function with symbolic shapes is compiled: ``fused_matmul: jit, rule contraction``."""
+    """Format how a function is compiled: ``fused_matmul: jit, rule contraction``."""
     rule = f", rule {f.rule}" if f.rule else ""
     return f"{f.function}: {type(f.strategy).__name__.lower()}{rule}{f.why and f' ({f.why})'}"
 
 
 def _on(device: Any, x: Any) -> Any:
-    """An array as a tensor of a device; a tensor or a number as it is."""
+    """Copy an array to a device; return tensors and numbers unchanged."""
     if isinstance(x, (bool, int, float, tvm.runtime.Tensor)):
         return x
     return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(x)), device)
 
 
 def _plain(value: Any) -> Any:
-    """Tensors as arrays; tuples of them as tuples."""
+    """Convert tensors to arrays, also in tuples."""
     if isinstance(value, tvm.runtime.Tensor):
         return value.numpy()
     if type(value).__name__ in ("Array", "tuple", "list"):

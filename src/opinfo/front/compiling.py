@@ -1,4 +1,4 @@
-"""`opinfo.compile`: a model in, something that runs out; static and symbolic alike."""
+"""`opinfo.compile`: compile a model with static or symbolic shapes."""
 
 from __future__ import annotations
 
@@ -37,34 +37,33 @@ def compile(
     measure: Measure | None = None,
     plan: DispatchPlan | None = None,
 ) -> Compiled:
-    """Compile a model, with backends where they are faster than TVM's own code.
+    """Compile a model, with backends where they are faster than TVM's code.
 
     Args:
-        model: A Relax module, which is not changed, or the path of a file that `opinfo.load` reads.
-        backends: Names or `Backend` objects. By default oneDNN for a CPU where it is installed, and
-            none with `shapes`; ``[]`` for TVM's own code.
+        model: A Relax module, which is not modified, or a file that `opinfo.load` reads.
+        backends: Names or `Backend` objects. The default is oneDNN on a CPU if it is installed, and
+            none with `shapes`. ``[]`` uses only TVM's code.
         target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
             this CPU, with one thread. `Compiled.report` names it.
-        shapes: How functions with symbolic shapes are compiled, where backends leave them:
-            ``"jit"``, ``"aot"``, `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m":
-            (1, 512), "k": Dim(1, 64, likely=(8,))}``. A mapping is ``"jit"`` with these
-            dimensions; for aot pass ``jit.Config("aot", dims={...})``. By default one kernel for
-            all shapes.
-        wants: Layouts that operators must have, as for `opinfo.plan`. By default those that
-            backends want are candidates.
-        priority: Classes of backends, see `opinfo.byoc.dispatch`.
-        force: Operators that must go to one backend, see `opinfo.byoc.dispatch`.
-        measure: Choose by measured times, see `opinfo.byoc.Measure`.
-        plan: The plan of an earlier call, ``compiled.dispatched.plan``; nothing is chosen again.
+        shapes: How symbolic functions that no backend takes are compiled: ``"jit"``, ``"aot"``,
+            `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m": (1, 512), "k": Dim(1,
+            64, likely=(8,))}``, which means ``"jit"`` with these dimensions (for aot:
+            ``jit.Config("aot", dims={...})``). The default is one kernel for all shapes.
+        wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
+            backends prefer are candidates.
+        priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
+        force: Operators to send to one backend; see `opinfo.byoc.dispatch`.
+        measure: Choose by measured times; see `opinfo.byoc.Measure`.
+        plan: The dispatch plan of an earlier call, ``compiled.dispatched.plan``, to replay.
 
     Returns:
         The compiled model.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has another type.
-        ValueError: An argument does not fit the others.
-        FileNotFoundError: There is no C++ compiler.
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is invalid or contradicts another.
+        FileNotFoundError: No C++ compiler is installed.
     """
     mod = as_module(model, "compile")
     wanted = native_target() if target is None else read_target(target)
@@ -82,7 +81,7 @@ def compile(
 
 
 def _signatures(mod: tvm.IRModule) -> dict[str, Signature]:
-    """The parameters of each function that a library of the module exports."""
+    """Return the signature of each exported function."""
     return {
         g.name_hint: Signature.of(f, g.name_hint)
         for g, f in mod.functions_items()

@@ -1,4 +1,4 @@
-"""The operators of every PrimFunc after fusion."""
+"""`opinfo.inspect(fused=True)`: the operators of every PrimFunc after fusion."""
 
 from __future__ import annotations
 
@@ -8,32 +8,43 @@ import tvm
 from tvm import relax, tirx
 
 from ..analysis.chain import Chains
+from ..analysis.lifting.tir.extents import int64_extents
+from ..frontend.checks.error import one_line
 from ..report.chains import ChainReport, ChainRow
-from .prim_funcs import NotThere, Progress, call_sites, legalize, reported
+from .prim_funcs import LegalizeError, NotThere, Progress, call_sites, legalize, reported
 
 
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module as the usual pipeline fuses it; `mod` is not changed."""
+    """Return the module fused by TVM's usual pipeline; `mod` is not modified.
+
+    Raises:
+        LegalizeError: TVM cannot legalise or fuse it.
+    """
     passes = [
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
     ]
-    return tvm.transform.Sequential(passes)(legalize(mod))
+    legalized = int64_extents(legalize(mod))
+    try:
+        return tvm.transform.Sequential(passes)(legalized)
+    except Exception as error:  # TVM's fusion raises what it likes
+        raise LegalizeError(f"TVM cannot fuse the model: {one_line(error)}") from error
 
 
 def inspect_fused(
     mod: tvm.IRModule, progress: Progress | None = None, *, func: str | None = None
 ) -> ChainReport:
-    """Say for each PrimFunc of the fused module which operators it computes.
+    """Report the operators of each PrimFunc of the fused module.
 
-    Raises `KeyError` if there is no PrimFunc called `func` after fusion.
+    Raises:
+        KeyError: No PrimFunc is named `func` after fusion.
     """
     fused = fuse(mod)
     sites, _ = call_sites(fused)
     prims = {g.name_hint: f for g, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}
     if func is not None and func not in prims:
-        raise NotThere(f"no PrimFunc is called '{func}' after fusion")
+        raise NotThere(f"no PrimFunc is named '{func}' after fusion")
     names = [func] if func is not None else [n for n in (*sites, *prims) if n in prims]
     strategies = _strategies(fused, prims)
     rows, chains = [], Chains()

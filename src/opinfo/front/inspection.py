@@ -1,4 +1,4 @@
-"""`opinfo.inspect`: which operator each PrimFunc computes."""
+"""`opinfo.inspect`: report the operator of each PrimFunc."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..report.operators import Report, Row
 from .models import as_module
 from .prim_funcs import Progress, buffers, call_sites, legalize, pick, reported
 
-if TYPE_CHECKING:  # a library or a fused module is what few ask for
+if TYPE_CHECKING:
     from ..report.chains import ChainReport
     from ..report.libraries import LibraryReport
 
@@ -41,16 +41,16 @@ def inspect(
     alternatives: bool = False,
     fused: bool = False,
 ) -> Report | ChainReport:
-    """Report for each PrimFunc which operator it computes, or why that is unknown.
+    """Report the operator of each PrimFunc, or why it is unknown.
 
-    Relax operators are legalised first, on a copy. Structurally equal PrimFuncs are analysed once.
+    Relax operators are legalised first, in a copy. Structurally equal PrimFuncs are analysed once.
 
     Args:
         subject: A PrimFunc, a module, or the path of a model.
-        progress: Called with the number done, the total and a name, before each analysis and at the
-            end.
+        progress: Called with the finished number, the total and a name, before each analysis and
+            at the end.
         func: Report only this PrimFunc.
-        alternatives: Certify the other operators that compute the same, too.
+        alternatives: Also certify other operators that compute the same.
         fused: Report the chain of operators of each PrimFunc after ``FuseOps`` and ``FuseTIR``.
 
     Returns:
@@ -58,8 +58,8 @@ def inspect(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: `subject` is something else.
-        KeyError: There is no PrimFunc `func`; the message names similar ones.
+        TypeError: `subject` has another type.
+        KeyError: No PrimFunc is named `func`; the message lists similar names.
     """
     if isinstance(subject, tirx.PrimFunc):
         symbol = str((subject.attrs or {}).get("global_symbol") or "PrimFunc")
@@ -68,7 +68,7 @@ def inspect(
             return _report(_prims(subject), Counter({symbol: 1}), {}, progress, alternatives)
     mod = as_module(subject, "inspect", "a PrimFunc, ")
     if fused:
-        from .fused import inspect_fused  # imports what compiles shapes
+        from .fused import inspect_fused  # imports the slow jit package
 
         return inspect_fused(mod, progress, func=func)
     sites, others = call_sites(mod)
@@ -84,11 +84,11 @@ def inspect(
 
 
 def inspect_library(path: str | Path) -> LibraryReport:
-    """How each function of a library of `opinfo compile --shapes` is compiled; no code of it runs.
+    """Report how each function of an exported library is compiled, without running its code.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: It is not such a library.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is not a library of `opinfo compile --shapes`.
     """
     from ..jit.runtime.library_table import read
     from ..report.libraries import LibraryReport
@@ -118,9 +118,9 @@ def _report(
 
 
 def _op_info(func: tirx.PrimFunc, alternatives: bool) -> Recovered:
-    """The operator, over its own layouts if not over the PrimFunc's.
+    """Recover the operator of a PrimFunc.
 
-    An error of ours on one PrimFunc must not hide what is known of the others.
+    An internal error on one PrimFunc becomes a refusal, so that it does not hide the others.
     """
     try:
         return analyse(func, alternatives=alternatives)

@@ -1,4 +1,4 @@
-"""What the verbs take for a model: a module, or the path of a file."""
+"""Models as arguments: a module, or the path of a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ..frontend import load
 
 
 def as_module(model: Any, verb: str, others: str = "") -> tvm.IRModule:
-    """The module itself, or that of the file.
+    """Return the module, loading it if ``model`` is a path.
+
+    ``verb`` is the caller, which also accepts ``others``; the error message names both.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: ``model`` is neither; ``verb`` says so, which takes ``others`` besides.
+        TypeError: ``model`` has another type.
     """
     mod = load(model) if isinstance(model, (str, Path)) else model
     if not isinstance(mod, tvm.IRModule):

@@ -1,4 +1,4 @@
-"""`opinfo.plan`: the layouts of a model, what they save, and why."""
+"""`opinfo.plan`: plan the layouts of a model."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class ModelPlan:
 
     Attributes:
         lowered: The module after ``LegalizeOps``.
-        module: The module in its planned layouts; it computes the same.
-        report: Why the layouts are these.
-        before: The conversions of `lowered`.
-        after: The conversions of `module`.
+        module: The equivalent module in the planned layouts.
+        report: The layouts, with reasons.
+        before: The conversions in `lowered`.
+        after: The conversions in `module`.
     """
 
     lowered: Any
@@ -43,7 +43,7 @@ class ModelPlan:
     after: Conversions
 
     def summary(self) -> str:
-        """One line: what was saved, what is left, how sure that is."""
+        """Return one line: conversions before and after, and whether the plan is proved optimal."""
         saved = self.before.bytes - self.after.bytes
         change = f", {size(abs(saved))} {'less' if saved > 0 else 'more'}" if saved else ""
         return (
@@ -55,7 +55,7 @@ class ModelPlan:
         return f"ModelPlan({self.summary()})"
 
     def tables(self, explain: bool = False) -> list[Table]:
-        """How many values have each layout, and conversions; to explain all values and ops."""
+        """Return tables of layouts and conversions; with `explain`, of every value and operator."""
         values = table(LAYOUT, layouts(self.report))
         out = [values, table(CONVERSION, conversions(self.report))]
         if explain:
@@ -66,7 +66,7 @@ class ModelPlan:
         return [t for t in out if t.row_count]
 
     def to_json(self) -> dict[str, Any]:
-        """A value that `json.dumps` takes: the report, and what was counted in the modules."""
+        """Return the report and the numbers of conversions as JSON values."""
         counted = {
             key: {"number": c.number, "bytes": c.bytes}
             for key, c in (("before", self.before), ("after", self.after))
@@ -74,7 +74,7 @@ class ModelPlan:
         return {**self.report.to_json(), "counted": counted}
 
     def html(self, path: str | Path | None = None, title: str = "") -> str:
-        """The page with the graphs before and after, which is written to ``path``."""
+        """Return an HTML page with the graphs before and after; with ``path``, also write it."""
         from ..picture import page
         from ..picture.dataflow import main_of
         from ..report.render import call
@@ -94,24 +94,24 @@ def plan(
     model: Any, wants: Desired | str | None = None, *, mode: Mode = "tir",
     objective: str | Cost = "bytes", pins: Mapping[str, str] | None = None,
 ) -> ModelPlan:  # fmt: skip
-    """Give each value of a model the cheapest layout, with each rewrite proved to compute the same.
+    """Choose the cheapest layout for each value of a model; every rewrite is proved equivalent.
 
     Args:
-        model: A Relax module, lowered or not, which is not changed, or the path of a file.
-        wants: The layouts of operators' operands, ``{"conv2d": "NHWC"}`` or ``{"conv2d": ["NCHW8c",
+        model: A Relax module, lowered or not, or the path of a file; it is not modified.
+        wants: The layouts of operands, ``{"conv2d": "NHWC"}`` or ``{"conv2d": ["NCHW8c",
             "OIHW8i8o"]}``, or the name of an implementation, ``"tvm-nhwc"``.
-        mode: ``"graph"`` keeps each operator one that `RaiseOps` can raise; in ``"tir"`` layouts
-            flow everywhere.
-        objective: ``"bytes"`` or ``"count"`` of conversions, or a function, see `plan_layout`.
-        pins: Other layouts for parameters, by name.
+        mode: ``"graph"`` changes layouts only where `RaiseOps` can still raise the operators;
+            ``"tir"`` changes them anywhere.
+        objective: ``"bytes"`` or ``"count"`` of conversions, or a cost function; see `plan_layout`.
+        pins: Fixed layouts of parameters, by name.
 
     Returns:
         The planned module and the report.
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has another type.
-        ValueError: An operator, a layout or an option does not exist.
+        TypeError: An argument has a wrong type.
+        ValueError: An operator, a layout or an option is unknown.
     """
     lowered = legalize(as_module(model, "plan"))
     stage("planning layouts")

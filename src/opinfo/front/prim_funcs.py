@@ -1,4 +1,4 @@
-"""The PrimFuncs of a module: legalised, their calls, their buffers."""
+"""Legalise a module, and find the calls and buffers of its PrimFuncs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from ..analysis.lifting.tir.node import items
-from ..analysis.proposal.legalise import lowered
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.support.progress import stage
 from ..frontend.checks.error import one_line
 
@@ -19,40 +19,40 @@ Progress = Callable[[int, int, str], None]
 
 
 class LegalizeError(ValueError):
-    """TVM cannot lower a model's operators to PrimFuncs; the message says why."""
+    """TVM cannot lower a model's operators, or fuse the PrimFuncs; the message says why."""
 
 
 class NotThere(KeyError):
-    """A module has no PrimFunc of a name; the message names the nearest ones."""
+    """A module has no PrimFunc with a name; the message lists similar names."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def reported(progress: Progress | None, done: int, total: int, name: str = "") -> None:
-    """Say that so many PrimFuncs are analysed."""
+    """Report the number of analysed PrimFuncs as progress."""
     stage(f"analysing {name}".rstrip(), done, total)
     if progress is not None:
         progress(done, total, name)
 
 
 def legalize(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with its Relax operators lowered to PrimFuncs; `mod` is not changed.
+    """Lower the Relax operators of a module to PrimFuncs; `mod` is not modified.
 
     Raises:
-        LegalizeError: TVM cannot do it.
+        LegalizeError: TVM cannot legalise an operator.
     """
     if not any(isinstance(f, relax.Function) for _, f in mod.functions_items()):
         return mod
     stage("legalising")
     try:
-        return lowered(mod)
-    except Exception as error:  # TVM's legalisation raises what it likes
+        return legalise_module(mod)
+    except Exception as error:  # TVM's legalisation may raise anything
         raise LegalizeError(f"TVM cannot legalise the model: {one_line(error)}") from error
 
 
 def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:
-    """Calls of each PrimFunc, and calls of operators that are still no PrimFunc, in order."""
+    """Count the calls of each PrimFunc, and of operators that are not lowered, in order."""
     sites: Counter[str] = Counter()
     others: Counter[str] = Counter()
 
@@ -73,16 +73,16 @@ def call_sites(mod: tvm.IRModule) -> tuple[Counter[str], dict[str, int]]:
 
 
 def buffers(func: tirx.PrimFunc) -> tuple[str, ...]:
-    """The parameters as text: `float32[1, 3, n, n]`, a scalar as its dtype."""
+    """Format the types of the parameters: `float32[1, 3, n, n]`, or the dtype of a scalar."""
     return tuple(_type(param.ty) for param in items(func.params))
 
 
 def pick(name: str, names: Sequence[str]) -> str:
-    """The name itself. Raises `NotThere`, with the nearest ones."""
+    """Return the name; raises `NotThere` with similar names if it is unknown."""
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or list(names[:3])
-    raise NotThere(f"no PrimFunc is called '{name}'; there are {len(names)}, like {near}")
+    raise NotThere(f"no PrimFunc is named '{name}'; there are {len(names)}, such as {near}")
 
 
 def _type(ty: tvm.ir.Type) -> str:

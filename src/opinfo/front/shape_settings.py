@@ -1,4 +1,4 @@
-"""How `opinfo.compile` is told about shapes: a strategy, a configuration, or dimensions by name."""
+"""The argument ``shapes`` of `opinfo.compile`: a strategy, a configuration, or dimensions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Extents = int | tuple[int, int] | tuple[int, int, int]
 def configured(
     mod: tvm.IRModule, shapes: Config | Strategy | str | Mapping[str, Dim | Extents] | None
 ) -> tuple[tvm.IRModule, Config | None]:
-    """The module with the dimensions that have one extent bound, and the configuration of others.
+    """Bind dimensions with a single extent, and return the configuration of the rest.
 
-    None stands for a module without symbolic dimensions to configure.
+    The configuration is None if no symbolic dimension remains.
 
     Raises:
-        ValueError: It is none of these, or the module has no such dimension.
+        ValueError: ``shapes`` is invalid, or names an unknown dimension.
     """
     if shapes is None or not isinstance(shapes, Mapping):
         return mod, None if shapes is None else config(shapes)
@@ -36,7 +36,7 @@ def configured(
 
 
 def _dim(name: str, extents: Any) -> Dim:
-    """``8``, ``(1, 8)``, ``(8, 64, 8)`` or a `Dim`."""
+    """Convert ``8``, ``(1, 8)`` or ``(8, 64, 8)`` to a `Dim`."""
     if isinstance(extents, Dim):
         return extents
     values = extents if isinstance(extents, tuple) else (extents, extents)

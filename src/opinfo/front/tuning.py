@@ -1,4 +1,4 @@
-"""`opinfo.tune`: schedules for the shapes that came in."""
+"""`opinfo.tune`: search for schedules of recorded shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..byoc.building.read_target import read_target
 from ..byoc.codegen.host import native_target
 from ..byoc.measure import Measure
 from ..jit.tune.record import Recording
-from ..jit.tune.tune import Found, Progress, tasks
+from ..jit.tune.tune import Progress, TuneResult, tasks
 from ..jit.tune.tune import tune as search
 
 
@@ -23,23 +23,23 @@ def tune(
     target: Any = None,
     measure: Measure | None = None,
     progress: Progress | None = None,
-) -> list[Found]:
-    """Search for schedules of recorded shapes, the most frequent first.
+) -> list[TuneResult]:
+    """Search for schedules of recorded shapes, most frequent first.
 
     Args:
-        recording: Of `opinfo.Session.recording`, or the path that it was saved to.
-        database: A folder that keeps what is found; shapes that have as many trials in it are
-            skipped. `opinfo.jit.Config` takes it as ``tuned``.
-        trials: Candidates of each shape.
-        top: Only so many of the most frequent shapes.
-        seconds: After this time no more candidates are drawn.
-        target: TVM's that the model is compiled for; by default the CPU that this runs on. With
-            ``measure`` it is that of ``measure``.
-        measure: How candidates are timed.
-        progress: Called with how many trials are done, of how many, and of which shape.
+        recording: A result of `opinfo.Session.recording`, or the path of a saved one.
+        database: The folder of the tuning database; shapes with enough trials in it are skipped.
+            `opinfo.jit.Config` takes it as ``tuned``.
+        trials: Trials of each shape.
+        top: Tune only this many shapes, the most frequent ones.
+        seconds: Time limit of the search.
+        target: TVM's target of the model; by default this CPU. With ``measure``, the target of
+            ``measure``.
+        measure: How to time candidates.
+        progress: Called with the finished trials, the total, and the shape.
 
     Returns:
-        What was found for each shape.
+        The result for each shape.
 
     Raises:
         OSError, ValueError: The recording or the database cannot be used.

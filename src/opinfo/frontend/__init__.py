@@ -1,4 +1,4 @@
-"""One loader for every kind of model file: path in, Relax module out.
+"""Load model files of every supported format as Relax modules.
 
 >>> from opinfo import frontend
 >>> sorted(frontend.LOADERS)
@@ -23,23 +23,22 @@ __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
 
 
 def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
-    """Read a model file into a Relax module, whose operators are not yet legalised.
+    """Load a model file as a Relax module, without legalising it.
 
-    The file is read in a process of its own, with limits on time and memory; nothing in it is run.
+    A separate process reads the file, with limits on time and memory. No code in the file is run.
 
     Args:
-        path: The suffix decides: ``.onnx``; ``.pt2`` written by `torch.export.save`; ``.json``
-            written by `tvm.ir.save_json`; ``.py`` with TVMScript, of which only declarative text is
-            evaluated.
-        shapes: Shapes of inputs by name; others keep the shape in the file. A string is a symbolic
-            dimension, and equal strings are one dimension: ``{"x": ("n", 3, 224, 224)}``.
+        path: The suffix selects the format: ``.onnx``; ``.pt2`` of `torch.export.save`; ``.json``
+            of `tvm.ir.save_json`; ``.py`` with TVMScript, restricted to declarative syntax.
+        shapes: Shapes of inputs by name; other inputs keep the shape in the file. A string is a
+            symbolic dimension, and equal strings are the same one: ``{"x": ("n", 3, 224, 224)}``.
 
     Returns:
         The module.
 
     Raises:
-        FrontendError: The file cannot be read, its format's package is not installed, an operator
-            is not supported, or a shape does not fit; one line.
+        FrontendError: The file cannot be read, the package for its format is not installed, an
+            operator is not supported, or a shape does not fit. The message is one line.
     """
     return read(path, shapes)
 
@@ -49,11 +48,11 @@ def read(
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     seconds: int | None = None,
 ) -> tvm.IRModule:
-    """As `load`; `seconds` of CPU instead of what the file's size allows."""
+    """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
     path, wanted = Path(path), {k: tuple(v) for k, v in (shapes or {}).items()}
     if path.suffix.lower() not in LOADERS:
         known = ", ".join(LOADERS)
-        raise FrontendError(f"{path}: suffix '{path.suffix}' is not one of {known}")
+        raise FrontendError(f"{path}: expected a suffix of {known}, got '{path.suffix}'")
     if not path.is_file():
         other = "not a regular file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else other}")
@@ -62,4 +61,4 @@ def read(
     try:
         return from_json.loaded(text)
     except BadGraph as error:
-        raise FrontendError(f"{path}: its module is not well typed: {one_line(error)}") from error
+        raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error

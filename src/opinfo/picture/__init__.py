@@ -1,4 +1,4 @@
-"""Plans and compiled models as pages: graphs that fold and can be searched, and reasons."""
+"""HTML pages of plans and compiled models."""
 
 from .page import page
 

@@ -1,4 +1,4 @@
-"""The page of a compiled model: which backend computes what, how long it takes, and why."""
+"""The page of a compiled model: backends, times and reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..layout.report.plan_report import PlanReport, describe
 from ..report.layouts import CONVERSION, conversions
 from ..report.regions import FAILED, LEFT, SHARES, failed, left, share, shares
 from ..verify.verification import TIMES, Verified
-from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
+from .dataflow import INPUT, OUTPUT, GraphBinding, dataflow, main_of
 from .template import Card, duration, filled, graph, node, section
 
 REGION = ("region", "model's nodes", "backend", "pattern", "operators", "time", "FLOPs")
@@ -23,7 +23,7 @@ CANDIDATE = ("candidate", "operators", "shapes", "result", "from")
 
 
 def compiled_page(title: str, done: Dispatched, verified: Verified | None) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     parts = [
         section("Backends", SHARES, _shares(done)),
         "" if verified is None else section("Times", TIMES, verified.rows(), _runs(verified)),
@@ -46,7 +46,7 @@ def _cards(done: Dispatched, verified: Verified | None) -> list[Card]:
     part = share(done, sum(t.flops for t in done.taken))
     out.append(Card("On backends", f"{part:.1%} of FLOPs", f"{ops} of {ops + len(done.left)} ops"))
     by = ", ".join(f"{name} {n}" for name, n, _, _ in shares(done) if n)
-    out.append(Card("Regions", str(regions), by or "all of it is TVM's"))
+    out.append(Card("Regions", str(regions), by or "TVM computes everything"))
     known = [t.microseconds for t in done.taken if t.microseconds is not None]
     if known:
         out.append(Card("Time in regions", duration(sum(known)), "each measured alone"))
@@ -65,7 +65,7 @@ def _cards(done: Dispatched, verified: Verified | None) -> list[Card]:
 
 
 def _graph(done: Dispatched) -> dict[str, Any]:
-    """A box for each region and each operator that is left; colours are backends."""
+    """Return a box for each region and each remaining operator; colours are backends."""
     regions, rest = {t.symbol: t for t in done.taken}, {o.name: o for o in done.left}
     nodes, edges = [], []
     place: dict[str, int] = {}
@@ -79,11 +79,11 @@ def _graph(done: Dispatched) -> dict[str, Any]:
     return graph(nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)})
 
 
-def _end(n: Node) -> dict[str, Any]:
+def _end(n: GraphBinding) -> dict[str, Any]:
     return node(n.name, sub=n.type, kind="end", name=n.name, facts=[("type", n.type)])
 
 
-def _region(n: Node, t: Taken, done: Dispatched) -> dict[str, Any]:
+def _region(n: GraphBinding, t: Taken, done: Dispatched) -> dict[str, Any]:
     time = None if t.microseconds is None else duration(t.microseconds)
     flops = f"{share(done, t.flops):.1%} of FLOPs"
     facts = [
@@ -97,7 +97,7 @@ def _region(n: Node, t: Taken, done: Dispatched) -> dict[str, Any]:
                 time=t.microseconds, facts=facts)  # fmt: skip
 
 
-def _own(n: Node, o: Left | None) -> dict[str, Any]:
+def _own(n: GraphBinding, o: Left | None) -> dict[str, Any]:
     label = _short(n.op if o is None else o.op)
     why = "" if o is None else o.why
     facts = [("computed by", "tvm"), ("operator", o.op if o else n.op), ("model's node", n.node),
@@ -119,12 +119,12 @@ def _shares(done: Dispatched) -> list[tuple[str, ...]]:
 
 
 def _runs(verified: Verified) -> str:
-    runs, threads = plural(verified.runs, "run"), plural(verified.threads, "thread")
-    return f"Medians of {runs} of each, in turns, with {threads}; {verified.outcome()}."
+    runs, threads = plural(verified.runs, "alternating run"), plural(verified.threads, "thread")
+    return f"Medians of {runs} of each, with {threads}; {verified.outcome()}."
 
 
 def _regions(done: Dispatched) -> list[tuple[str, ...]]:
-    """The largest first."""
+    """Return a row for each region, largest first."""
     taken = sorted(done.taken, key=lambda t: -t.flops)
     return [
         (t.symbol, _nodes(t.nodes), t.backend, t.pattern,
@@ -135,7 +135,7 @@ def _regions(done: Dispatched) -> list[tuple[str, ...]]:
 
 
 def _nodes(names: Sequence[str]) -> str:
-    """The first and the last of them."""
+    """Return the first and the last name."""
     return " … ".join(dict.fromkeys([*names[:1], *names[-1:]]))
 
 

@@ -1,4 +1,4 @@
-"""What the activations of a Relax function flow through, a node for each binding that computes."""
+"""The dataflow graph of activations in a Relax function, one node for each computing binding."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ INPUT, OUTPUT = "input", "result"
 
 
 @dataclass(frozen=True)
-class Node:
-    """A binding: ``name`` of its variable, ``op`` that it calls, ``reads`` the values of others.
+class GraphBinding:
+    """A binding: its variable ``name``, the ``op`` that it calls, and the values that it ``reads``.
 
-    A result that is a tuple gives the values ``name.0``, ``name.1``, …; ``gives`` lists them.
-    ``node`` is the model's name of the node that it comes from, where that is known.
+    ``gives`` lists its values, which are ``name.0``, ``name.1``, … for a tuple. ``node`` is the
+    name of the model's node, if known.
     """
 
     name: str
@@ -32,19 +32,20 @@ class Node:
 
 
 def main_of(mod: tvm.IRModule) -> Any:
-    """The function to show: ``main``, else the first that can be called from outside.
+    """Return ``main``, or else the first public Relax function.
 
-    Raises ``ValueError`` if the module has no Relax function.
+    Raises:
+        ValueError: The module has no Relax function.
     """
     found = {g.name_hint: f for g, f in mod.functions_items() if isinstance(f, relax.Function)}
     if not found:
-        raise ValueError("the module has no Relax function, and so no values to lay out")
+        raise ValueError("the module has no Relax function")
     outside = [name for name, f in found.items() if "global_symbol" in (f.attrs or {})]
     return found["main" if "main" in found else min(outside or found)]
 
 
-def dataflow(func: Any) -> list[Node]:
-    """The nodes of a function in program order; what only constants flow through has none."""
+def dataflow(func: Any) -> list[GraphBinding]:
+    """Return the nodes of a function in program order, without constant subgraphs."""
     reader = _Reader()
     inputs = int((func.attrs or {}).get("num_input", len(func.params)))
     for k, p in enumerate(func.params):
@@ -54,13 +55,13 @@ def dataflow(func: Any) -> list[Node]:
         for b in block.bindings:
             reader.binding(b)
     reads = reader.read(func.body.body)
-    reader.nodes.append(Node(OUTPUT, OUTPUT, reads, (), ""))
+    reader.nodes.append(GraphBinding(OUTPUT, OUTPUT, reads, (), ""))
     return reader.nodes
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[GraphBinding] = []
         self.values: dict[Any, tuple[str, ...]] = {}
 
     def add(self, var: Any, op: str, reads: Sequence[str], node: str = "") -> None:
@@ -70,7 +71,7 @@ class _Reader:
         gives = tuple(f"{name}.{k}" for k in range(len(types))) if many else (name,)
         self.values[var] = gives
         reads = tuple(dict.fromkeys(reads))
-        self.nodes.append(Node(name, op, reads, gives, ", ".join(types), node))
+        self.nodes.append(GraphBinding(name, op, reads, gives, ", ".join(types), node))
 
     def binding(self, b: Any) -> None:
         var, value = b.var, getattr(b, "value", None)
@@ -86,7 +87,7 @@ class _Reader:
             self.add(var, _op(value), reads, node_of(b))
 
     def read(self, e: Any) -> tuple[str, ...]:
-        """The values of nodes that an expression mentions."""
+        """Return the values that an expression reads."""
         found: list[Any] = []
         if e is not None:
             tvm_ffi.structural_walk(e, (relax.Var, found.append))
@@ -111,7 +112,7 @@ def _op(value: Any) -> str:
 
 
 def _type(ty: Any) -> str:
-    """``float32[1, 3, n, n]``, or what else it is."""
+    """Format a type: ``float32[1, 3, n, n]``, or its name."""
     shape = getattr(getattr(ty, "shape", None), "values", None)
     if shape is None:
         return str(getattr(ty, "dtype", type(ty).__name__))

@@ -1,7 +1,7 @@
-"""Repeated blocks of a graph, which a page shows as one box each.
+"""Find repeated blocks of a graph, which a page folds into one box each.
 
-A block is an interval of the nodes in program order, so nothing outside of it lies on a way between
-two nodes in it, and drawing it as one box makes no circle.
+A block is an interval of nodes in program order, so no path between two of its nodes leaves it, and
+folding it creates no cycle.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: The fewest nodes of a block, and the most.
+#: Minimum and maximum number of nodes in a block.
 LEAST, MOST = 3, 200
 
 
 @dataclass(frozen=True)
 class Block:
-    """The nodes from ``start`` up to ``stop``."""
+    """The nodes from ``start`` to ``stop``, exclusive."""
 
     label: str
     start: int
@@ -25,7 +25,7 @@ class Block:
 
 @dataclass(frozen=True)
 class _Run:
-    """Blocks of ``period`` nodes that follow each other, the same operators in each."""
+    """Consecutive blocks of ``period`` nodes with the same operators."""
 
     start: int
     period: int
@@ -37,11 +37,11 @@ class _Run:
 
 
 def blocks(operators: Sequence[str], names: Sequence[str]) -> list[Block]:
-    """Disjoint blocks that repeat at once, those that cover most first.
+    """Find disjoint blocks that repeat consecutively, greedily by the nodes covered.
 
     Args:
-        operators: What each node computes, in program order.
-        names: The model's name of each node, or "": blocks are called by what theirs begin with.
+        operators: The operator of each node, in program order.
+        names: The model's name of each node, or "". A common prefix labels a block.
 
     >>> [b.label for b in blocks(["x"] + 2 * ["a", "b", "c"], [""] * 7)]
     ['1 of 2: a, b, c', '2 of 2: a, b, c']
@@ -69,7 +69,7 @@ def _search(
 
 
 def _longest(operators: Sequence[str], low: int, high: int) -> _Run | None:
-    """The run that covers most nodes; of several the one of the shortest blocks."""
+    """Return the run that covers most nodes; among equal ones, that with the shortest blocks."""
     best: _Run | None = None
     for period in range(LEAST, min((high - low) // 2, MOST) + 1):
         same = 0
@@ -85,7 +85,7 @@ def _longest(operators: Sequence[str], low: int, high: int) -> _Run | None:
 
 
 def _scope(names: Sequence[str]) -> str:
-    """What all names begin with, up to a separator: ``encoder.layer.3``."""
+    """Return the common prefix of names up to a separator: ``encoder.layer.3``."""
     known = [re.split(r"[./]", name.strip("/")) for name in names if name]
     if not known:
         return ""

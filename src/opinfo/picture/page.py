@@ -1,4 +1,4 @@
-"""The page of a plan: the graph before and after, conversions by bytes, reasons on a click."""
+"""The page of a layout plan: graphs before and after, conversions, reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..layout.report.plan_report import (
     ValueChoice,
     size,
 )
-from .dataflow import INPUT, OUTPUT, Node, dataflow, main_of
+from .dataflow import INPUT, OUTPUT, GraphBinding, dataflow, main_of
 from .template import Card, filled, graph, node
 
 
@@ -30,16 +30,16 @@ def page(
     moving: Mapping[str, int],
     operators: Mapping[str, str],
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Args:
-        title: Of the page.
-        mod: The module that was planned.
-        report: Of the plan.
-        before: The conversions of the module.
-        after: Those of the planned module.
+        title: The title of the page.
+        mod: The module before planning.
+        report: The report of the plan.
+        before: The conversions before planning.
+        after: The conversions after planning.
         moving: The bytes of bindings that are conversions, by variable.
-        operators: The operator of each PrimFunc, written as a call.
+        operators: The operator of each PrimFunc, formatted as a call.
     """
     drawing = _Drawing(dataflow(main_of(mod)), report, moving, operators)
     titles = {"before": ("Before: conversions", repr(before)),
@@ -66,18 +66,18 @@ def _cards(report: PlanReport, before: Conversions, after: Conversions) -> list[
 
 @dataclass(frozen=True)
 class _Inserted:
-    """A conversion that the plan puts behind a value."""
+    """A conversion that the plan inserts after a value."""
 
     conversion: Conversion
     readers: frozenset[str]
 
 
 class _Drawing:
-    """Boxes in program order, ``starts`` of the module's own, and the edges before and after."""
+    """Boxes in program order, indices ``starts`` of the module's own, and edges of both graphs."""
 
     def __init__(
         self,
-        flow: Sequence[Node],
+        flow: Sequence[GraphBinding],
         report: PlanReport,
         moving: Mapping[str, int],
         operators: Mapping[str, str],
@@ -95,7 +95,7 @@ class _Drawing:
         self._draw()
 
     def _sort(self, conversions: Sequence[Conversion]) -> None:
-        """Conversions that were in the model and stay, and those that are put in."""
+        """Separate conversions that the model keeps from inserted ones."""
         own = {n.gives[0]: n for n in self.flow if n.name in self.moving}
         for c in conversions:
             reader = own.get(c.consumers[0]) if len(c.consumers) == 1 else None
@@ -126,7 +126,7 @@ class _Drawing:
         self.nodes.append(box)
         return len(self.nodes) - 1
 
-    def _op(self, n: Node) -> dict[str, Any]:
+    def _op(self, n: GraphBinding) -> dict[str, Any]:
         first = n.gives[0] if n.gives else ""
         value, op, stays = self.values.get(first), self.ops.get(first), self.stays.get(n.name)
         moved, call = self.moving.get(n.name, 0), self.operators.get(n.op, "")
@@ -135,12 +135,12 @@ class _Drawing:
         facts = [
             ("model's node", n.node), ("value", n.name), ("type", n.type),
             ("operator", call or n.op),
-            ("layout", value.layout.spell() if value else ""), ("stored so", stored),
+            ("layout", value.layout.spell() if value else ""), ("reason of the layout", stored),
             ("implementation", op.implementation if op else ""),
-            ("computed so", op.why if op and op.why not in stored else ""),
+            ("reason of the implementation", op.why if op and op.why not in stored else ""),
             ("moved before", size(moved) if moved else ""),
             ("still moves", f"{size(stays.bytes)}: {stays.why}" if stays else ""),
-            ("saved", f"{size(moved)}: it is the same memory now" if moved and not stays else ""),
+            ("saved", f"{size(moved)}: it is now a view" if moved and not stays else ""),
         ]  # fmt: skip
         end = n.op in (INPUT, OUTPUT)
         operator = (call.partition("(")[0] or n.op).removeprefix("relax.")
@@ -152,7 +152,7 @@ class _Drawing:
         )  # fmt: skip
 
 
-def _conversion(c: Conversion, source: Node) -> dict[str, Any]:
+def _conversion(c: Conversion, source: GraphBinding) -> dict[str, Any]:
     change = f"{c.source.spell()} → {c.target.spell()}"
     facts = [("converts", c.value), ("model's node", source.node), ("moves", size(c.bytes)),
              ("why", c.why), ("for", ", ".join(c.consumers) or OUTPUT)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pages of one file: the parts that all have, the graph, tables that fold."""
+"""Self-contained HTML pages: summary, graph, foldable tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from ..analysis.support.wording import plural
 from .groups import blocks
 
-#: A table with more rows than this is folded at first.
+#: A table with more rows than this is folded initially.
 FOLDED = 30
 
 
@@ -29,7 +29,7 @@ class Card:
 
 
 def filled(title: str, what: str, cards: Sequence[Card], graph: dict[str, Any], parts: str) -> str:
-    """The page as HTML; it needs no server and no network."""
+    """Return the page as HTML that needs no server and no network."""
     values = {
         "TITLE": escape(title),
         "WHAT": escape(what),
@@ -47,13 +47,13 @@ def graph(
     nodes: Sequence[dict[str, Any]], starts: Sequence[int], edges: dict[str, list[tuple[int, int]]],
     titles: dict[str, tuple[str, str]],
 ) -> dict[str, Any]:  # fmt: skip
-    """What the page draws.
+    """Return the data of the graph.
 
     Args:
-        nodes: In program order; conversions that a plan puts in stand behind what they convert.
-        starts: Where the program's own nodes are among ``nodes``.
-        edges: Of each side, from earlier nodes to later ones.
-        titles: Of each side its name, and what is counted there.
+        nodes: Boxes in program order; an inserted conversion follows the value that it converts.
+        starts: Indices of the program's own nodes in ``nodes``.
+        edges: The edges of each side, from earlier to later nodes.
+        titles: The name and the note of each side.
     """
     own = [nodes[k] for k in starts]
     found = blocks([n["label"] for n in own], [n["node"] for n in own])
@@ -69,27 +69,27 @@ def graph(
 
 
 def _time(nodes: Sequence[dict[str, Any]]) -> str:
-    """Of the regions among nodes that were measured."""
+    """Return the total time of the measured regions among nodes."""
     times = [n["time"] for n in nodes if n.get("time") is not None]
     return f"{duration(sum(times))} in {plural(len(times), 'region')}" if times else ""
 
 
 def node(label: str, **parts: Any) -> dict[str, Any]:
-    """A box: its two lines, the ``key`` of its colour, bytes that it moves, and facts."""
+    """Return a box: two lines, the ``key`` of its colour, bytes that it moves, and facts."""
     empty = {"sub": "", "kind": "op", "name": "", "node": "", "key": "", "before": 0, "after": 0}
     facts = [[key, value] for key, value in parts.pop("facts", ()) if value]
     return {"label": label, **empty, **parts, "facts": facts}
 
 
 def duration(microseconds: float) -> str:
-    """A time for people: ``12.5 us``, ``3.4 ms``."""
+    """Format a time: ``12.5 us``, ``3.4 ms``."""
     if microseconds < 1000:
         return f"{microseconds:.1f} us"
     return f"{microseconds / 1000:.1f} ms"
 
 
 def section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
-    """A table under a title; nothing where there are neither rows nor a note."""
+    """Return a titled table, or nothing without rows and note."""
     if not rows and not note:
         return ""
     count = f" <small>{len(rows)}</small>" if rows else ""
@@ -113,7 +113,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str, kind: str) -> str:
-    """A share of something has a bar below it; a path may break after its separators."""
+    """Return a cell: percentages get a bar, and paths may break after separators."""
     if re.fullmatch(r"[\d.]+%", text):
         return f'<td class="bar">{text}<span style="width: {text}"></span></td>'
     return f"<td{kind}>{_breakable(text)}</td>"

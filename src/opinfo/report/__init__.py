@@ -1,1 +1,1 @@
-"""Reports as text and tables, for people and programs."""
+"""Reports as text, tables and JSON."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ChainRow:
     """One PrimFunc: its name, its number of calls, its operators.
 
-    ``strategy`` is how `opinfo specialize` compiles it by itself, for those with symbolic shapes.
+    ``strategy`` is the default strategy of `opinfo compile --shapes`, if it has symbolic shapes.
     """
 
     func: str
@@ -30,7 +30,7 @@ class ChainRow:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The operators as text; a refusal after those that are known."""
+        """The operators as text, followed by the refusal if there is one."""
         known = self.result.steps if isinstance(self.result, (Chain, PartlyRead)) else ()
         told = [f"${k} = {step(s)}" for k, s in enumerate(known)]
         if isinstance(self.result, Refusal):
@@ -45,14 +45,14 @@ class ChainReport:
     rows: tuple[ChainRow, ...]
 
     def summary(self) -> str:
-        """One line: how many functions are read, and how many operators they are."""
+        """Return one line: the numbers of recovered functions and operators."""
         known = [r.result for r in self.rows if isinstance(r.result, Chain)]
         total = sum(map(len, known))
         return (f"{len(known)} of {plural(len(self.rows), 'PrimFunc')} read as chains of "
                 f"{plural(total, 'operator')}")  # fmt: skip
 
     def table(self, brief: bool = False) -> Table:
-        """A rich table, a line for each operator; ``brief`` is the same."""
+        """Return a rich table with a line for each operator; ``brief`` changes nothing."""
         from rich.table import Table
         from rich.text import Text
 
@@ -72,7 +72,7 @@ class ChainReport:
         return table
 
     def explain(self) -> str:
-        """Every chain with its certificates, as text."""
+        """Return every chain with its certificates as text."""
         return "\n\n".join(
             f"{printable(r.func)} ({plural(r.sites, 'call site')})\n{r.result!r}" for r in self.rows
         )
@@ -85,7 +85,7 @@ class ChainReport:
         return f"{out.getvalue()}\n{self.summary()}"
 
     def to_json(self) -> dict[str, Any]:
-        """A value that `json.dumps` takes."""
+        """Return the report as JSON values."""
         return {
             "rows": [
                 {"func": r.func, "sites": r.sites, "strategy": r.strategy or None,

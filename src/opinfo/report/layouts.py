@@ -1,4 +1,4 @@
-"""Conversions of layouts as rows and tables."""
+"""Rows and tables of layouts and conversions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CONVERSION = ("conversion of", "from", "to", "bytes", "for", "why")
 
 
 LAYOUT = ("layout", "values", "for example", "most often because")
-#: How many values are named that have the same layout.
+#: Number of values named as examples of a layout.
 EXAMPLES = 3
 
 
 def layouts(report: PlanReport) -> list[tuple[str, ...]]:
-    """A row of `LAYOUT` for each layout that values are stored in instead of the model's."""
+    """Return a row of `LAYOUT` for each layout that differs from the model's."""
     groups: dict[str, list[ValueChoice]] = {}
     for v in report.moved():
         groups.setdefault(v.layout.spell(), []).append(v)
@@ -34,13 +34,13 @@ def layouts(report: PlanReport) -> list[tuple[str, ...]]:
 
 
 def conversions(report: PlanReport) -> list[tuple[str, ...]]:
-    """A row of `CONVERSION` for each conversion that stays."""
+    """Return a row of `CONVERSION` for each remaining conversion."""
     return [(c.value, c.source.spell(), c.target.spell(), size(c.bytes),
              ", ".join(c.consumers), c.why) for c in report.conversions]  # fmt: skip
 
 
 def lines_of(lines: Sequence[str]) -> Table:
-    """Lines as a table without a head; a long one goes on below."""
+    """Return lines as a table without a header; long lines wrap."""
     from rich.table import Table
     from rich.text import Text
 
@@ -51,7 +51,7 @@ def lines_of(lines: Sequence[str]) -> Table:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table for the terminal."""
+    """Return a table for the terminal."""
     from rich.table import Table
     from rich.text import Text
 

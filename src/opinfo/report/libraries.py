@@ -1,4 +1,4 @@
-"""How the functions of a library are compiled, as it says itself."""
+"""Reports of compiled libraries, from the table that they embed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ FUNCTION = ("function", "strategy", "schedule", "why")
 
 
 def strategies(rows: Iterable[tuple[str, ...]]) -> Table:
-    """How functions are compiled, by what `opinfo.jit.SpecializedFunction` calls its row."""
+    """Return a table of functions, given each `opinfo.jit.SpecializedFunction.row`."""
     return table(FUNCTION, list(rows))
 
 
 @dataclass(frozen=True)
 class LibraryReport:
-    """What a library says of its functions, their call sites, and the ranges of dimensions."""
+    """The functions of a library, its call sites, and the ranges of its dimensions."""
 
     library: LibraryTable
 
     def summary(self) -> str:
-        """One line: how many functions and call sites, and the shapes that are allowed."""
+        """Return one line: the numbers of functions and call sites, and the allowed ranges."""
         ranges = "; ".join(f"{name} is {r}" for name, r in self.library.ranges.items())
         functions, sites = len(self.library.told), len(self.library.sites)
         return (
@@ -37,11 +37,11 @@ class LibraryReport:
         )
 
     def table(self) -> Table:
-        """A row for each function."""
+        """Return a table with a row for each function."""
         return strategies(self.library.told)
 
     def to_json(self) -> dict[str, Any]:
-        """A value that `json.dumps` takes."""
+        """Return the report as JSON values."""
         names = ("func", *FUNCTION[1:])
         rows = [dict(zip(names, row, strict=True)) for row in self.library.told]
         return {"target": self.library.target, "rows": rows}

@@ -1,4 +1,4 @@
-"""What `opinfo.inspect` answers: rows, and their rendering for people and programs."""
+"""The report of `opinfo.inspect` as rows, text, tables and JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..analysis.support.wording import plural
 from .printable import printable
 from .render import call, explain, html
 
-if TYPE_CHECKING:  # rich is imported where a table is made: it is a tenth of our own import
+if TYPE_CHECKING:  # rich is imported on use: it would add a tenth to the import of opinfo
     from rich.table import Table
 
 WIDTH = 120
@@ -38,14 +38,14 @@ class Row:
 
     @property
     def output(self) -> str:
-        """The first buffer that is no operand; the last one if the operands are not known."""
+        """The first buffer that is not an operand; the last one if operands are unknown."""
         op = operator(self.result)
         operands = () if op is None else op.operands
         free = [text for i, text in enumerate(self.buffers) if i not in operands]
         return next(iter(free if operands else self.buffers[-1:]), "")
 
     def to_json(self) -> dict[str, Any]:
-        """A value that `json.dumps` takes.
+        """Return JSON values.
 
         Exactly one of `op`, `layout_normalised` and `refusal` is not None.
         """
@@ -60,11 +60,11 @@ class Row:
 
 
 def outside(name: str) -> Refusal:
-    """Why a call of a Relax operator, ``relax.call_dps_packed(symbol)``, is no PrimFunc."""
+    """Say why a call such as ``relax.call_dps_packed(symbol)`` has no PrimFunc."""
     packed = re.fullmatch(r"relax\.call_\w*packed\((.+)\)", name)
     if packed is not None:
         return Refusal(f"calls {packed[1]}, an extern function: not TIR", name)
-    return Refusal("no legalisation lowers it to TIR", name)
+    return Refusal("it has no legalisation to TIR", name)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Report:
 
     @property
     def known(self) -> tuple[Row, ...]:
-        """The rows with an operator, also where it is that of logical buffers."""
+        """The rows with an operator, including those over logical buffers."""
         return tuple(row for row in self.rows if not isinstance(row.result, Refusal))
 
     @property
@@ -91,15 +91,15 @@ class Report:
 
     @property
     def outside(self) -> tuple[Refusal, ...]:
-        """Why each call that is no PrimFunc is none."""
+        """Why each of the other calls has no PrimFunc."""
         return tuple(outside(name) for name, _ in self.others)
 
     def sites(self) -> tuple[int, int]:
-        """Call sites recovered, and all call sites."""
+        """Return the numbers of recovered and of all call sites."""
         return sum(row.sites for row in self.known), sum(row.sites for row in self.rows)
 
     def summary(self) -> str:
-        """One line: how much is recovered, how it is certified, what is no PrimFunc."""
+        """Return one line: recovered PrimFuncs, certificates, and calls without a PrimFunc."""
         got, total = self.sites()
         results = (row.result for row in self.rows)
         kinds = Counter(r.certificate.kind for r in results if not isinstance(r, Refusal))
@@ -112,7 +112,7 @@ class Report:
         return text
 
     def table(self, brief: bool = False) -> Table:
-        """A rich table, a row for each PrimFunc, refused ones last; ``brief`` is without kinds."""
+        """Return a rich table, refused PrimFuncs last; ``brief`` omits the pattern kinds."""
         from rich.table import Table
         from rich.text import Text
 
@@ -136,7 +136,7 @@ class Report:
         return table
 
     def explain(self) -> str:
-        """Everything known of each row, as text: attributes, layouts, certificate, reasons."""
+        """Return attributes, layouts, certificate and reasons of each row as text."""
         rows = [explain(r.func, r.sites, r.buffers, r.result) for r in self.rows]
         return "\n\n".join(
             [*rows, *(f"{printable(r.where)}\n  {printable(repr(r))}" for r in self.outside)]
@@ -154,7 +154,7 @@ class Report:
         return html([(r.func, r.sites, r.buffers, r.result) for r in self.rows], self.summary())
 
     def to_json(self) -> dict[str, Any]:
-        """A value that `json.dumps` takes."""
+        """Return JSON values."""
         got, total = self.sites()
         return {
             "sites": {"recovered": got, "total": total},

@@ -1,4 +1,4 @@
-"""What became of each operator of a dispatched module: tables, and the same for programs."""
+"""Reports of a dispatch: regions, remaining operators, failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LEFT = ("operator", "count", "why it stays with TVM", "what would change that", "for example")
 FAILED = ("backend", "where", "what failed", "why", "operators", "run by")
-#: How many operators are named that stay for the same reason.
+#: Number of operators named as examples of a reason.
 EXAMPLES = 3
 SHARES = ("backend", "regions", "ops", "FLOPs")
 
@@ -31,14 +31,14 @@ class LeftGroup:
     members: tuple[Left, ...]
 
     def examples(self) -> str:
-        """The first few, by the model's names where they are known."""
+        """Return the first few, by the model's names if known."""
         names = [f"{o.node} ({o.name})" if o.node else o.name for o in self.members]
         more = len(names) - EXAMPLES
         return ", ".join(names[:EXAMPLES]) + (f" and {more} more" if more > 0 else "")
 
 
 def grouped(left: Sequence[Left]) -> list[LeftGroup]:
-    """By operator and reason, the largest group first."""
+    """Group by operator and reason, largest group first."""
     groups: dict[tuple[str, str, str], list[Left]] = {}
     for o in left:
         groups.setdefault((o.op, o.why, o.suggestion), []).append(o)
@@ -47,16 +47,16 @@ def grouped(left: Sequence[Left]) -> list[LeftGroup]:
 
 
 def left(done: Dispatched) -> list[tuple[str, str, str, str, str]]:
-    """A row of `LEFT` for each operator and reason."""
+    """Return a row of `LEFT` for each operator and reason."""
     return [
         (g.op, str(len(g.members)), g.why, g.suggestion, g.examples()) for g in grouped(done.left)
     ]
 
 
 def reasons(left: Sequence[Left]) -> list[str]:
-    """The same as lines of text.
+    """Return lines of text for each operator and reason.
 
-    ``6 x relax.image.resize2d: no pattern of onednn has relax.image.resize2d``, then the examples.
+    ``6 x relax.image.resize2d: no pattern of onednn has relax.image.resize2d``, then examples.
     """
     lines = []
     for g in grouped(left):
@@ -67,14 +67,14 @@ def reasons(left: Sequence[Left]) -> list[str]:
 
 
 def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
-    """A row of `FAILED` for what each backend's code failed on."""
+    """Return a row of `FAILED` for each failure of a backend."""
     return [(f.backend, ", ".join(filter(None, (f.rule, f.value and f"region {f.value}"))),
              STAGES[f.stage], f.reason, ", ".join(f.ops), ", ".join(f.now))
             for f in done.failed]  # fmt: skip
 
 
 def shares(done: Dispatched) -> list[tuple[str, int, int, float]]:
-    """What each backend has: regions, operators, and which part of the FLOPs; TVM the rest."""
+    """Return regions, operators and share of the FLOPs of each backend, and of TVM."""
     out = []
     for backend in sorted({t.backend for t in done.taken}):
         mine = [t for t in done.taken if t.backend == backend]
@@ -89,7 +89,7 @@ def share(done: Dispatched, flops: int) -> float:
 
 
 def tables(done: Dispatched) -> list[Table]:
-    """Why each operator stayed, what failed, and each conversion of layouts."""
+    """Return tables of remaining operators, failures and layout conversions."""
     out = [lines_of(reasons(done.left)), table(FAILED, failed(done))]
     if done.report is not None:
         out.append(table(CONVERSION, conversions(done.report)))
@@ -97,7 +97,7 @@ def tables(done: Dispatched) -> list[Table]:
 
 
 def to_json(done: Dispatched) -> dict[str, Any]:
-    """A value that `json.dumps` takes."""
+    """Return the dispatch as JSON values."""
     report = done.report
     return {
         "summary": done.summary(),

@@ -1,4 +1,4 @@
-"""How one result is written: as a call, as an explanation, as HTML."""
+"""Format one result as a call, an explanation or HTML."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MISSING = object()
 
 
 def call(info: OpInfo | LayoutNormalised) -> str:
-    """`relax.nn.conv2d(%0, %1, strides=[2, 2])`; attributes at their default are left out."""
+    """Format a call `relax.nn.conv2d(%0, %1, strides=[2, 2])` without default attributes."""
     op = info if isinstance(info, OpInfo) else info.logical
     return _call(info, [_operand(operand) for operand in op.operands])
 
 
 def step(s: Step) -> str:
-    """The same for a step of a chain: `relax.add($0, %2)`, `$0` being an earlier step."""
+    """Format a step of a chain: `relax.add($0, %2)`, where `$0` is an earlier step."""
     return _call(
         s.info, [repr(o) if isinstance(o, StepResult) else _operand(o) for o in s.operands]
     )
@@ -44,7 +44,7 @@ def _call(found: OpInfo | LayoutNormalised, operands: list[str]) -> str:
 
 
 def explain(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
-    """Everything known of one PrimFunc, a fact a line."""
+    """Explain one PrimFunc, with one fact on each line."""
     told = "".join(f"\n  %{i}: {printable(text)}" for i, text in enumerate(buffers))
     head = f"{printable(func)} ({plural(sites, 'call site')}){told}"
     if isinstance(result, Refusal):
@@ -76,7 +76,7 @@ def _facts(found: OpInfo | LayoutNormalised) -> list[tuple[str, str]]:
 
 
 def html(rows: Sequence[tuple[str, int, tuple[str, ...], Answer]], summary: str) -> str:
-    """A table for notebooks; each operator unfolds to its explanation."""
+    """Return a table for notebooks in which each operator unfolds to its explanation."""
     body = "".join(_html_row(*row) for row in rows)
     heads = "".join(
         f"<th style='text-align:left'>{h}</th>"
@@ -97,7 +97,7 @@ def _html_row(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -
 
 
 def _short(value: Any) -> str:
-    """A float that is a float32 with float32's digits: 1e-05 for 1.0000000656873453e-05."""
+    """Format a float32 value with its own digits: 1e-05 for 1.0000000656873453e-05."""
     if isinstance(value, float) and float(np.float32(value)) == value:
         return str(np.float32(value))
     return repr(value)
@@ -108,7 +108,7 @@ def _operand(operand: int | Constant) -> str:
 
 
 def _same(value: Any, usual: Any) -> bool:
-    """Whether an attribute is the default; one number stands for all entries of a list."""
+    """Return whether an attribute is the default; a number stands for all entries of a list."""
     if isinstance(value, list) and isinstance(usual, int | tuple):
         wide = (usual,) if isinstance(usual, int) else usual
         return value == list(wide) or {*wide} == {*value} == {*value[:1]}
@@ -116,7 +116,7 @@ def _same(value: Any, usual: Any) -> bool:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    """The default arguments of an operator's public constructor."""
+    """Return the default arguments of an operator's constructor."""
     found: Any = relax.op
     for part in name.removeprefix("relax.").split("."):
         found = getattr(found, part, None)

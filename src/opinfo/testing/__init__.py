@@ -1,4 +1,4 @@
-"""Tests of a backend or a recogniser that lives in a package of its own.
+"""Test kit for backends and recognisers in other packages.
 
     CASES = backend_cases(THEIR_NPU, EXAMPLES)
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .example import Example
     from .recogniser_checks import check_recogniser, recogniser_cases
 
-#: Recognisers are tested without what backends need, which is a newer TVM, too.
+#: Lazy imports: tests of recognisers must not import what backends need, such as a newer TVM.
 _HOMES = {
     "backend_checks": ("backend_cases", "check_backend"),
     "case": ("Case",),

@@ -1,4 +1,4 @@
-"""What every backend must do, as cases for its own tests."""
+"""Checks that every backend must pass."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def backend_cases(
 ) -> list[Case]:
     """Return the checks of a backend.
 
-    It is discovered by its name, and says in one line why it is not available.
+    The backend is discovered by name, and says in one line why it is not available.
 
-    Its patterns have distinct names; each pattern, and each operator that can begin one, is in an
-    example.
+    Its patterns have distinct names. Each pattern, and each operator that can begin one, occurs in
+    an example.
 
-    Of each example, in each dtype, it takes what the example says and computes what TVM's own code
-    computes, or leaves it with the reason that the example says.
+    For each example and dtype, it takes the expected regions and computes the same as TVM, or
+    leaves the operators with the expected reason.
 
     It generates the same code each time, and returns a cost for each region.
 
@@ -50,14 +50,13 @@ def backend_cases(
 
     Args:
         backend: The backend to check.
-        examples: Programs to try it on; by default one for each operator of each pattern, as far as
-            they can be derived from its patterns.
-        registered: Whether it must be found by its name, like that of an installed package.
-        plan: Choose layouts, by what the backend wants.
-        imports: Modules that a process which loads its libraries must import before.
+        examples: Programs to compile; by default they are derived from the patterns if possible.
+        registered: Whether the backend must be discovered by name, as that of an installed package.
+        plan: Plan layouts that the backend prefers.
+        imports: Modules to import before loading the backend's libraries.
 
     Returns:
-        The checks in this order. Nothing is compiled before one of them needs it.
+        The checks in this order. Compilation happens when the first check needs it.
     """
     trial = _Trial(backend, examples, plan, imports)
     cases = [
@@ -82,18 +81,18 @@ def check_backend(
     """Run all checks of a backend.
 
     Args:
-        backend: The one to check.
-        examples: Programs to try it on, see `backend_cases`.
-        options: The other arguments of `backend_cases`.
+        backend: The backend to check.
+        examples: Programs to compile; see `backend_cases`.
+        options: Further arguments of `backend_cases`.
 
     Raises:
-        AssertionError: Some fail; the message has a line for each.
+        AssertionError: Checks fail; the message has a line for each.
     """
     check_all(f"backend {backend.name}", backend_cases(backend, examples, **options))
 
 
 class _Trial:
-    """All examples compiled at once, when the first case needs it."""
+    """Compiles all examples together, when the first check needs them."""
 
     def __init__(self, backend: Backend, examples: Sequence[Example] | None, plan: bool,
                  imports: Sequence[str]) -> None:  # fmt: skip
@@ -104,6 +103,7 @@ class _Trial:
         self.taken = [v for v in self.variants if v.example.takes]
 
     def registered(self) -> None:
+        __tracebackhide__ = True
         known = find(self.backend.name)
         assert known is self.backend, (
             f"{self.backend.name} is another Backend ({unusable(known) or known.name}); expected "
@@ -111,20 +111,25 @@ class _Trial:
         )
 
     def available(self) -> None:
+        __tracebackhide__ = True
         reason = unusable(self.backend)
         assert reason is None or (reason.strip() and "\n" not in reason), (
             f"available returned {reason!r}, expected None or the reason in one line"
         )
 
     def names(self) -> None:
+        __tracebackhide__ = True
         names = self.backend.pattern_names
-        assert len(set(names)) == len(names), f"two patterns have one name: {', '.join(names)}"
+        assert len(set(names)) == len(names), (
+            f"pattern names must be distinct, got {', '.join(names)}"
+        )
         failures: list[Any] = []
         version = guarded(self.backend, failures).version()
         assert not failures, str(failures[0])
         assert "\n" not in version, f"version returned {version!r}, expected one line"
 
     def covered(self) -> None:
+        __tracebackhide__ = True
         self._need()
         met: dict[str, set[str]] = defaultdict(set)
         done = self.compiled.dispatched
@@ -139,6 +144,7 @@ class _Trial:
         assert not missing, f"no example is taken by the pattern {told}"
 
     def example(self, v: Variant) -> None:
+        __tracebackhide__ = True
         self._need()
         if v.example.refused:
             self._check_reason(v)
@@ -148,28 +154,36 @@ class _Trial:
         names = [" ".join(o.rpartition(".")[2] for o in t.ops)
                  for t, r in zip(done.taken, done.plan.regions, strict=True)
                  if r.function == v.function]  # fmt: skip
-        failed = "".join(f"; {f}" for f in done.failed)
+        own = [f for f in done.failed if f.function in ("", v.function)]
+        failed = "".join(f"; {f}" for f in {(f.stage, f.reason): f for f in own}.values())
         assert sorted(names) == v.example.regions, (
             f"the regions are {sorted(names)}, expected {v.example.regions}{failed}"
         )
-        found = self.machine[v.function](*self._inputs(v))
+        found = self.apart[v.function]
+        assert not isinstance(found, str), found
         expected = self.expected[v.function](*self._inputs(v))
-        wrong = difference(_fields(found), _fields(expected), v.example.tolerance)
+        wrong = difference(found, _fields(expected), v.example.tolerance)
         assert not wrong, wrong
 
     def _check_reason(self, v: Variant) -> None:
+        __tracebackhide__ = True
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             done = dispatch(prepare(module([v]), [self.backend]), [self.backend],
                             layouts="best" if self.plan else "given")  # fmt: skip
-        assert v.example.takes or not done.taken, f"it takes {done.taken[0].ops}, expected none"
+        assert v.example.takes or not done.taken, (
+            f"it takes {done.taken[0].ops}, expected no region"
+        )
         reasons = [left.why for left in done.left]
         assert any(v.example.refused in why for why in reasons), (
             f"the reasons are {reasons}, expected one with {v.example.refused!r}"
         )
-        assert all("\n" not in why for why in reasons), f"a reason has several lines: {reasons}"
+        assert all("\n" not in why for why in reasons), (
+            f"expected reasons of one line, got {reasons}"
+        )
 
     def costs(self) -> None:
+        __tracebackhide__ = True
         if self.backend.cost is None:
             return
         self._need()
@@ -181,31 +195,35 @@ class _Trial:
         assert not failures, str(failures[0])
 
     def deterministic(self) -> None:
+        __tracebackhide__ = True
         self._need()
         assert self.compiled and self.regions, "no region was converted"
         first, second = (code(self.backend, self.regions) for _ in range(2))
-        assert _comparable(first) == _comparable(second), "convert returned another code"
+        assert _comparable(first) == _comparable(second), (
+            "convert returned different code for the same regions"
+        )
 
     def new_process(self) -> None:
+        __tracebackhide__ = True
         self._need()
-        calls = {v.function: self._inputs(v) for v in self.taken}
-        found = run_in_new_process(self.compiled.export, calls, self.imports)
         for v in self.taken:
-            here = _fields(self.machine[v.function](*calls[v.function]))
-            wrong = difference(found[v.function], here, v.example.tolerance)
+            failed = self.apart[v.function]
+            assert not isinstance(failed, str), f"{v}: {failed}"
+        for v in self.taken:
+            here = _fields(self.machine[v.function](*self._inputs(v)))
+            wrong = difference(self.apart[v.function], here, v.example.tolerance)
             assert not wrong, f"{v}: {wrong}"
 
     def _need(self) -> None:
-        """Raises ``SkipTest`` where the backend cannot be used."""
+        """Raise ``SkipTest`` if the backend is not available."""
+        __tracebackhide__ = True
         if (reason := unusable(self.backend)) is not None:
             raise unittest.SkipTest(f"{self.backend.name} is not available: {reason}")
-        assert self.taken, (
-            f"there is no example that {self.backend.name} takes; pass some of your own"
-        )
+        assert self.taken, f"no example is taken by {self.backend.name}; pass examples"
 
     @cached_property
     def compiled(self) -> CompiledModule:
-        """All examples that are taken, by a backend that remembers what it was handed."""
+        """All examples to be taken, compiled by a backend that records its regions."""
 
         def convert(regions: Sequence[Region]) -> Code:
             self.regions = list(regions)
@@ -213,8 +231,14 @@ class _Trial:
 
         spied = replace(self.backend, convert=convert)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # in the messages of the examples
+            warnings.simplefilter("ignore", UserWarning)  # the examples report failures themselves
             return compile_module(module(self.taken), [spied], plan=self.plan)
+
+    @cached_property
+    def apart(self) -> dict[str, list[Any] | str]:
+        """What a process of its own computes: code under test may end the process that runs it."""
+        calls = {v.function: self._inputs(v) for v in self.taken}
+        return run_in_new_process(self.compiled.export, calls, self.imports)
 
     @cached_property
     def machine(self) -> Any:
@@ -222,7 +246,7 @@ class _Trial:
 
     @cached_property
     def expected(self) -> Any:
-        """TVM's own code for all examples."""
+        """The examples compiled by TVM alone."""
         executable = tvm.compile(module(self.taken), target="llvm")
         return relax.VirtualMachine(executable, tvm.cpu())
 

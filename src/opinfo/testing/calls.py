@@ -1,4 +1,4 @@
-"""The calls of a recogniser's ``MATCHES``: as PrimFuncs, and compared with answers."""
+"""Lower the calls of a recogniser's ``MATCHES``, and check answers against them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvm import relax, tirx
 
 from ..analysis import Constant, OpInfo
 from ..analysis.proposal.build import call_op
-from ..analysis.proposal.legalise import lowered
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.recognise import Matches
 from ..analysis.results.op_info import to_plain
 from .layout_strings import faults
@@ -20,7 +20,7 @@ Sizes = dict[str, tirx.Var]
 
 
 def lower(case: Matches) -> tirx.PrimFunc:
-    """The only PrimFunc that the call legalises to."""
+    """Return the PrimFunc that a call legalises to."""
     sizes: Sizes = {}
     operands = [_operand(f"p{k}", text, sizes) for k, text in enumerate(case.operands)]
     attrs = {k: _with_sizes(v, sizes) for k, v in case.attrs.items()}
@@ -33,24 +33,36 @@ def lower(case: Matches) -> tirx.PrimFunc:
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)
-    mod = lowered(builder.get())
+    mod = legalise_module(builder.get())
     (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
     return func
 
 
 def _operand(name: str, text: str, sizes: Sizes) -> Any:
-    """``"float32[1, n]"`` as a Relax variable, ``"float32(0.5)"`` as a constant."""
-    if literal := re.fullmatch(r"(\w+)\((.*)\)", text):
+    """Convert ``"float32[1, n]"`` to a Relax variable, ``"float32(0.5)"`` to a constant."""
+    literal = re.fullmatch(r"(\w+)\((.*)\)", text)
+    if literal and _is_number(literal[2]):
         return relax.const(float(literal[2]), literal[1])
     parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
-    assert parsed, f"{text!r}: expected a type such as 'float32[1, 3, n]'"
+    assert parsed, (
+        f"the operand {text!r}: expected dtype[shape] or dtype(value), such as 'float32[1, 3, n]' "
+        "or 'int8(3)'"
+    )
     dims = [d.strip() for d in parsed[2].split(",") if d.strip()]
     shape = [int(d) if d.isdigit() else sizes.setdefault(d, tirx.Var(d, "int64")) for d in dims]
     return relax.Var(name, relax.TensorType(shape, parsed[1]))
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _with_sizes(value: Any, sizes: Sizes) -> Any:
-    """Attribute values in which the name of a size stands for it."""
+    """Replace names of sizes in an attribute by variables."""
     if isinstance(value, (list, tuple)):
         return type(value)(_with_sizes(v, sizes) for v in value)
     if isinstance(value, str) and re.fullmatch("[a-z]", value):
@@ -59,9 +71,9 @@ def _with_sizes(value: Any, sizes: Sizes) -> Any:
 
 
 def check_answer(case: Matches, info: OpInfo) -> None:
-    """The op itself, or the canonical one; where several ops lower alike, any that lowers so."""
-    assert not info.relaid, f"its buffers are in other layouts: {info!r}"
-    assert not (wrong := faults(info)), f"layout strings that mean something else: {wrong}"
+    """Check that an answer is the op, its canonical form, or one that lowers identically."""
+    assert not info.relaid, f"the buffers have unexpected layouts: {info!r}"
+    assert not (wrong := faults(info)), f"wrong layout strings: {wrong}"
     assert info.certificate.kind in ("rebuilt", "proved", "real")
     if info.name == (case.name or case.op):
         _check_attrs(case.attrs if case.expect is None else case.expect, info)
@@ -75,17 +87,17 @@ def check_answer(case: Matches, info: OpInfo) -> None:
 
 def _check_attrs(expected: Mapping[str, Any], info: OpInfo) -> None:
     for key, value in expected.items():
-        assert key in info.attrs, f"there is no attribute {key} in {info!r}"
+        assert key in info.attrs, f"attribute {key} is missing: {info!r}"
         found = to_plain(info.attrs[key])
         assert _same(found, to_plain(value)), f"{key} is {found}, expected {value}: {info!r}"
 
 
 def _check_operands(case: Matches, info: OpInfo) -> None:
-    """Parameters in their order; what is literal has its value and type."""
+    """Check that operands are parameters in order, and literals with value and dtype."""
     count = itertools.count() if case.places is None else iter(case.places)
     for text, got in zip(case.operands, info.operands, strict=True):
         if "(" not in text:
-            assert got == next(count), f"the operands are in another order: {info!r}"
+            assert got == next(count), f"wrong order of operands: {info!r}"
         else:
             assert isinstance(got, Constant) and f"{got.dtype}({got.value})" == text, (
                 f"got {got!r}, expected {text}"
@@ -93,7 +105,7 @@ def _check_operands(case: Matches, info: OpInfo) -> None:
 
 
 def _same(got: Any, want: Any) -> bool:
-    """Equal values of equal types; names of sizes are gone, so any polynomial is as good."""
+    """Return whether values and types are equal; names of sizes are ignored."""
     if isinstance(want, list):
         return isinstance(got, list) and len(got) == len(want) and all(map(_same, got, want))
     if isinstance(got, str) and isinstance(want, str):

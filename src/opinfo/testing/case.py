@@ -1,4 +1,4 @@
-"""A check with a name."""
+"""Named checks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import unittest
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ..frontend.checks.error import one_line
+
 
 @dataclass(frozen=True)
 class Case:
     """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``.
 
     Attributes:
-            name: What is checked, ``takes layer [float32]``.
-        run: The check itself.
+            name: What is checked, such as ``takes layer [float32]``.
+        run: The check.
     """
 
     name: str
@@ -23,9 +25,10 @@ class Case:
         """Run the check.
 
         Raises:
-            AssertionError: It fails; the message says what was expected.
-            unittest.SkipTest: What it needs is not on this machine.
+            AssertionError: The check fails; the message says what was expected.
+            unittest.SkipTest: The check cannot run on this machine.
         """
+        __tracebackhide__ = True  # pytest shows the message, and not the code of this kit
         self.run()
 
     def __str__(self) -> str:
@@ -35,8 +38,9 @@ class Case:
 def check_all(subject: str, cases: Iterable[Case]) -> None:
     """Run all checks.
 
-    Raises ``AssertionError`` with a line for each one that fails, else ``SkipTest`` where one could
-    not be run.
+    Raises:
+        AssertionError: Checks fail; the message has a line for each.
+        unittest.SkipTest: No check fails, but one cannot run.
     """
     failed: list[str] = []
     skipped: unittest.SkipTest | None = None
@@ -47,6 +51,8 @@ def check_all(subject: str, cases: Iterable[Case]) -> None:
             failed.append(f"{case}: {e}")
         except unittest.SkipTest as e:
             skipped = e
+        except Exception as e:  # a mistake in an example, which TVM or Python finds
+            failed.append(f"{case}: {one_line(e)}")
     if failed:
         checks = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
         raise AssertionError("\n".join([f"{subject}: {checks} failed", *failed]))

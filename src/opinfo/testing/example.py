@@ -1,4 +1,4 @@
-"""Small programs to try a backend on."""
+"""Small programs to test a backend."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ import tvm
 from tvm import relax, tirx
 
 Array = np.ndarray[Any, Any]
-#: What symbolic sizes are in a trial, one after the other as they come.
+#: Values of symbolic sizes, in order of occurrence.
 SIZES = (3, 7, 5, 2)
-#: The largest difference from TVM's own code, relative to a result's largest value.
+#: Largest accepted difference from TVM's result, relative to its largest value.
 TOLERANCES = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16": 5e-2}
 
 
 @dataclass(frozen=True)
 class Example:
-    """A small program, and what a backend takes of it.
+    """A small program, and the regions that a backend should take.
 
     Args:
-        name: Identifies it in messages.
-        inputs: Shapes; a string such as ``"n"`` is a symbolic size, the same wherever it stands.
-        build: ``build(emit, const, *inputs)`` returns the result: ``emit`` binds a Relax call to a
-            variable, ``const(4, 6)`` is a constant of this shape with random values.
-        takes: The operators of the region, ``"conv2d add relu"``; of several regions with commas.
-            Empty if the backend must leave all of it to TVM.
-        refused: A part of the reason why an operator is left to TVM.
-        dtypes: It is tried with inputs and constants of each of these.
-        tolerance: The largest difference from TVM's own code, relative to the largest value of the
-            result; by default it goes by the dtype of the result.
+        name: The name in messages.
+        inputs: Shapes. A string such as ``"n"`` is a symbolic size; equal strings are the same
+            size.
+        build: ``build(emit, const, *inputs)`` returns the result. ``emit`` binds a Relax call to a
+            variable; ``const(4, 6)`` is a constant with this shape and random values.
+        takes: The operators of the region, ``"conv2d add relu"``; commas separate regions. Empty if
+            the backend must leave all operators to TVM.
+        refused: A part of the reason why an operator stays with TVM.
+        dtypes: The dtypes of inputs and constants to test.
+        tolerance: Largest accepted difference from TVM's result, relative to its largest value; by
+            default it depends on the dtype of the result.
     """
 
     name: str
@@ -49,11 +50,11 @@ class Example:
 
     @property
     def regions(self) -> list[str]:
-        """The operators of each region that is expected."""
+        """The operators of each expected region."""
         return sorted(" ".join(part.split()) for part in self.takes.split(",") if part.strip())
 
     def values(self, dtype: str) -> list[Array]:
-        """Inputs of random numbers, the same each time."""
+        """Return seeded random inputs."""
         rng = np.random.default_rng(1)
         sizes: dict[str, int] = {}
         return [_random(rng, sized(s, sizes), dtype) for s in self.inputs]
@@ -72,13 +73,13 @@ class Variant:
 
 
 def variants(examples: Iterable[Example]) -> list[Variant]:
-    """Each example in each of its dtypes."""
+    """Return each example in each of its dtypes."""
     pairs = [(e, d) for e in examples for d in e.dtypes]
     return [Variant(e, d, f"example_{k}") for k, (e, d) in enumerate(pairs)]
 
 
 def module(found: Iterable[Variant]) -> tvm.IRModule:
-    """A Relax module with a function for each example."""
+    """Return a Relax module with a function for each example."""
     bb = relax.BlockBuilder()
     for v in found:
         _add(bb, v)
@@ -104,7 +105,7 @@ def _add(bb: Any, v: Variant) -> None:
 
 
 def difference(found: Any, expected: Any, tolerance: float | None) -> str:
-    """What is wrong with a result; empty if nothing is. Tuples are compared field by field."""
+    """Say what is wrong with a result, or return an empty string."""
     pairs = list(zip(_flat(found), _flat(expected), strict=True))
     return next((why for a, b in pairs if (why := _differs(a, b, tolerance))), "")
 
@@ -117,13 +118,13 @@ def _differs(found: Array, expected: Array, tolerance: float | None) -> str:
     a, b = found.astype("float64"), expected.astype("float64")
     finite = np.isfinite(b)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-        return "an element that TVM has as NaN or infinite is another one"
+        return "an element that is NaN or infinite with TVM differs"
     if not finite.any():
         return ""
     worst = np.abs(a - b)[finite].max() / (np.abs(b[finite]).max() or 1.0)
     if worst <= accepted:  # false for NaN
         return ""
-    return f"differs from TVM by {worst:.1e} of the largest value, {accepted:.1e} is accepted"
+    return f"differs from TVM by {worst:.1e} of the largest value, expected at most {accepted:.1e}"
 
 
 def _flat(result: Any) -> Iterator[Array]:
@@ -135,7 +136,7 @@ def _flat(result: Any) -> Iterator[Array]:
 
 
 def sized(shape: tuple[int | str, ...], sizes: dict[str, int]) -> tuple[int, ...]:
-    """A shape with numbers for symbolic sizes; ``sizes`` keeps which number each has."""
+    """Replace symbolic sizes in a shape by numbers, recorded in ``sizes``."""
     return tuple(
         sizes.setdefault(e, SIZES[len(sizes) % len(SIZES)]) if isinstance(e, str) else e
         for e in shape

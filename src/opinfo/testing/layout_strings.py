@@ -1,4 +1,4 @@
-"""Layout strings in an answer: TVM parses each, and means by it what the index map says."""
+"""Check layout strings of an answer against TVM and the index maps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def faults(found: OpInfo | LayoutNormalised) -> list[str]:
-    """Strings that TVM does not parse, and those that it reads as another map."""
+    """Return strings that TVM does not parse, or reads as a different map."""
     out = [text for text in _strings(found) if not parses(text)]
     maps = found if isinstance(found, LayoutNormalised) else found.relayout
     if maps is not None and not out:
@@ -30,7 +30,7 @@ def faults(found: OpInfo | LayoutNormalised) -> list[str]:
 
 
 def parses(text: str) -> bool:
-    """Whether TVM parses a layout string, with a dimension for each letter."""
+    """Return whether TVM parses a layout string, with a dimension for each letter."""
     try:
         return len(s_tir.slayout(text)) == sum(c.isalpha() for c in text)
     except (RuntimeError, TypeError):
@@ -46,7 +46,10 @@ def _strings(found: OpInfo | LayoutNormalised) -> Iterator[str]:
 
 
 def _means(text: str, usual: str, buffer: Any, rng: random.Random) -> bool:
-    """At some coordinates; TVM has no map where a string leaves axes of extent 1 out."""
+    """Compare a layout string with its map at random coordinates.
+
+    TVM has no map for a string that omits axes of extent 1.
+    """
     shape = list(buffer.shape)
     usual = usual or LETTERS[: len(shape)]
     if not all(isinstance(e, int) for e in shape) or sorted(usual) != sorted(

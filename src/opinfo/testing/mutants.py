@@ -1,4 +1,4 @@
-"""Programs that are nearly an operator: one token of a PrimFunc's script is changed at a time."""
+"""Mutants of a PrimFunc: one token of its script is changed at a time."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WORDS = {
 
 
 def mutants(func: Any) -> Iterator[tuple[str, Any]]:
-    """``(what was changed, PrimFunc)``, in an order that is mixed but always the same.
+    """Yield ``(change, PrimFunc)`` in a shuffled but reproducible order.
 
-    Changes that do not parse are left out.
+    Changes that do not parse are skipped.
     """
     text = func.script()
     changes = _changes(text)
@@ -44,7 +44,7 @@ def mutants(func: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _changes(text: str) -> list[tuple[int, int, str]]:
-    """``(start, end, what stands there instead)``, in the order of the script."""
+    """Return ``(start, end, replacement)`` in the order of the script."""
     body = text.index("# with T.sblock") if "# with T.sblock" in text else text.index("def ")
     kinds = (_edits, _swaps, _guards, _operands, _statements)
     return sorted({c for kind in kinds for c in kind(text, body)})
@@ -88,7 +88,7 @@ def _guards(text: str, body: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _operands(text: str, body: int) -> Iterator[tuple[int, int, str]]:
-    """Read another buffer than the one that is read, one that was read before it."""
+    """Replace a read buffer by the one read before it."""
     last = ""
     for line_start, line in _lines(text, body):
         _, equals, value = line.partition("] = ")
@@ -113,7 +113,7 @@ def _statements(text: str, body: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _lines(text: str, body: int) -> Iterator[tuple[int, str]]:
-    """Lines that compute or loop, not declarations of what they read and write."""
+    """Yield lines that compute or loop, without declarations of reads and writes."""
     place = body
     for line in text[body:].splitlines(keepends=True):
         if not any(w in line for w in ("T.reads", "T.writes", "T.axis", "alloc_buffer", "sblock(")):

@@ -1,4 +1,4 @@
-"""A library loaded where nothing of this process is."""
+"""Run an exported library in a new process, which may crash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 
 import tvm
 
-#: Tensors go through files in TVM's own format, which has all dtypes.
+from ..byoc.process.status import ended
+
+#: Tensors are passed through files in TVM's format, which supports all dtypes.
 SCRIPT = """
 import sys
 from importlib import import_module
@@ -22,11 +24,18 @@ from tvm import relax
 for name in sys.argv[1:]:
     import_module(name)
 machine = relax.VirtualMachine(tvm.runtime.load_module("library.so"), tvm.cpu())
+open("loaded", "w").close()
 with open("calls.txt") as calls:
     for line in calls:
         function, count = line.split()
         inputs = tvm.runtime.load_param_dict_from_file(f"{function}.in") if int(count) else {}
-        found = machine[function](*(inputs[str(k)] for k in range(int(count))))
+        try:
+            found = machine[function](*(inputs[str(k)] for k in range(int(count))))
+        except Exception as e:
+            last = (str(e).strip() or "no text").splitlines()[-1].strip()
+            with open(f"{function}.error", "w") as error:
+                error.write(f"{type(e).__name__}: {last}")
+            continue
         found = [found] if isinstance(found, tvm.runtime.Tensor) else found
         tvm.runtime.save_param_dict_to_file({str(k): t for k, t in enumerate(found)},
                                             f"{function}.out")
@@ -35,30 +44,52 @@ with open("calls.txt") as calls:
 
 def run_in_new_process(
     export: Callable[[Path], None], calls: Mapping[str, Sequence[Any]], imports: Sequence[str]
-) -> dict[str, list[Any]]:
-    """The results of functions of an exported library, by name.
+) -> dict[str, list[Any] | str]:
+    """Call functions of an exported library in new processes.
+
+    A function that ends its process costs only itself: the functions after it run in another one.
+
+    Returns:
+        The results of each function by name, or the reason why it has none.
 
     Raises:
-        AssertionError: The process fails; the message is its last line.
+        AssertionError: The library cannot be loaded; the message is the last line of the process.
     """
     with tempfile.TemporaryDirectory(prefix="opinfo-testing-") as name:
         folder = Path(name)
         export(folder / "library.so")
-        lines = [f"{function} {len(inputs)}\n" for function, inputs in calls.items()]
-        (folder / "calls.txt").write_text("".join(lines))
         for function, inputs in calls.items():
             tensors = {str(k): t for k, t in enumerate(inputs)}
             tvm.runtime.save_param_dict_to_file(tensors, str(folder / f"{function}.in"))
-        path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, *imports], cwd=folder, capture_output=True,
-            text=True, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        assert done.returncode == 0, f"a new process cannot run the library: {last}"
-        return {f: _results(folder / f"{f}.out") for f in calls}
+        rest = list(calls)
+        while rest:
+            lines = [f"{function} {len(calls[function])}\n" for function in rest]
+            (folder / "calls.txt").write_text("".join(lines))
+            rest = _run(folder, rest, imports)
+        return {function: _results(folder, function) for function in calls}
 
 
-def _results(path: Path) -> list[Any]:
-    found = tvm.runtime.load_param_dict_from_file(str(path))
+def _run(folder: Path, functions: Sequence[str], imports: Sequence[str]) -> list[str]:
+    """Run functions in one process; those that are left when one of them ended it."""
+    path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *imports], cwd=folder, capture_output=True,
+        text=True, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    left = [f for f in functions
+            if not any((folder / f"{f}.{kind}").exists() for kind in ("out", "error"))]  # fmt: skip
+    if not left:
+        return []
+    last = (done.stderr.strip().splitlines() or [ended(done.returncode)])[-1]
+    assert (folder / "loaded").exists(), f"a new process cannot run the library: {last}"
+    how = f"it ends the process with {ended(done.returncode)}"
+    (folder / f"{left[0]}.error").write_text(how)
+    return left[1:]
+
+
+def _results(folder: Path, function: str) -> list[Any] | str:
+    error = folder / f"{function}.error"
+    if error.exists():
+        return error.read_text()
+    found = tvm.runtime.load_param_dict_from_file(str(folder / f"{function}.out"))
     return [found[str(k)] for k in range(len(found))]

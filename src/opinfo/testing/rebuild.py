@@ -1,4 +1,4 @@
-"""An answer built again by TVM's public constructor alone."""
+"""Rebuild an answer with TVM's public constructor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, op_info
 from ..analysis.certify.structural_equality import bare
-from ..analysis.proposal.legalise import lowered
+from ..analysis.proposal.legalise import legalise_module
 from ..analysis.results.op_info import to_plain
 from .strip import strip
 
@@ -19,7 +19,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 def check_rebuilt(func: Any, info: OpInfo) -> None:
-    """What the constructor makes of the answer is the PrimFunc, or is answered in the same way."""
+    """Check that the rebuilt answer is the PrimFunc, or at least gets the same answer."""
     own = variables(func)
     assert not {k: s for k, v in info.attrs.items() if (s := strangers(v, own))}
     made = rebuilt(func, info)
@@ -32,7 +32,7 @@ def check_rebuilt(func: Any, info: OpInfo) -> None:
 
 
 def variables(func: Any) -> list[Any]:
-    """The parameters that are numbers, and the symbolic extents."""
+    """Return the scalar parameters and symbolic extents."""
     found: list[Any] = []
     for p in func.params:
         dims = p.ty.shape if is_buffer_var(p) else [p]
@@ -45,7 +45,7 @@ def _among(v: Any, found: list[Any]) -> bool:
 
 
 def strangers(value: Any, own: list[Any]) -> list[Any]:
-    """Parts of an attribute that are neither plain nor TIR over the PrimFunc's own variables."""
+    """Return parts of an attribute that are neither plain values nor TIR over own variables."""
     if isinstance(value, tuple):
         return [s for v in value for s in strangers(v, own)]
     if type(value) in PLAIN or isinstance(value, tirx.IndexMap):
@@ -58,7 +58,7 @@ def strangers(value: Any, own: list[Any]) -> list[Any]:
 
 
 def rebuilt(func: Any, info: OpInfo) -> Any:
-    """The PrimFunc of ``relax.op…(**info.bind(params))``."""
+    """Return the PrimFunc of ``relax.op…(**info.bind(params))``."""
     params = [
         relax.Var(f"p{k}", relax.TensorType(list(p.ty.shape), str(p.ty.dtype)))
         if is_buffer_var(p) else None
@@ -73,13 +73,13 @@ def rebuilt(func: Any, info: OpInfo) -> Any:
         with builder.dataflow():
             out = builder.emit_output(builder.normalize(constructor(**info.bind(params))))
         builder.emit_func_output(out)
-    (made,) = (f for f in lowered(builder.get()).functions.values()
+    (made,) = (f for f in legalise_module(builder.get()).functions.values()
                if isinstance(f, tirx.PrimFunc))  # fmt: skip
     return made
 
 
 def _told(attrs: Any) -> Any:
-    """Attributes with one name for all sizes: those of another PrimFunc are called otherwise."""
+    """Return attributes with a common name for all sizes, whose names differ by PrimFunc."""
 
     def one(v: Any) -> Any:
         if isinstance(v, tuple):

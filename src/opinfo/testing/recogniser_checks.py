@@ -1,4 +1,4 @@
-"""What every recogniser must do, as cases for its own tests."""
+"""Checks that every recogniser must pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..analysis import OpInfo, RecogniserWarning, Refusal, op_info
 from ..analysis.recognise import Matches, Refuses
-from ..analysis.registry.registry import Recogniser, identity, registered
+from ..analysis.registry.registry import BUILT_IN, Recogniser, identity, left_out
+from ..analysis.registry.registry import registered as registered_recognisers
+from ..analysis.support import plugins
 from .calls import check_answer, lower
 from .case import Case, check_all
 from .mutants import mutants, parsed
@@ -26,19 +28,22 @@ from .rebuild import check_rebuilt
 from .reschedule import reschedule
 from .strip import strip
 
-#: Of each match: ways that it is scheduled in, and programs that are nearly it.
+#: Number of schedules and of mutants that are tested for each match.
 SCHEDULES, MUTANTS = 2, 4
 
 
-def recogniser_cases(module: ModuleType) -> list[Case]:
-    """Return the checks of the recognisers of a module, which has ``MATCHES`` and ``REFUSES``.
+def recogniser_cases(module: ModuleType, *, registered: bool = True) -> list[Case]:
+    """Return the checks of the recognisers of a module with ``MATCHES`` and ``REFUSES``.
 
-    They are registered, and each of their operators is in ``MATCHES``.
+    They are registered, and each of their operators occurs in ``MATCHES``.
 
-    A recogniser that raises, or returns anything but valid proposals, fails all of these.
+    A recogniser that raises, or returns anything but valid proposals, fails all checks.
 
     Args:
-        module: It registers recognisers; ``MATCHES`` are `Matches`, ``REFUSES`` are `Refuses`.
+        module: The module, which registers recognisers. ``MATCHES`` lists `Matches`, ``REFUSES``
+            lists `Refuses`.
+        registered: Whether an entry point of an installed package must lead to the module. opinfo's
+            own modules need none.
 
     Returns:
         The checks in this order.
@@ -46,7 +51,9 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     name = module.__name__.rpartition(".")[2]
     matches: Sequence[Matches] = getattr(module, "MATCHES", ())
     refuses: Sequence[Refuses] = getattr(module, "REFUSES", ())
+    plugin = registered and not module.__name__.startswith(BUILT_IN)
     return [
+        *([Case(f"{name}: is discovered", partial(_discovered, module))] if plugin else []),
         Case(f"{name}: is registered", partial(_registered, module)),
         Case(f"{name}: has a match for each operator", partial(_covered, module, matches)),
         *(Case(f"{name}: matches {_label(k, m)}", partial(check_match, m))
@@ -58,20 +65,22 @@ def recogniser_cases(module: ModuleType) -> list[Case]:
     ]  # fmt: skip
 
 
-def check_recogniser(module: ModuleType) -> None:
+def check_recogniser(module: ModuleType, *, registered: bool = True) -> None:
     """Run all checks of the recognisers of a module.
 
     Args:
         module: See `recogniser_cases`.
+        registered: See `recogniser_cases`.
 
     Raises:
-        AssertionError: Some fail; the message has a line for each.
+        AssertionError: Checks fail; the message has a line for each.
     """
-    check_all(f"recognisers of {module.__name__}", recogniser_cases(module))
+    cases = recogniser_cases(module, registered=registered)
+    check_all(f"recognisers of {module.__name__}", cases)
 
 
 def check_match(case: Matches) -> None:
-    """A match is recognised: under any names, scheduled in any way. Raises ``AssertionError``."""
+    """Check that a match is recognised under any names and schedule."""
     original = lower(case)
     before = tvm.ir.save_json(original)
     func = strip(original)
@@ -81,28 +90,38 @@ def check_match(case: Matches) -> None:
     check_rebuilt(func, info)
     named = _asked(original)
     assert isinstance(named, OpInfo) and named.name == info.name, (
-        f"it is {info.name} without names, and {named!r} with the names of TVM"
+        f"{info.name} without names, but {named!r} with TVM's names"
     )
     assert tvm.ir.save_json(original) == before, "the function was changed"
     for k in range(SCHEDULES):
         again = reschedule(func, zlib.crc32(repr(case).encode()) + k)
         found = _asked(again)
         if isinstance(found, Refusal) or found.relaid:
-            continue  # right, but less than could be said
+            continue  # correct, though incomplete
         if found.certificate.kind == info.certificate.kind:
             assert (found.name, found.attrs.keys()) == (info.name, info.attrs.keys()), (
-                f"scheduled in another way it is {found!r}"
+                f"another schedule gives {found!r}"
             )
         check_answer(case, found)
 
 
 def check_refusal(module: str, case: Refuses) -> None:
-    """A program is not recognised as an operator of a module's. Raises ``AssertionError``."""
+    """Check that a program is not recognised as an operator of a module."""
     func = tvm.script.from_source(case.script)
     info = _asked(func)
     if isinstance(info, OpInfo) and not info.relaid:
         ops = {op for r in _recognisers(module) for op in r.ops}
         assert info.name not in ops, f"recognised as {info!r}, but: {case.why}"
+
+
+def _discovered(module: ModuleType) -> None:
+    owners = [p for p in plugins.installed(plugins.RECOGNISERS) if p.owns(module.__name__)]
+    assert owners, (
+        f"no entry point of the group {plugins.RECOGNISERS} leads to {module.__name__}; declare "
+        "one in pyproject.toml and install the package, or pass registered=False"
+    )
+    failed = left_out()
+    assert not all(p in failed for p in owners), failed[owners[0]]
 
 
 def _registered(module: ModuleType) -> None:
@@ -118,11 +137,11 @@ def _covered(module: ModuleType, matches: Sequence[Matches]) -> None:
 
 
 def _recognisers(module: str) -> list[Recogniser]:
-    return [r for r in registered() if identity(r.run)[0] == module]
+    return [r for r in registered_recognisers() if identity(r.run)[0] == module]
 
 
 def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:
-    """The answer. Raises ``AssertionError`` where a recogniser fails."""
+    """Return the answer; raises ``AssertionError`` if a recogniser fails."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RecogniserWarning)
         info = op_info(func)
@@ -132,7 +151,7 @@ def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:
 
 
 def _near(case: Matches) -> None:
-    """What is answered for a mutant as for the match computes the same."""
+    """Check that a mutant with the same answer computes the same."""
     original = parsed(lower(case).script())
     truth = _asked(original)
     assert isinstance(truth, OpInfo), f"refused: {truth}"
@@ -147,7 +166,7 @@ def _claim(info: OpInfo) -> tuple[Any, ...]:
 
 
 def _compute_same(a: tirx.PrimFunc, b: tirx.PrimFunc) -> bool:
-    """Equal on random inputs, or the same function."""
+    """Return whether two functions are identical or equal on random inputs."""
     if tvm_ffi.structural_equal(a, b, map_free_vars=True):
         return True
     buffers = [p.ty for p in a.params if is_buffer_var(p)]

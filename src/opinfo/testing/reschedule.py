@@ -1,4 +1,4 @@
-"""Write a PrimFunc another way: a few random schedule steps that keep what it computes."""
+"""Apply random schedule steps to a PrimFunc, which preserve its result."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Step = Callable[[Schedule, Any, random.Random], object]
 
 
 def reschedule(func: tvm.tirx.PrimFunc, seed: int, steps: int = 4) -> tvm.tirx.PrimFunc:
-    """The function after some steps; those that do not apply to it are left out.
+    """Return the function after some steps; steps that do not apply are skipped.
 
-    A copy is scheduled, as a Schedule may change bodies that it shares with others.
+    It schedules a copy, because a Schedule may modify shared bodies.
     """
     rng = random.Random(seed)
     copy = tvm.ir.load_json(tvm.ir.save_json(func))
     if not isinstance(copy.body, SBlockRealize):
-        return copy  # plain loops: schedules are of blocks
+        return copy  # plain loops cannot be scheduled
     root = copy.body.block.name_hint
     sch = Schedule(tvm.IRModule({"main": copy}))
     for _ in range(steps):

@@ -1,6 +1,7 @@
-"""Examples derived from a backend's patterns: one operator each, then what may follow it.
+"""Derive examples from a backend's patterns: single operators, then pairs.
 
-The calls are those that recognisers say they match. What a backend takes of them is an example.
+The calls come from the ``MATCHES`` of recognisers. A call that the backend takes becomes an
+example.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from ..analysis.proposal.build import call_op
 from ..analysis.recognise import Matches, modules
-from ..byoc import Backend, dispatch
+from ..byoc import Backend, Pattern, dispatch
 from ..byoc.prepare.prepare import prepare
 from .example import Example, module, sized, variants
 
@@ -24,27 +25,63 @@ TENSOR = re.compile(r"(float\d+)\[(.+)\]")
 
 @dataclass(frozen=True)
 class _Sample:
-    """A chain of operators: its inputs, and how it is built."""
+    """A chain of operators: its inputs, and builders of the chain and of its last operator."""
 
     ops: tuple[str, ...]
     inputs: tuple[tuple[int | str, ...], ...]
     build: Callable[..., Any]
+    last: Callable[..., Any] | None = None
+
+
+def _whole(shape: Sequence[int]) -> Sequence[int]:
+    """The shape of a constant that an operator adds: that of the value."""
+    return shape
+
+
+def _by_column(shape: Sequence[int]) -> Sequence[int]:
+    """One number for each element of the last axis."""
+    return shape[-1:]
+
+
+def _by_channel(shape: Sequence[int]) -> Sequence[int]:
+    """One number for each element of the second axis."""
+    return (shape[1], *[1] * (len(shape) - 2)) if len(shape) > 1 else shape
 
 
 def samples(backend: Backend) -> list[Example]:
-    """Programs that the backend takes, as far as they can be derived from its patterns."""
+    """Return programs that the backend takes, as far as its patterns allow deriving them."""
     steps = [*(p.steps[0] for p in backend.patterns), *(s for c in backend.coarse for s in c.steps)]
     first = sorted({n for s in steps for n in s.names})
     taken = _taken(backend, [s for n in first for s in _single(n)])
     later = sorted({n for p in backend.patterns for s in p.steps[1:] for n in s.names})
-    known = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
-    anchors = list({e.takes: s for s, e in reversed(known)}.values())
-    longer = [x for s in anchors for n in later for x in _followed(s, n)]
-    return [e for _, e in (*taken, *_taken(backend, longer))]
+    static = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
+    anchors = list({e.takes: s for s, e in reversed(static)}.values())
+    for shape in (_whole, _by_column, _by_channel):
+        reached = {s.ops for s, _ in taken}
+        longer = [x for s in anchors for n in later if (*s.ops, n) not in reached
+                  for x in _followed(s, n, shape)]  # fmt: skip
+        taken += _taken(backend, longer)
+    followers = [s for s, _ in taken if s.last is not None]
+    whole = {c.ops: c for s in anchors for p in backend.patterns
+             if (c := _through(p, s, followers)) is not None}  # fmt: skip
+    return [e for _, e in (*taken, *_taken(backend, list(whole.values())))]
+
+
+def _through(p: Pattern, s: _Sample, followers: Sequence[_Sample]) -> _Sample | None:
+    """A sample through all steps of a pattern that can follow its anchor, if they are several."""
+    if s.ops[0] not in p.steps[0].names:
+        return None
+    found = s
+    for step in p.steps[1:]:
+        after = next((f for f in followers if f.ops[:-1] == s.ops and f.ops[-1] in step.names), s)
+        if after.last is not None:
+            build = _chained(found.build, after.last)
+            found = _Sample((*found.ops, after.ops[-1]), s.inputs, build)
+    return found if len(found.ops) > len(s.ops) + 1 and _has_type(found) else None
 
 
 def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Example]]:
-    """The samples of which the backend takes all, each in the dtypes in which it does."""
+    """Return the samples that the backend takes completely, with the dtypes in which it does."""
     named = [(s, _example(s)) for s in found]
     tried = variants([e for _, e in named])
     if not tried:
@@ -71,7 +108,7 @@ def _example(s: _Sample) -> Example:
 
 
 def _single(op: str) -> Iterator[_Sample]:
-    """Calls of an operator on tensors of one floating-point type: of known sizes, and symbolic."""
+    """Yield calls of an operator on floating-point tensors, with static and symbolic sizes."""
     seen = set()
     for case in _matches().get(op, ()):
         shapes = _operands(case)
@@ -81,20 +118,22 @@ def _single(op: str) -> Iterator[_Sample]:
                 yield _Sample((op,), form, _call(op, case.attrs))
 
 
-def _followed(s: _Sample, op: str) -> Iterator[_Sample]:
-    """A sample with one more operator: of its result alone, or with a constant of its shape."""
+def _followed(
+    s: _Sample, op: str, shape: Callable[[Sequence[int]], Sequence[int]]
+) -> Iterator[_Sample]:
+    """Yield the sample with one more operator, unary or with a constant of that shape."""
     for case in _matches().get(op, ()):
         shapes = _operands(case)
         if shapes is not None and len(shapes) in (1, 2):
-            build = _chained(s.build, _call(op, case.attrs), len(shapes) == 2)
-            longer = _Sample((*s.ops, op), s.inputs, build)
+            last = _after(_call(op, case.attrs), shape if len(shapes) == 2 else None)
+            longer = _Sample((*s.ops, op), s.inputs, _chained(s.build, last), last)
             if _has_type(longer):
                 yield longer
                 return
 
 
 def _has_type(s: _Sample) -> bool:
-    """Whether TVM infers a type: a matmul does not go with a constant of any shape."""
+    """Return whether TVM infers a type; a matmul rejects most constants."""
     try:
         module(variants([_example(s)]))
     except (TypeError, ValueError, RuntimeError):
@@ -102,12 +141,21 @@ def _has_type(s: _Sample) -> bool:
     return True
 
 
-def _chained(
-    before: Callable[..., Any], after: Callable[..., Any], binary: bool
-) -> Callable[..., Any]:
+def _chained(before: Callable[..., Any], after: Callable[..., Any]) -> Callable[..., Any]:
     def build(emit: Any, const: Any, *inputs: Any) -> Any:
-        x = emit(before(emit, const, *inputs))
-        return after(emit, const, x, *([const(*map(int, x.ty.shape))] if binary else []))
+        return after(emit, const, emit(before(emit, const, *inputs)))
+
+    return build
+
+
+def _after(
+    call: Callable[..., Any], shape: Callable[[Sequence[int]], Sequence[int]] | None
+) -> Callable[..., Any]:
+    """An operator of a value alone, or with a constant whose shape follows from the value's."""
+
+    def build(emit: Any, const: Any, x: Any) -> Any:
+        sizes = None if shape is None else shape([int(e) for e in x.ty.shape])
+        return call(emit, const, x, *([] if sizes is None else [const(*sizes)]))
 
     return build
 
@@ -125,7 +173,7 @@ def _call(op: str, attrs: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 def _operands(case: Matches) -> tuple[tuple[int | str, ...], ...] | None:
-    """The shapes; None where an operand is anything but a tensor of floating-point numbers."""
+    """Return the shapes of operands, or None if one is not a floating-point tensor."""
     parsed = [TENSOR.fullmatch(text) for text in case.operands]
     if not parsed or any(m is None or m[1] != "float32" for m in parsed):
         return None

@@ -1,7 +1,8 @@
-"""Take out of a PrimFunc everything that tells what it is but is not what it computes.
+"""Remove every hint from a PrimFunc that does not affect what it computes.
 
-Works on the JSON graph, so nothing is missed: variables, buffers, blocks and functions get numbers
-for names; attributes and annotations go, except `s_tir` (the dialect) and thread tags (meaning).
+It works on the JSON graph, so that nothing is missed. Variables, buffers, blocks and functions get
+numbered names. Attributes and annotations are removed, except `s_tir` (the dialect) and thread
+tags, which affect semantics.
 
 Before: `T_relu = T.sblock("compute")`, `lv3`, `schedule_rule`; after: `b0`, `v7`, nothing.
 """
@@ -25,7 +26,7 @@ Graph = dict[str, Any]
 
 
 def strip(func: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
-    """The same compute without names, attributes and annotations; `func` is not changed."""
+    """Return a function without names, attributes and annotations; `func` is not modified."""
     bare = func
     for key in dict(func.attrs or {}):
         if key not in KEPT_ATTRS:
@@ -44,7 +45,7 @@ def strip(func: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
 
 
 def strings(func: tvm.tirx.PrimFunc) -> set[str]:
-    """Every string that can be reached from a function: what a reader could still learn from."""
+    """Return every string that is reachable from a function."""
     graph = json.loads(tvm.ir.save_json(func))
     return {node["data"] for node in graph["nodes"] if node["type"] == "ffi.String"}
 
@@ -65,9 +66,9 @@ class _Rename(relax.PyExprMutator):  # type: ignore[misc]
 
 
 def strip_module(mod: tvm.IRModule) -> tvm.IRModule:
-    """Strip every PrimFunc and call them f0, f1 ... in an order that says nothing.
+    """Strip every PrimFunc and name them f0, f1 … in an uninformative order.
 
-    Relax functions keep their names; `mod` is not changed.
+    Relax functions keep their names; `mod` is not modified.
     """
     prims = [(g, f) for g, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
     prims.sort(key=lambda item: tvm_ffi.structural_hash(item[1]))

@@ -1,1 +1,1 @@
-"""A compiled model beside the unmodified one."""
+"""Verification: compare a compiled model with the unmodified one."""

@@ -1,4 +1,4 @@
-"""`opinfo compile`: a model as one shared library, compared with the unmodified module."""
+"""Compare a compiled model with the unmodified module, and time both."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .time_builds import time_builds
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
 TOLERANCE = 1e-3
-#: The same where values are quantised: two of the 127 steps to the largest one. A sum that rounds
-#: elsewhere may be quantised to the step beside it, and so may what is made of it.
+#: The same for quantised values: two of the 127 steps. A sum that rounds differently may be
+#: quantised to the neighbouring step, and so may later values.
 STEPS = 2 / 127
-#: What a symbolic extent is in a trial.
+#: Value of symbolic extents in a comparison.
 EXTENT = 2
 TIMES = ("build", "median ms", "speed")
 
 
 def explained(done: Dispatched) -> list[str]:
-    """Lines on the ops that stayed with TVM, on what failed, and on what rounds elsewhere."""
+    """Return lines about operators that stay with TVM, failures, and different rounding."""
     rounds = Counter((t.backend, t.rounds) for t in done.taken if t.rounds)
     return [
         *reasons(done.left),
@@ -50,7 +50,7 @@ def explained(done: Dispatched) -> list[str]:
 
 
 def _timed(timings: Sequence[Timing]) -> list[str]:
-    """How many candidates were timed, and those that were excluded."""
+    """Return lines about measured and excluded candidates."""
     if not timings:
         return []
     bad = [t for t in timings if isinstance(t.result, Excluded)]
@@ -63,12 +63,16 @@ def _timed(timings: Sequence[Timing]) -> list[str]:
 
 @dataclass(frozen=True)
 class Verified:
-    """The compiled library beside the unmodified module, which TVM builds by itself.
+    """The comparison of a compiled library with the unmodified module.
 
-    ``difference`` is the largest one of the outputs on seeded inputs, relative to an output's
-    largest value; NaN if one has another shape, or is not finite where the other is. Times are
-    medians in milliseconds, of as many ``runs`` each, in turns, after one that does not count; both
-    had the same number of ``threads``. ``tolerance``: the difference that is accepted.
+    Attributes:
+        difference: The largest difference of the outputs, relative to an output's largest value.
+            NaN if shapes differ, or if only one of two elements is finite.
+        compiled: Median milliseconds of the library.
+        unmodified: Median milliseconds of the unmodified module.
+        runs: Timed runs of each, alternating, after a warm-up.
+        threads: The number of threads of both.
+        tolerance: The accepted difference.
     """
 
     difference: float
@@ -83,12 +87,12 @@ class Verified:
         return self.difference <= self.tolerance
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """What `TIMES` names, of both."""
+        """Return a row of `TIMES` for each build."""
         return [("unmodified", f"{self.unmodified:.3f}", ""),
                 ("compiled", f"{self.compiled:.3f}", self.speed())]  # fmt: skip
 
     def speed(self) -> str:
-        """Of the library beside the unmodified module: ``27x faster``."""
+        """Return the speed of the library relative to the unmodified module: ``27x faster``."""
         return faster(self.unmodified, self.compiled)
 
     def table(self) -> str:
@@ -117,13 +121,13 @@ class Verified:
 def verified(
     mod: Any, found: CompiledModule | CompiledShapes, target: Any = "llvm", seed: int = 0
 ) -> Verified:
-    """Run both on the same inputs; each of ``mod``'s symbolic extents is `EXTENT`.
+    """Run both on the same inputs, with symbolic extents set to `EXTENT`.
 
     Args:
         mod: The unmodified module.
-        found: What it was compiled to.
-        target: TVM's, for the unmodified module; a GPU's stands for the CPU.
-        seed: Of the inputs.
+        found: The compile result.
+        target: TVM's target for the unmodified module; a GPU is replaced by the CPU.
+        seed: Seed of the inputs.
     """
     values = [tvm.runtime.tensor(a) for a in trial_inputs(mod, seed)]
     host = tvm.target.Target("llvm") if on_gpu(target) else read_target(target)
@@ -145,7 +149,7 @@ def verified(
 
 
 def _quantises(done: Dispatched | None) -> bool:
-    """Whether something is rounded to few steps."""
+    """Return whether a dispatch quantises values."""
     if done is None:
         return False
     names = {op for t in done.taken for op in t.ops} | {o.op for o in done.left}
@@ -153,7 +157,7 @@ def _quantises(done: Dispatched | None) -> bool:
 
 
 def difference(a: Array, b: Array) -> float:
-    """The largest one, relative to the largest value of ``a``; NaN as in `Verified`."""
+    """Return the largest difference relative to the largest value of ``a``; see `Verified`."""
     if a.shape != b.shape:
         return float("nan")
     one, two = a.astype("float64"), b.astype("float64")
@@ -165,7 +169,7 @@ def difference(a: Array, b: Array) -> float:
 
 
 def trial_inputs(mod: Any, seed: int) -> list[Array]:
-    """Seeded values of the parameters of `main`: integers are 0 or 1."""
+    """Return seeded values of the parameters of `main`; integers are 0 or 1."""
     rng = np.random.default_rng(seed)
     out = []
     for p in mod["main"].params:

@@ -182,7 +182,7 @@ def _windows(formula: str) -> tuple[Any, int]:
 
 def test_work_grows_slowly_with_the_nesting_around_what_is_unknown() -> None:
     (_, few), (parts, many) = _windows(_wrapped(2)), _windows(_wrapped(6))
-    assert isinstance(parts[0].found, Refusal)
+    assert isinstance(parts[0].info, Refusal)
     assert many < 20 * few and many < BUDGET
 
 

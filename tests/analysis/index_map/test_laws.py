@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tvm.tirx import IndexMap
 
 from opinfo.analysis import compose, invert, prove_equal, prove_identity
-from opinfo.analysis.index_map.inverse.deduced import deduced
+from opinfo.analysis.index_map.inverse.deduced import certify_by_deduction
 from opinfo.analysis.index_map.maps.to_terms import convert
 
 from . import fuzz
@@ -102,7 +102,7 @@ def test_the_inverse_of_the_inverse_is_the_map(seed: int) -> None:
 def test_deduction_agrees_with_enumeration(seed: int) -> None:
     """The way of large domains, taken on small ones."""
     m = fuzz.bijective(seed) if seed % 3 else fuzz.mutant(seed)
-    found = deduced(convert(as_map(m.fn, len(m.shape)), m.shape), m.shape, None, 2000)
+    found = certify_by_deduction(convert(as_map(m.fn, len(m.shape)), m.shape), m.shape, None, 2000)
     assert found.verdict in (truth(m.fn, m.shape), "unknown"), m.name
     if isinstance(found.inverse, IndexMap):
         assert undone_everywhere(as_python(found.inverse), m.fn, m.shape) is None, m.name

@@ -155,5 +155,5 @@ def test_what_is_known_of_expressions() -> None:
 
 def test_a_dimension_that_is_not_there_is_refused() -> None:
     func = fused_one(*MATMUL[:2])
-    with pytest.raises(ValueError, match=r"there is no dimension q; those of .*: n"):
+    with pytest.raises(ValueError, match=r"unknown dimension q; the dimensions of .*: n"):
         schedule(func, CPU, {"q": Span(1, 4)})

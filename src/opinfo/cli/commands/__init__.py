@@ -1,4 +1,4 @@
-"""All commands in the order of `opinfo --help`, and the options that all of them have."""
+"""All commands in the order of `opinfo --help`, and the options common to all."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _root(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show no progress; anywhere in the command.")
+        bool, typer.Option("--quiet", help="Show no progress; allowed after any command.")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show an error in full; anywhere in the command.")
+        bool, typer.Option("--traceback", help="Show full tracebacks; allowed after any command.")
     ] = False,
 ) -> None:
-    """Recover operators, attributes and layouts from TIR, with proof."""
+    """Recover operators from TIR with proof; plan layouts, dispatch to backends, compile."""
     if show_version:
         typer.echo(f"opinfo {version('opinfo')}, apache-tvm {version('apache-tvm')}")
         raise typer.Exit

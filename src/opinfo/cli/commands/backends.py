@@ -1,4 +1,4 @@
-"""`opinfo backends`, `opinfo recognisers`: what there is, from which package, and why not."""
+"""`opinfo backends` and `opinfo recognisers`: list plug-ins, their packages and availability."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def list_all_backends(as_json: Json = False) -> None:
-    """List the backends: of opinfo, and of installed packages.
+    """List the backends of opinfo and of installed packages.
 
-    Exit status: 0, also where a backend is not available.
+    Exit status: 0, even if a backend is not available.
     """
     with working() as console, telling(console):
         from ...byoc import list_backends
@@ -29,13 +29,14 @@ def list_all_backends(as_json: Json = False) -> None:
     if as_json:
         return emit(json.dumps([asdict(b) for b in found], indent=1))
     missing = sum(b.unavailable is not None for b in found)
-    show([_backends(found)], f"{_count(len(found), 'backend')}, {len(found) - missing} available")
+    tables = [_backends(found), *_reasons(found)]
+    show(tables, f"{_count(len(found), 'backend')}, {len(found) - missing} available")
 
 
 def list_all_recognisers(as_json: Json = False) -> None:
-    """List the recognisers: of opinfo, and of installed packages, in the order they are asked.
+    """List the recognisers of opinfo and of installed packages, in order of precedence.
 
-    Exit status: 0, also where a package of recognisers was left out.
+    Exit status: 0, even if a package of recognisers could not be loaded.
     """
     with working() as console, telling(console):
         from ...analysis import list_recognisers
@@ -45,7 +46,8 @@ def list_all_recognisers(as_json: Json = False) -> None:
         return emit(json.dumps([asdict(r) for r in found], indent=1))
     missing = sum(r.unavailable is not None for r in found)
     left_out = f", {_count(missing, 'package')} left out" if missing else ""
-    show([_recognisers(found)], f"{_count(len(found) - missing, 'recogniser')}{left_out}")
+    tables = [_recognisers(found), *_reasons(found)]
+    show(tables, f"{_count(len(found) - missing, 'recogniser')}{left_out}")
 
 
 def _backends(found: Sequence[BackendInfo]) -> Table:
@@ -55,21 +57,29 @@ def _backends(found: Sequence[BackendInfo]) -> Table:
     for b in found:
         origin = _origin(b.distribution, b.distribution_version)
         cells = (b.name, b.version, origin, str(len(b.patterns)), _short(b.operators),
-                 b.unavailable or "yes")  # fmt: skip
+                 "no" if b.unavailable else "yes")  # fmt: skip
         table.add_row(*map(escape, cells))
     return table
 
 
 def _recognisers(found: Sequence[RecogniserInfo]) -> Table:
-    names = ["name", "precedence", "from", "operators"]
-    missing = any(r.unavailable for r in found)
-    table = Table(*names, *(["left out"] if missing else []), box=None, pad_edge=False)
+    table = Table("name", "precedence", "from", "operators", box=None, pad_edge=False)
     for r in found:
+        if r.unavailable:
+            continue
         origin = _origin(r.distribution, r.distribution_version)
         precedence = "" if r.precedence is None else str(r.precedence)
-        cells = (r.name, precedence, origin, _short(r.operators), r.unavailable or "")
-        table.add_row(*map(escape, cells[: len(table.columns)]))
+        table.add_row(*map(escape, (r.name, precedence, origin, _short(r.operators))))
     return table
+
+
+def _reasons(found: Sequence[BackendInfo | RecogniserInfo]) -> list[Table]:
+    """Return a line for each plug-in that cannot be used, in a table that is not truncated."""
+    lines = [f"{p.name}: {p.unavailable}" for p in found if p.unavailable]
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for line in lines:
+        table.add_row(escape(line))
+    return [table] if lines else []
 
 
 def _origin(distribution: str, version: str) -> str:
@@ -77,7 +87,7 @@ def _origin(distribution: str, version: str) -> str:
 
 
 def _short(operators: Sequence[str], most: int = 4) -> str:
-    """The first names without ``relax.``, and how many more there are."""
+    """Return the first names without ``relax.``, and the number of further ones."""
     names = [name.removeprefix("relax.") for name in operators]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

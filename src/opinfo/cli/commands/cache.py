@@ -1,4 +1,4 @@
-"""`opinfo cache`: compiled kernels on disk."""
+"""`opinfo cache`: manage the kernel store."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
     from ...jit.store.store import KernelStore, StoreEntry
 
-cache = typer.Typer(help="Compiled kernels on disk.")
+cache = typer.Typer(help="List or clear the compiled kernels on disk.")
 
 Folder = Annotated[
-    Path | None, typer.Option("--folder", help="Else $OPINFO_CACHE or the platform's cache.")
+    Path | None,
+    typer.Option("--folder", help="The folder; default: $OPINFO_CACHE, or the platform's cache."),
 ]
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @cache.command("path")
 def cache_path(folder: Folder = None) -> None:
-    """Print the folder that kernels are kept in."""
+    """Print the folder of the kernel store."""
     with working():
         told = str(_store(folder).folder)
     emit(told)
@@ -37,9 +38,9 @@ def cache_path(folder: Folder = None) -> None:
 
 @cache.command("ls")
 def cache_ls(folder: Folder = None) -> None:
-    """List the kernels, the last used first.
+    """List the kernels, most recently used first.
 
-    Exit status: 0, or 2 with a one-line error if the folder is refused.
+    Exit status: 0, or 2 with a one-line error if the folder cannot be used.
     """
     with working():
         store = _checked(folder)
@@ -54,12 +55,12 @@ def cache_ls(folder: Folder = None) -> None:
 def cache_clear(
     folder: Folder = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Only what was not used for this long: 30m, 12h, 7d.")
+        str | None, typer.Option(help="Only kernels unused for this long: 30m, 12h, 7d.")
     ] = None,
 ) -> None:
-    """Remove kernels; those that processes have loaded go on to work.
+    """Remove kernels; processes that have loaded them keep working.
 
-    Exit status: 0, or 2 with a one-line error if the folder is refused.
+    Exit status: 0, or 2 with a one-line error if the folder cannot be used.
     """
     with working():
         store = _checked(folder)
@@ -72,15 +73,15 @@ def cache_clear(
 
 
 def parse_age(text: str) -> float:
-    """Seconds: ``90s``, ``30m``, ``12h``, ``7d``, ``2w``."""
+    """Parse ``90s``, ``30m``, ``12h``, ``7d`` or ``2w`` to seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
-        raise UserError(f"--older-than {text}: expected a number and one of s, m, h, d, w, like 7d")
+        raise UserError(f"--older-than {text}: expected a number and s, m, h, d or w, such as 7d")
     return float(found[1]) * SECONDS[found[2]]
 
 
 def age(seconds: float) -> str:
-    """``just now``, ``5 m ago``, ``3 d ago``: in the largest unit of which there is one."""
+    """Format an age in its largest unit: ``just now``, ``5 m ago``, ``3 d ago``."""
     fits = [(u, n) for u, n in SECONDS.items() if seconds >= n]
     if not fits:
         return "just now"

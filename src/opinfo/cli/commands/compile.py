@@ -1,4 +1,4 @@
-"""`opinfo compile MODEL -o model.so`: the whole way to a library."""
+"""`opinfo compile MODEL -o model.so`: compile a model to a library."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def compile_model(
     model: Model,
     output: Annotated[Path, typer.Option("-o", "--output", help="The library to write.")],
     target: Annotated[
-        str | None, typer.Option(help="TVM's target; else this CPU.", autocompletion=targets)
+        str | None, typer.Option(help="TVM's target; default: this CPU.", autocompletion=targets)
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Compare with the unmodified module, and time both.")
+        bool, typer.Option("--verify", help="Compare with the unmodified model, and time both.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Why each operator stayed with TVM.")
+        bool, typer.Option("--explain", help="Say why each operator stays with TVM.")
     ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Write a page of what went where, and why.")
+        Path | None, typer.Option("--report", help="Write an HTML page with regions and reasons.")
     ] = None,
     shape: Shapes = None,
     backend: Annotated[
         str | None,
         typer.Option(
-            help="Backends, by comma; by default onednn,tvm, and none with --shapes.",
+            help="Comma-separated backends; default: onednn,tvm, and none with --shapes.",
             autocompletion=backends,
             rich_help_panel=BACKENDS,
         ),
@@ -67,21 +67,21 @@ def compile_model(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="An error where a backend's code fails.", rich_help_panel=BACKENDS
+            "--strict", help="Fail if a region of a backend fails.", rich_help_panel=BACKENDS
         ),
     ] = False,
     save_plan: Annotated[
         Path | None,
-        typer.Option(help="Write which backend has what, as JSON.", rich_help_panel=BACKENDS),
+        typer.Option(help="Write the dispatch plan as JSON.", rich_help_panel=BACKENDS),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="Do again what --save-plan wrote.", rich_help_panel=BACKENDS)
+        Path | None, typer.Option(help="Replay the plan of --save-plan.", rich_help_panel=BACKENDS)
     ] = None,
     shapes: Annotated[
         str | None,
         typer.Option(
             metavar="STRATEGY",
-            help="How functions are compiled: generic, aot, jit, library or record.",
+            help="Strategy for symbolic shapes: generic, aot, jit, library or record.",
             autocompletion=strategies,
             rich_help_panel=SHAPES,
         ),
@@ -90,7 +90,7 @@ def compile_model(
         list[str] | None,
         typer.Option(
             "--op",
-            help="Functions with an operator: relax.matmul=aot.",
+            help="Strategy of functions with an operator: relax.matmul=aot.",
             autocompletion=operators,
             rich_help_panel=SHAPES,
         ),
@@ -98,19 +98,19 @@ def compile_model(
     dim: Annotated[
         list[str] | None,
         typer.Option(
-            help="A dimension's range: n=1:128, n=8:512:8 (multiples), n=17:.",
+            help="Range of a dimension: n=1:128, n=8:512:8 (multiples of 8), n=17: (unbounded).",
             rich_help_panel=SHAPES,
         ),
     ] = None,
     likely: Annotated[
         list[str] | None,
-        typer.Option(help="Values that come most: n=1,16.", rich_help_panel=SHAPES),
+        typer.Option(help="Most frequent values of a dimension: n=1,16.", rich_help_panel=SHAPES),
     ] = None,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
             "--range",
-            help="With aot: ranges with a kernel each, n=1:4,17:128,8:512:8.",
+            help="With aot: ranges, one kernel for each: n=1:4,17:128,8:512:8.",
             rich_help_panel=SHAPES,
         ),
     ] = None,
@@ -118,7 +118,7 @@ def compile_model(
         bool,
         typer.Option(
             "--max",
-            help="With aot: one kernel, padded to each range's end.",
+            help="With aot: one kernel, padded to the end of each range.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
@@ -126,66 +126,70 @@ def compile_model(
         bool,
         typer.Option(
             "--pad",
-            help="With aot: a likely value serves smaller ones, padded.",
+            help="With aot: kernels of likely values also serve smaller ones, padded.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
     tuned: Annotated[
         Path | None,
-        typer.Option(help="With aot: a database of `opinfo tune`.", rich_help_panel=SHAPES),
+        typer.Option(help="With aot: a tuning database of `opinfo tune`.", rich_help_panel=SHAPES),
     ] = None,
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
-            help="Time what backends generate, and choose by that.",
+            help="Choose backends by measured times.",
             rich_help_panel=TUNING,
         ),
     ] = False,
     database: Annotated[
         Path | None,
         typer.Option(
-            help="With --tune: a file that keeps the times for later runs.", rich_help_panel=TUNING
+            help="With --tune: a file that stores measured times.", rich_help_panel=TUNING
         ),
     ] = None,
     tracker: Annotated[
         str | None,
         typer.Option(
-            help="With --tune: an RPC tracker, HOST:PORT/KEY; else local.", rich_help_panel=TUNING
+            help="With --tune: an RPC tracker, HOST:PORT/KEY; default: local.",
+            rich_help_panel=TUNING,
         ),
     ] = None,
     servers: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1024, help="With --tune: how many local servers.", rich_help_panel=TUNING
+            min=1, max=1024, help="With --tune: number of local servers.", rich_help_panel=TUNING
         ),
     ] = None,
     threads: Annotated[
         int,
         typer.Option(
-            min=1, max=1024, help="With --tune: of each local server.", rich_help_panel=TUNING
+            min=1,
+            max=1024,
+            help="With --tune: threads of each local server.",
+            rich_help_panel=TUNING,
         ),
     ] = 1,
     timeout: Annotated[
         float,
         typer.Option(
             callback=positive,
-            help="With --tune: seconds that a candidate may run.",
+            help="With --tune: time limit of a candidate in seconds.",
             rich_help_panel=TUNING,
         ),
     ] = 60.0,
     extent: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --tune: likely values of a symbolic extent, like n=1,16.",
+            help="With --tune: likely values of a dimension: n=1,16.",
             rich_help_panel=TUNING,
         ),
     ] = None,
 ) -> None:
     """Compile MODEL to a library that loads in any process with the TVM runtime.
 
-    With --shapes, `opinfo.Session` serves the library, and a table says how each function is
-    compiled. The last line names the regions that failed, and who runs them instead.
+    With --shapes, `opinfo.Session` serves the library, and a table shows how each function is
+    compiled. The last line names failed regions and the backends that replace them.
 
     Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL or an option
     cannot be read, the library cannot be built, or with --strict a region failed or a backend is
@@ -224,25 +228,25 @@ def compile_model(
 def _check(
     tune: bool, tuning: Mapping[str, object], plan: Path | None, choosing: Mapping[str, object]
 ) -> None:
-    """Raises `UserError` for options that would do nothing beside the others."""
+    """Raise `UserError` for options that contradict or need others."""
     for name, value in tuning.items():
         if value is not None and not tune:
-            raise UserError(f"{name}: expected with --tune only")
+            raise UserError(f"{name} requires --tune")
     for name, value in choosing.items():
         if value and plan is not None:
-            raise UserError(f"{name}: expected without --plan, which says what each backend has")
+            raise UserError(f"{name} cannot be combined with --plan, which fixes the backends")
 
 
 def _check_alone(options: Mapping[str, object]) -> None:
-    """Raises `UserError` for what is about backends where there are none."""
+    """Raise `UserError` for backend options without backends."""
     for name, value in options.items():
         if value:
-            raise UserError(f"{name}: with --shapes, expected with --backend only")
+            raise UserError(f"{name}: with --shapes, this requires --backend")
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What is compiled how: options of `opinfo compile`."""
+    """The options of `opinfo compile` that determine the result."""
 
     backends: str | None
     wants: list[str]
@@ -272,7 +276,7 @@ class CompileOptions:
 
 
 def _write(compiled: Compiled, library: Output, kept: Output | None, strict: bool) -> None:
-    """The library, and the plan that is to be kept."""
+    """Write the library and the plan."""
     done = compiled.dispatched
     if strict and done is not None and done.failed:
         raise UserError(f"--strict: {done.failures() or done.failed[0]}")
@@ -286,7 +290,7 @@ def _write_page(page: Output, name: str, compiled: Compiled, verified: Verified 
     from ...picture.compiled import compiled_page
 
     if compiled.dispatched is None:
-        raise UserError(f"{page}: no backend was asked, there is nothing to write of them")
+        raise UserError(f"{page}: the page shows backends, and none is used: add --backend")
     stage("writing the page")
     page.write(compiled_page(name, compiled.dispatched, verified))
 

@@ -1,4 +1,4 @@
-"""`opinfo dispatch MODEL`: which backend would get what, and why the rest stays with TVM."""
+"""`opinfo dispatch MODEL`: assign operators to backends, without building."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def dispatch_model(
     want: Wants = None,
     force: Force = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Why each operator stayed, and what to change.")
+        bool, typer.Option("--explain", help="Say why operators stay with TVM, and what to change.")
     ] = False,
     as_json: Json = False,
     shape: Shapes = None,
 ) -> None:
-    """Choose layouts and backends for MODEL; nothing is built.
+    """Choose layouts and backends for MODEL, without building anything.
 
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """

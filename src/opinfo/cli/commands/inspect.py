@@ -30,18 +30,19 @@ if TYPE_CHECKING:
 def inspect_model(
     model: Model,
     as_json: Json = False,
-    func: Annotated[str | None, typer.Option(help="Only the PrimFunc of this name.")] = None,
+    func: Annotated[str | None, typer.Option(help="Show only this PrimFunc.")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Attributes, alternatives, certificates, reasons.")
+        bool,
+        typer.Option("--explain", help="Show attributes, alternatives, certificates and reasons."),
     ] = False,
     fused: Annotated[
-        bool, typer.Option("--fused", help="The operators of each PrimFunc after fusion.")
+        bool, typer.Option("--fused", help="Show the operators of each PrimFunc after fusion.")
     ] = False,
     shape: Shapes = None,
 ) -> None:
     """Print the operator of every PrimFunc that MODEL is lowered to.
 
-    For a library that `opinfo compile --shapes` wrote (.so): how each of its functions is compiled.
+    For a library of `opinfo compile --shapes` (.so), print how each function is compiled.
 
     Exit status: 0, or 2 with a one-line error if MODEL cannot be read.
     """

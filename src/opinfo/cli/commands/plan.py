@@ -1,4 +1,4 @@
-"""`opinfo plan MODEL`: which values change their layout, and why."""
+"""`opinfo plan MODEL`: plan layouts, with reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Mode(str, Enum):
-    """What may be in another layout: see `opinfo.layout.plan_layout`."""
+    """Where layouts may change; see `opinfo.layout.plan_layout`."""
 
     graph = "graph"
     tir = "tir"
@@ -34,18 +34,19 @@ def plan_model(
         ),
     ] = None,
     mode: Annotated[
-        Mode, typer.Option(help="graph: operators stay Relax operators; tir: everything may flow.")
+        Mode,
+        typer.Option(help="graph: operators stay Relax operators; tir: any PrimFunc may change."),
     ] = Mode.tir,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Every value and operator, with its reason.")
+        bool, typer.Option("--explain", help="Show every value and operator with its reason.")
     ] = False,
     as_json: Json = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with the graphs before and after.")
+        Path | None, typer.Option(help="Write an HTML page with the graphs before and after.")
     ] = None,
     shape: Shapes = None,
 ) -> None:
-    """Plan the layouts of MODEL: which values change theirs, what is converted, and why.
+    """Plan the layouts of MODEL, and print the changed values and conversions with reasons.
 
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """
@@ -75,5 +76,5 @@ def _plan(model: Path, shape: list[str] | None, want: list[str], mode: Mode) -> 
         return plan(mod, desired, mode=mode.value)
     except LegalizeError as error:
         raise UserError(f"{model}: {error}") from error
-    except (TypeError, ValueError) as error:  # of the layouts that are wanted
+    except (TypeError, ValueError) as error:  # invalid --want
         raise UserError(one_line(error)) from error

@@ -1,4 +1,4 @@
-"""`opinfo tune RECORD`: schedules for the shapes that came in."""
+"""`opinfo tune RECORD`: search for schedules of recorded shapes."""
 
 from __future__ import annotations
 
@@ -16,40 +16,42 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ...jit.tune.record import Recording
-    from ...jit.tune.tune import Found
+    from ...jit.tune.tune import TuneResult
 
 
 def tune_record(
-    record: Annotated[Path, typer.Argument(help="The shapes that a model was called with.")],
-    database: Annotated[Path, typer.Option(help="A folder that keeps what is found.")],
-    trials: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Candidates of each shape.")
-    ] = 64,
+    record: Annotated[Path, typer.Argument(help="A recording of `Session.recording().save(...)`.")],
+    database: Annotated[Path, typer.Option(help="The folder of the tuning database.")],
+    trials: Annotated[int, typer.Option(min=1, max=1_000_000, help="Trials of each shape.")] = 64,
     top: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Only the most frequent shapes.")
+        int | None,
+        typer.Option(
+            min=1, max=1_000_000, help="Tune only this many shapes, the most frequent ones."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
             callback=positive,
-            help="Stop to search after this time, in seconds; what is found is kept.",
+            help="Stop the search after this many seconds; results are kept.",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="TVM's target that the model is compiled for; else this CPU.")
+        str | None, typer.Option(help="TVM's target of the model; default: this CPU.")
     ] = None,
     tracker: Annotated[
-        str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; else this machine.")
+        str | None, typer.Option(help="An RPC tracker, HOST:PORT/KEY; default: this machine.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="That a kernel may use.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of a kernel.")] = 1,
     timeout: Annotated[
-        float, typer.Option(callback=positive, help="Seconds that a candidate may run.")
+        float, typer.Option(callback=positive, help="Time limit of a candidate in seconds.")
     ] = 60.0,
 ) -> None:
-    """Search for schedules of the recorded shapes, the most frequent first.
+    """Search for schedules of recorded shapes, most frequent first.
 
-    What has as many trials in the database is not searched for again, so that it can be interrupted
-    and repeated. Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
+    Shapes with enough trials in the database are skipped, so an interrupted run can be repeated.
+
+    Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
     used, or nothing can be measured.
     """
     with working() as console, telling(console), refusing(record):
@@ -77,7 +79,7 @@ def _recording(path: Path) -> Recording:
     return Recording.load(path)
 
 
-def _table(found: Sequence[Found]) -> Table:
+def _table(found: Sequence[TuneResult]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
@@ -96,11 +98,11 @@ def _table(found: Sequence[Found]) -> Table:
     return table
 
 
-def _summary(found: Sequence[Found], database: Path) -> str:
+def _summary(found: Sequence[TuneResult], database: Path) -> str:
     from ...analysis.support.wording import plural
     from ...jit.tune.schedule_database import Searched
 
     wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
     new = sum(f.new for f in found)
-    return (f"{plural(len(found), 'shape')}, {wins} of them faster than by structure; "
+    return (f"{plural(len(found), 'shape')}, {wins} of them faster than the rule's schedule; "
             f"{plural(new, 'new trial')}, in {database}")  # fmt: skip

@@ -1,1 +1,1 @@
-"""Options that several commands have, and the files that they name."""
+"""Options shared by several commands, and the files that they name."""

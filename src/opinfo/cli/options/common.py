@@ -1,4 +1,4 @@
-"""What the commands share: the app, one-line errors, what is shown while they work."""
+"""Options, error handling and output shared by the commands."""
 
 from __future__ import annotations
 
@@ -25,27 +25,29 @@ if TYPE_CHECKING:
 __all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "readable", "refusing",
            "say", "show", "telling", "working"]  # fmt: skip
 
-#: How wide tables are where standard output is no terminal.
+#: Width of tables if standard output is not a terminal.
 WIDE = 160
-#: A terminal of fewer columns has the most important columns of a table.
+#: Terminals narrower than this show only the most important columns of a table.
 NARROW = 120
-#: Seconds that may be waited for anything: half a year.
+#: Maximum of options in seconds: half a year.
 LONGEST = 1.5e7
 
-#: The group of options about who takes operators, and in which layouts.
+#: Title of the options about backends and layouts in the help.
 BACKENDS = "Backends and layouts"
 
 Model = Annotated[Path, typer.Argument(help=".onnx, .pt2, Relax .json or TVMScript .py")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option("--shape", help="Shape of an input, like x:1,3,224,224 or x:n,3,8,8."),
+    typer.Option(
+        "--shape", help="Shape of an input: x:1,3,224,224, or x:n,3,8,8 with a symbolic n."
+    ),
 ]
 Wants = Annotated[
     list[str] | None,
     typer.Option(
         "--want",
-        help="Layouts of an operator, conv2d=NHWC; else what backends want.",
+        help="Layouts of an operator: conv2d=NHWC; default: as backends prefer.",
         autocompletion=wants,
         rich_help_panel=BACKENDS,
     ),
@@ -53,14 +55,17 @@ Wants = Annotated[
 Backends = Annotated[
     str,
     typer.Option(
-        "--backend", help="Backends, by comma.", autocompletion=backends, rich_help_panel=BACKENDS
+        "--backend",
+        help="Comma-separated backends.",
+        autocompletion=backends,
+        rich_help_panel=BACKENDS,
     ),
 ]
 Force = Annotated[
     list[str] | None,
     typer.Option(
         "--force",
-        help="An operator's backend, or backend.pattern: conv2d=onednn, softmax=tvm.",
+        help="Backend or backend.pattern of an operator: conv2d=onednn, softmax=tvm.",
         autocompletion=forces,
         rich_help_panel=BACKENDS,
     ),
@@ -69,7 +74,7 @@ Force = Annotated[
 
 @contextmanager
 def working() -> Iterator[Console]:
-    """A console on standard error that shows what is done, if it is a terminal."""
+    """Show progress on standard error if it is a terminal; yields the console."""
     from rich.console import Console
 
     console = Console(file=stderr())
@@ -79,9 +84,9 @@ def working() -> Iterator[Console]:
 
 @contextmanager
 def refusing(model: Path) -> Iterator[None]:
-    """What TVM, a backend or an option's parser raises, as a `UserError`.
+    """Convert errors of TVM, of backends and of option parsers to `UserError`.
 
-    What other code of ours raises goes on: it is a fault, and said to be one.
+    Any other error of opinfo itself propagates and is reported as an internal error.
     """
     try:
         yield
@@ -93,7 +98,7 @@ def refusing(model: Path) -> Iterator[None]:
         from ...frontend.checks.error import one_line
 
         raise UserError(one_line(error)) from error
-    except Exception as error:  # TVM and its code generation raise what they like
+    except Exception as error:  # TVM and its code generators may raise anything
         from ...frontend.checks.error import is_ours, one_line
 
         if is_ours(error):
@@ -103,7 +108,7 @@ def refusing(model: Path) -> Iterator[None]:
 
 @contextmanager
 def telling(console: Console) -> Iterator[None]:
-    """What opinfo warns of is told when all is done."""
+    """Collect opinfo's warnings, and print them at the end."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         yield
@@ -117,7 +122,7 @@ def say(console: Console, text: str) -> None:
 
 
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
-    """Raises as `frontend.load` does, and `UserError` for two shapes of one input."""
+    """Load a model with shapes; raises as `load` does, and `UserError` for a repeated input."""
     from ... import frontend
 
     found = [frontend.parse_shape(text) for text in shapes or ()]
@@ -126,7 +131,7 @@ def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
 
 
 def readable(model: Path, shapes: Sequence[str] | None) -> Any:
-    """As :func:`loaded`; a file that cannot be read is a `UserError`, another error a fault."""
+    """Load a model; a file that cannot be read is a `UserError`, any other error internal."""
     from ...frontend import FrontendError
 
     try:
@@ -136,7 +141,7 @@ def readable(model: Path, shapes: Sequence[str] | None) -> Any:
 
 
 def show(tables: Sequence[Table], summary: str) -> None:
-    """Tables with empty lines between them, then a line."""
+    """Print tables separated by empty lines, then the summary."""
     from rich.console import Console
 
     terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -149,15 +154,15 @@ def show(tables: Sequence[Table], summary: str) -> None:
 
 
 def narrow() -> bool:
-    """Whether standard output is a terminal on which wide tables lose too much."""
+    """Return whether standard output is a terminal too narrow for wide tables."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
     return terminal and shutil.get_terminal_size().columns < NARROW
 
 
 def _fitted(table: Table, terminal: bool) -> Table:
-    """A row is one line of a terminal: the widest column ends in an ellipsis where it must.
+    """Fit rows to one line of a terminal by truncating the widest column.
 
-    Elsewhere, in a file or a pipe, nothing is left out. A table without a head is prose.
+    Files and pipes get complete rows. A table without a header is prose and is not truncated.
     """
     if terminal and table.show_header and table.row_count:
         table.expand = True
@@ -168,7 +173,7 @@ def _fitted(table: Table, terminal: bool) -> Table:
 
 
 def _printable(table: Table) -> Table:
-    """The table with cells of one line: what stands in them may be names of a model."""
+    """Escape control characters in cells, which may contain names from a model."""
     from rich.text import Text
 
     for column in table.columns:
@@ -181,7 +186,7 @@ def _printable(table: Table) -> Table:
 
 
 def positive(value: float | None) -> float | None:
-    """A number of seconds, as a callback of typer's."""
+    """Check a number of seconds, as a callback of typer."""
     if value is not None and not 0 < value <= LONGEST:
         raise typer.BadParameter(
             f"expected a positive number of seconds, at most {LONGEST}, got {value}"
@@ -190,7 +195,7 @@ def positive(value: float | None) -> float | None:
 
 
 def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The values of an option by name. Raises `UserError` for a name that comes again."""
+    """Return the values of an option by name; raises `UserError` for a repeated name."""
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
@@ -200,7 +205,7 @@ def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def forced(texts: Sequence[str] | None) -> dict[str, str]:
-    """``--force conv2d=onednn``."""
+    """Parse ``--force conv2d=onednn``."""
     pairs = []
     for text in texts or ():
         name, equals, place = text.partition("=")

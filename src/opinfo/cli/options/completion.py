@@ -1,6 +1,6 @@
-"""What a shell completes in the values of options: names, without importing TVM.
+"""Shell completion for the values of options, without importing TVM.
 
-`opinfo --install-completion` installs it. Files are completed by the shell.
+`opinfo --install-completion` installs it. The shell itself completes files.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 
-#: The entry points of backends of other packages.
+#: Entry points of backends in other packages.
 GROUP = "opinfo.backends"
 BACKENDS = ("onednn", "blas", "onnxruntime", "tvm", "example_npu", "cublaslt", "cudnn", "cutlass",
             "tensorrt")  # fmt: skip
 STRATEGIES = ("jit", "aot", "generic", "library", "record")
-#: Operators and layouts that they are often wanted in.
+#: Common layouts of operators.
 LAYOUTS = {
     "conv1d": ("NWC", "NCW", "NCW8c"),
     "conv2d": ("NHWC", "NCHW", "NCHW8c", "NHWC,OHWI", "tvm-nhwc"),
@@ -26,12 +26,12 @@ LAYOUTS = {
     "adaptive_avg_pool2d": ("NHWC", "NCHW"),
     "matmul": ("tvm-nhwc",),
 }
-#: Targets that are often named.
+#: Common targets.
 TARGETS = ("llvm", "cuda")
 
 
 def backends(incomplete: str) -> list[str]:
-    """Names by comma: what stands before the last comma stays.
+    """Complete the last of several comma-separated names.
 
     >>> backends("onednn,tv")
     ['onednn,tvm']
@@ -43,12 +43,12 @@ def backends(incomplete: str) -> list[str]:
 
 
 def strategies(incomplete: str) -> list[str]:
-    """How functions with symbolic shapes are compiled."""
+    """Complete a strategy."""
     return _starting(STRATEGIES, incomplete)
 
 
 def wants(incomplete: str) -> list[str]:
-    """``conv2d=NHWC``.
+    """Complete ``conv2d=NHWC``.
 
     >>> wants("conv2d=NH")
     ['conv2d=NHWC', 'conv2d=NHWC,OHWI']
@@ -57,18 +57,18 @@ def wants(incomplete: str) -> list[str]:
 
 
 def forces(incomplete: str) -> list[str]:
-    """``conv2d=onednn``."""
+    """Complete ``conv2d=onednn``."""
     return _named(incomplete, dict.fromkeys((*LAYOUTS, "softmax"), _backends()))
 
 
 def operators(incomplete: str) -> list[str]:
-    """``relax.matmul=aot``."""
+    """Complete ``relax.matmul=aot``."""
     names = ("relax.matmul", "relax.nn.conv2d", "relax.nn.softmax", "relax.nn.layer_norm")
     return _named(incomplete, dict.fromkeys(names, STRATEGIES))
 
 
 def targets(incomplete: str) -> list[str]:
-    """TVM's targets."""
+    """Complete a target of TVM."""
     return _starting(TARGETS, incomplete)
 
 
@@ -84,5 +84,5 @@ def _starting(names: Iterable[str], text: str) -> list[str]:
 
 
 def _backends() -> tuple[str, ...]:
-    """Those of opinfo and of other packages that are installed."""
+    """Return the backends of opinfo and of installed packages."""
     return (*BACKENDS, *sorted(p.name for p in entry_points(group=GROUP)))

@@ -1,4 +1,4 @@
-"""Dimensions as options say them: ``n=8:512:8`` for ranges, ``n=1,16`` for values."""
+"""Parse options about dimensions: ``n=8:512:8`` for ranges, ``n=1,16`` for values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .common import UserError, once
 
 
 def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
-    """The values of an option that is given once for each name, ``NAME=VALUE``."""
+    """Parse an option ``NAME=VALUE``, given at most once for each name."""
     pairs = []
     for text in texts or ():
         name, _, value = text.partition("=")
@@ -20,7 +20,7 @@ def named(option: str, texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def declared(ranges: Mapping[str, str], likely: Mapping[str, str]) -> dict[str, Any]:
-    """A `Dim` for each dimension of ``--dim`` and ``--likely``."""
+    """Return a `Dim` for each dimension of ``--dim`` and ``--likely``."""
     from ...jit import Dim
 
     found = {}
@@ -36,7 +36,7 @@ def declared(ranges: Mapping[str, str], likely: Mapping[str, str]) -> dict[str, 
 
 
 def settings(ranges: Mapping[str, str], largest: bool, pad: bool) -> dict[str, Any]:
-    """What ``--range``, ``--max`` and ``--pad`` say of an `Aot`, by its fields."""
+    """Return the fields of `Aot` that ``--range``, ``--max`` and ``--pad`` set."""
     from ...jit import Range
 
     found: dict[str, Any] = {}
@@ -51,19 +51,19 @@ def settings(ranges: Mapping[str, str], largest: bool, pad: bool) -> dict[str, A
 
 
 def with_settings(strategy: str, given: Mapping[str, Any]) -> Any:
-    """A strategy by its name; what is given is of ``aot``."""
+    """Return a strategy by name; the settings apply to ``aot``."""
     from ...jit import Aot
 
     return Aot(**given) if strategy == "aot" and given else strategy
 
 
 def _bounds(option: str, text: str) -> tuple[int, int | None, int]:
-    """``LOW:HIGH`` or ``LOW:HIGH:MULTIPLE``; without HIGH there is no end."""
+    """Parse ``LOW:HIGH`` or ``LOW:HIGH:MULTIPLE``; without HIGH the range is unbounded."""
     low, *rest = text.split(":")
     numbers = [low, *filter(None, rest[:1]), *rest[1:]]
     if len(rest) not in (1, 2) or not all(map(_is_number, numbers)):
-        raise UserError(f"{option}: expected LOW:HIGH or LOW:HIGH:MULTIPLE of integers, HIGH may "
-                        f"be left out, got {text}")  # fmt: skip
+        raise UserError(f"{option}: expected integers LOW:HIGH or LOW:HIGH:MULTIPLE, where HIGH "
+                        f"may be omitted, got {text}")  # fmt: skip
     high, multiple = [*rest, "1"][:2]
     return int(low), int(high) if high else None, int(multiple)
 
@@ -71,7 +71,7 @@ def _bounds(option: str, text: str) -> tuple[int, int | None, int]:
 def _values(option: str, text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(map(_is_number, parts)):
-        raise UserError(f"{option}: expected integers with ',' between them, got {text}")
+        raise UserError(f"{option}: expected comma-separated integers, got {text}")
     return tuple(map(int, parts))
 
 

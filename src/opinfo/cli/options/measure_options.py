@@ -1,4 +1,4 @@
-"""How candidates are timed, as options say it."""
+"""Options about measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...byoc.measure.measure import Progress
 
 @dataclass(frozen=True)
 class MeasureOptions:
-    """As they are on the command line: ``tracker`` HOST:PORT/KEY, ``extents`` NAME=1,16."""
+    """Values as on the command line: ``tracker`` HOST:PORT/KEY, ``extents`` NAME=1,16."""
 
     database: Path | None
     tracker: str | None
@@ -22,7 +22,7 @@ class MeasureOptions:
     extents: Sequence[str]
 
     def measure(self, target: str, progress: Progress) -> Measure:
-        """Raises ``ValueError`` for an option that cannot be read."""
+        """Return the measurement settings; raises ``ValueError`` for an invalid option."""
         return Measure(
             self.database,
             None if self.tracker is None else parse_tracker(self.tracker),
@@ -36,7 +36,7 @@ class MeasureOptions:
 
 
 def parse_tracker(text: str) -> Tracker:
-    """``host:9190/key``."""
+    """Parse ``host:9190/key``."""
     address, _, key = text.partition("/")
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit() and key):
@@ -45,7 +45,7 @@ def parse_tracker(text: str) -> Tracker:
 
 
 def parse_extents(texts: Sequence[str]) -> dict[str, list[int]]:
-    """``n=1,16`` and others by name. Raises ``ValueError`` for a name that comes again."""
+    """Parse several ``n=1,16``; raises ``ValueError`` for a repeated name."""
     found: dict[str, list[int]] = {}
     for name, values in map(parse_extent, texts):
         if name in found:
@@ -56,7 +56,7 @@ def parse_extents(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def parse_extent(text: str) -> tuple[str, list[int]]:
-    """``n=1,16``."""
+    """Parse ``n=1,16``."""
     name, _, values = text.partition("=")
     if not name or not all(v.isdigit() for v in values.split(",")):
         raise ValueError(f"--extent {text}: expected NAME=NUMBER,NUMBER")

@@ -1,4 +1,4 @@
-"""Files that a command writes: checked before any work starts, and there whole or not at all."""
+"""Output files of a command: checked before any work starts, and written atomically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..run.exit_status import UserError
 
 @dataclass(frozen=True)
 class Output:
-    """A file that can be written; messages name it as the user does."""
+    """A writable file; messages name it by its option."""
 
     option: str
     path: Path
@@ -25,13 +25,13 @@ class Output:
         return f"{self.option} {self.path}"
 
     def write(self, text: str) -> None:
-        """Raises `UserError`."""
+        """Write the file; raises `UserError` if that fails."""
         self.fill(lambda path: path.write_text(text, encoding="utf-8"))
 
     def fill(self, make: Callable[[Path], object]) -> None:
-        """What ``make`` writes to a path comes to be at this one. Raises `UserError`.
+        """Let ``make`` write a temporary file, and move it here; raises `UserError`.
 
-        A device or a pipe is written to; any other file is replaced.
+        A device or a pipe is written to directly.
         """
         with _refusing(self):
             special = _special(self.path)
@@ -50,23 +50,23 @@ class Output:
 
 
 def output(option: str, path: Path, *inputs: Path | None) -> Output:
-    """A file that does not yet exist or may be replaced. Raises `UserError` if it cannot."""
+    """Return an output that can be created or replaced; raises `UserError` otherwise."""
     found = Output(option, path)
     _check_file(found, inputs)
     if not path.parent.exists():
-        raise UserError(f"{found}: there is no folder {path.parent}")
+        raise UserError(f"{found}: folder {path.parent} does not exist")
     with _refusing(found):
         _try(path)
     return found
 
 
 def optional(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
-    """`output`, or None if the option is not given."""
+    """Return `output`, or None without the option."""
     return None if path is None else output(option, path, *inputs)
 
 
 def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
-    """A file that is added to; its folder is made. Raises `UserError`."""
+    """Return a file to append to, creating its folder; raises `UserError`."""
     if path is None:
         return None
     found = Output(option, path)
@@ -78,7 +78,7 @@ def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | N
 
 
 def folder(option: str, path: Path) -> None:
-    """Make a folder for files. Raises `UserError` if there can be none."""
+    """Create a folder; raises `UserError` if that fails."""
     found = Output(option, path)
     if path.exists() and not path.is_dir():
         raise UserError(f"{found}: is a file, expected a folder")
@@ -88,7 +88,7 @@ def folder(option: str, path: Path) -> None:
 
 
 def distinct(*outputs: Output | None) -> None:
-    """Raises `UserError` if two outputs are one file."""
+    """Raise `UserError` if two outputs are the same file."""
     seen: dict[Path, Output] = {}
     for o in filter(None, outputs):
         if _special(o.path):
@@ -108,7 +108,7 @@ def _check_file(found: Output, inputs: tuple[Path | None, ...]) -> None:
 
 
 def _try(path: Path) -> None:
-    """Raises ``OSError`` if a file cannot be made or written; leaves everything as it was."""
+    """Raise ``OSError`` if a file cannot be created or written, without changing anything."""
     if path.exists():
         if not os.access(path, os.W_OK):
             raise PermissionError(13, os.strerror(13))
@@ -126,7 +126,7 @@ def _try_folder(path: Path) -> None:
 
 
 def _special(path: Path) -> bool:
-    """Whether it is a device, a pipe or a socket."""
+    """Return whether a path is a device, a pipe or a socket."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:

@@ -1,4 +1,4 @@
-"""``--shapes aot --dim n=1:512``: how functions with symbolic shapes are compiled."""
+"""Options about symbolic shapes: ``--shapes aot --dim n=1:512``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShapeOptions:
-    """Options as they are on the command line; ``strategy`` is the value of ``--shapes``."""
+    """Values as on the command line; ``strategy`` is the value of ``--shapes``."""
 
     strategy: str | None
     op: Sequence[str] | None
@@ -28,19 +28,19 @@ class ShapeOptions:
     tuned: Path | None
 
     def check(self) -> None:
-        """Raises `UserError` for options that need ``--shapes``, or a folder that is not."""
+        """Raise `UserError` for options without ``--shapes``, or a missing folder."""
         alone = {"--op": self.op, "--dim": self.dim, "--likely": self.likely,
                  "--range": self.ranges, "--max": self.largest, "--pad": self.pad,
                  "--tuned": self.tuned}  # fmt: skip
         for option, value in alone.items():
             if value and self.strategy is None:
-                raise UserError(f"{option}: expected with --shapes only, like --shapes jit")
+                raise UserError(f"{option} requires --shapes, such as --shapes jit")
         if self.tuned is not None and not self.tuned.is_dir():
-            raise UserError(f"--tuned {self.tuned}: expected a database of `opinfo tune`, there is "
-                            "no such folder")  # fmt: skip
+            raise UserError(f"--tuned {self.tuned}: folder not found; expected a database of "
+                            "`opinfo tune`")  # fmt: skip
 
     def config(self) -> Config | None:
-        """The configuration; None without ``--shapes``. Raises `UserError`."""
+        """Return the configuration, or None without ``--shapes``; raises `UserError`."""
         from ...jit import Config
 
         if self.strategy is None:
@@ -49,7 +49,7 @@ class ShapeOptions:
         ahead = settings(named("--range", self.ranges), self.largest, self.pad)
         wanted = {"": self.strategy, **named("--op", self.op)}
         if ahead and "aot" not in wanted.values():
-            raise UserError(f"--range, --max and --pad: expected --shapes aot or --op ...=aot, got "
+            raise UserError(f"--range, --max and --pad require --shapes aot or --op ...=aot, got "
                             f"{', '.join(dict.fromkeys(wanted.values()))}")  # fmt: skip
         taken = {name: with_settings(s, ahead) for name, s in wanted.items()}
         return Config(taken.pop(""), by_op=taken, dims=dims, tuned=self.tuned)

@@ -1,4 +1,4 @@
-"""``--want conv2d=NHWC``: the layouts of operators."""
+"""Parse ``--want conv2d=NHWC``, the layouts of operators."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from ...layout.search.implementations import IMPLEMENTATIONS
 
 
 def parse_wants(texts: Sequence[str]) -> dict[str, Sequence[str] | str] | str:
-    """``conv2d=NHWC`` and ``conv2d=NHWC,OHWI`` as the layouts of each operator's operands.
+    """Parse ``conv2d=NHWC`` and ``conv2d=NHWC,OHWI`` to the layouts of operands.
 
-    A name without an operator is an implementation for all that it has; it comes alone.
-    Raises ``ValueError`` for another form, or for an operator that is named twice.
+    A single name without an operator is an implementation, used for all its operators.
+
+    Raises:
+        ValueError: A text has another form, or an operator is repeated.
 
     >>> parse_wants(["conv2d=NHWC,OHWI"])
     {'conv2d': ['NHWC', 'OHWI']}
@@ -22,8 +24,8 @@ def parse_wants(texts: Sequence[str]) -> dict[str, Sequence[str] | str] | str:
     for text in texts:
         op, _, layouts = text.partition("=")
         if not op or not layouts:
-            raise ValueError(f"--want {text!r} is not of the form conv2d=NHWC or conv2d=NHWC,OHWI")
+            raise ValueError(f"--want {text!r}: expected the form conv2d=NHWC or conv2d=NHWC,OHWI")
         if op in out:
-            raise ValueError(f"--want names {op!r} twice: {out[op]} and {layouts!r}")
+            raise ValueError(f"--want {op}: expected once, got {out[op]} and {layouts!r}")
         out[op] = layouts if layouts in IMPLEMENTATIONS else layouts.split(",")
     return out

@@ -1,1 +1,1 @@
-"""How a command runs: exit status, signals, progress, standard error."""
+"""Running a command: exit status, signals, progress, standard error."""

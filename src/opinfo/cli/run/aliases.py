@@ -1,13 +1,13 @@
-"""Commands that have another name now; the old one works for one release."""
+"""Old names of commands, which work for one more release."""
 
 from __future__ import annotations
 
-#: Of an old command: the new one, what it always says, and its options that are called otherwise.
+#: For an old command: the new one, an option to add with its value, and renamed options.
 ALIASES = {"specialize": ("compile", "--shapes", "jit", {"--strategy": "--shapes"})}
 
 
 def renamed(words: list[str]) -> tuple[list[str], str]:
-    """The command line in the words of today, and a warning where they are others.
+    """Translate old names in a command line; also return a warning, empty without any.
 
     >>> renamed(["specialize", "m.onnx", "--strategy", "aot"])[0]
     ['compile', 'm.onnx', '--shapes', 'aot']
@@ -21,5 +21,7 @@ def renamed(words: list[str]) -> tuple[list[str], str]:
         rest.append(options.get(name, name) + equals + text)
     if not any(word.split("=")[0] == option for word in rest):
         rest = [option, value, *rest]
-    warning = f"`opinfo {words[0]}` is `opinfo {command} {option}` now; the old name goes with the "
+    warning = (
+        f"`opinfo {words[0]}` is now `opinfo {command} {option}`; the old name is removed in the "
+    )
     return [command, *rest], warning + "next release"

@@ -1,4 +1,4 @@
-"""How a command line becomes a command: typer's, with all errors as one line."""
+"""The group of all commands, with errors as one line."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typer.core import TyperGroup
 from .aliases import renamed
 from .exit_status import status_of, stderr
 
-#: Options of all commands, wherever they stand.
+#: Options of all commands, allowed anywhere in the command line.
 EVERYWHERE = ("--quiet", "--traceback")
-#: Whether progress is not to be shown.
+#: Whether to suppress progress.
 silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 class Commands(TyperGroup):
-    """All commands. An error is one line, and of its own exit status, however it is called."""
+    """All commands; every error is one line with its own exit status."""
 
     def main(
         self,
@@ -32,7 +32,7 @@ class Commands(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Exits, or in another mode than stand-alone returns the exit status."""
+        """Run a command line; exit with its status, or return it if not stand-alone."""
         words, anywhere = everywhere(sys.argv[1:] if args is None else list(args))
         name = prog_name or "opinfo"
         self._main_shell_completion(extra, name, complete_var)
@@ -55,13 +55,13 @@ class Commands(TyperGroup):
             return int(e.exit_code)
         except typer.Abort:
             raise KeyboardInterrupt from None
-        if warning:  # after an error there is one line, which says what is wrong
+        if warning:  # only after success: an error prints a single line
             stderr().write(f"opinfo: {warning}\n")
         return 0
 
 
 def everywhere(words: list[str]) -> tuple[list[str], list[str]]:
-    """The other words, and the options of `EVERYWHERE` among them."""
+    """Separate the options of `EVERYWHERE` from a command line: (other words, options)."""
     end = words.index("--") if "--" in words else len(words)
     found = [w for w in words[:end] if w in EVERYWHERE]
     return [w for w in words[:end] if w not in EVERYWHERE] + words[end:], found

@@ -1,6 +1,6 @@
-"""One command from its start to its end: exit status, one line for an error, signals.
+"""Run one command: exit status, one-line errors, signals.
 
-This imports nothing heavy: an interrupt is one line also while TVM is being imported.
+This file imports nothing heavy, so that an interrupt during the import of TVM is also one line.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from ...report.printable import printable
 from .quiet import quiet
 from .signals import Signals, kill_descendants, scratch
 
-#: Exit statuses: of what the user can mend, of a fault of ours, of a reader that went away.
+#: Exit statuses: a problem of the user's, an internal error, a closed pipe.
 PROBLEM, INTERNAL, CLOSED = 2, 1, 141
 
 _stderr: list[TextIO] = []
 
 
 class UserError(Exception):
-    """What the user can mend; the message is one line."""
+    """A problem that the user can fix; the message is one line."""
 
 
 def stderr() -> TextIO:
-    """The real standard error, which a running command has for itself."""
+    """Return the real standard error, since a running command redirects the stream."""
     return _stderr[-1] if _stderr else sys.stderr
 
 
 def status_of(act: Callable[[], int | None], traceback: bool = False) -> int:
-    """The exit status of a command; what it raises is one line on standard error.
+    """Run a command and return its exit status; an error becomes one line on standard error.
 
-    ``traceback``: in full, and what libraries print too.
+    With ``traceback``, print full errors and the output of libraries.
     """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:  # a name that the terminal cannot show is no error
+        if reconfigure is not None:  # a name that the terminal cannot encode must not fail
             reconfigure(errors="backslashreplace")
     with _standard_error(traceback) as out, scratch() as folder, Signals(out, folder) as signals:
         status, line = _outcome(act, out if traceback else None)
@@ -51,12 +51,12 @@ def status_of(act: Callable[[], int | None], traceback: bool = False) -> int:
 
 
 def emit(text: str) -> None:
-    """Write lines to standard output. What a model or a library holds cannot act on a terminal."""
+    """Write lines to standard output, with control characters from models escaped."""
     write(printable(text, keep="\n"))
 
 
 def write(text: str) -> None:
-    """Write to standard output, now: a file that is full or closed is told as such."""
+    """Write to standard output and flush, so that errors are raised here."""
     if sys.stdout is None:
         return
     try:
@@ -95,7 +95,7 @@ def _loud() -> Iterator[TextIO]:
 
 
 def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, str]:
-    """Exit status and message. The error is let go here: what it holds may print when it goes."""
+    """Return exit status and message, and release the error, whose objects may print."""
     try:
         status = act() or 0
         if sys.stdout is not None:
@@ -116,7 +116,7 @@ def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, st
 
 def _told(e: BaseException) -> tuple[int, str]:
     if isinstance(e, UserError) or (isinstance(e, ImportError) and e.name == "tvm"):
-        return PROBLEM, str(e)  # tvm: not installed, or too old for the command
+        return PROBLEM, str(e)  # TVM is not installed, or too old for the command
     if isinstance(e, BrokenPipeError):
         _discard_output()
         return CLOSED, ""
@@ -124,20 +124,20 @@ def _told(e: BaseException) -> tuple[int, str]:
         _discard_output()
         return PROBLEM, os_error(e)
     usage = getattr(e, "format_message", None)
-    if usage is not None:  # click's errors, of whichever click typer has
+    if usage is not None:  # an error of click, whichever copy typer uses
         return getattr(e, "exit_code", PROBLEM), _usage(e, usage())
     return INTERNAL, (f"internal error: {type(e).__name__}: {e} ({_place(e)}); run with "
-                      "--traceback or OPINFO_TRACEBACK=1 for all")  # fmt: skip
+                      "--traceback or OPINFO_TRACEBACK=1 for details")  # fmt: skip
 
 
 def os_error(e: OSError) -> str:
-    """The file that is meant and what is wrong with it."""
+    """Return the file and the reason of an ``OSError``."""
     why = e.strerror or str(e) or type(e).__name__
     return why if e.filename is None else f"{os.fsdecode(e.filename)}: {why}"
 
 
 def one(text: str) -> str:
-    """Text in one line: line breaks and other control characters are escaped."""
+    """Return a text as one line, with control characters escaped."""
     return printable(text.replace("\n", " ").replace("\t", " "))
 
 
@@ -148,21 +148,21 @@ def _usage(e: BaseException, message: str) -> str:
 
 
 def _place(e: BaseException) -> str:
-    """The last line of ours that the error came through, or else the last one."""
+    """Return the innermost line of opinfo in a traceback, or else the innermost line."""
     import traceback
 
     root = str(Path(os.path.abspath(__file__)).parents[2])
     frames = traceback.extract_tb(e.__traceback__)
     own = [f for f in frames if f.filename.startswith(root)]
     if not frames:
-        return "no line is known"
+        return "unknown line"
     last = (own or frames)[-1]
     name = last.filename
     return f"{os.path.relpath(name, os.path.dirname(root)) if own else name}:{last.lineno}"
 
 
 def _discard_output() -> None:
-    """What is left in the buffer of standard output cannot be written: not at exit either."""
+    """Redirect standard output to nowhere, or flushing its buffer would fail again at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

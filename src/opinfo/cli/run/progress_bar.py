@@ -1,4 +1,4 @@
-"""What a command is doing, on a terminal's standard error."""
+"""Progress of a command on standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .exit_status import one
 
 @contextmanager
 def showing(console: Console) -> Iterator[None]:
-    """Show each stage while it lasts; nothing where the console is no terminal."""
+    """Show the current stage, if the console is a terminal."""
     if not console.is_terminal or silent.get():
         yield
         return
@@ -33,7 +33,7 @@ def showing(console: Console) -> Iterator[None]:
 
 
 def counting(act: str) -> Callable[[int, int, str], None]:
-    """What takes ``(done, total, name)``: the stage ``act``, or ``act name``."""
+    """Return a callback for ``(done, total, name)`` that shows ``act name``."""
 
     def told(done: int, total: int, name: str) -> None:
         stage(f"{act} {name}".rstrip(), done, total)

@@ -1,4 +1,4 @@
-"""Keep what C++ libraries print away from the terminal."""
+"""Suppress the output of C++ libraries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import TextIO
 
 @contextlib.contextmanager
 def quiet() -> Iterator[TextIO]:
-    """Send this process's standard error to nowhere; yields a stream to the real one.
+    """Redirect standard error of this process to nowhere; yields a stream to the real one.
 
-    TVM's importers and legalisation print warnings and source dumps from C++, past `sys.stderr`.
-    Only for the command line: the redirection is of the whole process, and of its children.
+    TVM's importers and legalisation print warnings and source dumps from C++, bypassing
+    `sys.stderr`. The redirection affects the whole process and its children, so only the command
+    line uses it.
     """
     if sys.stderr is not None:
         sys.stderr.flush()

@@ -1,8 +1,8 @@
-"""Signals that end a command: one line, no children and no temporary files are left.
+"""Signals that end a command: they print one line and leave no children or temporary files.
 
-Python runs a handler between two of its instructions, and so not while TVM compiles. What C does
-at once is to write the signal's number to a pipe: a thread reads it, gives the command time to end
-by itself, and else ends the process.
+Python runs signal handlers only between bytecode instructions, so not while TVM compiles. But C
+writes the signal's number to a pipe at once. A thread reads it, gives the command time to end, and
+otherwise ends the process.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TextIO
 
-#: What each signal is called in the one line.
+#: The line that each signal prints.
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
-#: Seconds in which a command may end without help.
+#: Seconds that a command has to end on its own.
 GRACE = 2.0
 PROCESSES = Path("/proc")
 
 
 class Signals:
-    """While it is entered, signals raise `KeyboardInterrupt`; ``number`` is the first that came."""
+    """Converts signals to `KeyboardInterrupt` within its context; ``number`` is the first one."""
 
     def __init__(self, stderr: TextIO, folder: str | None) -> None:
         self.number: int | None = None
@@ -61,10 +61,10 @@ class Signals:
         os.close(self._write)  # ends the thread
 
     def end(self) -> None:
-        """End the process with its one line; what is left at its end is not waited for."""
+        """Print the line and end the process, without waiting for cleanup at exit."""
         assert self.number is not None
         if not self._once.acquire(blocking=False):
-            threading.Event().wait()  # the thread does so
+            threading.Event().wait()  # the thread is ending the process
         kill_descendants()
         with contextlib.suppress(OSError, ValueError):
             self._stderr.write(f"opinfo: {NAMES[signal.Signals(self.number).name]}\n")
@@ -91,10 +91,10 @@ class Signals:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[str | None]:
-    """A folder for all temporary files of this process and its children; it goes at the end."""
+    """Create a folder for all temporary files of this process and its children; remove it later."""
     try:
         folder = tempfile.mkdtemp(prefix="opinfo-")
-    except OSError:  # what needs one says so
+    except OSError:  # code that needs temporary files reports it
         yield None
         return
     before = tempfile.tempdir, os.environ.get("TMPDIR")
@@ -110,15 +110,15 @@ def scratch() -> Iterator[str | None]:
 
 
 def kill_descendants() -> None:
-    """Kill the processes that this one started, and those that they started."""
-    for _ in range(2):  # one may have started another one meanwhile
+    """Kill all descendants of this process."""
+    for _ in range(2):  # a child may have forked meanwhile
         for pid in _descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
 
 def _descendants(root: int) -> list[int]:
-    """By the kernel's table; none where there is no such table."""
+    """Return the descendants of a process from /proc; none on systems without it."""
     children: dict[int, list[int]] = {}
     for path in PROCESSES.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -1,1 +1,1 @@
-"""What every file is held to: errors in one line, shapes, types, limits of the process."""
+"""Checks of every model file: one-line errors, shapes, types, limits of the process."""

@@ -1,4 +1,4 @@
-"""The one error of the front ends, and how foreign errors become one line."""
+"""The error of the frontends, and one-line texts of foreign errors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 
 class FrontendError(ValueError):
-    """A model file that cannot be read; the message is one line for a person."""
+    """A model file cannot be read; the message is one line."""
 
 
-#: Errors whose text alone says little: "'nope'", or nothing.
+#: Errors whose text alone is vague, such as "'nope'", or empty.
 VAGUE = (LookupError, AttributeError, AssertionError, ArithmeticError, NameError, RecursionError,
          NotImplementedError, MemoryError)  # fmt: skip
 PACKAGE = str(Path(os.path.abspath(__file__)).parents[2])
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """The first line of an error that says something, cut to `limit` characters.
+    """Return the first meaningful line of an error, truncated to `limit` characters.
 
-    Its type goes before it where the text needs it to be understood.
+    The type of the error precedes a vague text.
     """
     lines = [line.strip() for line in str(error).splitlines()]
     said = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
@@ -32,6 +32,6 @@ def one_line(error: BaseException, limit: int = 300) -> str:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether code of this package raised it, and not what it called."""
+    """Return whether this package raised an error itself."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename.startswith(PACKAGE + os.sep)

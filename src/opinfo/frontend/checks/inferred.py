@@ -1,4 +1,4 @@
-"""Calls whose operator TVM's own inference rejects: files say types, and passes believe them."""
+"""Check calls with TVM's type inference, because passes trust the types in a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from .error import one_line
 
 
 def check_calls(mod: Any) -> None:
-    """Infer the type of each call of an operator again.
+    """Repeat the type inference of each operator call.
 
-    A module that a parser or an importer has built went through this; one that was deserialised
-    did not, and what is out of range in an attribute would be found by whichever pass reads it.
-    Raises ``ValueError`` that names the operator.
+    Parsers and importers infer types, but deserialisation does not. Without this check, an invalid
+    attribute would only surface in whichever pass reads it.
+
+    Raises:
+        ValueError: A call is rejected; the message names the operator.
     """
     builder = relax.BlockBuilder(mod)
 
@@ -23,7 +25,7 @@ def check_calls(mod: Any) -> None:
         if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
             try:
                 builder.normalize(relax.Call(e.op, e.args, e.attrs, e.ty_args))
-            except Exception as error:  # of any type: TVM's checks
+            except Exception as error:  # TVM's checks raise various types
                 raise ValueError(f"a call of {e.op.name}: {one_line(error)}") from error
 
     for func in mod.functions.values():

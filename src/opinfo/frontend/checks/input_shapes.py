@@ -1,4 +1,4 @@
-"""Shapes that a caller asks for: parsing them and binding them to a module's inputs."""
+"""Parse requested input shapes, and bind them to a module's inputs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
-    """Read `name:1,3,n,n`. The name may contain colons. Raises `FrontendError`.
+    """Parse `name:1,3,n,n`, where the name may contain colons; raises `FrontendError`.
 
     >>> parse_shape("x:1,3,n,224")
     ('x', (1, 3, 'n', 224))
     """
     name, colon, dims = text.rpartition(":")
     if not colon or not name:
-        raise FrontendError(f"shape '{text}' is not of the form NAME:1,3,224,224")
+        raise FrontendError(f"shape '{text}': expected the form NAME:1,3,224,224")
     return name, tuple(_dim(part.strip(), text) for part in dims.split(",")) if dims else ()
 
 
@@ -35,34 +35,34 @@ def _dim(part: str, text: str) -> int | str:
         return int(part)
     told = part if len(part) <= 40 else f"{part[:39]}…"
     raise FrontendError(
-        f"shape '{text[:200]}': '{told}' is neither an integer from 1 to 2**63 - 1 nor a name"
+        f"shape '{text[:200]}': expected an integer from 1 to 2**63 - 1 or a name, got '{told}'"
     )
 
 
 def check_shapes(
     wanted: Shapes, inputs: Mapping[str, Sequence[object] | None], symbolic: bool = False
 ) -> None:
-    """Refuse names that are no input, other ranks, other sizes than the fixed ones.
+    """Raise `FrontendError` for unknown inputs, and for ranks or extents that do not fit.
 
-    `inputs` has each input's dimensions, an `int` where fixed, or None if its rank is unknown.
-    `symbolic`: a name makes a fixed dimension symbolic.
+    `inputs` maps names to dimensions, an `int` if static, or to None if the rank is unknown.
+    `symbolic`: whether a name makes a static dimension symbolic.
     """
     for name, shape in wanted.items():
         if name not in inputs:
             known = ", ".join(inputs) or "none"
-            raise FrontendError(f"no input is called '{name}'; the model's inputs are: {known}")
+            raise FrontendError(f"unknown input '{name}'; the model's inputs are: {known}")
         found = inputs[name]
         if found is None:
             continue
         if len(found) != len(shape):
             told = ",".join(map(str, found))
             raise FrontendError(
-                f"input '{name}' has {len(found)} dimensions ({told}), {len(shape)} were given"
+                f"input '{name}' has {len(found)} dimensions ({told}), got {len(shape)}"
             )
         for k, (dim, asked) in enumerate(zip(found, shape, strict=True)):
             if isinstance(dim, int) and isinstance(asked, int) and dim != asked:
                 raise FrontendError(
-                    f"input '{name}': dimension {k} is fixed, {dim}; {asked} was asked for"
+                    f"input '{name}': dimension {k} is static, {dim}; got {asked}"
                     f"{_renamed(name, shape, k) if symbolic else ''}"
                 )
 
@@ -74,16 +74,18 @@ def _renamed(name: str, shape: Sequence[int | str], k: int) -> str:
 
 
 def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
-    """Replace symbolic dimensions of `main`'s inputs by the wanted numbers.
+    """Bind symbolic dimensions of `main`'s inputs to the requested extents.
 
-    A name asked for where the module has a symbolic dimension leaves that dimension symbolic.
-    Raises `FrontendError` where a fixed dimension differs from the wanted one.
+    A requested name leaves a symbolic dimension symbolic.
+
+    Raises:
+        FrontendError: A static dimension differs from the requested one.
     """
     if not wanted:
         return mod
     main = mod.functions.get(mod.global_var_map_.get("main"))
     if not isinstance(main, relax.Function):
-        raise FrontendError(f"no input is called '{next(iter(wanted))}'; the module has no Relax "
+        raise FrontendError(f"unknown input '{next(iter(wanted))}'; the module has no Relax "
                             "function main")  # fmt: skip
     count = int((main.attrs or {}).get("num_input", len(main.params)))
     params = {p.name: p for p in main.params[:count]}
@@ -102,7 +104,7 @@ def _bind_dim(name: str, found: object, asked: int | str, binding: dict[tvm.ir.V
         return
     if binding.setdefault(found, asked) != asked:
         raise FrontendError(
-            f"input '{name}': dimension {found.name} is {binding[found]} elsewhere, {asked} here"
+            f"input '{name}': dimension {found.name} is {binding[found]} elsewhere, got {asked}"
         )
 
 
@@ -114,5 +116,5 @@ def _dims_of(param: relax.Var) -> tuple[object, ...] | None:
 
 
 def _plain(name: str) -> str:
-    """The importer's spelling of an input name: only letters, digits and underscores."""
+    """Return the importer's spelling of an input name: letters, digits and underscores."""
     return "".join(c if c.isalnum() or c == "_" else "_" for c in name)

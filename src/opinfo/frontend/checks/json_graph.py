@@ -1,8 +1,8 @@
-"""Whether JSON of `tvm.ir.save_json` is a well typed graph of IR, before TVM builds it.
+"""Check that JSON of `tvm.ir.save_json` is a well-typed graph of IR, before TVM builds it.
 
-TVM's reader sets whatever it reads, and some of what it builds crashes later. Every node here is
-of a type of the IR, has the fields that TVM's reflection lists and no others, each of the declared
-type; a node refers to earlier ones only, so there is no cycle. Nothing that runs is IR: a
+TVM's reader sets fields without checks, and some invalid objects crash later. This check requires
+that every node has an IR type, with exactly the fields of TVM's reflection, each of its declared
+type, and refers to earlier nodes only, which excludes cycles. Executable objects are not IR: a
 `runtime.Module` in JSON is machine code.
 """
 
@@ -22,9 +22,10 @@ import tvm
 import tvm_ffi
 from tvm_ffi import core
 
+from ...analysis.registry.registry import load_all
 from ...analysis.support.tvm_compat import MatchBufferRegion, TensorRegion, type_key
 
-#: Types of IR, with all that derive from them.
+#: Base types of IR; derived types are included.
 BASES = (
     "ir.Expr", "ir.Type", "ir.Attrs", "ir.GlobalInfo", "ir.Range", "ir.SourceMap", "ir.Source",
     "ir.SourceName", "ir.Span", "ir.IRModule", "ir.EnvFunc", "prim.CommReducer", "tirx.Stmt",
@@ -34,49 +35,49 @@ BASES = (
     "relax.expr.BindingBlock", "relax.distributed.DeviceMesh", "relax.distributed.Placement",
     "relax.distributed.PlacementSpec", "target.Target", "target.TargetKind",
 )  # fmt: skip
-#: Functions of TVM that a type may name; they are called when types are inferred.
+#: TVM functions that a type may name; type inference calls them.
 INFERENCE = {"tvm.relax.type.infer_by_ty_args", "tvm.relax.type.infer_view_ty"}
-#: How deep a graph may be nested: TVM walks it by recursion. Modules of real models have 30.
+#: Limit on nesting, because TVM's visitors are recursive. Modules of real models have 30.
 DEPTH = 400
-#: How many nodes it may have where each use of a node counts: not every walk of TVM remembers what
-#: it has seen. Modules of real models have up to 20 for each node.
+#: Limit on the uses of a node, counted along all paths, because not every visitor of TVM memoises.
+#: Modules of real models have up to 20 for each node.
 USES = 1000
-#: Types whose reference may be null although reflection does not say so.
+#: Nullable types that reflection does not mark as such.
 _NULL = {"ir.Span", "ir.Attrs"}
-#: Fields that TVM declares as any object, and takes for one of a type.
+#: Fields that TVM declares as any object but assumes to have a type.
 _NARROWER = {
     ("tirx.IndexMap", "inverse_index_map"): {
         "type": "Optional", "args": [{"type": "tirx.IndexMap"}]
     },
 }  # fmt: skip
 _INT64 = range(-(2**63), 2**63)
-#: Of a tensor: magic, reserved, device, rank, dtype; then extents, length, data.
+#: Header of a tensor: magic, reserved, device, rank, dtype; extents, length and data follow.
 _TENSOR = struct.Struct("<QQiiiBBH")
 _MAGIC = 0xDD5E40F096B4A13F
 
 
 class BadGraph(ValueError):
-    """The first node that is not as it should be, and why."""
+    """The graph is invalid; the message names the first invalid node and says why."""
 
 
 @dataclass(frozen=True)
 class _Field:
     schema: dict[str, Any]
-    inline: Callable[[Any], bool] | None  # None: the value is the place of a node
+    inline: Callable[[Any], bool] | None  # None: the value is the index of a node
 
 
 def checked(text: str | bytes) -> str:
-    """The JSON of a well typed graph of IR, written anew: what TVM reads is what was checked.
+    """Check a graph of IR and return its JSON, serialised again so that TVM reads what was checked.
 
     Raises:
-        BadGraph: it is none; the message names the first node that is not as it should be.
+        BadGraph: The graph is invalid.
     """
     try:
         graph = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadGraph(f"not JSON: {error}") from error
     if not isinstance(graph, dict) or not isinstance(nodes := graph.get("nodes"), list):
-        raise BadGraph("an object with root_index and nodes was expected")
+        raise BadGraph("expected an object with root_index and nodes")
     root = graph.get("root_index")
     if type(root) is not int or not 0 <= root < len(nodes):
         raise BadGraph(f"root_index is {root!r:.40}, expected one of {len(nodes)} nodes")
@@ -98,18 +99,18 @@ class _Checker:
 
     def node(self, place: int, node: Any) -> None:
         if not isinstance(node, dict) or not isinstance(kind := node.get("type"), str):
-            raise BadGraph("an object with a type was expected")
+            raise BadGraph("expected an object with a type")
         if not node.keys() <= {"type", "data"}:
             raise BadGraph(f"unknown keys {sorted(node.keys() - {'type', 'data'})!r:.60}")
         data = node.get("data")
         if kind in _LEAVES:
             if not _LEAVES[kind](data):
-                raise BadGraph(f"{data!r:.40} is none")
+                raise BadGraph(f"invalid value {data!r:.40}")
         elif kind in ("ffi.Array", "ffi.List", "ffi.Map", "ffi.Dict"):
             self._container(place, kind, data)
         elif kind in _NAMED:
             if not (isinstance(data, str) and _NAMED[kind](data)):
-                raise BadGraph(f"{data!r:.60} is not known")
+                raise BadGraph(f"unknown name {data!r:.60}{_REMEDIES.get(kind, '')}")
         else:
             self._object(place, kind, data)
         if self.depth[place] > DEPTH:
@@ -119,16 +120,16 @@ class _Checker:
 
     def _container(self, place: int, kind: str, data: Any) -> None:
         if not isinstance(data, list):
-            raise BadGraph("a list was expected")
+            raise BadGraph("expected a list")
         for index in data:
             self._refer(place, index)
         if kind in ("ffi.Map", "ffi.Dict") and len(data) % 2:
-            raise BadGraph("keys and values were expected")
+            raise BadGraph("expected pairs of keys and values")
 
     def _object(self, place: int, kind: str, data: Any) -> None:
         fields = _fields(kind)
         if fields is None:
-            raise BadGraph("no type of IR")
+            raise BadGraph("not a type of IR")
         if not isinstance(data, dict) or data.keys() != fields.keys():
             shown = ", ".join(sorted(data)) if isinstance(data, dict) else repr(data)
             raise BadGraph(f"its fields are {shown:.120}; expected {', '.join(sorted(fields))}")
@@ -149,7 +150,7 @@ class _Checker:
         return index
 
     def _is(self, index: int, schema: dict[str, Any]) -> bool:
-        """Whether a node is of the type that a schema describes."""
+        """Return whether a node has the type of a schema."""
         want, args = schema["type"], schema.get("args", ())
         kind: str = self.nodes[index]["type"]
         if want == "Any":
@@ -178,7 +179,7 @@ class _Checker:
 
 @cache
 def _fields(kind: str) -> dict[str, _Field] | None:
-    """The fields of a type of IR; None if it is none."""
+    """Return the fields of a type; None if it is not a type of IR."""
     if not {kind, *_ancestors(kind)} & set(BASES):
         return None
     found: dict[str, _Field] = {}
@@ -223,10 +224,10 @@ def _is_float(value: Any) -> bool:
 
 
 def _is_dtype(value: Any) -> bool:
-    """A dtype whose lanes and bits are as TVM can have them."""
+    """Return whether a value is a dtype that TVM accepts."""
     try:
         return isinstance(value, str) and len(value) < 40 and bool(tvm_ffi.dtype(value))
-    except Exception:  # what the parser of dtypes raises
+    except Exception:  # the parser of dtypes raises various types
         return False
 
 
@@ -235,7 +236,7 @@ def _is_device(value: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    """Bytes as long as the shape and dtype at their front say, on the CPU."""
+    """Return whether a value is a CPU tensor whose length fits its shape and dtype."""
     try:
         raw = base64.b64decode(value, validate=True)
         magic, _, device, number, rank, _, bits, lanes = _TENSOR.unpack_from(raw)
@@ -273,14 +274,24 @@ def _operators() -> frozenset[str]:
     return frozenset(map(str, tvm.ir.Op.list_op_names()))
 
 
+def _registered(name: str) -> bool:
+    """Whether an operator is there once the installed recognisers are loaded: they register it."""
+    load_all()
+    return name in map(str, tvm.ir.Op.list_op_names())
+
+
 @cache
 def _kinds() -> frozenset[str]:
     return frozenset(map(str, tvm.target.Target.list_kinds()))
 
 
+#: What to do about a name that is not known.
+_REMEDIES = {
+    "ir.Op": "; install the package that registers it, with an entry point of opinfo.recognisers"
+}
 #: Types whose data is a name that TVM looks up.
 _NAMED: dict[str, Callable[[str], bool]] = {
-    "ir.Op": lambda name: name in _operators(),
+    "ir.Op": lambda name: name in _operators() or _registered(name),
     "ir.EnvFunc": lambda name: name in INFERENCE,
     "ir.SourceName": lambda name: True,
     "target.TargetKind": lambda name: name in _kinds(),

@@ -1,4 +1,4 @@
-"""What a process that reads a file may not do: write, start processes, grow, run for ever."""
+"""Limits of a process that reads a file: no writes, no child processes, bounded time and memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: Bytes that reading may take for each byte of a file.
+#: Limit on memory for each byte of the file.
 FACTOR = 24
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-#: Events of `sys.audit` that change something outside the process.
+#: Events of `sys.audit` with effects outside the process.
 _ACTS = (
     "os.chmod", "os.chown", "os.exec", "os.fork", "os.forkpty", "os.kill", "os.link", "os.mkdir",
     "os.posix_spawn", "os.remove", "os.rename", "os.rmdir", "os.setxattr", "os.spawn",
@@ -22,13 +22,13 @@ _ACTS = (
 
 
 def limit(seconds: int, memory: int) -> None:
-    """Limit this process for good.
+    """Limit this process permanently.
 
     Args:
-        seconds: of CPU.
-        memory: bytes that it may allocate beside those that it has.
+        seconds: CPU seconds.
+        memory: Bytes that it may allocate in addition to its current memory.
     """
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing is an error instead
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # turns the signal into an error of the write
     _lower(resource.RLIMIT_FSIZE, 0)
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_CPU, seconds)
@@ -37,7 +37,7 @@ def limit(seconds: int, memory: int) -> None:
 
 
 def allow(size: int) -> None:
-    """Let this process allocate what so many bytes more take: of files that a model names."""
+    """Raise the memory limit for external files of ``size`` bytes that a model names."""
     memory = FACTOR * size
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY:
@@ -51,12 +51,12 @@ def _lower(which: int, value: int) -> None:
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     keep = {resource.RLIMIT_DATA: hard, resource.RLIMIT_CPU: value + 1}.get(which, value)
     if hard != resource.RLIM_INFINITY:
-        keep = min(keep, hard)  # a hard limit of CPU kills without saying why; of data see `allow`
+        keep = min(keep, hard)  # the hard CPU limit kills without a message; for data see `allow`
     resource.setrlimit(which, (value, keep))
 
 
 def _data() -> int:
-    """Bytes of private memory that count for the limit; 0 where the system does not say."""
+    """Return the private memory that counts for the limit; 0 if the system does not report it."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -66,7 +66,7 @@ def _data() -> int:
 
 
 def _refuse(event: str, args: tuple[Any, ...]) -> None:
-    """An audit hook: Python's own ways to act raise, whoever calls them."""
+    """An audit hook that raises for effects outside the process."""
     if event == "open":
         path, _, flags = args
         opened = isinstance(path, int) or path == os.devnull

@@ -31,7 +31,7 @@ class _Tidy(relax.PyExprMutator):  # type: ignore[misc]
 
 
 def tidy(mod: tvm.IRModule) -> tvm.IRModule:
-    """A module of the same meaning that `LegalizeOps` takes; `mod` itself is not changed."""
+    """Return an equivalent module that `LegalizeOps` accepts; `mod` is not modified."""
     mutator = _Tidy(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):

@@ -1,4 +1,4 @@
-"""A reader for each kind of model file, by its suffix.
+"""Readers of model files by suffix.
 
 >>> from opinfo.frontend.formats import LOADERS
 >>> sorted(LOADERS)
@@ -25,6 +25,6 @@ LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
 
 
 def read_as_json(path: Path, shapes: Shapes) -> str:
-    """The module of a file as JSON; runs in the process that reads files."""
+    """Read a file and return its module as JSON; runs in the reader process."""
     mod = bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes)
     return str(tvm.ir.save_json(mod))

@@ -1,4 +1,4 @@
-"""Relax modules (or single functions) saved by `tvm.ir.save_json`."""
+"""Read Relax modules or single functions saved by `tvm.ir.save_json`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..checks.json_graph import checked
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
-    """Read `path`. Raises `FrontendError` if it is not JSON of an IRModule or a function."""
+    """Read a file; raises `FrontendError` if it is not JSON of an IRModule or a function."""
     try:
         found = loaded(path.read_text(encoding="utf-8"))
     except (ValueError, TypeError, AttributeError, KeyError, RuntimeError) as error:
@@ -26,17 +26,17 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     try:
         check_calls(mod)
     except ValueError as error:
-        raise FrontendError(f"{path}: its module is not well typed: {error}") from error
+        raise FrontendError(f"{path}: the module is not well typed: {error}") from error
     return mod
 
 
 def loaded(text: str | bytes) -> Any:
-    """What TVM reads of JSON that is a well typed graph. Raises ``ValueError`` for other text."""
+    """Load JSON after checking it; raises ``ValueError`` if it is not a well-typed graph."""
     return tvm.ir.load_json(checked(text))
 
 
 def as_module(found: object, path: Path) -> tvm.IRModule:
-    """An IRModule as it is, a function as a module of one. Raises `FrontendError` for others."""
+    """Return an IRModule, or wrap a function in one; raises `FrontendError` for other objects."""
     if isinstance(found, tvm.IRModule):
         return found
     if isinstance(found, relax.Function | tvm.tirx.PrimFunc):

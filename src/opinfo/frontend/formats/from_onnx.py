@@ -1,4 +1,4 @@
-"""ONNX files. TVM imports them; onnxslim folds the shape arithmetic of dynamic ones."""
+"""Import ONNX files with TVM, after onnxslim has folded shape arithmetic if necessary."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .origins import named, of_onnx, recording
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
-    """Read `path` with the wanted input shapes. Raises `FrontendError`.
+    """Read a file with the requested input shapes; raises `FrontendError`.
 
-    Without `shapes` dynamic dimensions stay symbolic where TVM's importer can; where it cannot,
-    the error names the inputs to fix.
+    Without `shapes`, dynamic dimensions stay symbolic. If TVM's importer cannot handle that, the
+    error names the inputs to make static.
     """
     try:
         import onnx
@@ -34,35 +34,35 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         model = onnx.load(path, load_external_data=False)
         allow(_external_size(model, path.parent))
         onnx.load_external_data_for_model(model, str(path.parent))
-    except Exception as error:  # protobuf and onnx raise unrelated types
+    except Exception as error:  # protobuf and onnx raise various types
         raise FrontendError(f"{path}: not an ONNX model: {one_line(error)}") from error
     if not model.graph.node:
-        raise FrontendError(f"{path}: not an ONNX model: its graph has no node")
+        raise FrontendError(f"{path}: not an ONNX model: its graph is empty")
     return from_model(model, shapes, str(path))
 
 
 def _external_size(model: Any, folder: Path) -> int:
-    """Bytes of the files that hold weights of a model."""
+    """Return the total size of the files with a model's external weights."""
     entries = (e for tensor in model.graph.initializer for e in tensor.external_data)
     files = {folder / e.value for e in entries if e.key == "location"}
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:
-    """Import an `onnx.ModelProto`. Raises `FrontendError` naming `where`."""
+    """Import an `onnx.ModelProto`; raises `FrontendError` that names `where`."""
     inputs = input_shapes(model)
     check_shapes(shapes, inputs, symbolic=True)
     try:
         return _imported(model, shapes)
-    except Exception as error:  # the importer raises TypeError, InternalError, AssertionError ...
+    except Exception as error:  # the importer raises various types
         loose = _loose(inputs, shapes)
-        hint = f"; make dynamic inputs static, like --shape {loose}" if loose else _missing()
+        hint = f"; make dynamic inputs static: --shape {loose}" if loose else _missing()
         text = f"{where}: TVM's importer refused it{at_node(error)}: {one_line(error)}{hint}"
         raise FrontendError(text) from error
 
 
 def input_shapes(model: Any) -> dict[str, tuple[int | str, ...] | None]:
-    """Name and shape of each input that is not a weight; an unknown dimension is "?"."""
+    """Return the shapes of inputs that are not weights; an unknown dimension is "?"."""
     weights = {tensor.name for tensor in model.graph.initializer}
     found: dict[str, tuple[int | str, ...] | None] = {}
     for value in model.graph.input:
@@ -79,7 +79,7 @@ def _dim(dim: Any) -> int | str:
 
 
 def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> str:
-    """`x:?,3,?,?` for each input that is still dynamic."""
+    """Format inputs that are still dynamic as `x:?,3,?,?`."""
     told = []
     for name, dims in {**inputs, **shapes}.items():
         if dims is None or any(isinstance(d, str) for d in dims):
@@ -90,7 +90,7 @@ def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> s
 
 
 def _missing() -> str:
-    """What to install, if shape arithmetic could not be folded for the lack of it."""
+    """Say which missing packages prevented folding of shape arithmetic."""
     absent = [
         name for name in ("onnxslim", "onnxruntime") if importlib.util.find_spec(name) is None
     ]
@@ -99,15 +99,15 @@ def _missing() -> str:
 
 
 def _imported(model: Any, shapes: Shapes) -> tvm.IRModule:
-    """Folded first where it is dynamic and numbers are wanted; else where it is refused."""
+    """Import a model, folding first if it becomes static, else only if the import fails."""
     dynamic = bool(_loose(input_shapes(model), {}))
     if dynamic and shapes and not _loose({}, shapes):
         return _import(_folded(model, shapes), shapes)
     try:
         return _import(model, shapes)
-    except Exception:  # the importer cannot compute all shapes that exporters write down
+    except Exception:  # the importer cannot fold all shape arithmetic of exporters
         folded = None
-        with contextlib.suppress(Exception):  # of onnxslim
+        with contextlib.suppress(Exception):  # onnxslim may raise anything
             folded = _folded(_declared(model, shapes), {})
         if folded is None or folded is model:
             raise
@@ -115,7 +115,7 @@ def _imported(model: Any, shapes: Shapes) -> tvm.IRModule:
 
 
 def _declared(model: Any, shapes: Shapes) -> Any:
-    """A model whose inputs have the wanted shapes; symbols stay symbols."""
+    """Return a copy whose inputs have the requested shapes; symbols stay symbolic."""
     if not shapes:
         return model
     copy = type(model)()
@@ -132,7 +132,7 @@ def _declared(model: Any, shapes: Shapes) -> Any:
 
 
 def _folded(model: Any, shapes: Shapes) -> Any:
-    """The model with its shape arithmetic computed; the same one where that cannot be done."""
+    """Fold the shape arithmetic of a model; returns the model itself without onnxslim."""
     try:
         import onnxslim
     except ImportError:

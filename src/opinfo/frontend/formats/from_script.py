@@ -1,9 +1,9 @@
-"""TVMScript files.
+"""Read TVMScript files.
 
-TVM's parser evaluates the expressions it reads, so a file could run anything. Only declarative
-text is let through: decorated functions and classes, literal constants, the metadata that
-`script(show_meta=True)` prints. Imports are read for their aliases and never carried out. What is
-checked is what is parsed: the text that `ast.unparse` writes of the tree.
+TVM's parser evaluates expressions, so an unchecked file could run arbitrary code. Only declarative
+syntax is allowed: decorated functions and classes, literal constants, and the metadata of
+`script(show_meta=True)`. Imports only define aliases and are never executed. The parser gets
+exactly the checked tree, as text of `ast.unparse`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINE = re.compile(r"--> [^\n]*?:(\d+):\d+")
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
-    """Read `path`. Raises `FrontendError`."""
+    """Read a file; raises `FrontendError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -36,7 +36,7 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
 
 
 def from_text(text: str, where: str = "<script>") -> tvm.IRModule:
-    """Parse TVMScript: one module class, or functions. Raises `FrontendError` naming `where`."""
+    """Parse a module class or functions; raises `FrontendError` that names `where`."""
     try:
         body = ast.parse(text).body
         scope = _Scope(where)
@@ -56,7 +56,7 @@ def from_text(text: str, where: str = "<script>") -> tvm.IRModule:
 
 
 class _Scope:
-    """What the statements of a file have defined so far."""
+    """Names that the statements of a file have defined so far."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -79,14 +79,14 @@ class _Scope:
         return None
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """Honour `from tvm.script import tirx as X`; anything else imported stays undefined."""
+        """Define aliases such as `from tvm.script import tirx as X`; ignore other imports."""
         if isinstance(node, ast.ImportFrom) and node.module in ("tvm.script", "tvm.script.parser"):
             for name in node.names:
                 if name.name in NAMESPACES and _is_free(name.asname or ""):
                     self.spaces[name.asname or name.name] = NAMESPACES[name.name]
 
     def _value(self, value: ast.expr, name: str) -> Any:
-        """A number, an identifier, tuples of them; `TypeVar("n")`; the metadata."""
+        """Evaluate a literal, `TypeVar("n")` or the metadata."""
         try:
             match value:
                 case ast.Call(func=func, args=[ast.Constant(value=str(text))], keywords=[]):
@@ -95,7 +95,7 @@ class _Scope:
                     if ast.unparse(func) == "TypeVar" and text == name:
                         return TypeVar(text)
             return _literal(ast.literal_eval(value))
-        except Exception as error:  # whatever json and TVM's reader raise
+        except Exception as error:  # json and TVM's reader raise various types
             told = f"neither literal nor metadata: {one_line(error)}"
             raise self._error(value.lineno, told) from error
 
@@ -126,12 +126,12 @@ class _Scope:
 
 
 def _is_free(name: str) -> bool:
-    """Whether a file may give this name to something."""
+    """Return whether a file may define this name."""
     return not name.startswith("__") and name not in BUILTINS
 
 
 def _literal(value: Any) -> Any:
-    """Raises ``ValueError`` for what no shape or dtype is made of."""
+    """Return a number, identifier or tuple; raises ``ValueError`` for anything else."""
     if isinstance(value, tuple | list):
         return type(value)(_literal(v) for v in value)
     if isinstance(value, bool | int | float) or (isinstance(value, str) and value.isidentifier()):
@@ -140,7 +140,7 @@ def _literal(value: Any) -> Any:
 
 
 def _metadata(text: str) -> Any:
-    """What `metadata["key"][0]` may be: objects, no strings and no containers of them."""
+    """Load metadata; raises ``ValueError`` if it contains strings or containers."""
     found = loaded(text)
     for key in found:
         for value in found[key]:
@@ -150,7 +150,7 @@ def _metadata(text: str) -> Any:
 
 
 def _lines(tree: ast.AST, origin: ast.AST) -> dict[int, int]:
-    """The line in the file of each line of the text that was made of it."""
+    """Map lines of the unparsed text to lines of the file."""
     found: dict[int, int] = {}
     for new, old in zip(ast.walk(tree), ast.walk(origin), strict=True):
         if type(new) is not type(old):
@@ -162,7 +162,7 @@ def _lines(tree: ast.AST, origin: ast.AST) -> dict[int, int]:
 
 @contextmanager
 def _without_builtins() -> Iterator[None]:
-    """TVM's parser looks names up in Python's builtins, and evaluates strings in shapes."""
+    """Restrict the builtins and shape strings that TVM's parser evaluates."""
     from tvm.relax.script.parser import entry
     from tvm.script.parser.core import evaluator
 
@@ -175,7 +175,7 @@ def _without_builtins() -> Iterator[None]:
 
 
 def _eval_shape(value: Any, scope: dict[str, Any] | None) -> Any:
-    """A dimension; the guard has checked every string, so a computed one is none of the file's."""
+    """Evaluate a dimension; the string is checked again, since a value may have computed it."""
     if not isinstance(value, str):
         return value
     tree = dimension(value)

@@ -1,4 +1,4 @@
-"""Programs written by `torch.export.save`."""
+"""Import programs saved by `torch.export.save`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .torch_archive import BadArchive, rebuilt
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
-    """Read `path`. Raises `FrontendError` if it is no exported program or not supported."""
+    """Read a file; raises `FrontendError` if it is not a supported exported program."""
     try:
         import torch
     except ImportError as error:
@@ -26,20 +26,20 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         ) from error
     try:
         program = _loaded(torch, path)
-    except Exception as error:  # torch raises what its parts raise
+    except Exception as error:  # torch raises various types
         raise FrontendError(f"{path}: not a torch.export program: {one_line(error)}") from error
     try:
         return from_program(program)
-    except Exception as error:  # the importer uses assert, KeyError, ValueError alike
+    except Exception as error:  # the importer raises various types
         raise FrontendError(
             f"{path}: TVM's importer refused it{at_node(error)}: {one_line(error)}"
         ) from error
 
 
 def _loaded(torch: Any, path: Path) -> Any:
-    """What `torch.export.load` reads of the archive's data.
+    """Load a program from the checked records of an archive.
 
-    The outputs of Hugging Face's models are classes that torch knows once their module is imported.
+    The output classes of Hugging Face models are registered when their module is imported.
     """
     try:
         return torch.export.load(rebuilt(path))
@@ -55,9 +55,9 @@ def _loaded(torch: Any, path: Path) -> Any:
 def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:
     """Import a `torch.export.ExportedProgram`.
 
-    The default decomposition of scaled_dot_product_attention returns other strides than were traced
-    and a later `view` refuses them ("Cannot view a tensor with shape ..."). Such a program is
-    decomposed once more with an attention that keeps the strides.
+    The default decomposition of scaled_dot_product_attention changes the traced strides, which a
+    later `view` rejects ("Cannot view a tensor with shape ..."). Such a program is decomposed again
+    with an attention that keeps the strides.
     """
     import torch
 
@@ -86,14 +86,14 @@ def _import(program: Any, **options: Any) -> tvm.IRModule:
 def _attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """The attention's own decomposition, its (B, H, N, D) result stored as (B, N, H, D).
+    """Decompose attention with its (B, H, N, D) result stored as (B, N, H, D).
 
-    That decomposition adds its mask, so a mask of bool is first made 0 and -inf.
+    The decomposition adds its mask, so a boolean mask is first converted to 0 and -inf.
     """
     import torch
 
     if attn_mask is not None and attn_mask.dtype == torch.bool:
-        attn_mask = attn_mask.to(query.dtype).log()  # TVM cannot legalise a full of -inf
+        attn_mask = attn_mask.to(query.dtype).log()  # TVM cannot legalise `full` of -inf
     math = torch.ops.aten._scaled_dot_product_attention_math.default
     out = math(query, key, value, attn_mask, *args, **kwargs)[0]
     return out.transpose(1, 2).contiguous().transpose(1, 2)
@@ -102,7 +102,7 @@ def _attention(
 def _cumsum(node: Any, importer: Any) -> Any:
     """Import cumsum and cumprod with torch's result type: bool and int32 are summed as int64.
 
-    TVM's importer drops it and makes a sum of bool, which LLVM then refuses.
+    TVM's importer ignores that type and emits a sum of bool, which LLVM rejects.
     """
     from tvm import relax
 

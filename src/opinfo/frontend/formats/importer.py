@@ -1,4 +1,4 @@
-"""What is known of an error in one of TVM's importers: which node of the model it was at."""
+"""Locate errors of TVM's importers: the node of the model at which they occurred."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 from tvm import relax
 
-#: Characters that are said of a node: a file may name it as it likes.
+#: Limit on the characters of a node's name, which a file may choose freely.
 LONGEST = 300
-#: The importers' functions that go through the nodes of a graph: the node that each one is at, or
-#: the first one of those that it has no conversion for.
+#: The importers' loops over nodes, with their current node, or the first node without a conversion.
 LOOPS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "_construct_nodes": lambda scope: scope["node"],
     "_translate_fx_graph": lambda scope: scope["node"],
@@ -31,7 +30,7 @@ LOOPS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 
 @contextmanager
 def tidied() -> Iterator[None]:
-    """End what an importer that raises leaves open: TVM complains when it is destroyed so."""
+    """Close the block builders that a failed importer leaves open; TVM warns otherwise."""
     try:
         yield
     except Exception as error:
@@ -44,12 +43,12 @@ def tidied() -> Iterator[None]:
 
 
 def at_node(error: BaseException) -> str:
-    """`` at node 'conv1' (Conv)`` for the innermost node that was converted, else nothing."""
+    """Return `` at node 'conv1' (Conv)`` for the node being converted, or an empty string."""
     found = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         node = LOOPS.get(frame.f_code.co_name)
         if node is not None:
-            with suppress(AttributeError, LookupError, StopIteration):  # another version's
+            with suppress(AttributeError, LookupError, StopIteration):  # another version of TVM
                 told = _told(node(frame.f_locals))
                 found = f" at {told if len(told) <= LONGEST else told[:LONGEST] + '…'}"
     return found
@@ -64,7 +63,7 @@ def _told(node: Any) -> str:
 
 
 def _source(meta: Mapping[str, Any]) -> str:
-    """The line of the user's model that a node of torch comes from."""
+    """Return the line of the user's model that a torch node comes from."""
     lines = re.findall(r'File "(.+)", line (\d+)', str(meta.get("stack_trace") or ""))
     return f"{Path(lines[-1][0]).name}:{lines[-1][1]}" if lines else ""
 
@@ -74,6 +73,6 @@ def _scopes(error: BaseException) -> list[Mapping[str, Any]]:
 
 
 def _end(builder: Any) -> None:
-    with suppress(Exception):  # raises where no block is left
+    with suppress(Exception):  # raises when no block is left
         while True:
             builder._end_block()

@@ -1,7 +1,7 @@
-"""The model's own names of its nodes, on the bindings that TVM's importers make of them.
+"""Attach the model's node names to the bindings that TVM's importers emit.
 
-TVM's importers drop the names. Here the function of an importer that goes through the nodes is
-wrapped while a model is imported; afterwards the variables get spans, see
+TVM's importers drop the names. So the importer's loop over nodes is wrapped during an import, and
+the variables get spans afterwards; see
 :mod:`opinfo.analysis.support.origin`.
 """
 
@@ -25,12 +25,12 @@ Results = Callable[..., Iterator[tuple[Any, str]]]
 
 @contextmanager
 def recording(importer: type, loop: str, results: Results) -> Iterator[Names]:
-    """The names of nodes by what the importer made of them, filled while a model is imported.
+    """Record the node name of each expression that an importer creates.
 
     Args:
-        importer: TVM's class.
-        loop: Its method that goes through the nodes.
-        results: From the method's arguments, each node's result and name.
+        importer: TVM's importer class.
+        loop: Its method that loops over the nodes.
+        results: Yields each node's result and name, from the method's arguments.
     """
     original, names = getattr(importer, loop), Names()
 
@@ -49,7 +49,7 @@ def recording(importer: type, loop: str, results: Results) -> Iterator[Names]:
 
 
 def of_onnx(importer: Any, graph: Any) -> Iterator[tuple[Any, str]]:
-    """The outputs of each node; a node without a name is called by its first output."""
+    """Yield the outputs of each node with its name, or with its first output if unnamed."""
     for node in graph.node:
         for output in node.output:
             if output in importer._nodes:
@@ -59,7 +59,7 @@ def of_onnx(importer: Any, graph: Any) -> Iterator[tuple[Any, str]]:
 def of_torch(
     importer: Any, graph_module: Any, nodes: Any, *args: Any, **kwargs: Any
 ) -> Iterator[tuple[Any, str]]:
-    """The value of each call: ``encoder.layer.0.output.dense/addmm_3``."""
+    """Yield the value of each call with a name like ``encoder.layer.0.output.dense/addmm_3``."""
     for node in nodes:
         if node.op == "call_function" and node in importer.env:
             modules = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
@@ -68,7 +68,7 @@ def of_torch(
 
 
 def named(mod: tvm.IRModule, names: Names) -> tvm.IRModule:
-    """The module with a span on each variable whose node is known."""
+    """Attach a span to each variable whose node is known."""
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             mutator = _Spans(_of_variables(func, names))
@@ -77,7 +77,7 @@ def named(mod: tvm.IRModule, names: Names) -> tvm.IRModule:
 
 
 def _leaves(result: Any) -> Iterator[Any]:
-    """The variables and calls of a result, which may be a tuple."""
+    """Yield the variables and calls of a result, which may be a tuple."""
     if isinstance(result, relax.Tuple):
         result = list(result.fields)
     if isinstance(result, (list, tuple)):
@@ -88,7 +88,7 @@ def _leaves(result: Any) -> Iterator[Any]:
 
 
 def _of_variables(func: Any, names: Names) -> Names:
-    """The node of each variable; a step inside a node is known by who reads it."""
+    """Map variables to nodes; an intermediate step gets the node of its only reader."""
     found: Names = {}
     readers: dict[Any, set[str]] = defaultdict(set)
     bindings = [b for block in func.body.blocks for b in block.bindings]

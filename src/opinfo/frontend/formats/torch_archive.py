@@ -1,10 +1,10 @@
-"""The records of a `.pt2` archive that are data, written anew.
+"""Rebuild a `.pt2` archive from the records that are plain data.
 
-`torch.export.load` runs what an archive tells it to: pickles of weights, constants and sample
+`torch.export.load` can execute parts of an archive: pickles of weights, constants and sample
 inputs, libraries of AOTInductor, symbolic sizes by `eval` (`sympy.sympify`), names that become
-Python source (`torch.fx`), modules to import (pytree contexts), and attributes of `torch` by any
-path. Here the archive of one exported program is read, each of these is checked or dropped, and
-torch gets the archive that is written of the rest. It never sees the file.
+Python source (`torch.fx`), modules to import (pytree contexts), and arbitrary attributes of
+`torch`. Each of these is checked or dropped here, and torch reads a new archive of the rest. It
+never sees the file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: What `torch.export.save` writes, below the one folder of the archive.
+#: Records of `torch.export.save`, below the folder of the archive.
 _MODEL = "models/model.json"
 _CONFIGS = ("data/weights/model_weights_config.json", "data/constants/model_constants_config.json")
 _SAMPLE = "data/sample_inputs/model.pt"
 _RAW = re.compile(r"data/(weights/weight|constants/tensor)_\d+")
 _TENSOR = re.compile(r"(weight|tensor)_\d+")
 _PLAIN = re.compile(r"archive_format|archive_version|byteorder|\.data/(version|serialization_id)")
-#: Operators by their whole names, or by their first parts.
+#: Allowed operators.
 _OPERATORS = re.compile(
     r"torch\.ops\.(aten|prims|_c10d_functional|higher_order|quantized_decomposed|torchvision)"
     r"(\.\w+){1,2}"
@@ -37,17 +37,17 @@ _SYMPY = (
     ast.Expression, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp,
     ast.Compare, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
-#: Keys whose string is a name in generated code, or a path of attributes in it.
+#: Keys whose strings become names, or attribute paths, in generated code.
 _NAMES = {"name", "as_name", "as_custom_obj"}
 _PATHS = {"parameter_name", "buffer_name", "tensor_constant_name", "class_fqn", "fqn", "graph_name"}
 
 
 class BadArchive(ValueError):
-    """What the archive holds that is no data of an exported program."""
+    """An archive contains more than the data of an exported program."""
 
 
 def rebuilt(path: Path) -> io.BytesIO:
-    """An archive of the same program for `torch.export.load`. Raises `BadArchive`."""
+    """Return a checked archive for `torch.export.load`; raises `BadArchive`."""
     out = io.BytesIO()
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(out, "w") as clean:
         records = _records(archive)
@@ -58,27 +58,29 @@ def rebuilt(path: Path) -> io.BytesIO:
 
 
 def _records(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The records by their names below the folder."""
+    """Return the records by name below the folder; raises `BadArchive`."""
     found: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.partition("/")[2]
         if info.compress_type != zipfile.ZIP_STORED:
-            raise BadArchive(f"{info.filename[:80]!r} is compressed; torch.export.save does not")
+            raise BadArchive(
+                f"{info.filename[:80]!r} is compressed, unlike records of torch.export.save"
+            )
         if not (name in (_MODEL, _SAMPLE, *_CONFIGS) or _RAW.fullmatch(name)
                 or _PLAIN.fullmatch(name)):  # fmt: skip
-            raise BadArchive(f"{info.filename[:80]!r} is no record of one exported program")
+            raise BadArchive(f"{info.filename[:80]!r} is not a record of an exported program")
         if name in found:
-            raise BadArchive(f"{info.filename[:80]!r} is there twice")
+            raise BadArchive(f"{info.filename[:80]!r} occurs twice")
         found[name] = info
     absent = [name for name in (_MODEL, *_CONFIGS) if name not in found]
     if absent:
-        raise BadArchive(f"{absent[0]} is missing: no archive of torch.export.save, or an old one")
+        raise BadArchive(f"{absent[0]} is missing: not an archive of a recent torch.export.save")
     return found
 
 
 def _checked(name: str, data: bytes) -> bytes:
     if name == _SAMPLE:
-        return b""  # a pickle; torch takes none for an empty one
+        return b""  # a pickle; torch treats an empty record as absent
     if name in _CONFIGS:
         config = json.loads(data)
         for key, value in config["config"].items():
@@ -95,7 +97,7 @@ def _checked(name: str, data: bytes) -> bytes:
 
 
 def _walk(value: Any, where: str, key: str) -> Iterator[tuple[str, str, Any]]:
-    """Each string with its key, and what it is in: a node's operator is called `target`, too."""
+    """Yield each string with its key, and whether it is in a node: `target` is ambiguous."""
     match value:
         case dict():
             inside = "node" if {"target", "inputs", "outputs"} <= value.keys() else ""
@@ -110,17 +112,17 @@ def _walk(value: Any, where: str, key: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def _check(where: str, key: str, text: str) -> None:
-    """Raise `BadArchive` for a string that is more than data."""
+    """Raise `BadArchive` for a string that could execute code."""
     shown = f"{key} is {text[:80]!r}"
     if not all(c.isprintable() or c in "\n\t" for c in text):
         raise BadArchive(f"{shown}: control characters")
     if (where == "node" and key == "target") or key == "as_operator":
         if not _OPERATORS.fullmatch(text):
-            raise BadArchive(f"the operator {text[:80]!r} is not known")
+            raise BadArchive(f"unknown operator {text[:80]!r}")
     elif key in _NAMES and text and not _NAME.fullmatch(text):
         raise BadArchive(f"{shown}, expected an identifier")
     elif key in _PATHS and not _PATH.fullmatch(text):
-        raise BadArchive(f"{shown}, expected names with dots")
+        raise BadArchive(f"{shown}, expected dotted names")
     elif key == "expr_str":
         _check_size(text)
     elif key in ("in_spec", "out_spec") and ("default_factory" in text or "__enum__" in text):
@@ -128,11 +130,11 @@ def _check(where: str, key: str, text: str) -> None:
 
 
 def _check_size(text: str) -> None:
-    """`Mul(Integer(16), Symbol('s72', positive=True))`: by name, of numbers and names."""
+    """Check a size such as `Mul(Integer(16), Symbol('s72', positive=True))`."""
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadArchive(f"the size {text[:80]!r} is no expression") from error
+        raise BadArchive(f"the size {text[:80]!r} is not an expression") from error
     for node in ast.walk(tree):
         plain = isinstance(node, _SYMPY)
         if isinstance(node, ast.Call):

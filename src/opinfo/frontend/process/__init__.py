@@ -1,1 +1,1 @@
-"""The process with limits that reads files."""
+"""The reader: a process with limits that reads model files."""

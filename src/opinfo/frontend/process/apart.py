@@ -1,4 +1,4 @@
-"""Model files read in a process of their own, as seen by who asks for them."""
+"""Client of the reader process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from ..checks.input_shapes import Shapes
 from ..checks.limits import FACTOR
 
 MIB = 1 << 20
-#: Bytes that reading a file may take, beside those for each of its own.
+#: Limit on memory in bytes, in addition to `FACTOR` for each byte of the file.
 BASE = 4 << 30
-#: Seconds of CPU that reading a file may take, and more for each MiB: TVM's parser takes 25 s for
-#: one of TVMScript.
+#: Limit on CPU seconds, in total and for each MiB; TVM's parser takes 25 s for a MiB of TVMScript.
 SECONDS = 60
 PER_MIB = {".py": 120}
 OTHERS_PER_MIB = 5
@@ -27,19 +26,19 @@ OTHERS_PER_MIB = 5
 
 @dataclass
 class Reader(LineProcess):
-    """The process, see `reader`; at most one in a process that asks."""
+    """A reader process; see `reader`. A client has at most one."""
 
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.frontend.process.reader")
 
     name: ClassVar[str] = "reader"
 
     def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
-        """The module that a file holds as JSON, unchecked. Raises `FrontendError`.
+        """Return the module of a file as unchecked JSON; raises `FrontendError`.
 
         Args:
-            path: the file.
-            shapes: as `opinfo.load` has them.
-            seconds: of CPU that it may take; default by its size.
+            path: The file.
+            shapes: As in `opinfo.load`.
+            seconds: Limit on CPU seconds; by default it depends on the file's size.
         """
         size = path.stat().st_size // MIB
         more = PER_MIB.get(path.suffix.lower(), OTHERS_PER_MIB)
@@ -54,7 +53,7 @@ class Reader(LineProcess):
                 raise FrontendError(f"{path}: {error}") from error
             except FrontendError:
                 raise
-            except BaseException:  # an interrupt: its answer would be the next file's
+            except BaseException:  # an interrupt: its answer would be taken for the next file's
                 self.close()
                 raise
 
@@ -62,7 +61,7 @@ class Reader(LineProcess):
         self._start()
         try:
             answer = self._ask(job, "reading")
-        except ProcessDied:  # it was about to end, having had no file for long
+        except ProcessDied:  # it ended because it was idle
             self._start()
             answer = self._ask(job, "reading")
         if "module" in answer:
@@ -76,7 +75,7 @@ _reader: Reader | None = None
 
 
 def shared_reader() -> Reader:
-    """This process's reader; one that was forked off gets its own."""
+    """Return the reader of this process; a forked process gets a new one."""
     global _reader, _guard
     with _guard:
         if _reader is None:

@@ -1,9 +1,9 @@
 """The process that reads model files: `python -m opinfo.frontend.process.reader`.
 
 It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
-process with limits to read it. Its answers are ``{"error": text}`` or ``{"module": length}``,
-followed by so many bytes: the module as JSON, which who asked is to check before it loads them.
-What has crashed, hung or grown is gone then, and the next file meets a process as new.
+process with limits to read it. It answers ``{"error": text}``, or ``{"module": length}`` followed
+by that many bytes of JSON, which the client must check before loading. Crashes, hangs and memory
+growth end with the fork, so each file meets a fresh process.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ...analysis.registry.registry import load_all
+from ...analysis.support import plugins
 from ...byoc.process.fork import forked
 from ...byoc.process.status import ended
 from ..checks.error import FrontendError, one_line
 from ..checks.limits import limit
 
-#: Seconds without a file after which the process ends.
+#: Idle seconds after which the process ends.
 IDLE = 120.0
-#: What reading a file imports: before the limits, and once for all files.
+#: Modules to import before the limits apply, once for all files.
 IMPORTS: dict[str, Sequence[str]] = {
     ".onnx": ("onnx", "onnxslim", "onnxruntime", "tvm.relax.frontend.onnx"),
     ".pt2": (
@@ -69,11 +71,11 @@ def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
         return _read_file(job, read)
 
     try:
-        text, code = forked(work, 4 * seconds)  # which the limit of CPU comes before
+        text, code = forked(work, 4 * seconds)  # the CPU limit normally strikes first
     except TimeoutError:
         text, code = b"", -signal.SIGXCPU
     if code == -signal.SIGXCPU:
-        _send(answers, {"error": f"reading it took more than {seconds} s; it was stopped"})
+        _send(answers, {"error": f"reading it took more than {seconds} s and was stopped"})
     elif code or text[:1] not in (b"M", b"E"):
         _send(answers, {"error": f"reading it crashed: {ended(code)}"})
     elif text[:1] == b"E":
@@ -83,26 +85,28 @@ def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
 
 
 def _read_file(job: dict[str, Any], read: Any) -> bytes:
-    """``M`` and the module of a file, or ``E`` and why it cannot be read; limits this process."""
+    """Limit this process and read a file; return ``M`` and the module, or ``E`` and an error."""
     path = Path(job["path"])
     shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
-    tempfile.gettempdir()  # known from here on: finding one writes to it
+    tempfile.gettempdir()  # cached before the limits, since the search writes files
     limit(job["seconds"], job["memory"])
     try:
         return b"M" + read(path, shapes).encode()  # type: ignore[no-any-return]
     except FrontendError as error:
         return b"E" + str(error).encode(errors="replace")
     except MemoryError:
-        return f"E{path}: reading it takes more memory than it may".encode()
-    except Exception as error:  # of TVM, torch, onnx: any
+        return f"E{path}: reading it exceeded the memory limit".encode()
+    except Exception as error:  # TVM, torch and onnx may raise anything
         return f"E{path}: {one_line(error)}".encode(errors="replace")
 
 
 def _prepare(suffix: str) -> None:
+    if suffix == ".json" and plugins.installed(plugins.RECOGNISERS):
+        load_all()  # they register the operators of raised modules
     for name in IMPORTS.get(suffix, ()):
         try:
             import_module(name)
-        except Exception:  # who reads the file says what it needs
+        except Exception:  # the reader of the format reports missing packages
             continue
 
 

@@ -1,1 +1,1 @@
-"""TVMScript files, read as data."""
+"""The subset of TVMScript that files may use."""

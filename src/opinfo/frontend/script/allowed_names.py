@@ -1,7 +1,7 @@
-"""What `T`, `R` and `I` are to a TVMScript file: operators by their registry, the rest by list.
+"""The namespaces `T`, `R` and `I` of a TVMScript file: registered operators and a list of names.
 
-The namespaces are built of these names only, so what is not listed is not there: neither for the
-text that was checked nor for a string that TVM's parser evaluates.
+The namespaces contain nothing else, so an unlisted name is undefined both for the checked text and
+for strings that TVM's parser evaluates.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import tvm
 
-#: By what name a file may import which namespace of `tvm.script`.
+#: Namespaces of `tvm.script` by the names under which a file may import them.
 NAMESPACES = {"I": "I", "ir": "I", "R": "R", "relax": "R", "T": "T", "tirx": "T", "tir": "T"}
-#: Python's functions, over numbers.
+#: Builtin functions over numbers.
 BUILTINS = {f.__name__: f for f in (abs, bool, float, int, len, max, min, range)}
 
 _IR = "GenericConst Range dummy_global_info ir_module module_attrs module_global_infos vdevice"
@@ -46,7 +46,7 @@ _PYTHON = {"relax.call_py_func"}
 
 @cache
 def namespaces() -> dict[str, SimpleNamespace]:
-    """`I`, `R` and `T` with what a file may use of them."""
+    """Return `I`, `R` and `T`, restricted to the allowed names."""
     from tvm.script.parser import ir, relax, tirx
 
     relax_space = _space(relax, [*_RELAX.split(), *_operators("relax", relax)])
@@ -61,7 +61,7 @@ def namespaces() -> dict[str, SimpleNamespace]:
 
 
 def lookup(root: str, path: Iterable[str]) -> Any:
-    """What `T.a.b` is; None where it is not listed, or a namespace."""
+    """Look up `T.a.b`; None if it is not listed or is a namespace."""
     value: Any = namespaces()[NAMESPACES[root]]
     for name in path:
         value = vars(value).get(name) if isinstance(value, SimpleNamespace) else None
@@ -69,7 +69,7 @@ def lookup(root: str, path: Iterable[str]) -> Any:
 
 
 def _const(value: Any, dtype: Any = None) -> Any:
-    """`R.const`; TVM prints infinities and NaN as strings and does not read them."""
+    """`R.const` that also reads infinities and NaN, which TVM prints as strings."""
     return tvm.relax.const(float(value) if isinstance(value, str) else value, dtype)
 
 
@@ -79,7 +79,7 @@ def _registered(prefix: str) -> Iterator[str]:
 
 
 def _operators(prefix: str, module: Any) -> list[str]:
-    """The functions of a module that are named as an operator is."""
+    """Return the functions of a module that are named like an operator."""
     names = [name.removeprefix(f"{prefix}.") for name in _registered(prefix)]
     return [n for n in names if "." not in n and not n.startswith("_") and hasattr(module, n)]
 

@@ -1,9 +1,9 @@
-"""Which syntax a TVMScript file may hold: an allow list over its tree.
+"""The syntax that a TVMScript file may use: an allow list over its tree.
 
-TVM's parser evaluates expressions with Python, and strings in shapes as expressions. So a name of
-a namespace must be listed (`script_names`), an attribute of a value must be one of `FIELDS`, only
-what has a name is called, and a string is either an argument that TVM does not evaluate or itself
-an expression of this kind: no string is ever computed.
+TVM's parser evaluates expressions with Python, and strings in shapes as expressions. So names of a
+namespace must be listed (`allowed_names`), attributes of values must be in `FIELDS`, only named
+functions are called, and a string is either an argument that TVM does not evaluate or an expression
+checked in the same way. No string is ever computed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .allowed_names import BUILTINS, NAMESPACES, lookup
 
 
 class Refused(Exception):
-    """What is not allowed, and its line."""
+    """Syntax that is not allowed, and its line."""
 
     def __init__(self, node: ast.AST, what: str) -> None:
         super().__init__(what)
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 class Text(enum.Enum):
-    """What a string literal may be, by its place."""
+    """What a string literal may contain, by its position."""
 
     NONE = "no string"
     SHAPE = "an expression"
@@ -34,7 +34,7 @@ class Text(enum.Enum):
     ARGUMENT = "anything; elements of a tuple are expressions"
 
 
-#: Nodes that are as their parts are.
+#: Nodes that are allowed if their children are.
 PLAIN = (
     ast.Return, ast.While, ast.If, ast.With, ast.Pass, ast.Break, ast.Continue,
     ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Slice,
@@ -53,11 +53,11 @@ DECORATORS = {"I.ir_module", "R.function", "T.prim_func"}
 
 
 def check(tree: ast.stmt, scope: dict[str, str]) -> None:
-    """Raise `Refused` for the first node of a function or class that is not let through.
+    """Raise `Refused` for the first node of a function or class that is not allowed.
 
     Args:
-        tree: a decorated function or class.
-        scope: the names that the file gives to `I`, `R` and `T`.
+        tree: A decorated function or class.
+        scope: The file's names of `I`, `R` and `T`.
     """
     _Checker(tree, scope).statement(tree)
 
@@ -231,7 +231,7 @@ class _Checker:
         if isinstance(node.func, ast.Name) and (root not in self.bound or hasattr(builtins, root)):
             if root not in BUILTINS:
                 raise Refused(node, f"'{root}'")
-            text = Text.SHAPE  # `max` of strings is a string
+            text = Text.SHAPE  # `max` of strings would compute a string
         elif isinstance(node.func, ast.Name | ast.Attribute):
             self.expression(node.func)
         else:
@@ -255,7 +255,7 @@ class _Checker:
             raise Refused(node, _shown(node))
 
     def _subscript(self, node: ast.AST, value: ast.expr, index: ast.expr) -> None:
-        """Of a buffer, of the metadata by name, of a tuple, or of what a call returns."""
+        """Check a subscript of a buffer, the metadata, a tuple or a call."""
         if not isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple | ast.Call):
             raise Refused(node, _shown(node))
         self.expression(value)
@@ -276,7 +276,7 @@ class _Checker:
 
 
 def dimension(text: str) -> ast.expr:
-    """The expression that a string in a shape is; raises ``SyntaxError`` or ``ValueError``."""
+    """Parse a string in a shape; raises ``SyntaxError`` or ``ValueError``."""
     return ast.parse(text, mode="eval").body
 
 
@@ -286,7 +286,7 @@ def _shown(node: ast.AST) -> str:
 
 
 def _chain(node: ast.expr) -> list[str]:
-    """`a.b.c` as its names; the first is empty where it is no name."""
+    """Split `a.b.c` into names; the first is empty if the root is not a name."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names, node = [node.attr, *names], node.value
@@ -310,7 +310,7 @@ def _targets(node: ast.AST) -> list[str]:
 
 
 def _aliases(tree: ast.AST, module: str | None) -> set[str]:
-    """The names that are the module wherever they are bound: `cls = Module`."""
+    """Return the names that are always bound to the module: `cls = Module`."""
     if module is None:
         return set()
     found, stores = set(), list(_bound(tree))

@@ -1,0 +1,69 @@
+"""Conditions of patterns that many backends have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .pattern import Condition, Node, listed
+from .suggest import Unmet, cast
+
+
+def dtype(*taken: str) -> Condition:
+    """Return a condition: all tensors of the operator have one of these dtypes.
+
+    Args:
+        taken: TVM's names, ``"float32"``.
+
+    Returns:
+        A condition for `one`, `maybe` and `many`.
+    """
+
+    def has_dtype(node: Node) -> Unmet | None:
+        for v in node.tensors:
+            if v.dtype not in taken:
+                mend = cast(v.dtype, taken[0])
+                return Unmet(f"the dtype is {v.dtype}, {listed(taken)} is taken", mend)
+        return None
+
+    return has_dtype
+
+
+def attribute(name: str, taken: Any, mend: str = "") -> Condition:
+    """Return a condition: an attribute of the operator has a value.
+
+    Args:
+        name: The attribute, ``"groups"``.
+        taken: The value that it must have.
+        mend: What to change so that it has.
+
+    Returns:
+        A condition for `one`, `maybe` and `many`; one on a layout belongs into ``laid=`` if the
+        backend wants that layout.
+    """
+
+    def has_attribute(node: Node) -> Unmet | None:
+        found = node.info.attrs[name]
+        return None if found == taken else Unmet(f"{name} is {found}, {taken} is taken", mend)
+
+    return has_attribute
+
+
+def constant(k: int) -> Condition:
+    """Return a condition: an operand is a constant, whose elements a converter gets.
+
+    Args:
+        k: The operand's number; a literal scalar is one too.
+
+    Returns:
+        A condition for `one`, `maybe` and `many`.
+    """
+
+    def is_constant(node: Node) -> str | None:
+        v = node.operand(k)
+        known = k < len(node.info.operands) if v is None else v.constant
+        return None if known else f"operand {k} is not constant"
+
+    return is_constant
+
+
+float32 = dtype("float32")
