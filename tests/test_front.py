@@ -301,3 +301,9 @@ def test_a_library_that_is_not_there_and_one_name_are_one_line(tmp_path: Path) -
         opinfo.Session(tmp_path / "nope.so")
     with pytest.raises(TypeError, match=r"got 'onednn'; pass \['onednn'\]$"):
         opinfo.compile(model(4), "onednn")  # a sequence of letters, too
+
+
+def test_an_onnx_model_in_memory_is_saved_first() -> None:
+    onnx = pytest.importorskip("onnx")
+    with pytest.raises(TypeError, match=r"save it to a \.onnx file first"):
+        opinfo.compile(onnx.ModelProto(), [])
