@@ -295,3 +295,16 @@ def test_defaults_of_library_that_are_not_installed_do_not_warn(
         warnings.simplefilter("error", UserWarning)
         done = opinfo.compile(model(tvm.tirx.Var("n", "int64")), shapes="library").dispatched
     assert done is not None and not done.failed and not done.taken
+
+
+def test_a_library_that_is_not_there_and_one_name_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"^Session: .*nope\.so: no such library$"):
+        opinfo.Session(tmp_path / "nope.so")
+    with pytest.raises(TypeError, match=r"got 'onednn'; pass \['onednn'\]$"):
+        opinfo.compile(model(4), "onednn")  # a sequence of letters, too
+
+
+def test_an_onnx_model_in_memory_is_saved_first() -> None:
+    onnx = pytest.importorskip("onnx")
+    with pytest.raises(TypeError, match=r"save it to a \.onnx file first"):
+        opinfo.compile(onnx.ModelProto(), [])

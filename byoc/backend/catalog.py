@@ -136,7 +136,9 @@ def given(backends: Sequence[str | Backend]) -> list[Backend]:
         ValueError: Two different backends have the same name.
     """
     if isinstance(backends, str) or not isinstance(backends, Iterable):
-        raise TypeError(f"backends: expected a sequence of backends or names, got {backends!r}")
+        hint = f"; pass [{backends!r}]" if isinstance(backends, str) else ""
+        raise TypeError("backends: expected a sequence of backends or names, "
+                        f"got {backends!r}{hint}")  # fmt: skip
     out: list[Backend] = []
     for b in backends:
         if not isinstance(b, (str, Backend)):

@@ -124,6 +124,8 @@ class Session:
             if given is not None and not isinstance(given, kind):
                 raise TypeError(f"Session: {name}: expected a {kind.__name__}, got {given!r}")
         path = Path(getattr(library, "library", library))
+        if not path.is_file():
+            raise FileNotFoundError(f"Session: {path}: no such library")
         told = path.stat()
         file = told.st_dev, told.st_ino
         with _LOCK:

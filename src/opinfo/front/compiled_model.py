@@ -86,7 +86,7 @@ class Compiled:
     def report(self) -> str:
         """Return the target, the dispatch, and how each symbolic function is compiled.
 
-        It names backends that are not available and why, failed regions, and the backends that
+        It names unavailable backends with the reason, and failed regions and the backends that
         replace them.
         """
         lines = [f"compiled for {describe(self.target)}"]

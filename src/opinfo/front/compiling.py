@@ -47,8 +47,8 @@ def compile(
             this CPU, with one thread. `Compiled.report` names it.
         shapes: How symbolic functions that no backend takes are compiled: ``"jit"``, ``"aot"``,
             `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m": (1, 512), "k": Dim(1,
-            64, likely=(8,))}``, which means ``"jit"`` with these dimensions; for aot pass
-            ``jit.Config("aot", dims={...})``. The default is one kernel for all shapes.
+            64, likely=(8,))}``, which means ``"jit"`` with these dimensions (for aot:
+            ``jit.Config("aot", dims={...})``). The default is one kernel for all shapes.
         wants: Layouts that operators must have, as for `opinfo.plan`. By default, the layouts that
             backends prefer are candidates.
         priority: Priority classes of backends; see `opinfo.byoc.dispatch`.

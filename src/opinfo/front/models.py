@@ -22,5 +22,8 @@ def as_module(model: Any, verb: str, others: str = "") -> tvm.IRModule:
     mod = load(model) if isinstance(model, (str, Path)) else model
     if not isinstance(mod, tvm.IRModule):
         expected = f"{others}a module or the path of a model"
+        if type(model).__name__ == "ModelProto":  # of onnx, which need not be installed
+            raise TypeError(f"{verb}: expected {expected}, got an ONNX model; save it to a .onnx "
+                            "file first")  # fmt: skip
         raise TypeError(f"{verb}: expected {expected}, got {model!r:.80}")
     return mod
