@@ -32,7 +32,7 @@ class AssignedRegion:
 
 
 @dataclass(frozen=True)
-class Conversion:
+class ConvertedRegions:
     """Code of regions.
 
     Attributes:
@@ -56,7 +56,9 @@ def assign_regions(
             for k, m in enumerate(taken, _first_free_number(lowered.mod))]  # fmt: skip
 
 
-def convert_regions(regions: Sequence[AssignedRegion], backends: Sequence[Backend]) -> Conversion:
+def convert_regions(
+    regions: Sequence[AssignedRegion], backends: Sequence[Backend]
+) -> ConvertedRegions:
     """Let each backend convert its regions; a converter that raises loses only its regions."""
     known = {b.name: b for b in backends}
     codes: list[Code] = []
@@ -71,7 +73,7 @@ def convert_regions(regions: Sequence[AssignedRegion], backends: Sequence[Backen
         if together is not None and not bad:
             reason = f"{together.reason}; each region is converted alone"
             failures.append(Failure(name, together.stage, reason))
-    return Conversion(codes, faults, failures)
+    return ConvertedRegions(codes, faults, failures)
 
 
 def find_unbuildable(

@@ -11,7 +11,7 @@ from .force import Forced
 
 
 @dataclass(frozen=True)
-class Excluded:
+class ExcludedMatches:
     """What failed: operators that a backend cannot have, and chains that it cannot have whole."""
 
     ops: Mapping[str, frozenset[Op]] = field(default_factory=dict)
@@ -25,10 +25,10 @@ class Excluded:
             return False
         return not any(b == m.backend and ops.issubset(m.ops) for b, ops in self.chains)
 
-    def without(self, backend: str, ops: Collection[Op]) -> Excluded:
+    def without(self, backend: str, ops: Collection[Op]) -> ExcludedMatches:
         return replace(self, ops={**self.ops, backend: self.of(backend) | frozenset(ops)})
 
-    def without_chain(self, backend: str, ops: Collection[Op]) -> Excluded:
+    def without_chain(self, backend: str, ops: Collection[Op]) -> ExcludedMatches:
         return replace(self, chains=(*self.chains, (backend, frozenset(ops))))
 
 
@@ -46,7 +46,7 @@ class MatchRules:
     classes: Mapping[str, int]
     forced: Mapping[Op, Forced]
     below: Collection[str] = ()
-    excluded: Excluded = field(default_factory=Excluded)
+    excluded: ExcludedMatches = field(default_factory=ExcludedMatches)
 
     @property
     def must(self) -> list[Op]:
