@@ -198,7 +198,7 @@ REFUSED = {
     for i in T.thread_binding(8, "threadIdx.x"):
         out[i] = t[7 - i]
 """,
-    "another than the last one wrote": """
+    "before the previous one wrote": """
     a = T.alloc_buffer((11,), "float32")
     for m in range(11):
         a[m] = x[m % 8]

@@ -218,7 +218,7 @@ REASONS = (
     "store into the same element",
     "cannot tell which iteration writes an element",
     "decides where to store while it runs",
-    "only one of them has parallel iterations that may store in one element",
+    "only one of the two has parallel iterations that may store in one element",
 )
 
 
