@@ -19,7 +19,7 @@ from .tune import tune_record
 
 __all__ = ["app"]
 
-app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 app.command("inspect")(inspect_model)
 app.command("plan")(plan_model)
 app.command("dispatch")(dispatch_model)
