@@ -121,7 +121,7 @@ REFUSED = {
     for i in range(65):
         b[i] = x[0, 0]
 """,
-    "as another type": """
+    "of another type": """
     b = T.decl_buffer((64,), "int32", data=out.data)
     for i in range(64):
         b[i] = 1
