@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import tvm
+
 from .candidate import TimingMachine
 from .database import Database
 from .measure_jobs import Effort
@@ -76,9 +78,10 @@ class Measure:
 
     @property
     def machine(self) -> TimingMachine:
+        target = str(tvm.target.Target(self.target))  # one spelling: times are stored under it
         if self.tracker is not None:
-            return TimingMachine(self.target, f"fleet {self.tracker.key}", 0)
-        return TimingMachine(self.target, f"{platform.machine()} {_model()}".strip(), self.threads)
+            return TimingMachine(target, f"fleet {self.tracker.key}", 0)
+        return TimingMachine(target, f"{platform.machine()} {_model()}".strip(), self.threads)
 
     @property
     def points(self) -> list[Extents]:

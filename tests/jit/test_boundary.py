@@ -423,7 +423,7 @@ def test_dimensions_in_tuples_have_names_and_places() -> None:
     for name in ("n", "t[0]:0", "t[1][0]:0"):
         assert resolved(Config(dims={name: Dim(1, 8)}), nested()).dims == {"n": Dim(1, 8)}
     with pytest.raises(
-        ValueError, match=r"no dimension m; those of the model: n \(t\[1\]\[0\]:0\)"
+        ValueError, match=r"unknown dimension m; the dimensions of the model: n \(t\[1\]\[0\]:0\)"
     ):
         resolved(Config(dims={"m": Dim(1, 8)}), nested())
 

@@ -81,7 +81,7 @@ def test_a_forked_process_leaves_its_parent_alone(
             try:
                 session.stats()
             except RuntimeError as e:  # the locks of the counts may be held by threads that are not
-                told = "ask it there" in str(e)
+                told = "call this" in str(e)
             session.close()
             os._exit(0 if told and stats() == () else 1)
         assert os.waitpid(child, 0)[1] == 0

@@ -44,7 +44,7 @@ def test_kernels_of_other_sources_are_not_kept(
             assert session.settle()
             assert session.stats().counts == {"compiled": 2}
         assert len(store.ls()) == kept
-    assert [r.getMessage()[:20] for r in caplog.records if r.levelname == "WARNING"] == [
+    assert [r.getMessage()[:22] for r in caplog.records if r.levelname == "WARNING"] == [
         "kernels are not stored"]  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def test_a_format_of_another_version_is_built_again(
     with monkeypatch.context() as m:
         m.setattr("opinfo.jit.store.kernel_file.FORMAT", 2)
         stored(store, KEY)
-    with pytest.warns(UserWarning, match="of format 2, not 1"):
+    with pytest.warns(UserWarning, match="has format 2, expected 1"):
         assert store.get(KEY) is None
 
 

@@ -434,7 +434,7 @@ def test_two_dimensions_of_one_name_are_told_apart_by_their_places() -> None:
 
 
 def test_a_dimension_that_is_not_there_is_refused() -> None:
-    told = r"unknown dimension m; the dimensions of the model:  n \(x:0\)"
+    told = r"unknown dimension m; the dimensions of the model: n \(x:0\)"
     for given in (Config(dims={"m": Dim()}), Config(Aot({"m": (1,)}))):
         with pytest.raises(ValueError, match=told):
             specialize_shapes(lowered(modules.dense()), given)
@@ -563,7 +563,7 @@ def test_modules_that_cannot_be_compiled_are_refused_early(monkeypatch: pytest.M
         compile_shapes("model.onnx")
     with pytest.raises(ValueError, match="the module has no Relax function"):
         compile_shapes(tvm.IRModule({}))
-    with pytest.raises(ValueError, match="the target is cuda; kernels for shapes are made"):
+    with pytest.raises(ValueError, match="the target is cuda; symbolic shapes are"):
         compile_shapes(modules.dense(), target={"kind": "cuda", "arch": "sm_90"})
     kind = relax.TensorType((2, 4), "float32")
     x, free = relax.Var("x", kind), relax.Var("free", kind)

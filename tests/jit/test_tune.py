@@ -165,7 +165,7 @@ def test_a_database_that_others_can_write_is_not_read(
     for changed, mode in ((folder, 0o777), (folder.parent, 0o777), (folder / RECORDS, 0o666)):
         before = changed.stat().st_mode
         changed.chmod(mode)
-        with pytest.raises(TuneError, match=r"not read: .*(other users|only this user)"):
+        with pytest.raises(TuneError, match=r"not used: .*(other users|only this user)"):
             tuned(folder, task.func, LLVM)
         changed.chmod(before)
     assert tuned(folder, task.func, LLVM) is not None

@@ -77,18 +77,18 @@ def test_below_the_lowest_the_generic_kernel_serves(
 
     monkeypatch.setattr(home, "merge", noted)
     built, told = merged(Config(how, dims={"n": Dim(1, 20)}))
-    assert told == "1 shapes, padded in n; padded to n=20 from n=5 on"
+    assert told == "1 shape, padded in n; padded to n=20 from n=5"
     assert [v.spans for v in seen] == [{"n": Span(20, 20)}, {"n": Span(5, 20)}]
     check(built, (1, 4, 5, 6, 19, 20, 21))
 
 
 @pytest.mark.parametrize(
     ("end", "told"),
-    [(512, "1 shapes, padded in n"),
-     (1 << 20, "1 shapes, padded in n; padded to n=1048576 from n=262144 on"),
-     (1 << 36, "1 shapes; not padded to n=68719476736: padding takes 13194139533120 bytes, "
+    [(512, "1 shape, padded in n"),
+     (1 << 20, "1 shape, padded in n; padded to n=1048576 from n=262144"),
+     (1 << 36, "1 shape; not padded to n=68719476736: padding takes 13194139533120 bytes, "
                "at most 268435456 are allowed"),
-     (1 << 62, "1 skipped: a tensor exceeds the address space")],
+     (1 << 62, "1 shape skipped: a tensor exceeds the address space")],
 )  # fmt: skip
 def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, told: str) -> None:
     built, why = merged(Config(Aot(max=True), dims={"n": Dim(1, end)}))
@@ -99,5 +99,5 @@ def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, told: 
 def test_one_kernel_beyond_all_memory_leaves_the_others_and_the_schedule() -> None:
     done = compile_shapes(modules.dense(), Aot({"n": (8, 1 << 62)}, pad=True))
     (told,) = done.functions
-    assert told.row[1:] == ("aot", "contraction", "1 shapes, padded in n; 1 skipped: a tensor "
+    assert told.row[1:] == ("aot", "contraction", "1 shape, padded in n; 1 shape skipped: a tensor "
                             "exceeds the address space")  # fmt: skip

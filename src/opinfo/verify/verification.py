@@ -115,7 +115,7 @@ class Verified:
                 "(without OMP_NUM_THREADS, oneDNN takes all cores)")  # fmt: skip
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (self.table(), self.outcome(), self.advice())))
+        return "\n".join(filter(None, (self.table(), self.advice(), self.outcome())))
 
 
 def verified(
