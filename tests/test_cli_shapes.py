@@ -51,7 +51,7 @@ def test_the_library_serves_and_functions_are_told(model: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "why"),
     [(["--range", "n=2:4,8:32:8,17:"], "3 ranges"),
-     (["--max", "--dim", "n=0:20"], "1 shapes, padded in n"),
+     (["--max", "--dim", "n=0:20"], "1 shape, padded in n"),
      (["--pad", "--likely", "n=4,16"], "2 shapes, padded in n")],
 )  # fmt: skip
 def test_what_is_compiled_ahead_can_be_said(
