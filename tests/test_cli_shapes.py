@@ -166,7 +166,7 @@ def test_a_library_without_sites_is_told() -> None:
      (["--shapes", "aot", "--range", "n=1:8", "--max"], "max excludes buckets and ranges"),
      (["--max", "--op", "relax.matmul=generic"], "or --op ...=aot, got jit, generic"),
      (["--report", "page.html"], "--report: with --shapes, this requires --backend"),
-     (["--dim", "m=1:8"], "unknown dimension m; the dimensions of the model:  n (x:0)")],
+     (["--dim", "m=1:8"], "unknown dimension m; the dimensions of the model: n (x:0)")],
 )  # fmt: skip
 def test_bad_options_are_one_line(
     model: Path, tmp_path: Path, options: list[str], told: str, capfd: pytest.CaptureFixture[str]
