@@ -86,7 +86,7 @@ def test_the_node_of_torch_and_its_line_are_named(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(Net(), (torch.zeros(4, 4),)), path)
     told = _refused(path)
     here = Path(__file__).read_text().splitlines()
-    line = next(k for k, text in enumerate(here, 1) if "the line that is to be told" in text)
+    line = next(k for k, text in enumerate(here, 1) if "the line that must be reported" in text)
     where = f"{Path(__file__).name}:{line}"
     assert f" at node 'linalg_qr' (aten.linalg_qr.default), {where}: " in told
 
