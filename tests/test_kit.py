@@ -92,7 +92,7 @@ def _in_lines(node: Node) -> str:
 
 FAULTS: dict[str, tuple[Backend, str, str]] = {
     "other numbers": (replace(TOY, convert=_double), "takes sum of inputs [float32]",
-                      r"differs from TVM by .* of the largest value, 2\.0e-04 is accepted"),
+                      r"differs from TVM by .* of the largest value, expected at most 2\.0e-04"),
     "another code each time": (replace(TOY, convert=_different), "generates the same code again",
                                "convert returned different code"),
     "a converter that raises": (replace(TOY, convert=_raising), "takes relu [float32]",
