@@ -154,13 +154,13 @@ def _annotated(func: Any, chains: Chains) -> Any:
 def _places(params: Sequence[TensorVar | Var]) -> dict[Var, Int]:
     """For each size and scalar, the place of its value, as a symbol of that name."""
     places: dict[Var, Int] = {}
-    for k, p in enumerate(params):
-        if isinstance(p, Var):
-            places.setdefault(p, size(f"p{k}"))
+    for k, param in enumerate(params):
+        if isinstance(param, Var):
+            places.setdefault(param, size(f"p{k}"))
             continue
-        for d, e in enumerate(p.shape):
-            if isinstance(e.atom, Var):
-                places.setdefault(e.atom, size(f"p{k}.shape[{d}]"))
+        for d, poly in enumerate(param.shape):
+            if isinstance(poly.atom, Var):
+                places.setdefault(poly.atom, size(f"p{k}.shape[{d}]"))
     return places
 
 
@@ -180,18 +180,18 @@ def _with_pattern(func: Any) -> Any:
     return func.with_attr("op_pattern", pattern).with_attr(SET, pattern)
 
 
-def _op(s: Step, places: Places) -> dict[str, Any]:
+def _op(step: Step, places: Places) -> dict[str, Any]:
     op = {
-        "name": s.name,
-        "kind": s.info.kind,
-        "attrs": {k: _plain(v, places) for k, v in s.attrs.items() if v is not None},
-        "operands": [_operand(o, places) for o in s.operands],
-        "buffers": [_operand(b, places) for b in s.buffers],
-        "layouts": [s.info.layouts[k] for k in range(len(s.buffers))],
-        "certificate": s.info.certificate.kind,
+        "name": step.name,
+        "kind": step.info.kind,
+        "attrs": {k: _plain(v, places) for k, v in step.attrs.items() if v is not None},
+        "operands": [_operand(o, places) for o in step.operands],
+        "buffers": [_operand(b, places) for b in step.buffers],
+        "layouts": [step.info.layouts[k] for k in range(len(step.buffers))],
+        "certificate": step.info.certificate.kind,
     }
-    if isinstance(s.info, LayoutNormalised):
-        op["maps"] = [b.text if b is not None else "" for b in s.info.buffers]
+    if isinstance(step.info, LayoutNormalised):
+        op["maps"] = [b.text if b is not None else "" for b in step.info.buffers]
     return op
 
 

@@ -94,10 +94,10 @@ def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -
     if len(layouts) != len(func.params):
         raise ValueError(f"ReplaceOpImpl: {len(layouts)} layouts for {len(func.params)} parameters")
     parsed: list[Layout | None] = []
-    for p, x in zip(func.params, layouts, strict=True):
-        buffer = hasattr(p.ty, "shape")
+    for param, x in zip(func.params, layouts, strict=True):
+        buffer = hasattr(param.ty, "shape")
         if x is None:
-            parsed.append(Layout.identity(len(p.ty.shape)) if buffer else None)
+            parsed.append(Layout.identity(len(param.ty.shape)) if buffer else None)
         else:
             parsed.append(Layout.parse(x) if isinstance(x, str) else x)
     return Implementation(full(op, "op"), func, tuple(parsed))

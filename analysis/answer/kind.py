@@ -46,27 +46,31 @@ def fusion_kind(lifted: TensorExpression) -> PatternKind:
     return "kElemWise" if follows else kind
 
 
-def _follows(c: Comprehension) -> bool:
+def _follows(comprehension: Comprehension) -> bool:
     """Whether one operand is read at the output's coordinates and the others in their order."""
-    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
-    in_place = [s for s in loads if _in_place(s, c)]
-    return bool(in_place) and all(s in in_place or _in_order(s, c) for s in loads)
+    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
+    in_place = [s for s in loads if _in_place(s, comprehension)]
+    return bool(in_place) and all(s in in_place or _in_order(s, comprehension) for s in loads)
 
 
-def _in_place(s: Load, c: Comprehension) -> bool:
+def _in_place(load: Load, comprehension: Comprehension) -> bool:
     """Whether the load is at the output's own address; a mere reshape does not count."""
-    if s.tensor.shape == c.out.shape:
-        return s.indices == c.axes
-    if s is c.body or volume(s.tensor.shape) is not volume(c.out.shape):
+    if load.tensor.shape == comprehension.out.shape:
+        return load.indices == comprehension.axes
+    if load is comprehension.body or volume(load.tensor.shape) is not volume(
+        comprehension.out.shape
+    ):
         return False
-    return flat(s.indices, s.tensor.shape) is flat(c.axes, c.out.shape)
+    return flat(load.indices, load.tensor.shape) is flat(
+        comprehension.axes, comprehension.out.shape
+    )
 
 
-def _in_order(s: Load, c: Comprehension) -> bool:
+def _in_order(load: Load, comprehension: Comprehension) -> bool:
     """Whether each index is one axis of the output, or several fused, in the output's order."""
     order: list[int] = []
-    places = {a.atom: k for k, a in enumerate(c.axes)}
-    for i, e in zip(s.indices, s.tensor.shape, strict=True):
+    places = {a.atom: k for k, a in enumerate(comprehension.axes)}
+    for i, e in zip(load.indices, load.tensor.shape, strict=True):
         if e is ONE:
             continue
         digits = _digits(i)
@@ -77,11 +81,11 @@ def _in_order(s: Load, c: Comprehension) -> bool:
     return order == sorted(set(order))
 
 
-def _digits(i: Int) -> list[Var] | None:
+def _digits(poly: Int) -> list[Var] | None:
     """The axes that are the digits of an index in mixed radix, the highest first."""
     axes: list[Var] = []
     scale: int | None = 1
-    for k, mono in sorted(((k, mono) for mono, k in i.terms), key=lambda t: t[0]):
+    for k, mono in sorted(((k, mono) for mono, k in poly.terms), key=lambda t: t[0]):
         if k != scale or len(mono) != 1 or not isinstance(mono[0], Var):
             return None
         extent = mono[0].extent
@@ -123,34 +127,38 @@ def _free(terms: Iterable[Term]) -> frozenset[Var]:
     return frozenset().union(*map(free, terms))
 
 
-def _broadcast(s: Load, c: Comprehension) -> bool:
+def _broadcast(load: Load, comprehension: Comprehension) -> bool:
     """Whether whole axes are read, in the output's order, and 0 where the operand has extent 1."""
-    remaining = iter(zip(c.axes, c.out.shape, strict=True))
-    ends = zip(s.indices, s.tensor.shape, strict=True)
+    remaining = iter(zip(comprehension.axes, comprehension.out.shape, strict=True))
+    ends = zip(load.indices, load.tensor.shape, strict=True)
     return all(e is ONE or any(i is a and e is o for a, o in remaining) for i, e in ends)
 
 
-def _reduction(c: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind:
+def _reduction(comprehension: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind:
     if len(reductions) > 1:
         return "kOpaque"
     r = reductions[0]
-    if not _free(c.axes) <= free(r):  # what is combined is read at several places, as in a norm
+    if not _free(comprehension.axes) <= free(
+        r
+    ):  # what is combined is read at several places, as in a norm
         return "kOpaque"
     inside = (r.body,) if isinstance(r, Reduce) else r.updates
     endless = isinstance(r, Fold) and r.axis.extent is FOREVER
-    if endless or any(_placed(t, c) for t in inside):
+    if endless or any(_placed(t, comprehension) for t in inside):
         return "kOpaque"
     operands = {s.tensor for t in inside for s in _reads(t)}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
 
 
-def _placed(t: Term, c: Comprehension) -> bool:
+def _placed(term: Term, comprehension: Comprehension) -> bool:
     """Whether a condition on an output coordinate that no load uses decides what is combined."""
-    deciding = [s.args[0] for s in subterms(t) if isinstance(s, CallTerm) and s.op == "ite"]
-    read = frozenset().union(*(free(i) for s in _reads(t) for i in s.indices))
-    conditions = frozenset().union(*map(free, deciding)) & frozenset().union(*map(free, c.axes))
+    deciding = [s.args[0] for s in subterms(term) if isinstance(s, CallTerm) and s.op == "ite"]
+    read = frozenset().union(*(free(i) for s in _reads(term) for i in s.indices))
+    conditions = frozenset().union(*map(free, deciding)) & frozenset().union(
+        *map(free, comprehension.axes)
+    )
     return not conditions <= read
 
 
-def _reads(t: Term) -> list[Load]:
-    return [s for s in subterms(t) if isinstance(s, Load)]
+def _reads(term: Term) -> list[Load]:
+    return [s for s in subterms(term) if isinstance(s, Load)]

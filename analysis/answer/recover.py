@@ -100,14 +100,14 @@ def lift_or_refuse(func: Any) -> TensorExpression | Refusal:
     try:
         with budget():
             return lift(func)
-    except Unliftable as e:
-        return Refusal(e.reason, e.where)
-    except Exhausted as e:
-        return Refusal(str(e))
+    except Unliftable as error:
+        return Refusal(error.reason, error.where)
+    except Exhausted as error:
+        return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
-    except Exception as e:
-        return fault(e)
+    except Exception as error:
+        return fault(error)
 
 
 def recover_or_refuse(
@@ -121,10 +121,10 @@ def recover_or_refuse(
             info = recover(expression, func, alternatives)
             if tested and isinstance(info, Refusal):
                 info = certified_operator(expression, func, alternatives, tested=True)
-    except Exhausted as e:
-        info = Refusal(str(e))
-    except Exception as e:
-        info = fault(e)
+    except Exhausted as error:
+        info = Refusal(str(error))
+    except Exception as error:
+        info = fault(error)
     outputs = tuple(output.out.position for output in expression.outputs)
     return Recovered(info, expression.params, outputs)
 

@@ -35,8 +35,8 @@ class Recovered:
             return self
         try:
             info = over_variables(self.info, partial(variables, self.params, func))
-        except Unsupported as e:
-            return replace(self, info=Refusal(f"a dimension has no expression: {e}"))
-        except Exception as e:
-            return replace(self, info=fault(e))
+        except Unsupported as error:
+            return replace(self, info=Refusal(f"a dimension has no expression: {error}"))
+        except Exception as error:
+            return replace(self, info=fault(error))
         return self if info is self.info else replace(self, info=info)

@@ -119,8 +119,8 @@ class Forms:
     def _read(func: Any) -> Standard | Opaque:
         try:
             return standard(func)
-        except Opaque as e:
-            return Opaque(e.reason)
+        except Opaque as error:
+            return Opaque(error.reason)
 
 
 class SizeTerms:
@@ -147,8 +147,8 @@ def reader_of(stage: Stage, sizes: SizeTerms) -> ExpressionReader:
     Unlike in a block's accesses, iterators of extent 1 keep their variables.
     """
     env = BlockEnv(sizes.env)
-    for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
-        env.axes[iv.var] = as_int(v)
+    for iv, var in zip(items(stage.block.iter_vars), stage.axes, strict=True):
+        env.axes[iv.var] = as_int(var)
     return ExpressionReader(env, _by_data)
 
 
@@ -159,8 +159,8 @@ class _Accesses:
         known, params = Parameters(), items(func.params)
         try:
             known.bind_sizes(params, [None] * len(params))
-        except Unliftable as e:
-            raise Opaque(e.reason) from None
+        except Unliftable as error:
+            raise Opaque(error.reason) from None
         self.sizes = SizeTerms(known)
         self.shapes = NodeDict[tuple[Int, ...]]()
 
@@ -179,12 +179,12 @@ class _Accesses:
         stores, loads, calls = _nodes(parts, tirx.BufferStore, TensorLoad, tvm.ir.Call)
         if any(map(is_predicated, (*stores, *loads))):
             raise Opaque("an access under a predicate")
-        for s in stores:
-            self.note(writes, reader, s.buffer, s.indices)
-        for e in loads:
-            self.note(reads, reader, source_of(e), e.indices)
-        for e in calls:
-            _check_call(e)
+        for stmt in stores:
+            self.note(writes, reader, stmt.buffer, stmt.indices)
+        for expr in loads:
+            self.note(reads, reader, source_of(expr), expr.indices)
+        for expr in calls:
+            _check_call(expr)
         others = tuple(a for key, a in reads.items() if key not in writes)
         reduced = frozenset(v for v in axes if v.kind == "reduce")
         return Stage(realize, axes, order, reduced, tuple(writes.values()), others)
@@ -203,11 +203,11 @@ class _Accesses:
             kind = int(iv.iter_type)
             if kind not in (0, 2):
                 raise Opaque("an iterator is neither spatial nor a reduction")
-            v = variable("reduce" if kind == 2 else "loop", f"v{k}", extent)
+            var = variable("reduce" if kind == 2 else "loop", f"v{k}", extent)
             if not (extent is ONE and type(value).__name__ == "IntImm" and int(value) == 0):
-                around.take(v, value, extent)
-            env.axes[iv.var] = ZERO if extent is ONE else as_int(v)
-            out.append(v)
+                around.take(var, value, extent)
+            env.axes[iv.var] = ZERO if extent is ONE else as_int(var)
+            out.append(var)
         return tuple(out), around.order()
 
     def note(
@@ -236,8 +236,8 @@ class _Loops:
         env = BlockEnv(sizes)
         self.loops = [variable("loop", f"l{k}", _size(reader, s.extent))
                       for k, s in enumerate(loops)]  # fmt: skip
-        for s, v in zip(loops, self.loops, strict=True):
-            env.axes[s.loop_var] = as_int(v)
+        for stmt, var in zip(loops, self.loops, strict=True):
+            env.axes[stmt.loop_var] = as_int(var)
         self.reader = ExpressionReader(env, _by_data)
         self.of: dict[Var, tuple[Var, int]] = {}
 
@@ -246,13 +246,18 @@ class _Loops:
         index = _index(self.reader, value)
         parts = [] if index is None else sorted(index.terms, key=lambda t: t[1])
         scale: Int = ONE
-        for m, c in parts:
-            v = m[0] if len(m) == 1 else None
-            if not isinstance(v, Var) or v not in self.loops or v in self.of or scale.const != c:
+        for terms, c in parts:
+            term = terms[0] if len(terms) == 1 else None
+            if (
+                not isinstance(term, Var)
+                or term not in self.loops
+                or term in self.of
+                or scale.const != c
+            ):
                 raise Opaque("an iterator's value is not formed from loops of its own")
-            assert v.extent is not None
-            self.of[v] = (iterator, int(c))
-            scale = scale * v.extent
+            assert term.extent is not None
+            self.of[term] = (iterator, int(c))
+            scale = scale * term.extent
         if scale is not extent:
             raise Opaque("an iterator's value is not a loop of its own over its domain")
 
@@ -289,50 +294,52 @@ def _nodes(parts: Sequence[Any], *kinds: Any) -> list[list[Any]]:
     return nodes
 
 
-def _nest(s: Any) -> tuple[tuple[Any, ...], Any]:
+def _nest(stmt: Any) -> tuple[tuple[Any, ...], Any]:
     """The loops around the single block of a nest."""
     loops = []
-    while type(s).__name__ == "For":
-        if int(s.kind) != 0 or len(s.annotations) or s.step is not None:
+    while type(stmt).__name__ == "For":
+        if int(stmt.kind) != 0 or len(stmt.annotations) or stmt.step is not None:
             raise Opaque("a loop is not serial, or is annotated")
-        if type(s.min).__name__ != "IntImm" or int(s.min):
+        if type(stmt.min).__name__ != "IntImm" or int(stmt.min):
             raise Opaque("a loop does not start at 0")
-        loops.append(s)
-        s = s.body
-    if type(s).__name__ != "SBlockRealize":
-        raise Opaque(f"a loop nest is around {type(s).__name__}, not around one block")
-    block = s.block
-    if type(s.predicate).__name__ != "IntImm" or not int(s.predicate):
+        loops.append(stmt)
+        stmt = stmt.body
+    if type(stmt).__name__ != "SBlockRealize":
+        raise Opaque(f"a loop nest is around {type(stmt).__name__}, not around one block")
+    block = stmt.block
+    if type(stmt.predicate).__name__ != "IntImm" or not int(stmt.predicate):
         raise Opaque("a block has a predicate")
     if len(block.alloc_buffers) or len(block.match_buffers):
         raise Opaque("a block allocates or matches buffers")
-    return tuple(loops), s
+    return tuple(loops), stmt
 
 
-def _check(s: Any, env: BlockEnv, reader: ExpressionReader) -> None:
+def _check(stmt: Any, env: BlockEnv, reader: ExpressionReader) -> None:
     """Check that a block consists of stores, bound values and conditions."""
-    kind = type(s).__name__
+    kind = type(stmt).__name__
     if kind == "SeqStmt":
-        for part in items(s.seq):
+        for part in items(stmt.seq):
             _check(part, env, reader)
     elif kind == "IfThenElse":
-        _check(s.then_case, env, reader)
-        if s.else_case is not None:
-            _check(s.else_case, env, reader)
+        _check(stmt.then_case, env, reader)
+        if stmt.else_case is not None:
+            _check(stmt.else_case, env, reader)
     elif kind == "Bind":
-        value = _index(reader, s.value) if str(s.value.ty.dtype) in ("int32", "int64") else None
+        value = (
+            _index(reader, stmt.value) if str(stmt.value.ty.dtype) in ("int32", "int64") else None
+        )
         if value is not None:
-            env.axes[s.var] = value
+            env.axes[stmt.var] = value
     elif kind != "BufferStore":
         raise Opaque(f"a block holds a statement {kind}")
 
 
-def _check_call(e: Any) -> None:
+def _check_call(expr: Any) -> None:
     """Check that a call has no effect and takes no buffer as a pointer."""
-    effect = e.op.get_attr("TCallEffectKind") if isinstance(e.op, tvm.ir.Op) else None
-    if effect is None or int(effect) > 1 or str(e.op.name) == "tirx.address_of":
-        raise Opaque(f"calls {e.op}: not TIR, or with an effect")
-    if any(is_buffer_var(a) for a in items(e.args)):
+    effect = expr.op.get_attr("TCallEffectKind") if isinstance(expr.op, tvm.ir.Op) else None
+    if effect is None or int(effect) > 1 or str(expr.op.name) == "tirx.address_of":
+        raise Opaque(f"calls {expr.op}: not TIR, or with an effect")
+    if any(is_buffer_var(a) for a in items(expr.args)):
         raise Opaque("a buffer is used as a pointer")
 
 
@@ -340,16 +347,16 @@ def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
     raise Unliftable("data decide on a coordinate")
 
 
-def _index(reader: ExpressionReader, e: Any) -> Int | None:
+def _index(reader: ExpressionReader, expr: Any) -> Int | None:
     """The term of an index, or None if data decides it."""
     try:
-        return reader.index(e)
+        return reader.index(expr)
     except Unliftable:
         return None
 
 
-def _size(reader: ExpressionReader, e: Any) -> Int:
-    size = _index(reader, e)
+def _size(reader: ExpressionReader, expr: Any) -> Int:
+    size = _index(reader, expr)
     if size is None:
         raise Opaque("an extent is not understood")
     return size

@@ -59,10 +59,10 @@ def definition(stage: Stage) -> BlockDefinition | None:
     for iv, axis in zip(items(stage.block.iter_vars), stage.axes, strict=True):
         axes[iv.var] = axis
     iterators: list[Any] = []
-    for e, extent in zip(items(store.indices), written.shape, strict=True):
-        v = axes.get(e) if isinstance(e, tvm.ir.Var) else None
-        if v is not None and v.extent is extent and not any(e.same_as(x) for x in iterators):
-            iterators.append(e)
+    for expr, extent in zip(items(store.indices), written.shape, strict=True):
+        v = axes.get(expr) if isinstance(expr, tvm.ir.Var) else None
+        if v is not None and v.extent is extent and not any(expr.same_as(x) for x in iterators):
+            iterators.append(expr)
         elif extent is ONE:
             iterators.append(None)
         else:
@@ -79,8 +79,8 @@ def loads(*nodes: Any) -> NodeDict[int]:
     """Return the number of loads of each buffer."""
     counts = NodeDict[int]()
 
-    def note(e: Any) -> None:
-        buffer = source_of(e)
+    def note(expr: Any) -> None:
+        buffer = source_of(expr)
         counts[buffer] = (counts.get(buffer) or 0) + 1
 
     for node in nodes:
@@ -99,28 +99,28 @@ def resolve(
             before, by one block, and nothing that it depends on may be written since.
     """
     dropped = NodeDict[None]()
-    for b in buffers:
-        dropped[b] = None
+    for buffer in buffers:
+        dropped[buffer] = None
     remaining: list[Stage] = []
     definitions = NodeDict[BlockDefinition]()
     depends = NodeDict[set[int]]()
     stale: set[int] = set()
-    for s in stages:
-        written = {a.buffer.__chandle__() for a in s.writes}
+    for stage in stages:
+        written = {a.buffer.__chandle__() for a in stage.writes}
         stale |= {b.__chandle__() for b, on in depends.items() if on & written}
         on: set[int] = set()
-        for b, _ in loads(s.block.init, s.block.body).items():
-            if b not in dropped:
-                on.add(b.__chandle__())
-            elif b not in depends or b.__chandle__() in stale:
-                raise Undefined(f"{b.name} may hold something else than its definition")
+        for buffer, _ in loads(stage.block.init, stage.block.body).items():
+            if buffer not in dropped:
+                on.add(buffer.__chandle__())
+            elif buffer not in depends or buffer.__chandle__() in stale:
+                raise Undefined(f"{buffer.name} may hold something else than its definition")
             else:
-                on |= depends[b]
-        if not any(a.buffer in dropped for a in s.writes):
-            remaining.append(s)
+                on |= depends[buffer]
+        if not any(a.buffer in dropped for a in stage.writes):
+            remaining.append(stage)
             continue
-        new = definition(s)
+        new = definition(stage)
         if new is None or new.buffer in definitions:
-            raise Undefined(f"{s.writes[0].buffer.name} has no definition")
+            raise Undefined(f"{stage.writes[0].buffer.name} has no definition")
         definitions[new.buffer], depends[new.buffer] = new, on
     return remaining, definitions

@@ -38,14 +38,14 @@ def inlinable(stages: Sequence[Stage], inner: NodeDict[None], worth: Worth) -> l
     """
     drop = []
     uses = NodeDict[list[Use]]()
-    for k, s in reversed(list(enumerate(stages))):
-        new = definition(s) if s.writes and s.writes[0].buffer in inner else None
-        places = [Use(k, volume([v.extent for v in s.axes if v.extent is not None]))]
+    for k, stage in reversed(list(enumerate(stages))):
+        new = definition(stage) if stage.writes and stage.writes[0].buffer in inner else None
+        places = [Use(k, volume([v.extent for v in stage.axes if v.extent is not None]))]
         if new is not None:
             read = uses.get(new.buffer) or []
-            if worth(s, new, read):
+            if worth(stage, new, read):
                 drop.append(new.buffer)
                 places = read
-        for b, number in loads(s.block.init, s.block.body).items():
-            uses[b] = [*(uses.get(b) or ()), *places * number]
+        for buffer, number in loads(stage.block.init, stage.block.body).items():
+            uses[buffer] = [*(uses.get(buffer) or ()), *places * number]
     return drop

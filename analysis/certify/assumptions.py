@@ -49,8 +49,8 @@ def data_assumptions(bodies: Iterable[Term]) -> tuple[str, ...]:
     """Return what must hold of the data wherever an operation in the terms is executed."""
     assumptions: dict[str, None] = {}
     for body in bodies:
-        for s in subterms(body):
-            if isinstance(s, CallTerm) and (assumption := _assumed(s)):
+        for term in subterms(body):
+            if isinstance(term, CallTerm) and (assumption := _assumed(term)):
                 assumptions[assumption] = None
     return tuple(t for t in (FITS, SHIFTS, DIVIDES) if t in assumptions)
 
@@ -69,36 +69,36 @@ def simplifier_assumptions(bodies: Iterable[Term]) -> tuple[str, ...]:
     return tuple(assumptions)
 
 
-def _cancels(s: CallTerm) -> bool:
+def _cancels(call: CallTerm) -> bool:
     """Whether a sum has the same term with both signs, or several literals."""
     added, removed = list[Term](), list[Term]()
-    stack: list[tuple[Term, bool]] = [(s, True)]
+    stack: list[tuple[Term, bool]] = [(call, True)]
     while stack:
-        t, sign = stack.pop()
-        if isinstance(t, CallTerm) and t.op in ("add", "sub") and t.dtype == s.dtype:
-            stack.append((t.args[0], sign))
-            stack.append((t.args[1], sign if t.op == "add" else not sign))
+        term, sign = stack.pop()
+        if isinstance(term, CallTerm) and term.op in ("add", "sub") and term.dtype == call.dtype:
+            stack.append((term.args[0], sign))
+            stack.append((term.args[1], sign if term.op == "add" else not sign))
         else:
-            (added if sign else removed).append(t)
+            (added if sign else removed).append(term)
         if len(added) + len(removed) > _TERMS:
             return True
     literals = [t for t in (*added, *removed) if isinstance(t, Const)]
     return len(literals) > 1 or not set(added).isdisjoint(removed)
 
 
-def _assumed(s: CallTerm) -> str:
-    if s.op == "cast":
-        return FITS if "int" in s.dtype and "float" in s.args[0].dtype else ""
-    if s.op in _SHIFTS:
-        count = _literal(s.args[1])
-        return "" if count is not None and 0 <= count < width(s.dtype) else SHIFTS
-    if s.op in _DIVISIONS and "float" not in s.dtype:
-        by = _literal(s.args[1])
+def _assumed(call: CallTerm) -> str:
+    if call.op == "cast":
+        return FITS if "int" in call.dtype and "float" in call.args[0].dtype else ""
+    if call.op in _SHIFTS:
+        count = _literal(call.args[1])
+        return "" if count is not None and 0 <= count < width(call.dtype) else SHIFTS
+    if call.op in _DIVISIONS and "float" not in call.dtype:
+        by = _literal(call.args[1])
         return "" if by is not None and by not in (0, -1) else DIVIDES
     return ""
 
 
-def _literal(t: Term) -> int | None:
-    if isinstance(t, Int):
-        return t.const
-    return int(t.value) if isinstance(t, Const) and isinstance(t.value, int) else None
+def _literal(term: Term) -> int | None:
+    if isinstance(term, Int):
+        return term.const
+    return int(term.value) if isinstance(term, Const) and isinstance(term.value, int) else None

@@ -34,7 +34,12 @@ CERTIFY, PROPOSE = 300, 100
 
 
 def certify(
-    p: Proposal, lifted: TensorExpression, func: Any, *, tested: bool = False, rounded: bool = False
+    proposal: Proposal,
+    lifted: TensorExpression,
+    func: Any,
+    *,
+    tested: bool = False,
+    rounded: bool = False,
 ) -> Certificate | Refusal:
     """Return the certificate of a proposal for a lifted PrimFunc, or why there is none.
 
@@ -49,19 +54,19 @@ def certify(
     """
     spend(CERTIFY)
     try:
-        built = rebuild(p, lifted)
-    except NotBuilt as e:
-        return Refusal(str(e), p.name)
-    return _staged(_compared(p, lifted, func, built, tested, rounded), lifted, func, built)
+        built = rebuild(proposal, lifted)
+    except NotBuilt as error:
+        return Refusal(str(error), proposal.name)
+    return _staged(_compared(proposal, lifted, func, built, tested, rounded), lifted, func, built)
 
 
-def lowers_to(p: Proposal, lifted: TensorExpression, func: Any) -> Certificate | Refusal:
+def lowers_to(proposal: Proposal, lifted: TensorExpression, func: Any) -> Certificate | Refusal:
     """Return the certificate ``rebuilt``, or the refusal that the lowering is another PrimFunc."""
     try:
-        built = rebuild(p, lifted)
-    except NotBuilt as e:
-        return Refusal(str(e), p.name)
-    return _staged(_rebuilt(p, lifted, func, built), lifted, func, built)
+        built = rebuild(proposal, lifted)
+    except NotBuilt as error:
+        return Refusal(str(error), proposal.name)
+    return _staged(_rebuilt(proposal, lifted, func, built), lifted, func, built)
 
 
 def _staged(
@@ -79,38 +84,44 @@ def _staged(
 def count_written_buffers(func: Any) -> int:
     """Return the number of buffers that a PrimFunc writes."""
     written: set[Any] = set()
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, lambda s: written.add(s.buffer)))
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, lambda stmt: written.add(stmt.buffer)))
     return len(written)
 
 
 def _compared(
-    p: Proposal, lifted: TensorExpression, func: Any, built: Rebuilt, tested: bool, rounded: bool
+    proposal: Proposal,
+    lifted: TensorExpression,
+    func: Any,
+    built: Rebuilt,
+    tested: bool,
+    rounded: bool,
 ) -> Certificate | Refusal:
-    same = _rebuilt(p, lifted, func, built)
+    same = _rebuilt(proposal, lifted, func, built)
     if isinstance(same, Certificate):
         return same
     try:
         lowering = lift(built.func, built.params)
-    except Unliftable as e:
-        return Refusal(f"the op's own lowering was not understood: {e}", p.name)
+    except Unliftable as error:
+        return Refusal(f"the op's own lowering was not understood: {error}", proposal.name)
     if lowering.races != lifted.races:
         return Refusal(
-            "only one of the two has parallel iterations that may store in one element", p.name
+            "only one of the two has parallel iterations that may store in one element",
+            proposal.name,
         )
     if len(lowering.outputs) != len(lifted.outputs):
-        return Refusal("the operator has a different number of outputs", p.name)
-    certificate = _proved(p, lifted, _aligned(lowering, lifted), rounded)
+        return Refusal("the operator has a different number of outputs", proposal.name)
+    certificate = _proved(proposal, lifted, _aligned(lowering, lifted), rounded)
     if isinstance(certificate, Refusal) and tested:
-        return _sampled(p, lifted, _aligned(lowering, lifted))
+        return _sampled(proposal, lifted, _aligned(lowering, lifted))
     return certificate
 
 
 def _rebuilt(
-    p: Proposal, lifted: TensorExpression, func: Any, built: Rebuilt
+    proposal: Proposal, lifted: TensorExpression, func: Any, built: Rebuilt
 ) -> Certificate | Refusal:
     original = _over(func, lifted.params, built.params)
     if original is None or not structurally_equal(built.func, original):
-        return Refusal("it lowers to a different PrimFunc", p.name)
+        return Refusal("it lowers to a different PrimFunc", proposal.name)
     return Certificate("rebuilt", exact=True, assumptions=input_assumptions(lifted))
 
 
@@ -121,17 +132,17 @@ def _over(func: Any, params: tuple[Any, ...], order: tuple[Any, ...]) -> Any:
 
 
 def _proved(
-    p: Proposal, lifted: TensorExpression, bodies: list[Term], rounded: bool
+    proposal: Proposal, lifted: TensorExpression, bodies: list[Term], rounded: bool
 ) -> Certificate | Refusal:
     proof = Proof(rounded=rounded)
     for output, body in zip(lifted.outputs, bodies, strict=True):
         try:
             form = real if rounded else itself
             part = prove_equal(form(output.body), form(body))
-        except TooLarge as e:
-            return Refusal(str(e), p.name)
-        except Different as e:  # of the terms; the values may still be equal
-            return Refusal(f"not proved equal: {e}", p.name)
+        except TooLarge as error:
+            return Refusal(str(error), proposal.name)
+        except Different as error:  # of the terms; the values may still be equal
+            return Refusal(f"not proved equal: {error}", proposal.name)
         proof.obligations += part.obligations
         proof.reassociated |= part.reassociated or regroups(output.body, "add", "mul")
         proof.finite |= part.finite
@@ -146,17 +157,19 @@ def _proved(
     )
 
 
-def itself(t: Term) -> Term:
-    return t
+def itself(term: Term) -> Term:
+    return term
 
 
-def _sampled(p: Proposal, lifted: TensorExpression, bodies: list[Term]) -> Certificate | Refusal:
+def _sampled(
+    proposal: Proposal, lifted: TensorExpression, bodies: list[Term]
+) -> Certificate | Refusal:
     points = 0
     for output, body in zip(lifted.outputs, bodies, strict=True):
         try:
             points += compare(output, body)
-        except Unequal as e:
-            return Refusal(f"its compute differs: {e}", p.name)
+        except Unequal as error:
+            return Refusal(f"its compute differs: {error}", proposal.name)
     assumption = f"equal at {points} random points; not proved"
     return Certificate(
         "tested", exact=False, assumptions=(*ASSUMED, *input_assumptions(lifted), assumption)
@@ -171,7 +184,8 @@ def _aligned(lowering: TensorExpression, lifted: TensorExpression) -> list[Term]
 
 def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
     symbolic = any(
-        isinstance(p, Var) or any(e.const is None for e in p.shape) for p in lifted.params
+        isinstance(param, Var) or any(e.const is None for e in param.shape)
+        for param in lifted.params
     )
     assumptions = {
         "symbolic dimensions are at least 1": symbolic,
@@ -192,6 +206,6 @@ def proof_assumptions(proof: Proof) -> tuple[str, ...]:
     return tuple(text for text, flag in assumptions.items() if flag)
 
 
-def regroups(t: Term, *ops: str) -> bool:
+def regroups(term: Term, *ops: str) -> bool:
     """Return whether a floating-point reduction occurs: tensor expressions ignore its order."""
-    return any(isinstance(s, Reduce) and s.op in ops and "float" in s.dtype for s in subterms(t))
+    return any(isinstance(s, Reduce) and s.op in ops and "float" in s.dtype for s in subterms(term))

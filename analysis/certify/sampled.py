@@ -23,7 +23,7 @@ class Unequal(Exception):
     """The terms differ at a point, or cannot be evaluated."""
 
 
-def compare(c: Comprehension, term: Term, seed: int = 0) -> int:
+def compare(comprehension: Comprehension, term: Term, seed: int = 0) -> int:
     """Return the number of points at which the two terms agree.
 
     Floating-point values agree within ``1e-4`` relative (``1e-2`` for half precision).
@@ -34,30 +34,30 @@ def compare(c: Comprehension, term: Term, seed: int = 0) -> int:
     rng = np.random.default_rng(seed)
     agreed = 0
     for round_ in range(ROUNDS):
-        env: dict[Var, Any] = {v: int(rng.integers(1, 6)) for v in _sizes(c)}
-        shape = [_extent(e, env) for e in c.out.shape]
+        env: dict[Var, Any] = {v: int(rng.integers(1, 6)) for v in _sizes(comprehension)}
+        shape = [_extent(e, env) for e in comprehension.out.shape]
         points = rng.integers(0, max(math.prod(shape), 1), POINTS)
         places = np.unravel_index(points, shape) if shape else ()
-        for a, p in zip(c.axes, places, strict=True):
-            if isinstance(a.atom, Var):
-                env[a.atom] = p
+        for poly, p in zip(comprehension.axes, places, strict=True):
+            if isinstance(poly.atom, Var):
+                env[poly.atom] = p
         elements = _Elements(int(rng.integers(1 << 30)), round_)
         try:
-            left, right = (evaluate(t, env, elements) for t in (c.body, term))
-        except (Unevaluable, ValueError, TypeError) as e:
-            raise Unequal(f"cannot be evaluated: {e}") from None
-        _agree(left, right, c.out.dtype)
+            left, right = (evaluate(t, env, elements) for t in (comprehension.body, term))
+        except (Unevaluable, ValueError, TypeError) as error:
+            raise Unequal(f"cannot be evaluated: {error}") from None
+        _agree(left, right, comprehension.out.dtype)
         agreed += POINTS
     return agreed
 
 
-def _sizes(c: Comprehension) -> list[Var]:
-    variables = free(c.body).union(*(free(e) for e in c.out.shape))
-    return sorted((v for v in variables if v.kind in SIZES), key=lambda v: v.uid)
+def _sizes(comprehension: Comprehension) -> list[Var]:
+    variables = free(comprehension.body).union(*(free(e) for e in comprehension.out.shape))
+    return sorted((v for v in variables if v.kind in SIZES), key=lambda var: var.uid)
 
 
-def _extent(e: Int, env: dict[Var, Any]) -> int:
-    return int(evaluate(e, env))
+def _extent(poly: Int, env: dict[Var, Any]) -> int:
+    return int(evaluate(poly, env))
 
 
 def _agree(left: Array, right: Array, dtype: str) -> None:
@@ -77,18 +77,18 @@ class _Elements:
     def __init__(self, seed: int, round_: int) -> None:
         self.seed, self.round = seed, round_
 
-    def __call__(self, t: TensorVar, indices: tuple[Array, ...]) -> Array:
-        mixed = np.asarray(self.seed + 7919 * (t.position + 1), dtype=np.uint64)
+    def __call__(self, tensor: TensorVar, indices: tuple[Array, ...]) -> Array:
+        mixed = np.asarray(self.seed + 7919 * (tensor.position + 1), dtype=np.uint64)
         with np.errstate(over="ignore"):
             for i in indices:
                 mixed = (mixed ^ np.asarray(i).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
                 mixed = mixed ^ (mixed >> np.uint64(29))
         unit = (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
-        if "float" in t.dtype:
+        if "float" in tensor.dtype:
             low, high = ((-2.0, 2.0), (0.1, 2.0), (-50.0, 50.0), (-8.0, 8.0))[self.round % 4]
-            return np.asarray(low + unit * (high - low), dtype=numpy_dtype(t.dtype))
-        if t.dtype == "bool":
+            return np.asarray(low + unit * (high - low), dtype=numpy_dtype(tensor.dtype))
+        if tensor.dtype == "bool":
             return np.asarray(unit < 0.5)
-        kind = numpy_dtype(t.dtype)
+        kind = numpy_dtype(tensor.dtype)
         signed = np.issubdtype(kind, np.signedinteger) and self.round % 2
         return np.asarray(np.floor(unit * 9) - 4 if signed else unit * 5, dtype=kind)

@@ -63,10 +63,10 @@ class Chains:
         leaves = partial(variables, chain.params, func)
         try:
             steps = tuple(replace(s, info=over_variables(s.info, leaves)) for s in chain.steps)
-        except Unsupported as e:
-            return Refusal(f"a dimension has no expression: {e}")
-        except Exception as e:
-            return fault(e)
+        except Unsupported as error:
+            return Refusal(f"a dimension has no expression: {error}")
+        except Exception as error:
+            return fault(error)
         return replace(chain, steps=steps)
 
     def __call__(self, func: Any) -> Chain | Refusal:
@@ -76,19 +76,19 @@ class Chains:
             with budget():
                 program = define(func)
                 return _chain(program, segment(program, self._recover))
-        except Exhausted as e:
-            return Refusal(str(e))
-        except Unliftable as e:
-            return Refusal(e.reason, e.where)
+        except Exhausted as error:
+            return Refusal(str(error))
+        except Unliftable as error:
+            return Refusal(error.reason, error.where)
         except RecursionError:
             return Refusal("the compute is nested too deeply")
-        except Exception as e:
-            return fault(e)
+        except Exception as error:
+            return fault(error)
 
 
 def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     values: dict[TensorVar, Value] = {
-        t: k for k, t in enumerate(program.params) if isinstance(t, TensorVar)
+        param: k for k, param in enumerate(program.params) if isinstance(param, TensorVar)
     }
     steps: list[Step] = []
     problem: tuple[Part, Refusal] | None = None
@@ -120,13 +120,15 @@ def _simplified(steps: list[Step], program: TensorProgram) -> list[Step]:
     if not assumptions:
         return steps
     out = []
-    for s in steps:
-        c = s.info.certificate
-        exact = c.exact and CANCELS not in assumptions
-        c = replace(
-            c, exact=exact, assumptions=tuple(dict.fromkeys((*c.assumptions, *assumptions)))
+    for step in steps:
+        certificate = step.info.certificate
+        exact = certificate.exact and CANCELS not in assumptions
+        certificate = replace(
+            certificate,
+            exact=exact,
+            assumptions=tuple(dict.fromkeys((*certificate.assumptions, *assumptions))),
         )
-        out.append(replace(s, info=with_certificate(s.info, c)))
+        out.append(replace(step, info=with_certificate(step.info, certificate)))
     return out
 
 

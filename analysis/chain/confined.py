@@ -85,36 +85,36 @@ def _parts(node: Any) -> Iterator[Any]:
     if kind in ("AllocBuffer", "DeclBuffer"):
         yield from _dimensions(node.buffer)
     if kind == "SBlock":
-        for b in items(node.alloc_buffers):
-            yield from _dimensions(b)
+        for buffer in items(node.alloc_buffers):
+            yield from _dimensions(buffer)
         for m in items(node.match_buffers):
             yield from _dimensions(m.buffer)
             yield from (e for r in items(m.source.region) for e in (r.min, r.extent))
 
 
-def _dimensions(b: Any) -> list[Any]:
-    return [*items(b.ty.shape), *items(b.ty.strides), b.ty.elem_offset]
+def _dimensions(buffer: Any) -> list[Any]:
+    return [*items(buffer.ty.shape), *items(buffer.ty.strides), buffer.ty.elem_offset]
 
 
-def _is_number(e: Any) -> bool:
+def _is_number(expr: Any) -> bool:
     """Whether the type of an expression is a number: not a pointer, buffer or text."""
-    return type(e.ty).__name__ == "PrimType"
+    return type(expr.ty).__name__ == "PrimType"
 
 
 def _always(node: Any) -> bool:
     return True
 
 
-def _jumps(e: Any) -> bool:
-    return str(getattr(getattr(e, "op", None), "name", "")) in _JUMPS
+def _jumps(expr: Any) -> bool:
+    return str(getattr(getattr(expr, "op", None), "name", "")) in _JUMPS
 
 
-def _calls_purely(e: Any) -> bool:
+def _calls_purely(expr: Any) -> bool:
     """Whether a call has no effect, if its arguments are numbers or text."""
-    if not isinstance(e.op, tvm.ir.Op):
+    if not isinstance(expr.op, tvm.ir.Op):
         return False
-    effect = e.op.get_attr("TCallEffectKind")
-    return (effect is not None and int(effect) <= _READS) or str(e.op.name) in _EXTERN
+    effect = expr.op.get_attr("TCallEffectKind")
+    return (effect is not None and int(effect) <= _READS) or str(expr.op.name) in _EXTERN
 
 
 def _placed_freely(buffers: Iterable[Any]) -> bool:
@@ -127,10 +127,10 @@ def _is_text(a: Any) -> bool:
 
 
 _RULES: dict[str, Callable[[Any], bool]] = {
-    "AllocBuffer": lambda s: _placed_freely([s.buffer]),
-    "BufferStore": lambda s: not is_predicated(s),
-    TENSOR_LOAD: lambda e: not is_predicated(e),
-    "AttrStmt": lambda s: s.attr_key in NEUTRAL["AttrStmt"] or s.attr_key in _THREADS,
+    "AllocBuffer": lambda stmt: _placed_freely([stmt.buffer]),
+    "BufferStore": lambda stmt: not is_predicated(stmt),
+    TENSOR_LOAD: lambda expr: not is_predicated(expr),
+    "AttrStmt": lambda stmt: stmt.attr_key in NEUTRAL["AttrStmt"] or stmt.attr_key in _THREADS,
     "Call": _calls_purely,
-    "SBlock": lambda s: _placed_freely(items(s.alloc_buffers)),
+    "SBlock": lambda stmt: _placed_freely(items(stmt.alloc_buffers)),
 }

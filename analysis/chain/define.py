@@ -85,8 +85,8 @@ class _Splitter(Executor):
         self.func = func
         none = [None] * len(func.params)
         self.bind_sizes(func.params, none)
-        for position, p in enumerate(func.params):
-            self.bind_param(p, position, None)
+        for position, param in enumerate(func.params):
+            self.bind_param(param, position, None)
         self.params = tuple(self.values[p] for p in func.params)
         self.variables = {x.atom: v for v, x in self.env.items() if isinstance(x, Int)}
         self.version: dict[TensorVar, TensorVar] = {}
@@ -94,8 +94,8 @@ class _Splitter(Executor):
 
     def program(self) -> TensorProgram:
         statements = tuple(self._frame(self.func.body))
-        for place, s in enumerate(statements):
-            self._statement(place, s)
+        for place, stmt in enumerate(statements):
+            self._statement(place, stmt)
         written = [t for t in self.params if isinstance(t, TensorVar) and t in self.version]
         places = [t in self.version for t in self.params if isinstance(t, TensorVar)]
         if not written or not all(places[places.index(True) :]):
@@ -123,72 +123,81 @@ class _Splitter(Executor):
             _readers(definitions),
         )
 
-    def _frame(self, s: Any) -> Iterator[Any]:
+    def _frame(self, stmt: Any) -> Iterator[Any]:
         """The top-level statements, inside the root block and bindings."""
-        kind = type(s).__name__
-        if kind == "SBlockRealize" and s.same_as(self.func.body) and not len(s.block.iter_vars):
-            if len(s.block.match_buffers) or not _is_true(s.predicate):
+        kind = type(stmt).__name__
+        if (
+            kind == "SBlockRealize"
+            and stmt.same_as(self.func.body)
+            and not len(stmt.block.iter_vars)
+        ):
+            if len(stmt.block.match_buffers) or not _is_true(stmt.predicate):
                 raise Unliftable("the root block is conditional or renames buffers")
-            check_annotations(s.block, s.block.name_hint)
-            for b in s.block.alloc_buffers:
-                self.bind_buffer(b)
-            yield from self._frame(s.block.body)
+            check_annotations(stmt.block, stmt.block.name_hint)
+            for buffer in stmt.block.alloc_buffers:
+                self.bind_buffer(buffer)
+            yield from self._frame(stmt.block.body)
         elif kind == "SeqStmt":
-            for part in s.seq:
+            for part in stmt.seq:
                 yield from self._frame(part)
         elif kind == "AllocBuffer":
-            self.run(s)
+            self.run(stmt)
         elif kind == "Bind":
-            self.run(s)
-            if tensors(self.env[s.var]):
-                raise Unliftable("a value that is read is bound for all statements", s.var.name)
+            self.run(stmt)
+            if tensors(self.env[stmt.var]):
+                raise Unliftable("a value that is read is bound for all statements", stmt.var.name)
         else:
-            yield s
+            yield stmt
 
-    def _statement(self, place: int, s: Any) -> None:
+    def _statement(self, place: int, stmt: Any) -> None:
         self.races = False
         try:
-            effects = self.nested(s)
-            for t, writes in effects.writes.items():
-                self.check_stores(t, writes)
-        except (Unliftable, RecursionError) as e:
-            self._opaque(place, s, e)
+            effects = self.nested(stmt)
+            for tensor, writes in effects.writes.items():
+                self.check_stores(tensor, writes)
+        except (Unliftable, RecursionError) as error:
+            self._opaque(place, stmt, error)
             return
         before = dict(self.version)
-        order = self._now(Reach(s, self).loads())
-        for t in [t for t in effects.writes if t in self.scopes]:
+        order = self._now(Reach(stmt, self).loads())
+        for tensor in [t for t in effects.writes if t in self.scopes]:
             try:
-                body = effects.read(t, over(t))
-            except (Unliftable, RecursionError) as e:  # only a problem if the tensor is read later
-                self._add(t, None, place, str(e), order)
+                body = effects.read(tensor, over(tensor))
+            except (
+                Unliftable,
+                RecursionError,
+            ) as error:  # only a problem if the tensor is read later
+                self._add(tensor, None, place, str(error), order)
                 continue
-            now = map_loads(body, frozenset(before), lambda u, i: load(before[u], i))
-            self._add(t, now, place, "", order)
+            now = map_loads(
+                body, frozenset(before), lambda tensor, polys: load(before[tensor], polys)
+            )
+            self._add(tensor, now, place, "", order)
 
-    def _opaque(self, place: int, s: Any, e: Unliftable | RecursionError) -> None:
+    def _opaque(self, place: int, stmt: Any, e: Unliftable | RecursionError) -> None:
         """Define the tensors that a statement stores as unknown, if it has no other effect."""
-        if not only_stores(s):
+        if not only_stores(stmt):
             raise e
-        reach = Reach(s, self)
+        reach = Reach(stmt, self)
         stored, order = reach.stores(), self._now(reach.loads())
         if not stored:
             raise e
-        for t in stored:
-            self._add(t, None, place, str(e), order, opaque=True)
+        for tensor in stored:
+            self._add(tensor, None, place, str(e), order, opaque=True)
 
     def _now(self, read: Iterable[TensorVar]) -> tuple[TensorVar, ...]:
         return tuple(self.version.get(t, t) for t in read)
 
     def _add(
         self,
-        t: TensorVar,
+        tensor: TensorVar,
         body: Term | None,
         place: int,
         problem: str,
         order: tuple[TensorVar, ...] = (),
         opaque: bool = False,
     ) -> None:
-        before = self.version.get(t)
+        before = self.version.get(tensor)
         statements, races = frozenset({place}), self.races
         if before is not None:
             old = self.definitions[before]
@@ -198,17 +207,21 @@ class _Splitter(Executor):
                 if old.body is None:
                     body, problem = None, old.problem
                 else:
-                    b = old.body
-                    body = map_loads(body, frozenset({before}), lambda u, i: at(b, u, i))
-        new = TensorVar(t.name, t.shape, t.dtype)
-        self.version[t] = new
+                    term = old.body
+                    body = map_loads(
+                        body, frozenset({before}), lambda tensor, polys: at(term, tensor, polys)
+                    )
+        new = TensorVar(tensor.name, tensor.shape, tensor.dtype)
+        self.version[tensor] = new
         self.definitions[new] = TensorDefinition(
             new, body, statements, problem, order, races, opaque=opaque
         )
 
 
-def _is_true(e: Any) -> bool:
-    return bool(getattr(e, "value", e) == 1) if type(e).__name__ == "IntImm" else e is True
+def _is_true(expr: Any) -> bool:
+    return (
+        bool(getattr(expr, "value", expr) == 1) if type(expr).__name__ == "IntImm" else expr is True
+    )
 
 
 def _substitute_partial(
@@ -221,29 +234,35 @@ def _substitute_partial(
     """
     partial: dict[TensorVar, tuple[TensorDefinition, Term]] = {}
     out = []
-    for d in definitions:
-        body = d.body
+    for definition in definitions:
+        body = definition.body
         if body is not None:
             used = frozenset(partial) & tensors(body)
             if used:
-                body = map_loads(body, used, lambda u, i: at(partial[u][1], u, i))
+                body = map_loads(
+                    body, used, lambda tensor, polys: at(partial[tensor][1], tensor, polys)
+                )
                 more = (partial[t][0].statements for t in used)
-                d = replace(d, statements=d.statements.union(*more))
+                definition = replace(definition, statements=definition.statements.union(*more))
             if not tensors(body) <= known:
                 body = simplify(body, ask=thorough)
         if body is not None and not tensors(body) <= known:
-            partial[d.tensor] = d, body
+            partial[definition.tensor] = definition, body
             problem = "an element is read before it is written"
-            d = replace(d, body=None, problem=problem)
-        out.append(d if body is d.body or d.problem else replace(d, body=body))
+            definition = replace(definition, body=None, problem=problem)
+        out.append(
+            definition
+            if body is definition.body or definition.problem
+            else replace(definition, body=body)
+        )
     return out
 
 
 def _readers(definitions: tuple[TensorDefinition, ...]) -> dict[TensorVar, frozenset[TensorVar]]:
     out: dict[TensorVar, set[TensorVar]] = {d.tensor: set() for d in definitions}
-    for d in definitions:
-        for t in d.order if d.body is None else tensors(d.body):
-            out.setdefault(t, set()).add(d.tensor)
+    for definition in definitions:
+        for tensor in definition.order if definition.body is None else tensors(definition.body):
+            out.setdefault(tensor, set()).add(definition.tensor)
     return {t: frozenset(r) for t, r in out.items()}
 
 
@@ -257,8 +276,10 @@ def _live(
     """
     needed = set(outputs)
     out = []
-    for d in reversed(definitions):
-        if d.tensor in needed or d.opaque:
-            out.append(d)
-            needed |= tensors(d.body) if d.body is not None else set(d.order)
+    for definition in reversed(definitions):
+        if definition.tensor in needed or definition.opaque:
+            out.append(definition)
+            needed |= (
+                tensors(definition.body) if definition.body is not None else set(definition.order)
+            )
     return out[::-1]

@@ -58,19 +58,23 @@ class Growing:
         self._bodies: dict[TensorVar, Term] = {}
         self._reads: dict[TensorVar, None] = {}
 
-    def add(self, d: TensorDefinition) -> bool:
+    def add(self, definition: TensorDefinition) -> bool:
         """Add a definition; return False if no operator can include it."""
-        if d.body is None:
+        if definition.body is None:
             return False
-        inner = tensors(d.body) & self._bodies.keys()
-        read = tensors(d.body)
-        order = (*(t for t in d.order if t in read), *_reads(d.body))
+        inner = tensors(definition.body) & self._bodies.keys()
+        read = tensors(definition.body)
+        order = (*(t for t in definition.order if t in read), *_reads(definition.body))
         self._reads |= dict.fromkeys(t for t in order if t not in inner)
-        body = d.body
+        body = definition.body
         if inner:
-            body = map_loads(body, inner, lambda u, i: at(self._bodies[u], u, i))
-        self._bodies[d.tensor] = simplify(body, ask=thorough) if hard_choices(body) else body
-        self.definitions.append(d)
+            body = map_loads(
+                body, inner, lambda tensor, polys: at(self._bodies[tensor], tensor, polys)
+            )
+        self._bodies[definition.tensor] = (
+            simplify(body, ask=thorough) if hard_choices(body) else body
+        )
+        self.definitions.append(definition)
         return len(self.definitions) == 1 or len(self._reads) <= OPERANDS
 
     def window(self, kept: frozenset[TensorVar]) -> DefinitionWindow:
@@ -85,13 +89,13 @@ def _reads(body: Term) -> list[TensorVar]:
     seen: set[Term] = set()
     stack = [body]
     while stack:
-        s = stack.pop()
-        if s in seen:
+        term = stack.pop()
+        if term in seen:
             continue
-        seen.add(s)
-        if isinstance(s, Load):
-            out[s.tensor] = None
-        stack.extend(reversed(children(s)))
+        seen.add(term)
+        if isinstance(term, Load):
+            out[term.tensor] = None
+        stack.extend(reversed(children(term)))
     return list(out)
 
 
@@ -105,13 +109,15 @@ def _renumbered(
     parameters = {t: _parameter(k, t.shape, t.dtype) for k, t in enumerate((*reads, *writes))}
     outside = frozenset(reads)
     outputs = []
-    for t in writes:
-        body = map_loads(bodies[t], outside, lambda u, i: load(parameters[u], i))
-        outputs.append(Comprehension(parameters[t], over(t), canonical(body)))
+    for tensor in writes:
+        body = map_loads(
+            bodies[tensor], outside, lambda tensor, polys: load(parameters[tensor], polys)
+        )
+        outputs.append(Comprehension(parameters[tensor], over(tensor), canonical(body)))
     extents = {e.atom for t in parameters for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
     sizes |= {v for t in parameters for e in t.shape for v in free(e)}
-    unbound = sorted(sizes - extents, key=lambda v: v.uid)
+    unbound = sorted(sizes - extents, key=lambda var: var.uid)
     races = any(d.races for d in definitions)
     promises = any(d.promises for d in definitions)
     lifted = TensorExpression(
@@ -145,21 +151,21 @@ class Recover:
         self._generation = generation()
 
     def __call__(
-        self, w: DefinitionWindow, program: TensorProgram | None, how: How = recover
+        self, window: DefinitionWindow, program: TensorProgram | None, how: How = recover
     ) -> Answer:
         if self._generation != generation():
             self._known, self._generation = {}, generation()
-        func = None if program is None else Statements.of(w, program)
+        func = None if program is None else Statements.of(window, program)
         key = (
-            w.lifted.params,
-            tuple(c.body for c in w.lifted.outputs),
-            w.lifted.races,
-            w.lifted.promises,
+            window.lifted.params,
+            tuple(c.body for c in window.lifted.outputs),
+            window.lifted.races,
+            window.lifted.promises,
             how,
             0 if func is None else func.hash(),
         )
         if key not in self._known:
-            self._known[key] = how(w.lifted, func)
+            self._known[key] = how(window.lifted, func)
         return self._known[key]
 
 
@@ -173,25 +179,29 @@ class Statements:
     variables: dict[Any, Any]
 
     @staticmethod
-    def of(w: DefinitionWindow, program: TensorProgram) -> Statements | None:
+    def of(window: DefinitionWindow, program: TensorProgram) -> Statements | None:
         """Return the statements of a window; None if they write other buffers too."""
-        places = sorted(frozenset().union(*(d.statements for d in w.definitions)))
-        if any(program.writers[p] - {d.tensor for d in w.definitions} for p in places):
+        places = sorted(frozenset().union(*(d.statements for d in window.definitions)))
+        if any(program.writers[p] - {d.tensor for d in window.definitions} for p in places):
             return None
         parameters = {
-            t: p
-            for t, p in zip(w.tensors, w.lifted.params, strict=False)
-            if isinstance(p, TensorVar)
+            tensor: param
+            for tensor, param in zip(window.tensors, window.lifted.params, strict=False)
+            if isinstance(param, TensorVar)
         }
-        if not all(t in program.buffers for t in (*parameters, *(d.tensor for d in w.definitions))):
+        if not all(
+            t in program.buffers for t in (*parameters, *(d.tensor for d in window.definitions))
+        ):
             return None
         parts = [program.statements[p] for p in places]
         body = parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
-        inner = [program.buffers[d.tensor] for d in w.definitions if d.tensor not in w.writes]
+        inner = [
+            program.buffers[d.tensor] for d in window.definitions if d.tensor not in window.writes
+        ]
         root = SBlock([], [], [], "root", body, alloc_buffers=inner)
         realized = SBlockRealize([], tirx.IntImm("bool", 1), root)
         buffers = {parameters[t]: program.buffers[t] for t in parameters}
-        return Statements(realized, buffers, w.lifted.params, program.variables)
+        return Statements(realized, buffers, window.lifted.params, program.variables)
 
     def over(self, params: Sequence[TensorVar | Var]) -> Any:
         """Return a PrimFunc over `params`, in their order; None if one is unknown or repeated."""

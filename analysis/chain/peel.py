@@ -49,24 +49,28 @@ class Peel:
         self._tensors: dict[tuple[Term, tuple[Int, ...]], TensorVar] = {}
         self._budget = budget
 
-    def __call__(self, d: TensorDefinition, depth: int = DEPTH) -> Peeled | None:
+    def __call__(self, definition: TensorDefinition, depth: int = DEPTH) -> Peeled | None:
         """Return the operators of a definition, in order; None if a part is not recognised."""
-        key = (d.body, d.tensor)
+        key = (definition.body, definition.tensor)
         if key not in self._known:
-            self._known[key] = self._peel(d, depth)
+            self._known[key] = self._peel(definition, depth)
         return self._known[key]
 
-    def _peel(self, d: TensorDefinition, depth: int) -> Peeled | None:
-        operator = self._recognised(d)
+    def _peel(self, definition: TensorDefinition, depth: int) -> Peeled | None:
+        operator = self._recognised(definition)
         if operator is not None:
             return (operator,)
-        for cut in _cuts(d, d.body, self._tensor) if depth and d.body is not None else ():
+        for cut in (
+            _cuts(definition, definition.body, self._tensor)
+            if depth and definition.body is not None
+            else ()
+        ):
             outer, inner = self._recognised(cut[-1]), None
             if outer is not None:
                 inner = self._inner(cut[:-1], depth - 1)
             if outer is not None and inner is not None:
                 return (*inner, outer)
-        operator = self._recognised(d, recover_logical)
+        operator = self._recognised(definition, recover_logical)
         return None if operator is None else (operator,)
 
     def _tensor(self, body: Term, shape: tuple[Int, ...]) -> TensorVar:
@@ -78,64 +82,74 @@ class Peel:
 
     def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Peeled | None:
         operators: dict[TensorVar, Known] = {}
-        for v in parts:
-            peeled = self(v, depth)
+        for definition in parts:
+            peeled = self(definition, depth)
             if peeled is None:
                 return None
             operators |= {
-                w.writes[0]: (w, info) for w, info in peeled if w.writes[0] not in operators
+                window.writes[0]: (window, info)
+                for window, info in peeled
+                if window.writes[0] not in operators
             }
         return tuple(operators.values())
 
-    def _recognised(self, d: TensorDefinition, how: How = recover_direct) -> Known | None:
-        key = (d.body, d.tensor, how)
+    def _recognised(self, definition: TensorDefinition, how: How = recover_direct) -> Known | None:
+        key = (definition.body, definition.tensor, how)
         if key not in self._tried:
-            self._tried[key] = self._tried_now(d, how) if len(self._tried) < self._budget else None
+            self._tried[key] = (
+                self._tried_now(definition, how) if len(self._tried) < self._budget else None
+            )
         return self._tried[key]
 
-    def _tried_now(self, d: TensorDefinition, how: How) -> Known | None:
+    def _tried_now(self, definition: TensorDefinition, how: How) -> Known | None:
         growing = Growing()
-        if not growing.add(d):
+        if not growing.add(definition):
             return None
-        w = growing.window(frozenset({d.tensor}))
-        info = self._recover(w, None, how)
-        return None if isinstance(info, Refusal) else (w, info)
+        window = growing.window(frozenset({definition.tensor}))
+        info = self._recover(window, None, how)
+        return None if isinstance(info, Refusal) else (window, info)
 
 
-def _cuts(d: TensorDefinition, body: Term, new: New) -> Iterator[tuple[TensorDefinition, ...]]:
-    """Definitions of new tensors, then of ``d`` over them; the largest operator first."""
+def _cuts(
+    definition: TensorDefinition, body: Term, new: New
+) -> Iterator[tuple[TensorDefinition, ...]]:
+    """Definitions of new tensors, then of ``definition`` over them; the largest operator first."""
     formula = _formula(body)
     inner = [s for s in formula if s is not body and _is_work(s)]
-    inner.sort(key=lambda s: -_above(body, s))
+    inner.sort(key=lambda term: -_above(body, term))
     if isinstance(body, (Reduce, Fold)) or not inner:
-        yield from _checked(d, body, _elements(body, new))
+        yield from _checked(definition, body, _elements(body, new))
     small = [s for s in inner if _above(body, s) <= LARGEST]
-    for s in small[:CUTS]:
-        yield from _checked(d, body, [(s, *_placed(s, d.tensor, new))])
+    for term in small[:CUTS]:
+        yield from _checked(definition, body, [(term, *_placed(term, definition.tensor, new))])
     args = dict.fromkeys(children(body) if isinstance(body, CallTerm) else ())
     work = [a for a in args if _is_work(a)]
-    few = [a for a in args if isinstance(a, Load) and len(a.indices) < len(d.tensor.shape)]
+    few = [a for a in args if isinstance(a, Load) and len(a.indices) < len(definition.tensor.shape)]
     for several in (work, few, work + few):
         if several and (few or len(several) > 1):
-            yield from _checked(d, body, [(a, *_placed(a, d.tensor, new)) for a in several])
+            yield from _checked(
+                definition, body, [(a, *_placed(a, definition.tensor, new)) for a in several]
+            )
     if inner and not isinstance(body, (Reduce, Fold)):
-        yield from _checked(d, body, _elements(body, new))
+        yield from _checked(definition, body, _elements(body, new))
 
 
 Cut = tuple[Term, TensorDefinition, Term]
 
 
 def _checked(
-    d: TensorDefinition, body: Term, cuts: Iterable[Cut]
+    definition: TensorDefinition, body: Term, cuts: Iterable[Cut]
 ) -> Iterator[tuple[TensorDefinition, ...]]:
     cuts = list(cuts)
     if not cuts:
         return
     outer = replace(body, {s: read for s, _, read in cuts})
     new = {v.tensor: v.body for _, v, _ in cuts}
-    restored = map_loads(outer, frozenset(new), lambda u, i: at(new[u] or outer, u, i))
+    restored = map_loads(
+        outer, frozenset(new), lambda tensor, polys: at(new[tensor] or outer, tensor, polys)
+    )
     if restored is body and outer is not body:
-        yield (*(v for _, v, _ in cuts), with_fields(d, body=outer, order=()))
+        yield (*(v for _, v, _ in cuts), with_fields(definition, body=outer, order=()))
 
 
 def _formula(body: Term) -> list[Term]:
@@ -143,17 +157,19 @@ def _formula(body: Term) -> list[Term]:
     terms: dict[Term, None] = {body: None}
     stack = [body]
     while stack:
-        s = stack.pop()
-        if isinstance(s, CallTerm):
-            new = [a for a in s.args if a not in terms]
+        term = stack.pop()
+        if isinstance(term, CallTerm):
+            new = [a for a in term.args if a not in terms]
             terms |= dict.fromkeys(new)
             stack.extend(new)
     return list(terms)
 
 
-def _is_work(s: Term) -> bool:
+def _is_work(term: Term) -> bool:
     """Whether a term computes on elements of a tensor."""
-    return isinstance(s, (CallTerm, Reduce, Fold)) and bool(tensors(s)) and s.dtype != "int"
+    return (
+        isinstance(term, (CallTerm, Reduce, Fold)) and bool(tensors(term)) and term.dtype != "int"
+    )
 
 
 def _above(body: Term, s: Term) -> int:
@@ -167,15 +183,15 @@ def _above(body: Term, s: Term) -> int:
     return len(seen)
 
 
-def _placed(s: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
-    """A tensor for ``s`` over the output's coordinates, with extent 1 where it does not depend."""
-    used = free(s)
+def _placed(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
+    """Return a tensor for ``term`` over the output's axes; an axis it ignores has extent 1."""
+    used = free(term)
     axes = over(out)
     shape = tuple(
         e if any(v in used for v in free(a)) else ONE for a, e in zip(axes, out.shape, strict=True)
     )
-    v = new(s, shape)
-    return TensorDefinition(v, s, frozenset()), load(v, over(v))
+    tensor = new(term, shape)
+    return TensorDefinition(tensor, term, frozenset()), load(tensor, over(tensor))
 
 
 def _elements(body: Term, new: New) -> list[Cut]:
@@ -195,10 +211,10 @@ def _elements(body: Term, new: New) -> list[Cut]:
     return cuts
 
 
-def _element(s: Term, new: New) -> Cut | None:
-    if not isinstance(s, CallTerm) or not _is_work(s) or s.dtype == "bool":
+def _element(term: Term, new: New) -> Cut | None:
+    if not isinstance(term, CallTerm) or not _is_work(term) or term.dtype == "bool":
         return None
-    inside = list(subterms(s))
+    inside = list(subterms(term))
     loads = [t for t in inside if isinstance(t, Load)]
     main = max(loads, key=lambda t: len(t.indices))
     if any(isinstance(t, (Reduce, Fold)) for t in inside):
@@ -207,14 +223,14 @@ def _element(s: Term, new: New) -> Cut | None:
     if any(i not in coordinates and i.const is None for t in loads for i in t.indices):
         return None
 
-    def moved(u: TensorVar, index: tuple[Int, ...]) -> Term:
-        return load(u, tuple(coordinates.get(i, i) for i in index))
+    def moved(tensor: TensorVar, index: tuple[Int, ...]) -> Term:
+        return load(tensor, tuple(coordinates.get(i, i) for i in index))
 
-    body = map_loads(s, frozenset(t.tensor for t in loads), moved)
+    body = map_loads(term, frozenset(t.tensor for t in loads), moved)
     shape = main.tensor.shape
     allowed = {v for d, e in enumerate(shape) for v in free(axis(d, e))}
     if any(v not in allowed and v.kind not in ("size", "scalar") for v in free(body)):
         return None
-    v = new(body, shape)
-    read = load(v, main.indices)
-    return (s, TensorDefinition(v, body, frozenset()), read)
+    tensor = new(body, shape)
+    read = load(tensor, main.indices)
+    return (term, TensorDefinition(tensor, body, frozenset()), read)

@@ -22,16 +22,16 @@ from ..terms.term import TensorVar
 class Reach:
     """The memory that a statement names; ``around`` has the buffers from outside."""
 
-    def __init__(self, s: Any, around: Parameters) -> None:
-        self.s, self._around = s, around
+    def __init__(self, stmt: Any, around: Parameters) -> None:
+        self.s, self._around = stmt, around
         self._base = NodeDict[Any]()  # the buffer that one is declared over; None if allocated here
-        for node in _inside(s, (tirx.DeclBuffer, tirx.AllocBuffer, SBlock)):
+        for node in _inside(stmt, (tirx.DeclBuffer, tirx.AllocBuffer, SBlock)):
             kind = type(node).__name__
             if kind == "DeclBuffer":
                 self._base[node.buffer] = node.data
                 continue
-            for b in [node.buffer] if kind == "AllocBuffer" else items(node.alloc_buffers):
-                self._base[b] = None
+            for buffer in [node.buffer] if kind == "AllocBuffer" else items(node.alloc_buffers):
+                self._base[buffer] = None
             for m in () if kind == "AllocBuffer" else items(node.match_buffers):
                 self._base[m.buffer] = source_of(m.source)
 
@@ -51,18 +51,18 @@ class Reach:
         memories = dict.fromkeys(map(self._memory, buffers))
         return [t for t in memories if t is not None]
 
-    def _memory(self, b: Any) -> TensorVar | None:
+    def _memory(self, buffer: Any) -> TensorVar | None:
         """The tensor of a buffer, or of the buffer it is over; None if it is allocated inside."""
-        if b in self._base:
-            base = self._base[b]
+        if buffer in self._base:
+            base = self._base[buffer]
             return None if base is None else self._memory(pointed_buffer(base))
-        view = self._around.views.get(b)
-        return view.tensor if view is not None else self._around.tensor(b)
+        view = self._around.views.get(buffer)
+        return view.tensor if view is not None else self._around.tensor(buffer)
 
 
-def _inside(s: Any, kinds: Any) -> list[Any]:
+def _inside(stmt: Any, kinds: Any) -> list[Any]:
     nodes: list[Any] = []
-    tvm_ffi.structural_walk(s, (kinds, nodes.append))
+    tvm_ffi.structural_walk(stmt, (kinds, nodes.append))
     return nodes
 
 

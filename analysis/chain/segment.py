@@ -157,10 +157,10 @@ def _sum(*costs: Cost) -> Cost:
 
 def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     """The operators inlined into a window with one result."""
-    w = part.window
-    if w is None or len(w.writes) != 1 or w.lifted.races:
+    window = part.window
+    if window is None or len(window.writes) != 1 or window.lifted.races:
         return None
-    operators = peel(TensorDefinition(w.writes[0], w.body, frozenset()))
+    operators = peel(TensorDefinition(window.writes[0], window.body, frozenset()))
     if operators is None:
         return None
     stages = sum(info.certificate.stages for _, info in operators)
@@ -170,14 +170,16 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
 
 
 def _part(
-    program: TensorProgram, growing: Growing, d: TensorDefinition, recover: Recover
+    program: TensorProgram, growing: Growing, definition: TensorDefinition, recover: Recover
 ) -> Part | None:
     """The window that the definition completes; None if no operator is that large."""
-    if not growing.add(d):
-        return None if growing.definitions else Part(None, Refusal(d.problem), (d,))
+    if not growing.add(definition):
+        return (
+            None if growing.definitions else Part(None, Refusal(definition.problem), (definition,))
+        )
     chosen = tuple(growing.definitions)
-    w = growing.window(_kept(program, chosen))
-    return _with_info(Part(w, Refusal(""), chosen), recover(w, program, recover_direct))
+    window = growing.window(_kept(program, chosen))
+    return _with_info(Part(window, Refusal(""), chosen), recover(window, program, recover_direct))
 
 
 def _with_info(part: Part, info: Answer) -> Part:

@@ -31,19 +31,19 @@ _PRIVATE = ("local", "warp", "wmma")
 class Loops(Kernels):
     """The execution of loops."""
 
-    def run_For(self, s: Any) -> None:
-        check_annotations(s, s.loop_var.name)
-        if s.step is not None and self.reader.index(s.step) is not ONE:
-            raise Unliftable("a loop with a step is not understood", s.loop_var.name)
-        extent, start = self.reader.index(s.extent), self.reader.index(s.min)
+    def run_For(self, stmt: Any) -> None:
+        check_annotations(stmt, stmt.loop_var.name)
+        if stmt.step is not None and self.reader.index(stmt.step) is not ONE:
+            raise Unliftable("a loop with a step is not understood", stmt.loop_var.name)
+        extent, start = self.reader.index(stmt.extent), self.reader.index(stmt.min)
         if extent.const is not None and extent.const < 1:
             return
-        bound, v = extent, s.loop_var
+        bound, var = extent, stmt.loop_var
         if extent.const is None:
-            self.fixed(extent, v.name)
+            self.fixed(extent, var.name)
             if tensors(extent) or any(f.kind not in SIZES for f in free(extent)):
-                bound = self.largest(extent, v.name)
-        self.loop(s, v, start, extent, bound)
+                bound = self.largest(extent, var.name)
+        self.loop(stmt, var, start, extent, bound)
 
     def largest(self, extent: Int, where: str) -> Int:
         """Return an upper bound, over sizes, of an extent that depends on other loops."""
@@ -52,11 +52,11 @@ class Loops(Kernels):
             raise Unliftable("a loop's extent has no bound over the sizes", where)
         return high
 
-    def loop(self, s: Any, v: Any, start: Int, extent: Int, bound: Int) -> None:
+    def loop(self, stmt: Any, v: Any, start: Int, extent: Int, bound: Int) -> None:
         """Execute ``for v in range(bound): if v < extent: body``."""
-        tag, kind = thread_tag(s), int(getattr(s, "kind", 0))
+        tag, kind = thread_tag(stmt), int(getattr(stmt, "kind", 0))
         if tag and not tag.startswith("vthread"):
-            self.on_thread(s, v, start, tag)
+            self.on_thread(stmt, v, start, tag)
             return
         if tag and tag in self.threads:
             raise Unliftable("a thread is bound again inside its own loop", tag)
@@ -65,17 +65,19 @@ class Loops(Kernels):
         self.env[v] = start + value
         outside = set(self.values.values())
         runs = TRUE if extent is bound else ge0(extent - 1 - value)
-        with self.inside(s, i, tag, kind) as iterations:
-            effects = self.nested(s.body, runs)
+        with self.inside(stmt, i, tag, kind) as iterations:
+            effects = self.nested(stmt.body, runs)
         if self.kernel is not None:
             outside |= {e for t, e in self.kernel.extended.items() if t in outside}
-        self.drop(effects, lambda t: t not in outside)  # local to the iteration
+        self.drop(effects, lambda tensor: tensor not in outside)  # local to the iteration
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
             raise Unliftable("a loop changes the source of a value read before it", v.name)
         if bound is ONE:
             kind, tag = 0, ""  # a single iteration does not race
         # local to the thread
-        private = self.drop(effects, lambda t: tag != "" and self.scopes[t].startswith(_PRIVATE))
+        private = self.drop(
+            effects, lambda tensor: tag != "" and self.scopes[tensor].startswith(_PRIVATE)
+        )
         if tag or kind in _AT_ONCE:
             self.check_at_once(
                 i, effects, frozenset(effects.writes) & outside, iterations, tag, kind
@@ -91,16 +93,16 @@ class Loops(Kernels):
         self.lose(private)
 
     @contextmanager
-    def inside(self, s: Any, i: Var, tag: str, kind: int) -> Iterator[Iterations]:
+    def inside(self, stmt: Any, var: Var, tag: str, kind: int) -> Iterator[Iterations]:
         """Within a body, record accesses if its iterations run concurrently."""
         around = frozenset(self.running)
         if self.kernel is not None:
             around |= self.kernel.threads
         iterations = Iterations(around, len(self.frames))
-        at_once = i.extent is not ONE and _concurrent(s, kind, tag)
+        at_once = var.extent is not ONE and _concurrent(stmt, kind, tag)
         self.threads.append(tag)
         self.concurrent += [iterations] * at_once
-        self.running.append(i)
+        self.running.append(var)
         try:
             yield iterations
         finally:
@@ -110,7 +112,7 @@ class Loops(Kernels):
 
     def check_at_once(
         self,
-        i: Var,
+        var: Var,
         effects: Effects,
         shared: frozenset[TensorVar],
         iterations: Iterations,
@@ -118,14 +120,14 @@ class Loops(Kernels):
         kind: int,
     ) -> None:
         """Check that concurrent iterations do not access each other's elements."""
-        assumed = races.meet_by_data(i, effects, shared, not tag and kind == _PARALLEL)
+        assumed = races.meet_by_data(var, effects, shared, not tag and kind == _PARALLEL)
         self.races |= bool(assumed)
-        races.check_independent(i, effects, shared, bool(tag))
+        races.check_independent(var, effects, shared, bool(tag))
         iterations.check(
-            i, shared, assumed | (races.combined_buffers(effects) if tag else frozenset())
+            var, shared, assumed | (races.combined_buffers(effects) if tag else frozenset())
         )
         if kind != _PARALLEL and not tag:
-            races.check_no_scan(i, effects)
+            races.check_no_scan(var, effects)
 
 
 def _ordered(effects: Effects) -> set[Term]:
@@ -135,13 +137,13 @@ def _ordered(effects: Effects) -> set[Term]:
     return {s for s in folds if isinstance(s, Fold) and len(s.states) == 1}
 
 
-def _concurrent(s: Any, kind: int, tag: str) -> bool:
+def _concurrent(stmt: Any, kind: int, tag: str) -> bool:
     """Whether accesses of iterations may race; the lanes of a single store cannot."""
-    return bool(tag) or kind == _PARALLEL or (kind in _AT_ONCE and not _single(s.body))
+    return bool(tag) or kind == _PARALLEL or (kind in _AT_ONCE and not _single(stmt.body))
 
 
-def _single(s: Any) -> bool:
+def _single(stmt: Any) -> bool:
     """Whether a statement is a single store, of which all lanes load before any of them stores."""
-    while type(s).__name__ == "SBlockRealize" and s.block.init is None:
-        s = s.block.body
-    return type(s).__name__ == "BufferStore"
+    while type(stmt).__name__ == "SBlockRealize" and stmt.block.init is None:
+        stmt = stmt.block.body
+    return type(stmt).__name__ == "BufferStore"

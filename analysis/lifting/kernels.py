@@ -19,24 +19,24 @@ def has_barriers(func: Any) -> bool:
     return bool((func.attrs or {}).get("s_tir", False))
 
 
-def _order(v: Var) -> int:
-    return v.uid
+def _order(var: Var) -> int:
+    return var.uid
 
 
 class Kernels(ExecutionState):
     """The execution of kernels."""
 
-    def on_thread(self, s: Any, v: Any, start: Int, tag: str) -> None:
+    def on_thread(self, stmt: Any, var: Any, start: Int, tag: str) -> None:
         """Execute a loop bound to a thread; the outermost one launches the kernel."""
         if self.kernel is not None:
-            self.env[v] = start + self.kernel.at[tag]
-            self.run(s.body)
+            self.env[var] = start + self.kernel.at[tag]
+            self.run(stmt.body)
             return
         outside = set(self.values.values())
-        self.kernel = kernel = KernelLaunch(self.launched(s), has_barriers(self.func))
+        self.kernel = kernel = KernelLaunch(self.launched(stmt), has_barriers(self.func))
         self.frames.append(Effects())
         try:
-            self.on_thread(s, v, start, tag)
+            self.on_thread(stmt, var, start, tag)
             effects = self.effects
         finally:
             self.frames.pop()
@@ -45,15 +45,15 @@ class Kernels(ExecutionState):
             frozenset(t for t in kernel.prefix if self.scopes[t].startswith("shared")), effects
         )
         private = [t for t, e in kernel.extended.items() if e in effects.writes]
-        self.drop(effects, lambda t: t in kernel.prefix)
+        self.drop(effects, lambda tensor: tensor in kernel.prefix)
         self.effects.then(effects)
         self.lose([t for t in private if t in outside])
 
-    def launched(self, s: Any) -> dict[str, Int]:
+    def launched(self, stmt: Any) -> dict[str, Int]:
         """Return the thread indices of a kernel by their tags."""
         extents: dict[str, Int] = {}
-        for tag, e in bound_threads(s):
-            extent = self.reader.index(e)
+        for tag, expr in bound_threads(stmt):
+            extent = self.reader.index(expr)
             if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
                 raise Unliftable("the number of threads varies", tag)
             if not nonneg(extent - 1):
@@ -86,14 +86,14 @@ class Kernels(ExecutionState):
         for tensor, writes in guarded.writes.items():
             prefix = kernel.prefix.get(tensor, ())
             effects.writes[tensor] = [combine_threads(w, tensor, prefix, r) for w in writes]
-        for v in r.values():
-            effects = close(v, effects)
+        for var in r.values():
+            effects = close(var, effects)
         values = [w.value for writes in effects.writes.values() for w in writes]
         if any(isinstance(t, Fold) for value in values for t in subterms(value)):
             raise Unliftable("threads are combined by an operation that is not a known reduction")
         for noticed, count in zip((kernel.reads, kernel.stores), noted, strict=True):
             noticed[count:] = [a for a in noticed[count:] if a.tensor not in effects.writes]
         for tensor, writes in effects.writes.items():
-            for w in writes:
-                kernel.store(tensor, w.index, w.value)
+            for write in writes:
+                kernel.store(tensor, write.index, write.value)
         self.effects.then(effects)

@@ -45,8 +45,8 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
     executor, params_of_func = Executor(func), items(func.params)
     tensors_of_params = [None] * len(params_of_func) if params is None else list(params)
     executor.bind_sizes(params_of_func, tensors_of_params)
-    for position, (p, known) in enumerate(zip(params_of_func, tensors_of_params, strict=True)):
-        executor.bind_param(p, position, known)
+    for position, (param, known) in enumerate(zip(params_of_func, tensors_of_params, strict=True)):
+        executor.bind_param(param, position, known)
     values = tuple(executor.values[p] for p in params_of_func)
     executor.run(func.body)
     for tensor, writes in executor.effects.writes.items():
@@ -72,25 +72,27 @@ _WITHOUT_EFFECT = frozenset({"tirx.assume", "tirx.tvm_storage_sync"})
 class Executor(Loops):
     """The symbolic execution of one PrimFunc."""
 
-    def run(self, s: Any) -> None:
-        rule = getattr(self, f"run_{type(s).__name__}", None)
+    def run(self, stmt: Any) -> None:
+        rule = getattr(self, f"run_{type(stmt).__name__}", None)
         if rule is None:
-            raise Unliftable(f"statement {type(s).__name__} is not understood", script(s)[:80])
-        rule(s)
+            raise Unliftable(
+                f"statement {type(stmt).__name__} is not understood", script(stmt)[:80]
+            )
+        rule(stmt)
 
-    def run_SeqStmt(self, s: Any) -> None:
-        parts = items(s.seq)
+    def run_SeqStmt(self, stmt: Any) -> None:
+        parts = items(stmt.seq)
         for part in parts if self.kernel is None else self.kernel.sequence(parts):
             self.run(part)
 
-    def run_BufferStore(self, s: Any) -> None:
-        if is_predicated(s):
-            raise Unliftable("a store under a predicate is not understood", script(s)[:80])
-        reader, indices, buffer = self.reader, items(s.indices), s.buffer
+    def run_BufferStore(self, stmt: Any) -> None:
+        if is_predicated(stmt):
+            raise Unliftable("a store under a predicate is not understood", script(stmt)[:80])
+        reader, indices, buffer = self.reader, items(stmt.indices), stmt.buffer
         self.stored[buffer] = reader.vectors = True
         try:
             index = tuple(reader.index(i) for i in indices)
-            value, lane = reader(s.value), reader.lane
+            value, lane = reader(stmt.value), reader.lane
         finally:
             reader.vectors, reader.lane = False, None
         tensor, index = self.locate(buffer, index)
@@ -108,12 +110,12 @@ class Executor(Loops):
             raise Unliftable("lanes of a vector may be stored into one element", tensor.name)
         self.effects.store(tensor, write)
 
-    def run_SBlockRealize(self, s: Any) -> None:
-        block = s.block
+    def run_SBlockRealize(self, stmt: Any) -> None:
+        block = stmt.block
         check_annotations(block, block.name_hint)
         first, init = [], block.init
         over, spatial = set[Var](), set[Var]()
-        for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
+        for iv, value in zip(items(block.iter_vars), items(stmt.iter_values), strict=True):
             bound = self.reader.index(value)
             self.env[iv.var] = bound
             if init is None and self.kernel is None:
@@ -123,9 +125,9 @@ class Executor(Loops):
                 (over if reduction else spatial).update(free(bound) & self.kernel.threads)
             if init is not None and reduction:
                 first.append(eq0(bound - self.reader.index(iv.dom.min)))
-        predicate = self.reader(s.predicate)
-        for b in items(block.alloc_buffers):
-            self.bind_buffer(b)
+        predicate = self.reader(stmt.predicate)
+        for buffer in items(block.alloc_buffers):
+            self.bind_buffer(buffer)
         for m in items(block.match_buffers):
             self.match_buffer(m.buffer, m.source)
         if predicate is TRUE and init is None:
@@ -147,12 +149,12 @@ class Executor(Loops):
         else:
             self.combine(over, inner, predicate, recorded)
 
-    def run_IfThenElse(self, s: Any) -> None:
-        condition = self.reader(s.condition)
-        yes = self.nested(s.then_case, condition)
+    def run_IfThenElse(self, stmt: Any) -> None:
+        condition = self.reader(stmt.condition)
+        yes = self.nested(stmt.then_case, condition)
         no = None
-        if s.else_case is not None:
-            no = self.nested(s.else_case, negate(condition))
+        if stmt.else_case is not None:
+            no = self.nested(stmt.else_case, negate(condition))
         if no is not None:
             self._join_branches(self.fixed(condition, "if"), yes, no)
         else:
@@ -163,51 +165,54 @@ class Executor(Loops):
         joined = Effects()
         for branch, guard in ((yes, condition), (no, negate(condition))):
             for tensor, writes in branch.writes.items():
-                for w in writes:
-                    condition_of_both = conj(guard, w.guard)
+                for write in writes:
+                    condition_of_both = conj(guard, write.guard)
                     joined.store(
-                        tensor, Write(w.vars, condition_of_both, w.index, w.value, w.scattered)
+                        tensor,
+                        Write(
+                            write.vars, condition_of_both, write.index, write.value, write.scattered
+                        ),
                     )
         self.effects.then(joined)
 
-    def run_While(self, s: Any) -> None:
+    def run_While(self, stmt: Any) -> None:
         outside = set(self.values.values())
         condition_effects = Effects()
         self.frames.append(condition_effects)
         try:
-            condition = self.reader(s.condition)
+            condition = self.reader(stmt.condition)
         finally:
             self.frames.pop()
-        effects = self.nested(s.body)
-        self.drop(effects, lambda t: t not in outside)  # local to the iteration
+        effects = self.nested(stmt.body)
+        self.drop(effects, lambda tensor: tensor not in outside)  # local to the iteration
         if not (condition_effects.outer | effects.outer).isdisjoint(effects.writes):
             raise Unliftable(
                 "a loop changes the source of a value that was read before it", "while"
             )
         self.effects.then(close_while(condition, effects))
 
-    def run_Bind(self, s: Any) -> None:
-        self.env[s.var] = self.reader(s.value)
+    def run_Bind(self, stmt: Any) -> None:
+        self.env[stmt.var] = self.reader(stmt.value)
 
-    def run_AllocBuffer(self, s: Any) -> None:
-        check_annotations(s, s.buffer.name)
-        self.bind_buffer(s.buffer)
+    def run_AllocBuffer(self, stmt: Any) -> None:
+        check_annotations(stmt, stmt.buffer.name)
+        self.bind_buffer(stmt.buffer)
 
-    def run_DeclBuffer(self, s: Any) -> None:
-        self.bind_view(s.buffer, s.data)
+    def run_DeclBuffer(self, stmt: Any) -> None:
+        self.bind_view(stmt.buffer, stmt.data)
 
-    def run_AttrStmt(self, s: Any) -> None:
-        if s.attr_key in ("thread_extent", "virtual_thread"):
-            extent = self.reader.index(s.value)
-            self.loop(s, s.node.var, ZERO, extent, extent)
+    def run_AttrStmt(self, stmt: Any) -> None:
+        if stmt.attr_key in ("thread_extent", "virtual_thread"):
+            extent = self.reader.index(stmt.value)
+            self.loop(stmt, stmt.node.var, ZERO, extent, extent)
             return
-        check_keys("AttrStmt", [s.attr_key], "")
-        self.run(s.body)
+        check_keys("AttrStmt", [stmt.attr_key], "")
+        self.run(stmt.body)
 
-    def run_Evaluate(self, s: Any) -> None:
-        name = str(getattr(getattr(s.value, "op", None), "name", ""))
-        if type(s.value).__name__ != "IntImm" and name not in _WITHOUT_EFFECT:
-            raise Unliftable(*_effect(name, s.value))
+    def run_Evaluate(self, stmt: Any) -> None:
+        name = str(getattr(getattr(stmt.value, "op", None), "name", ""))
+        if type(stmt.value).__name__ != "IntImm" and name not in _WITHOUT_EFFECT:
+            raise Unliftable(*_effect(name, stmt.value))
         self.promises |= name == "tirx.assume"
 
 

@@ -44,7 +44,7 @@ def output(state: ExecutionState, tensor: TensorVar) -> Comprehension:
 
 def _unwritten(state: ExecutionState, body: Term, out: TensorVar) -> TensorVar | None:
     """A tensor that the body reads although its content before the function is not an input."""
-    reads = sorted(tensors(body), key=lambda t: (t.position, t.name))
+    reads = sorted(tensors(body), key=lambda tensor: (tensor.position, tensor.name))
     return next((t for t in reads if t is out or t not in state.inputs), None)
 
 

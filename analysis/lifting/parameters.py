@@ -31,30 +31,30 @@ class ScalarScope:
         self.frames = frames
         self._bound = NodeDict[tuple[Term, int]]()
 
-    def __setitem__(self, v: Any, value: Term) -> None:
-        self._bound[v] = value, len(self.frames) - 1
+    def __setitem__(self, var: Any, value: Term) -> None:
+        self._bound[var] = value, len(self.frames) - 1
 
-    def __contains__(self, v: Any) -> bool:
-        return v in self._bound
+    def __contains__(self, var: Any) -> bool:
+        return var in self._bound
 
-    def __getitem__(self, v: Any) -> Term:
-        value = self.get(v)
+    def __getitem__(self, var: Any) -> Term:
+        value = self.get(var)
         if value is None:
-            raise KeyError(v)
+            raise KeyError(var)
         return value
 
-    def get(self, v: Any) -> Term | None:
+    def get(self, var: Any) -> Term | None:
         """Return the current value, or None if the variable is not bound."""
-        bound = self._bound.get(v)
+        bound = self._bound.get(var)
         if bound is None:
             return None
         value, depth = bound
         read = tensors(value)
         if read:
             if any(not read.isdisjoint(f.writes) for f in self.frames[depth:-1]):
-                raise Unliftable("a value is used after its source has changed", v.name)
-            for f in self.frames[depth + 1 :]:
-                f.outer |= read
+                raise Unliftable("a value is used after its source has changed", var.name)
+            for effects in self.frames[depth + 1 :]:
+                effects.outer |= read
         return value
 
     def items(self) -> list[tuple[Any, Term]]:
@@ -66,16 +66,16 @@ class ScalarScope:
         return [value for value, _ in self._bound.values()]
 
 
-def _positive_with(e: Any, v: Any) -> bool:
-    """Whether an extent of at least 1 implies the same for ``v``: ``v``, ``v * k``, ``v // k``."""
-    kind = type(e).__name__
+def _positive_with(expr: Any, var: Any) -> bool:
+    """Return whether ``expr`` >= 1 implies ``var`` >= 1: ``var``, ``var * k``, ``var // k``."""
+    kind = type(expr).__name__
     if kind == "Var":
-        return bool(e.same_as(v))
+        return bool(expr.same_as(var))
     if kind == "Mul":
-        return _positive_with(e.a, v) or _positive_with(e.b, v)
+        return _positive_with(expr.a, var) or _positive_with(expr.b, var)
     if kind == "FloorDiv":
-        return _positive_with(e.a, v)
-    return kind == "Cast" and _positive_with(e.value, v)
+        return _positive_with(expr.a, var)
+    return kind == "Cast" and _positive_with(expr.value, var)
 
 
 class Parameters:
@@ -104,20 +104,20 @@ class Parameters:
         """The effects so far of the innermost frame."""
         return self.frames[-1]
 
-    def read(self, b: Any, index: tuple[Int, ...]) -> Term:
+    def read(self, buffer: Any, index: tuple[Int, ...]) -> Term:
         """Return the present element of a buffer."""
-        tensor, index = self.locate(b, index)
+        tensor, index = self.locate(buffer, index)
         if self.kernel is not None:
             self.kernel.read(tensor, index)
         for loop in self.concurrent:
             loop.read(tensor, index, (*self.facts, *self.reader.given), self.frames)
         return self.effects.read(tensor, index)
 
-    def locate(self, b: Any, index: Index) -> tuple[TensorVar, Index]:
+    def locate(self, buffer: Any, index: Index) -> tuple[TensorVar, Index]:
         """Return the tensor, and the index in it, of an element of a buffer."""
-        view = self.views.get(b)
+        view = self.views.get(buffer)
         if view is None:
-            tensor = self.tensor(b)
+            tensor = self.tensor(buffer)
             shape = tensor.shape
         else:
             tensor, shape = view.tensor, view.shape
@@ -137,24 +137,24 @@ class Parameters:
         self, params: Sequence[Any], tensors_of_params: Sequence[TensorVar | Var | None]
     ) -> None:
         """Bind the variables that are an extent on their own, or a scalar parameter."""
-        for p, known in zip(params, tensors_of_params, strict=True):
-            if is_buffer_var(p):
-                for d, e in enumerate(items(p.ty.shape)):
-                    if type(e).__name__ == "Var":
+        for param, known in zip(params, tensors_of_params, strict=True):
+            if is_buffer_var(param):
+                for d, expr in enumerate(items(param.ty.shape)):
+                    if type(expr).__name__ == "Var":
                         same = isinstance(known, TensorVar) and d < len(known.shape)
-                        self.bind_size(e, known.shape[d] if same else None)  # type: ignore[union-attr]
-            elif type(p.ty).__name__ != "PrimType":
-                raise Unliftable("a parameter is neither a buffer nor a number", p.name)
+                        self.bind_size(expr, known.shape[d] if same else None)  # type: ignore[union-attr]
+            elif type(param.ty).__name__ != "PrimType":
+                raise Unliftable("a parameter is neither a buffer nor a number", param.name)
             elif isinstance(known, Var):
-                self.bind_size(p, as_int(known))
-            elif str(p.ty.dtype) in INT_DTYPES:
+                self.bind_size(param, as_int(known))
+            elif str(param.ty.dtype) in INT_DTYPES:
                 shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
-                kind = "size" if any(_positive_with(e, p) for e in shapes) else "scalar"
-                self.bind_size(p, as_int(self.unique(kind, p.name)))
+                kind = "size" if any(_positive_with(e, param) for e in shapes) else "scalar"
+                self.bind_size(param, as_int(self.unique(kind, param.name)))
 
-    def bind_size(self, v: Any, known: Int | None) -> None:
-        if v not in self.env:
-            self.env[v] = as_int(self.unique("size", v.name)) if known is None else known
+    def bind_size(self, var: Any, known: Int | None) -> None:
+        if var not in self.env:
+            self.env[var] = as_int(self.unique("size", var.name)) if known is None else known
 
     def unique(self, kind: str, name: str) -> Var:
         """Return a new variable; TIR variables that share a name get different ones."""
@@ -163,52 +163,57 @@ class Parameters:
             name += "_"
         return variable(kind, name)
 
-    def bind_param(self, p: Any, position: int, given: TensorVar | Var | None) -> None:
-        if is_buffer_var(p):
+    def bind_param(self, param: Any, position: int, given: TensorVar | Var | None) -> None:
+        if is_buffer_var(param):
             if isinstance(given, Var):
-                raise Unliftable("expected a scalar, found a buffer", p.name)
-            self.inputs.add(self.bind_buffer(p, given, position))
+                raise Unliftable("expected a scalar, found a buffer", param.name)
+            self.inputs.add(self.bind_buffer(param, given, position))
             return
-        value = self.env.get(p)
+        value = self.env.get(param)
         atom = value.atom if isinstance(value, Int) else None
         if not isinstance(atom, Var):
-            raise Unliftable("a scalar parameter that is not a size is not understood", p.name)
+            raise Unliftable("a scalar parameter that is not a size is not understood", param.name)
         if isinstance(given, Var) and given is not atom:
-            raise Unliftable("a scalar parameter has another value than expected", p.name)
-        self.values[p] = atom
+            raise Unliftable("a scalar parameter has another value than expected", param.name)
+        self.values[param] = atom
 
-    def bind_buffer(self, b: Any, given: TensorVar | None = None, position: int = -1) -> TensorVar:
+    def bind_buffer(
+        self, buffer: Any, given: TensorVar | None = None, position: int = -1
+    ) -> TensorVar:
         """Create the tensor of a buffer, or bind its symbolic shape to an existing tensor's."""
-        ty = b.ty
+        ty = buffer.ty
         offset = ty.elem_offset
         free_offset = position >= 0 and self.any_offset(offset)
         if not (free_offset or self.reader.index(offset) is ZERO):
-            raise Unliftable("a buffer with an offset is not understood", b.name)
-        check_layout(ty, b.name)
+            raise Unliftable("a buffer with an offset is not understood", buffer.name)
+        check_layout(ty, buffer.name)
         dtype = str(ty.dtype)
         if lanes_of(dtype) != 1:
-            raise Unliftable("a buffer of vectors is not understood", b.name)
+            raise Unliftable("a buffer of vectors is not understood", buffer.name)
         shape = [self.reader.index(e) for e in items(ty.shape)]
         if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
-            raise Unliftable("a parameter has a different shape or dtype than expected", b.name)
-        tensor = given or TensorVar(b.name, tuple(shape), dtype, position)
+            raise Unliftable(
+                "a parameter has a different shape or dtype than expected", buffer.name
+            )
+        tensor = given or TensorVar(buffer.name, tuple(shape), dtype, position)
         self.scopes[tensor] = str(ty.storage_scope)
-        self.values[b] = tensor
+        self.values[buffer] = tensor
         if free_offset:
             self.strided.add(tensor)
         if len(ty.strides):
-            self.bind_strides(b, tensor, position >= 0)
+            self.bind_strides(buffer, tensor, position >= 0)
         return tensor
 
-    def bind_strides(self, b: Any, tensor: TensorVar, parameter: bool) -> None:
+    def bind_strides(self, buffer: Any, tensor: TensorVar, parameter: bool) -> None:
         """Bind the strides of a buffer; unbound strides of a parameter are up to the caller."""
         if parameter and any(
-            type(s).__name__ == "Var" and s not in self.env for s in items(b.ty.strides)
+            type(stmt).__name__ == "Var" and stmt not in self.env
+            for stmt in items(buffer.ty.strides)
         ):
             self.strided.add(tensor)
             self.aliased.add(tensor)
             return
-        strides = tuple(self.reader.index(s) for s in items(b.ty.strides))
+        strides = tuple(self.reader.index(s) for s in items(buffer.ty.strides))
         if strides != row_major(tensor.shape):
             self.strided.add(tensor)
             if len(strides) != len(tensor.shape) or not injective(tensor.shape, strides):
@@ -216,55 +221,60 @@ class Parameters:
 
     # ------------------------------------------------------------------ views
 
-    def view(self, b: Any) -> View:
+    def view(self, buffer: Any) -> View:
         """Return a buffer as a view of its tensor."""
-        view = self.views.get(b)
+        view = self.views.get(buffer)
         if view is not None:
             return view
-        tensor = self.tensor(b)
+        tensor = self.tensor(buffer)
         if tensor in self.strided:
-            raise Unliftable("a view of a buffer with strides or an offset", b.name)
+            raise Unliftable("a view of a buffer with strides or an offset", buffer.name)
         return whole_view(tensor)
 
-    def bind_view(self, b: Any, data: Any) -> None:
+    def bind_view(self, buffer: Any, data: Any) -> None:
         """Bind ``b = decl_buffer(shape, data=data)``: other dimensions over the same memory."""
         op = getattr(data, "op", None)
         source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
         base = self.view(source) if is_buffer_var(source) else None
         if base is None or source in self.views:
-            raise Unliftable("a buffer over memory that is not a whole buffer's", b.name)
-        if str(b.ty.dtype) != base.tensor.dtype:
-            raise Unliftable("a buffer reinterprets the bytes of a buffer of another type", b.name)
+            raise Unliftable("a buffer over memory that is not a whole buffer's", buffer.name)
+        if str(buffer.ty.dtype) != base.tensor.dtype:
+            raise Unliftable(
+                "a buffer reinterprets the bytes of a buffer of another type", buffer.name
+            )
         shape, strides = (
-            tuple(map(self.reader.index, x)) for x in (items(b.ty.shape), items(b.ty.strides))
+            tuple(map(self.reader.index, x))
+            for x in (items(buffer.ty.shape), items(buffer.ty.strides))
         )
-        self.views[b] = flat(base, shape, strides, self.reader.index(b.ty.elem_offset))
+        self.views[buffer] = flat(base, shape, strides, self.reader.index(buffer.ty.elem_offset))
 
-    def match_buffer(self, b: Any, source: Any) -> None:
+    def match_buffer(self, buffer: Any, source: Any) -> None:
         """Bind ``b = match_buffer(source[region])``; its unbound variables are the region's."""
         base = self.view(source_of(source))
-        if str(b.ty.dtype) != base.tensor.dtype:
-            raise Unliftable("a buffer reinterprets the bytes of a buffer of another type", b.name)
+        if str(buffer.ty.dtype) != base.tensor.dtype:
+            raise Unliftable(
+                "a buffer reinterprets the bytes of a buffer of another type", buffer.name
+            )
         mins = tuple(self.reader.index(r.min) for r in items(source.region))
         extents = tuple(self.reader.index(r.extent) for r in items(source.region))
-        view = region(base, mins, extents, len(b.ty.shape))
+        view = region(base, mins, extents, len(buffer.ty.shape))
         if isinstance(view, str):
-            raise Unliftable(view, b.name)
+            raise Unliftable(view, buffer.name)
         gapless = base.strides == row_major(base.shape) and contiguous(extents, base.shape)
         equal = [
-            *zip(items(b.ty.shape), view.shape, strict=True),
-            (b.ty.elem_offset, view.start),
+            *zip(items(buffer.ty.shape), view.shape, strict=True),
+            (buffer.ty.elem_offset, view.start),
         ]
-        if len(b.ty.strides):
-            equal += zip(items(b.ty.strides), view.strides, strict=True)
+        if len(buffer.ty.strides):
+            equal += zip(items(buffer.ty.strides), view.strides, strict=True)
         elif not gapless:
-            raise Unliftable("a matched buffer has no strides and its region has gaps", b.name)
+            raise Unliftable("a matched buffer has no strides and its region has gaps", buffer.name)
         for expression, value in equal:
             if type(expression).__name__ == "Var" and expression not in self.env:
                 self.env[expression] = value
             elif self.reader.index(expression) is not value:
-                raise Unliftable("a matched buffer is not its region", b.name)
-        self.views[b] = view
+                raise Unliftable("a matched buffer is not its region", buffer.name)
+        self.views[buffer] = view
 
     def any_offset(self, offset: Any) -> bool:
         """Whether a parameter's offset is a variable that only the caller's buffer binds.
@@ -273,8 +283,8 @@ class Parameters:
         """
         return type(offset).__name__ == "Var" and offset not in self.env
 
-    def tensor(self, b: Any) -> TensorVar:
-        tensor = self.values.get(b)
+    def tensor(self, buffer: Any) -> TensorVar:
+        tensor = self.values.get(buffer)
         if not isinstance(tensor, TensorVar):
-            raise Unliftable("a buffer is not allocated in the function", b.name)
+            raise Unliftable("a buffer is not allocated in the function", buffer.name)
         return tensor

@@ -31,11 +31,11 @@ class ExecutionState(Parameters):
             set()
         )  # written in per-thread memory, so unknown after the kernel
 
-    def run(self, s: Any) -> None:
+    def run(self, stmt: Any) -> None:
         """Execute a statement."""
         raise NotImplementedError
 
-    def nested(self, s: Any, condition: Term = TRUE) -> Effects:
+    def nested(self, stmt: Any, condition: Term = TRUE) -> Effects:
         """Return the effects of a statement on the present state, which does not change.
 
         The statement is executed only where the condition holds.
@@ -43,10 +43,10 @@ class ExecutionState(Parameters):
         self.frames.append(Effects())
         try:
             if condition is TRUE:
-                self.run(s)
+                self.run(stmt)
             else:
                 with self.under_condition(condition):
-                    self.run(s)
+                    self.run(stmt)
             return self.effects
         finally:
             self.frames.pop()
@@ -63,36 +63,36 @@ class ExecutionState(Parameters):
         finally:
             del self.facts[count:]
 
-    def fixed(self, t: Term, where: str) -> Term:
+    def fixed(self, term: Term, where: str) -> Term:
         """Return a value for inner statements; nothing it reads has changed in this frame."""
-        if not tensors(t).isdisjoint(self.effects.writes):
+        if not tensors(term).isdisjoint(self.effects.writes):
             raise Unliftable("a value depends on what changes while it is used", where)
-        return t
+        return term
 
     def lose(self, private: Sequence[TensorVar]) -> None:
         """Forget the content of tensors into which each thread stored its own copy."""
-        for t in private:
-            at = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in t.shape)
-            unknown = TensorVar(t.name, t.shape, t.dtype)
+        for tensor in private:
+            at = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in tensor.shape)
+            unknown = TensorVar(tensor.name, tensor.shape, tensor.dtype)
             self.lost.add(unknown)
             over = tuple(v for p in at for v in free(p))
-            self.effects.store(t, Write(over, TRUE, at, load(unknown, at)))
+            self.effects.store(tensor, Write(over, TRUE, at, load(unknown, at)))
 
     def drop(self, effects: Effects, which: Callable[[TensorVar], bool]) -> list[TensorVar]:
         """Remove the writes of some tensors, after checking that they stay inside."""
         dropped = [t for t in effects.writes if which(t)]
-        for t in dropped:
-            self.check_stores(t, effects.writes.pop(t))
+        for tensor in dropped:
+            self.check_stores(tensor, effects.writes.pop(tensor))
         return dropped
 
     def check_stores(self, tensor: TensorVar, writes: Sequence[Write]) -> None:
         """Check that every store stays inside its buffer."""
-        for w in writes:
-            for i, extent in zip(w.index, tensor.shape, strict=True):
-                if ranges_over(i, extent):
+        for write in writes:
+            for poly, extent in zip(write.index, tensor.shape, strict=True):
+                if ranges_over(poly, extent):
                     continue
-                inside = conj(ge0(i), ge0(extent - 1 - i))
+                inside = conj(ge0(poly), ge0(extent - 1 - poly))
                 if inside is TRUE:
                     continue
-                if not prove(inside, (*parts(w.guard), *self.facts)).proved:
+                if not prove(inside, (*parts(write.guard), *self.facts)).proved:
                     raise Unliftable("a store may be outside its buffer", tensor.name)

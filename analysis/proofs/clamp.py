@@ -15,10 +15,10 @@ from .implication import follows_from
 VISITS = 5_000
 
 
-def remove_clamps(t: Term) -> Term:
+def remove_clamps(term: Term) -> Term:
     """Return the term without clamps, and bounds beside an equality, that selections decide."""
-    if not any(_clamp(s) or _equalities(s) for s in subterms(t)):
-        return t
+    if not any(_clamp(s) or _equalities(s) for s in subterms(term)):
+        return term
     memo: dict[tuple[Term, tuple[Term, ...]], Term] = {}
 
     def go(s: Term, facts: tuple[Term, ...]) -> Term:
@@ -38,24 +38,30 @@ def remove_clamps(t: Term) -> Term:
             memo[s, facts] = result
         return result
 
-    return go(t, ())
+    return go(term, ())
 
 
-def _clamp(s: Term) -> bool:
-    return isinstance(s, CallTerm) and s.op in ("min", "max") and isinstance(s.args[0], Int)
+def _clamp(term: Term) -> bool:
+    return (
+        isinstance(term, CallTerm) and term.op in ("min", "max") and isinstance(term.args[0], Int)
+    )
 
 
-def _equalities(s: Term) -> list[Term]:
+def _equalities(term: Term) -> list[Term]:
     """The equalities of a conjunction."""
-    if not (isinstance(s, CallTerm) and s.op == "and"):
+    if not (isinstance(term, CallTerm) and term.op == "and"):
         return []
-    return [p for p in parts(s) if isinstance(p, CallTerm) and p.op == "eq0"]
+    return [p for p in parts(term) if isinstance(p, CallTerm) and p.op == "eq0"]
 
 
-def _unbounded(s: Term) -> Term:
+def _unbounded(term: Term) -> Term:
     """A conjunction without the bounds that one of its equalities implies."""
-    equal = _equalities(s)
-    return conj(*(p for p in parts(s) if p in equal or not follows_from(p, equal))) if equal else s
+    equal = _equalities(term)
+    return (
+        conj(*(p for p in parts(term) if p in equal or not follows_from(p, equal)))
+        if equal
+        else term
+    )
 
 
 def _facts(*conditions: Term) -> tuple[Term, ...]:
@@ -67,14 +73,14 @@ def _facts(*conditions: Term) -> tuple[Term, ...]:
 _USED = ("ge0", "eq0")
 
 
-def _decided(s: Term, facts: tuple[Term, ...]) -> Term:
+def _decided(term: Term, facts: tuple[Term, ...]) -> Term:
     """The operand of a minimum or maximum that is the smaller or larger one under the facts."""
-    atom = s.atom if isinstance(s, Int) else s
+    atom = term.atom if isinstance(term, Int) else term
     if not facts or not isinstance(atom, CallTerm) or not _clamp(atom) or len(atom.args) != 2:
-        return s
+        return term
     a, b = map(as_int, atom.args)
     if atom.op == "max":
         a, b = b, a
     if follows_from(ge0(b - a), facts):  # the first operand is the smaller one, or the larger one
         return atom.args[0]
-    return atom.args[1] if follows_from(ge0(a - b), facts) else s
+    return atom.args[1] if follows_from(ge0(a - b), facts) else term

@@ -30,36 +30,36 @@ def thorough(goal: Term, facts: tuple[Term, ...]) -> bool:
     return prove(goal, related).proved
 
 
-def simplify(t: Term, facts: tuple[Term, ...] = (), ask: Ask = quick) -> Term:
+def simplify(term: Term, facts: tuple[Term, ...] = (), ask: Ask = quick) -> Term:
     """Return a simpler term with the same value wherever the facts hold."""
-    if not has_choice(t):
-        return t
+    if not has_choice(term):
+        return term
     memo: dict[Term, Term] = {}
 
-    def go(s: Term) -> Term:
-        if not has_choice(s):
-            return s
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        if not has_choice(term):
+            return term
+        result = memo.get(term)
         if result is None:
-            if isinstance(s, CallTerm) and s.op == "ite":
-                result = _choose(s, facts, ask)
+            if isinstance(term, CallTerm) and term.op == "ite":
+                result = _choose(term, facts, ask)
             else:
-                result = rebuild(s, go)
-            memo[s] = result
+                result = rebuild(term, go)
+            memo[term] = result
         return result
 
-    return go(t)
+    return go(term)
 
 
-def _choose(s: CallTerm, facts: tuple[Term, ...], ask: Ask) -> Term:
-    condition, yes, no = s.args
+def _choose(call: CallTerm, facts: tuple[Term, ...], ask: Ask) -> Term:
+    condition, yes, no = call.args
     open_parts = []
-    for c in parts(condition):
-        if ask(c, facts):
+    for term in parts(condition):
+        if ask(term, facts):
             continue
-        if ask(negate(c), facts):
+        if ask(negate(term), facts):
             return simplify(no, facts, ask)
-        open_parts.append(c)
+        open_parts.append(term)
     condition = conj(*open_parts)
     if ask is thorough and len(open_parts) > 1 and ask(negate(condition), facts):
         return simplify(no, facts, ask)
@@ -75,10 +75,10 @@ def _not(condition: Term) -> tuple[Term, ...]:
     return () if opposite is FALSE else (opposite,)
 
 
-def has_choice(t: Term) -> bool:
+def has_choice(term: Term) -> bool:
     """Return whether the term contains a selection."""
-    result: bool | None = t.memo.get("choice")
+    result: bool | None = term.memo.get("choice")
     if result is None:
-        chooses = isinstance(t, CallTerm) and t.op == "ite"
-        result = t.memo["choice"] = chooses or any(map(has_choice, t.children))
+        chooses = isinstance(term, CallTerm) and term.op == "ite"
+        result = term.memo["choice"] = chooses or any(map(has_choice, term.children))
     return result

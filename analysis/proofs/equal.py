@@ -96,8 +96,8 @@ class _Prover:
             raise Different(known)
         try:
             self.compare(a, b, facts)
-        except Different as e:
-            self.failed[a, b, facts] = str(e)
+        except Different as error:
+            self.failed[a, b, facts] = str(error)
             raise
 
     def compare(self, a: Term, b: Term, facts: Facts) -> None:
@@ -211,10 +211,10 @@ class _Prover:
             xs, ys = ([x for x in side if not is_const(x, 0)] for side in (xs, ys))
             self.proof.reassociated = True
         operands = len(xs)
-        for x in list(xs):
-            if x in ys:
-                xs.remove(x)
-                ys.remove(x)
+        for term in list(xs):
+            if term in ys:
+                xs.remove(term)
+                ys.remove(term)
         self.some_pairing(xs, ys, lambda x, y: self.equal(x, y, facts))
         if operands > 2 and a.op in ("add", "mul"):
             self.proof.reassociated = True
@@ -251,15 +251,15 @@ class _Prover:
         axis = as_int(fresh(a.axis.extent, "q"))
         states = [raw_call(f"{s.op} {axis!r}", (), s.dtype) for s in a.states]
         ours, theirs = dict(zip(a.states, states, strict=True)), {}
-        for k, s in zip(order, states, strict=True):
-            if b.states[k].dtype != s.dtype:
-                raise Different(f"types {b.states[k].dtype} and {s.dtype}")
-            theirs[b.states[k]] = s
+        for k, call in zip(order, states, strict=True):
+            if b.states[k].dtype != call.dtype:
+                raise Different(f"types {b.states[k].dtype} and {call.dtype}")
+            theirs[b.states[k]] = call
         for n, k in enumerate(order):
             self.equal(a.inits[n], b.inits[k], facts)
         for n, k in enumerate(order):
-            x = replace(substitute(a.updates[n], {a.axis: axis}), ours)
-            self.equal(x, replace(substitute(b.updates[k], {b.axis: axis}), theirs), facts)
+            term = replace(substitute(a.updates[n], {a.axis: axis}), ours)
+            self.equal(term, replace(substitute(b.updates[k], {b.axis: axis}), theirs), facts)
 
     # ------------------------------------------------------------------ reductions
 
@@ -278,14 +278,14 @@ class _Prover:
                 error = e
         raise error
 
-    def opened(self, r: Reduce) -> _Open:
+    def opened(self, reduction: Reduce) -> _Open:
         """The reduction with fresh axes, its guard and its factors."""
-        names = {v: fresh(v.extent, "q") for v in r.axes if v.extent is not None}
-        body = substitute(r.body, {v: as_int(n) for v, n in names.items()})
-        unit = identity(r.op, r.dtype)
+        names = {v: fresh(v.extent, "q") for v in reduction.axes if v.extent is not None}
+        body = substitute(reduction.body, {v: as_int(n) for v, n in names.items()})
+        unit = identity(reduction.op, reduction.dtype)
         guard, body = (TRUE, body) if unit is None else split_guard(body, unit)
         factors = [body]
-        if r.op == "add" and "float" in r.dtype:
+        if reduction.op == "add" and "float" in reduction.dtype:
             extra, factors = self.hoisted(body)
             guard = conj(guard, *extra)
         return _Open(tuple(names.values()), guard, factors)
@@ -326,9 +326,9 @@ class _Prover:
     ) -> None:
         """Prove that ``forth`` maps one guarded domain into the other, and ``back`` inverts it."""
         goals = [substitute(two.guard, forth)]
-        for v in two.axes:
-            assert v.extent is not None
-            goals += [ge0(forth[v]), ge0(v.extent - 1 - forth[v])]
+        for var in two.axes:
+            assert var.extent is not None
+            goals += [ge0(forth[var]), ge0(var.extent - 1 - forth[var])]
         goals += [eq0(ints(back[v], forth) - as_int(v)) for v in one.axes]
         guard_facts = (*facts, *parts(one.guard))
         for goal in goals:

@@ -21,11 +21,11 @@ POINTS = 1 << 14
 def domain(variables: Iterable[Var]) -> dict[Var, int] | None:
     """Return the literal extent of each variable, or None if one has none."""
     out = {}
-    for v in sorted(variables, key=lambda v: v.uid):
-        k = None if v.extent is None else v.extent.const
+    for var in sorted(variables, key=lambda var: var.uid):
+        k = None if var.extent is None else var.extent.const
         if k is None:
             return None
-        out[v] = k
+        out[var] = k
     return out
 
 
@@ -33,8 +33,8 @@ def grid(extents: Mapping[Var, int]) -> dict[Var, np.ndarray]:
     """Return every point of a box as an open grid: axis ``k`` of the arrays is variable k."""
     n = len(extents)
     return {
-        v: np.arange(e, dtype=np.int64).reshape(-1, *[1] * (n - 1 - k))
-        for k, (v, e) in enumerate(extents.items())
+        var: np.arange(e, dtype=np.int64).reshape(-1, *[1] * (n - 1 - k))
+        for k, (var, e) in enumerate(extents.items())
     }
 
 
@@ -50,8 +50,8 @@ def exhaustive(goal: Term, given: Term = TRUE, *, limit: int = POINTS) -> Verdic
         return Verdict("unknown", "enumeration", reason="values may exceed 64 bits")
     try:
         holds = np.broadcast_to(evaluate(claim, grid(extents)), tuple(extents.values()))
-    except Unevaluable as e:
-        return Verdict("unknown", "enumeration", reason=str(e))
+    except Unevaluable as error:
+        return Verdict("unknown", "enumeration", reason=str(error))
     if holds.all():
         return Verdict("proved", "enumeration")
     point = np.unravel_index(int(np.argmin(holds)), holds.shape)
@@ -62,10 +62,10 @@ def exhaustive(goal: Term, given: Term = TRUE, *, limit: int = POINTS) -> Verdic
 def is_counterexample(goal: Term, given: Term, point: Mapping[Var, int]) -> bool:
     """Return whether the point is in the domain and satisfies ``given`` but not ``goal``."""
     try:
-        for v in point:
-            if v.kind == "size" and point[v] < 1:
+        for var in point:
+            if var.kind == "size" and point[var] < 1:
                 return False
-            if v.extent is not None and not 0 <= point[v] < int(evaluate(v.extent, point)):
+            if var.extent is not None and not 0 <= point[var] < int(evaluate(var.extent, point)):
                 return False
         return bool(evaluate(given, point)) and not bool(evaluate(goal, point))
     except (Unevaluable, OverflowError):

@@ -21,14 +21,14 @@ def follows_from(goal: Term, facts: Iterable[Term]) -> bool:
     if goal.op == "or":
         return any(follows_from(g, facts) for g in goal.args)
     if goal.op == "ge0":
-        p = as_int(goal.args[0])
-        return any(nonneg(p - q) for f in facts for q in _nonnegatives(f))
+        poly = as_int(goal.args[0])
+        return any(nonneg(poly - q) for f in facts for q in _nonnegatives(f))
     if goal.op == "eq0":
-        p = as_int(goal.args[0])
-        return follows_from(ge0(p), facts) and follows_from(ge0(-p), facts)
+        poly = as_int(goal.args[0])
+        return follows_from(ge0(poly), facts) and follows_from(ge0(-poly), facts)
     if goal.op == "not" and isinstance(goal.args[0], CallTerm) and goal.args[0].op == "eq0":
-        p = as_int(goal.args[0].args[0])
-        return follows_from(ge0(p - 1), facts) or follows_from(ge0(-p - 1), facts)
+        poly = as_int(goal.args[0].args[0])
+        return follows_from(ge0(poly - 1), facts) or follows_from(ge0(-poly - 1), facts)
     return False
 
 
@@ -36,6 +36,6 @@ def _nonnegatives(fact: Term) -> tuple[Int, ...]:
     if isinstance(fact, CallTerm) and fact.op == "ge0":
         return (as_int(fact.args[0]),)
     if isinstance(fact, CallTerm) and fact.op == "eq0":
-        p = as_int(fact.args[0])
-        return p, -p
+        poly = as_int(fact.args[0])
+        return poly, -poly
     return ()

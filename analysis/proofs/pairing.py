@@ -30,12 +30,12 @@ def bijection(
         return values
     used = frozenset().union(*(frozenset(subterms(p)) for p in values.values())) if values else ()
     spare = [v for v in axes if v not in used]
-    for v in missing:
-        same = next((w for w in spare if w.extent is v.extent), None)
+    for var in missing:
+        same = next((w for w in spare if w.extent is var.extent), None)
         if same is None:
             return None
         spare.remove(same)
-        values[v] = as_int(same)
+        values[var] = as_int(same)
     return values
 
 
@@ -48,7 +48,7 @@ def accesses(a: Term, b: Term) -> list[tuple[Int, Int]]:
     return [p for x, y in zip(xs, ys, strict=True) for p in zip(x.indices, y.indices, strict=True)]
 
 
-def _loads(t: Term) -> list[Load]:
+def _loads(term: Term) -> list[Load]:
     """Loads in traversal order, except those in inner reductions."""
     out: list[Load] = []
 
@@ -59,34 +59,34 @@ def _loads(t: Term) -> list[Load]:
             for x in s.args[1:] if s.op == "ite" else s.args:
                 go(x)
         elif isinstance(s, Int):
-            for m, _ in s.terms:
-                for x in m:
+            for terms, _ in s.terms:
+                for x in terms:
                     go(x)
 
-    go(t)
-    return sorted(out, key=lambda s: s.tensor.position)
+    go(term)
+    return sorted(out, key=lambda load: load.tensor.position)
 
 
-def flatten(op: str, t: Term) -> list[Term]:
-    if isinstance(t, CallTerm) and t.op == op:
-        return [x for a in t.args for x in flatten(op, a)]
-    return [t]
+def flatten(op: str, term: Term) -> list[Term]:
+    if isinstance(term, CallTerm) and term.op == op:
+        return [x for a in term.args for x in flatten(op, a)]
+    return [term]
 
 
-def without_zeros(t: Term) -> Term:
+def without_zeros(term: Term) -> Term:
     """Return ``x`` for ``0 + x``, which is the same up to the sign of zero."""
-    if not (isinstance(t, CallTerm) and t.op == "add" and "float" in t.dtype):
-        return t
-    remaining = [x for x in t.args if not is_const(x, 0)]
-    return remaining[0] if len(remaining) == 1 else t
+    if not (isinstance(term, CallTerm) and term.op == "add" and "float" in term.dtype):
+        return term
+    remaining = [x for x in term.args if not is_const(x, 0)]
+    return remaining[0] if len(remaining) == 1 else term
 
 
-def clamp(t: Term) -> tuple[Term, float, float] | None:
+def clamp(term: Term) -> tuple[Term, float, float] | None:
     """Return ``(v, low, high)`` of a floating-point ``max(min(v, high), low)``, or of its dual.
 
     Both forms are equal for literals ``low <= high``, unless v is NaN or a zero.
     """
-    outer = _bounded(t)
+    outer = _bounded(term)
     inner = None if outer is None else _bounded(outer[1])
     if outer is None or inner is None or {outer[0], inner[0]} != {"min", "max"}:
         return None
@@ -94,15 +94,15 @@ def clamp(t: Term) -> tuple[Term, float, float] | None:
     return (inner[1], low[1], high[1]) if low[1] <= high[1] else None
 
 
-def _bounded(t: Term) -> tuple[str, Term, float] | None:
+def _bounded(term: Term) -> tuple[str, Term, float] | None:
     """``op(v, literal)`` as ``(op, v, literal)``."""
-    if not (isinstance(t, CallTerm) and t.op in ("min", "max") and "float" in t.dtype):
+    if not (isinstance(term, CallTerm) and term.op in ("min", "max") and "float" in term.dtype):
         return None
-    literals = [a for a in t.args if isinstance(a, Const)]
-    others = [a for a in t.args if not isinstance(a, Const)]
+    literals = [a for a in term.args if isinstance(a, Const)]
+    others = [a for a in term.args if not isinstance(a, Const)]
     if len(literals) != 1 or len(others) != 1:
         return None
-    return t.op, others[0], float(literals[0].value)
+    return term.op, others[0], float(literals[0].value)
 
 
 def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]]:
@@ -123,15 +123,15 @@ def pairings(xs: list[Term], ys: list[Term]) -> Iterator[list[tuple[Term, Term]]
                 return
 
 
-def head(t: Term) -> str:
-    if isinstance(t, Load):
-        return f"load of {t.tensor.name}#{t.tensor.position}"
-    if isinstance(t, CallTerm):
-        return t.op
-    if isinstance(t, Const):
-        rounded = _ROUND.get(t.dtype)
-        return repr(t) if rounded is None else repr(float(rounded(t.value)))
-    return type(t).__name__.lower()
+def head(term: Term) -> str:
+    if isinstance(term, Load):
+        return f"load of {term.tensor.name}#{term.tensor.position}"
+    if isinstance(term, CallTerm):
+        return term.op
+    if isinstance(term, Const):
+        rounded = _ROUND.get(term.dtype)
+        return repr(term) if rounded is None else repr(float(rounded(term.value)))
+    return type(term).__name__.lower()
 
 
 _ROUND: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.float16}
@@ -156,10 +156,10 @@ def nearly_equal(a: Term, b: Term) -> bool:
     return math.isclose(float(a.value), float(b.value), rel_tol=_NEAR[a.dtype])
 
 
-def is_integral(t: Term) -> bool:
+def is_integral(term: Term) -> bool:
     """Return whether the value is an integer, or a truth value in place of one."""
-    return isinstance(t, Int) or t.dtype.startswith(("int", "uint", "bool"))
+    return isinstance(term, Int) or term.dtype.startswith(("int", "uint", "bool"))
 
 
-def is_choice(t: Term) -> bool:
-    return isinstance(t, CallTerm) and t.op == "ite"
+def is_choice(term: Term) -> bool:
+    return isinstance(term, CallTerm) and term.op == "ite"

@@ -36,9 +36,9 @@ def prove(goal: Term, assume: Sequence[Term] = (), *, timeout_ms: int = 500) -> 
     Raises:
         TypeError: A term is not boolean.
     """
-    for t in (goal, *assume):
-        if t.dtype != "bool":
-            raise TypeError(f"prove: expected boolean terms, got {t!r} of type {t.dtype}")
+    for term in (goal, *assume):
+        if term.dtype != "bool":
+            raise TypeError(f"prove: expected boolean terms, got {term!r} of type {term.dtype}")
     start = time.perf_counter()
     verdict = _prove(goal, assume, timeout_ms)
     return replace(verdict, ms=(time.perf_counter() - start) * 1e3)

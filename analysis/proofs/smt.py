@@ -45,8 +45,8 @@ def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
         claim, premise = model(goal), model(given)
     except z3.Z3Exception as error:
         return Verdict("unknown", "z3-int", reason=str(error))
-    for v in sorted(_closure(free(goal) | free(given)), key=lambda v: v.uid):
-        model.domain(v)
+    for var in sorted(_closure(free(goal) | free(given)), key=lambda var: var.uid):
+        model.domain(var)
     solver.add(*model.side, premise, z3.Not(claim))
     answer = solver.check()
     if answer == z3.unknown and "incomplete" not in solver.reason_unknown():
@@ -89,19 +89,19 @@ class Formulas(Encoder):
         self.opaque = False
         self.names: dict[object, str] = {}
 
-    def domain(self, v: Var) -> None:
-        z = self(v)
-        if v.kind == "size":
+    def domain(self, var: Var) -> None:
+        z = self(var)
+        if var.kind == "size":
             self.side.append(z >= 1)
-        elif v.extent is not None:
-            self.side += [z >= 0, z < self(v.extent)]
+        elif var.extent is not None:
+            self.side += [z >= 0, z < self(var.extent)]
 
     def literal(self, value: int) -> Any:
         import z3
 
         return z3.IntVal(value, ctx=self.ctx)
 
-    def variable(self, v: Var) -> Any:
+    def variable(self, var: Var) -> Any:
         import z3
 
         return z3.Int(f"v!{len(self.variables)}", ctx=self.ctx)
@@ -135,13 +135,13 @@ class Formulas(Encoder):
 
     # ------------------------------------------------------------------ what is not an integer
 
-    def fallback(self, t: Term) -> Any:
-        """Return an uninterpreted function of the integers and truth values in ``t`` only."""
-        if isinstance(t, CallTerm):
-            return self.uninterpreted_call(t.dtype, t.op, t.args)
-        if isinstance(t, Load):
-            return self.uninterpreted_call(t.dtype, self.named(t.tensor), t.indices)
-        return self.uninterpreted_call(t.dtype, self.named(t), ())
+    def fallback(self, term: Term) -> Any:
+        """Return an uninterpreted function of the integers and truth values in ``term`` only."""
+        if isinstance(term, CallTerm):
+            return self.uninterpreted_call(term.dtype, term.op, term.args)
+        if isinstance(term, Load):
+            return self.uninterpreted_call(term.dtype, self.named(term.tensor), term.indices)
+        return self.uninterpreted_call(term.dtype, self.named(term), ())
 
     def named(self, key: object) -> str:
         """Return a name that is the same in every run, by order of occurrence."""

@@ -28,38 +28,38 @@ class Encoder(ABC):
         self.memo: dict[Term, Any] = {}
         self.ctx = context()
 
-    def __call__(self, t: Term) -> Any:
-        result = self.memo.get(t)
+    def __call__(self, term: Term) -> Any:
+        result = self.memo.get(term)
         if result is None:
-            result = self.memo[t] = self.translate(t)
+            result = self.memo[term] = self.translate(term)
         return result
 
     @abstractmethod
     def literal(self, value: int) -> Any: ...
 
     @abstractmethod
-    def variable(self, v: Var) -> Any: ...
+    def variable(self, var: Var) -> Any: ...
 
     @abstractmethod
     def total(self, parts: list[Any]) -> Any:
         """Return the sum; 0 for no parts."""
 
     @abstractmethod
-    def fallback(self, t: Term) -> Any:
+    def fallback(self, term: Term) -> Any:
         """Translate a term for which there is no rule."""
 
-    def translate(self, t: Term) -> Any:
+    def translate(self, term: Term) -> Any:
         import z3
 
-        if isinstance(t, Int):
-            return self.total([self.product(mono, coef) for mono, coef in t.terms])
-        if isinstance(t, Var):
-            encoded = self.variables[t] = self.variable(t)
+        if isinstance(term, Int):
+            return self.total([self.product(mono, coef) for mono, coef in term.terms])
+        if isinstance(term, Var):
+            encoded = self.variables[term] = self.variable(term)
             return encoded
-        if t is TRUE or t is FALSE:
-            return z3.BoolVal(t is TRUE, ctx=self.ctx)
-        rule = getattr(self, f"call_{t.op}", None) if isinstance(t, CallTerm) else None
-        return self.fallback(t) if rule is None else rule(*t.args)  # type: ignore[attr-defined]
+        if term is TRUE or term is FALSE:
+            return z3.BoolVal(term is TRUE, ctx=self.ctx)
+        rule = getattr(self, f"call_{term.op}", None) if isinstance(term, CallTerm) else None
+        return self.fallback(term) if rule is None else rule(*term.args)  # type: ignore[attr-defined]
 
     def product(self, mono: tuple[Term, ...], coef: int) -> Any:
         part: Any = None
@@ -70,23 +70,23 @@ class Encoder(ABC):
             return self.literal(coef)
         return part if coef == 1 else part * self.literal(coef)
 
-    def number(self, t: Term) -> Any:
+    def number(self, term: Term) -> Any:
         """Return a truth value as 1 or 0."""
         import z3
 
-        z = self(t)
+        z = self(term)
         return z3.If(z, self.literal(1), self.literal(0)) if z3.is_bool(z) else z
 
-    def call_ge0(self, p: Term) -> Any:
-        return self(p) >= self.literal(0)
+    def call_ge0(self, term: Term) -> Any:
+        return self(term) >= self.literal(0)
 
-    def call_eq0(self, p: Term) -> Any:
-        return self(p) == self.literal(0)
+    def call_eq0(self, term: Term) -> Any:
+        return self(term) == self.literal(0)
 
-    def call_not(self, a: Term) -> Any:
+    def call_not(self, term: Term) -> Any:
         import z3
 
-        return z3.Not(self(a))
+        return z3.Not(self(term))
 
     def call_and(self, *args: Term) -> Any:
         import z3
@@ -113,6 +113,6 @@ class Encoder(ABC):
         import z3
 
         out = self(args[0])
-        for a in args[1:]:
-            out = z3.If(wins(out, self(a)), out, self(a))
+        for term in args[1:]:
+            out = z3.If(wins(out, self(term)), out, self(term))
         return out

@@ -24,13 +24,13 @@ Leaves = Mapping[Var, Any]
 def variables(params: Sequence[TensorVar | Var], func: Any) -> dict[Var, Any]:
     """Return the TIR expression of each size and scalar of a PrimFunc, in int64 as in Relax."""
     values: dict[Var, Any] = {}
-    for known, p in zip(params, items(func.params), strict=True):
+    for known, param in zip(params, items(func.params), strict=True):
         if isinstance(known, Var):
-            values.setdefault(known, _wide(p))
-        elif is_buffer_var(p):
-            for e, dim in zip(known.shape, items(p.ty.shape), strict=True):
-                if isinstance(e.atom, Var) and isinstance(dim, tirx.Var):
-                    values.setdefault(e.atom, _wide(dim))
+            values.setdefault(known, _wide(param))
+        elif is_buffer_var(param):
+            for poly, dim in zip(known.shape, items(param.ty.shape), strict=True):
+                if isinstance(poly.atom, Var) and isinstance(dim, tirx.Var):
+                    values.setdefault(poly.atom, _wide(dim))
     return values
 
 

@@ -174,16 +174,16 @@ def _imm(value: Any) -> Any:
 _MISFIT = "the op's lowering has a different number of parameters"
 
 
-def rebuild(p: Proposal, lifted: TensorExpression) -> Rebuilt:
+def rebuild(proposal: Proposal, lifted: TensorExpression) -> Rebuilt:
     """Legalise the proposed operator on operands of the PrimFunc's shapes.
 
     Raises:
         NotBuilt: The operator rejects the attributes, or does not lower to one PrimFunc.
     """
-    dtype = _dtype(p, lifted)
-    key = key_of(p, lifted, dtype)
+    dtype = _dtype(proposal, lifted)
+    key = key_of(proposal, lifted, dtype)
     known = recall(key)
-    return _rebuild(p, lifted, dtype, key) if known is None else _from_cache(known, lifted)
+    return _rebuild(proposal, lifted, dtype, key) if known is None else _from_cache(known, lifted)
 
 
 def _from_cache(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
@@ -193,14 +193,14 @@ def _from_cache(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
     return Rebuilt(known.func, ordered[: known.size])
 
 
-def _rebuild(p: Proposal, lifted: TensorExpression, dtype: str, key: Key | None) -> Rebuilt:
+def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key | None) -> Rebuilt:
     sizes = _sizes(lifted)
-    args, tensors = _arguments(p.operands, lifted, sizes)
+    args, tensors = _arguments(proposal.operands, lifted, sizes)
     params = list(tensors.values())
     if sizes:
         params.append(relax.Var("sizes", relax.ShapeType(list(sizes.values()))))
-    attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
-    legalised = _legalised(p, dtype, params, args, attrs)
+    attrs = {k: to_prim(v, sizes) for k, v in proposal.attrs.items()}
+    legalised = _legalised(proposal, dtype, params, args, attrs)
     if legalised is None:
         raise NotBuilt("the op does not lower to one PrimFunc")
     inputs = _inputs(legalised, lifted, tensors, sizes)
@@ -223,77 +223,77 @@ def _arguments(
         if isinstance(o, Constant):
             args.append(_literal(o))
             continue
-        t = lifted.params[o]
-        if not isinstance(t, TensorVar):
+        param = lifted.params[o]
+        if not isinstance(param, TensorVar):
             raise NotBuilt(f"operand {o} is not a tensor")
         if o not in tensors:
-            tensors[o] = relax.Var(f"p{o}", _type(t, sizes))
+            tensors[o] = relax.Var(f"p{o}", _type(param, sizes))
         args.append(tensors[o])
     return args, tensors
 
 
-def _literal(c: Constant) -> Any:
+def _literal(constant: Constant) -> Any:
     try:
-        return relax.const(c.value, c.dtype)
-    except (OverflowError, TypeError, ValueError) as e:
-        raise NotBuilt(f"{c.value} does not fit {c.dtype}: {e}") from None
+        return relax.const(constant.value, constant.dtype)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise NotBuilt(f"{constant.value} does not fit {constant.dtype}: {error}") from None
 
 
-def _type(t: TensorVar, sizes: Mapping[Var, Any]) -> Any:
-    return relax.TensorType([to_prim(e, sizes) for e in t.shape], t.dtype)
+def _type(tensor: TensorVar, sizes: Mapping[Var, Any]) -> Any:
+    return relax.TensorType([to_prim(e, sizes) for e in tensor.shape], tensor.dtype)
 
 
-def typed_call(p: Proposal, lifted: TensorExpression, out: TensorVar) -> tuple[Any, Any]:
+def typed_call(proposal: Proposal, lifted: TensorExpression, out: TensorVar) -> tuple[Any, Any]:
     """Return the call on operands of the PrimFunc's types, type inferred, and the type of `out`.
 
     Raises:
         NotBuilt: The operator rejects the operands or attributes.
     """
     sizes = _sizes(lifted)
-    args, _ = _arguments(p.operands, lifted, sizes)
-    attrs = {k: to_prim(v, sizes) for k, v in p.attrs.items()}
+    args, _ = _arguments(proposal.operands, lifted, sizes)
+    attrs = {k: to_prim(v, sizes) for k, v in proposal.attrs.items()}
     try:
-        call = call_op(p.name, args, attrs, _dtype(p, lifted))
+        call = call_op(proposal.name, args, attrs, _dtype(proposal, lifted))
         return relax.BlockBuilder().normalize(call), _type(out, sizes)
     except NotBuilt:
         raise
-    except Exception as e:
-        raise _rejected(p, e) from None
+    except Exception as error:
+        raise _rejected(proposal, error) from None
 
 
 def _sizes(lifted: TensorExpression) -> dict[Var, Any]:
     sizes: dict[Var, Any] = {}
-    for p in lifted.params:
-        variables = [p] if isinstance(p, Var) else [v for e in p.shape for v in free(e)]
-        for v in variables:
-            if v not in sizes:
-                sizes[v] = tirx.Var(v.name, "int64")
+    for param in lifted.params:
+        variables = [param] if isinstance(param, Var) else [v for e in param.shape for v in free(e)]
+        for var in variables:
+            if var not in sizes:
+                sizes[var] = tirx.Var(var.name, "int64")
     return sizes
 
 
-def _dtype(p: Proposal, lifted: TensorExpression) -> str:
+def _dtype(proposal: Proposal, lifted: TensorExpression) -> str:
     """The dtype of literal operands: the first operand's, or else any parameter's."""
-    if p.operands and isinstance(p.operands[0], int):
-        first = lifted.params[p.operands[0]]
+    if proposal.operands and isinstance(proposal.operands[0], int):
+        first = lifted.params[proposal.operands[0]]
         if isinstance(first, TensorVar):
             return first.dtype
     return next((t.dtype for t in lifted.params if isinstance(t, TensorVar)), "float32")
 
 
 def _legalised(
-    p: Proposal, dtype: str, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
+    proposal: Proposal, dtype: str, params: list[Any], args: list[Any], attrs: Mapping[str, Any]
 ) -> Legalised | None:
     try:
-        return legalise(call_op(p.name, args, attrs, dtype), params)
+        return legalise(call_op(proposal.name, args, attrs, dtype), params)
     except NotBuilt:
         raise
-    except Exception as e:
-        raise _rejected(p, e) from None
+    except Exception as error:
+        raise _rejected(proposal, error) from None
 
 
-def _rejected(p: Proposal, e: Exception) -> NotBuilt:
-    lines = [s for s in str(e).strip().splitlines() if s.strip()]
-    return NotBuilt(f"{p.name} rejects it: {lines[-1][:160] if lines else e!r}")
+def _rejected(proposal: Proposal, error: Exception) -> NotBuilt:
+    lines = [s for s in str(error).strip().splitlines() if s.strip()]
+    return NotBuilt(f"{proposal.name} rejects it: {lines[-1][:160] if lines else error!r}")
 
 
 def _inputs(

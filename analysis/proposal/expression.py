@@ -52,8 +52,8 @@ def legalise_expression(rule: Any, call: Any) -> tuple[Any, tuple[Any, ...]] | N
         return _created(*builder.calls[0]) if is_one_call else None
     except _Unusual:
         return None
-    except (AttributeError, TypeError) as e:
-        _unsupported[rule] = str(e)
+    except (AttributeError, TypeError) as error:
+        _unsupported[rule] = str(error)
         return None
 
 

@@ -120,9 +120,9 @@ def dispatches(mod: Any) -> bool:
     """Whether the module has an operator that ``DispatchSortScan`` lowers."""
     present = False
 
-    def visit(e: Any) -> None:
+    def visit(expr: Any) -> None:
         nonlocal present
-        present |= isinstance(e, tvm.ir.Call) and str(getattr(e.op, "name", "")) in DISPATCHED
+        present |= isinstance(expr, tvm.ir.Call) and str(getattr(expr.op, "name", "")) in DISPATCHED
 
     for _, f in mod.functions_items():
         if isinstance(f, relax.Function):

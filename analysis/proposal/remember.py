@@ -36,14 +36,14 @@ class KnownFunction:
 _known: dict[Key, KnownFunction] = {}
 
 
-def key_of(p: Proposal, lifted: TensorExpression, dtype: str) -> Key | None:
+def key_of(proposal: Proposal, lifted: TensorExpression, dtype: str) -> Key | None:
     """Return the key of a proposal, or None if its result must not be cached."""
     if tvm.target.Target.current(allow_none=True) is not None:
         return None
     try:
         types = tuple(_type(t) for t in lifted.params)
-        attrs = tuple((k, _plain(v)) for k, v in sorted(p.attrs.items()))
-        return p.name, tuple(map(_plain, p.operands)), attrs, types, dtype
+        attrs = tuple((k, _plain(v)) for k, v in sorted(proposal.attrs.items()))
+        return proposal.name, tuple(map(_plain, proposal.operands)), attrs, types, dtype
     except NotPlain:
         return None
 

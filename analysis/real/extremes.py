@@ -39,25 +39,25 @@ def extreme_of(op: str, args: list[Term], dtype: str) -> Term:
             return extreme_of(
                 "max", [extreme_of("min", [remaining, const(best, dtype)], dtype), low], dtype
             )
-    terms = sorted(others, key=lambda t: t.uid)
+    terms = sorted(others, key=lambda term: term.uid)
     return combine_all(op, terms if best is None else [*terms, const(best, dtype)], dtype)
 
 
-def absorb_init(r: Reduce) -> Term:
+def absorb_init(reduction: Reduce) -> Term:
     """Return a maximum or minimum without an initial value that cannot win."""
-    unit = identity(r.op, r.dtype)
+    unit = identity(reduction.op, reduction.dtype)
     assert unit is not None
-    r = prolong(r)
-    body, init = r.body, r.init
+    reduction = prolong(reduction)
+    body, init = reduction.body, reduction.init
     if isinstance(body, CallTerm) and body.op == "ite" and body.args[2] is init:
         body = ite(body.args[0], body.args[1], unit)
     guard, _ = split_guard(body, unit)
-    first = {a: ZERO for a in r.axes}
-    last = {a: a.extent - 1 for a in r.axes if a.extent is not None}
+    first = {a: ZERO for a in reduction.axes}
+    last = {a: a.extent - 1 for a in reduction.axes if a.extent is not None}
     among = init in (substitute(body, first), substitute(body, last))
-    if guard is TRUE and (among or _never_wins(r.op, init)):
+    if guard is TRUE and (among or _never_wins(reduction.op, init)):
         init = unit
-    return canonical(forward(reduce(r.op, r.axes, body, init, r.dtype)))
+    return canonical(forward(reduce(reduction.op, reduction.axes, body, init, reduction.dtype)))
 
 
 def _never_wins(op: str, init: Term) -> bool:
@@ -99,21 +99,23 @@ def _extreme(test: CallTerm, difference: Poly) -> str | None:
     return None if k is None else "max" if k > 0 else "min"
 
 
-def _unclamped(p: Poly) -> Iterator[Poly]:
+def _unclamped(poly: Poly) -> Iterator[Poly]:
     """``c * max(x, l) + k`` as ``c * x + k``, if both have the same sign, or are both 0.
 
     That holds if the root ``-k / c`` is not below ``l``; for a minimum, not above it.
     """
     clamps = [
-        m[0] for m in p if len(m) == 1 and isinstance(m[0], CallTerm) and m[0].op in _EXTREMES
+        terms[0]
+        for terms in poly
+        if len(terms) == 1 and isinstance(terms[0], CallTerm) and terms[0].op in _EXTREMES
     ]
-    if len(clamps) != 1 or not p.keys() <= {(), (clamps[0],)}:
+    if len(clamps) != 1 or not poly.keys() <= {(), (clamps[0],)}:
         return
     (clamp,) = clamps
     assert isinstance(clamp, CallTerm)
     args = list(operands(clamp.op, clamp))
     ends = [float(x.value) for x in args if isinstance(x, Const)]
-    c, k = p[(clamp,)], p.get((), 0.0)
+    c, k = poly[(clamp,)], poly.get((), 0.0)
     if len(ends) != 1 or not c or (ends[0] + k / c) * _EXTREMES[clamp.op] > 0:
         return
     others = combine_all(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)

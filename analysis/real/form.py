@@ -52,17 +52,17 @@ from .polynomial import (
 from .reroll import forward, prolong, reroll_sum
 
 
-def real(t: Term) -> Term:
+def real(term: Term) -> Term:
     """Return the form of a term in real arithmetic; terms of other types are unchanged.
 
     Raises:
         TooLarge: The form has too many monomials.
     """
-    form: Term | None = recall(t, "real")
+    form: Term | None = recall(term, "real")
     if form is None:
         with limited():
-            form = canonical(_Real()(t))
-        remember(t, "real", form)
+            form = canonical(_Real()(term))
+        remember(term, "real", form)
     return form
 
 
@@ -71,38 +71,38 @@ class _Real:
         self.memo: dict[Term, Term] = {}
         self.polys: dict[Term, Poly] = {}
 
-    def __call__(self, t: Term) -> Term:
-        form = self.memo.get(t)
+    def __call__(self, term: Term) -> Term:
+        form = self.memo.get(term)
         if form is None:
-            form = self.memo[t] = self.term(t)
+            form = self.memo[term] = self.term(term)
         return form
 
-    def term(self, t: Term) -> Term:
-        if isinstance(t, (Int, Var, Load)):
-            return t
-        if t.dtype not in REAL:
-            return t if isinstance(t, Const) or _jumps(t) else rebuild(t, self)
-        return to_term(reroll_sum(self.poly(t), t.dtype), t.dtype)
+    def term(self, term: Term) -> Term:
+        if isinstance(term, (Int, Var, Load)):
+            return term
+        if term.dtype not in REAL:
+            return term if isinstance(term, Const) or _jumps(term) else rebuild(term, self)
+        return to_term(reroll_sum(self.poly(term), term.dtype), term.dtype)
 
-    def poly(self, t: Term) -> Poly:
+    def poly(self, term: Term) -> Poly:
         """Return a floating-point term as a polynomial over atoms in this form."""
-        form = self.polys.get(t)
+        form = self.polys.get(term)
         if form is None:
-            form = self.polys[t] = self.expanded(t)
+            form = self.polys[term] = self.expanded(term)
         return form
 
-    def expanded(self, t: Term) -> Poly:
-        if isinstance(t, Const):
-            return of(t, t.dtype)
-        if isinstance(t, Reduce):
-            return self.reduction(t)
-        if isinstance(t, Fold):
-            return self.fold(t)
-        if _jumps(t):
-            return {(t,): 1.0}
-        if isinstance(t, CallTerm) and t.op in _RULES:
-            return _RULES[t.op](self, t)
-        return of(rebuild(t, self), t.dtype)
+    def expanded(self, term: Term) -> Poly:
+        if isinstance(term, Const):
+            return of(term, term.dtype)
+        if isinstance(term, Reduce):
+            return self.reduction(term)
+        if isinstance(term, Fold):
+            return self.fold(term)
+        if _jumps(term):
+            return {(term,): 1.0}
+        if isinstance(term, CallTerm) and term.op in _RULES:
+            return _RULES[term.op](self, term)
+        return of(rebuild(term, self), term.dtype)
 
     def compared(self, condition: Term) -> Term:
         """Return a comparison with its operands in this form, for a selection between them."""
@@ -110,24 +110,26 @@ class _Real:
 
     # ------------------------------------------------------------------ reductions
 
-    def reduction(self, r: Reduce) -> Poly:
-        if r.op in ("max", "min"):
-            rebuilt = rebuild(r, self)
-            return of(absorb_init(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, r.dtype)
-        if r.op != "add":
-            return of(rebuild(r, self), r.dtype)
-        r = prolong(r)
-        guard, body = split_guard(r.body, const(0.0, r.dtype))
-        out = dict(self.poly(r.init))
+    def reduction(self, reduction: Reduce) -> Poly:
+        if reduction.op in ("max", "min"):
+            rebuilt = rebuild(reduction, self)
+            return of(
+                absorb_init(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, reduction.dtype
+            )
+        if reduction.op != "add":
+            return of(rebuild(reduction, self), reduction.dtype)
+        reduction = prolong(reduction)
+        guard, body = split_guard(reduction.body, const(0.0, reduction.dtype))
+        out = dict(self.poly(reduction.init))
         for mono, c in self.poly(self(body)).items():
-            out = plus(out, _summed(r, guard, mono, c))
+            out = plus(out, _summed(reduction, guard, mono, c))
         return out
 
-    def fold(self, f: Fold) -> Poly:
+    def fold(self, fold: Fold) -> Poly:
         """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s."""
-        if len(f.states) != 1:
-            return of(rebuild(f, self), f.dtype)
-        state, update = f.states[0], self(f.updates[0])
+        if len(fold.states) != 1:
+            return of(rebuild(fold, self), fold.dtype)
+        state, update = fold.states[0], self(fold.updates[0])
         for op in ("max", "min", "add"):
             if not (isinstance(update, CallTerm) and update.op == op):
                 continue
@@ -135,32 +137,34 @@ class _Real:
             others = [x for x in terms if x is not state]
             if len(others) + 1 != len(terms) or any(state in set(subterms(x)) for x in others):
                 continue
-            body = combine_all(op, others, f.dtype)
-            return self.poly(reduce(op, (f.axis,), body, f.inits[0], f.dtype))
-        return of(rebuild(f, self), f.dtype)
+            body = combine_all(op, others, fold.dtype)
+            return self.poly(reduce(op, (fold.axis,), body, fold.inits[0], fold.dtype))
+        return of(rebuild(fold, self), fold.dtype)
 
 
-def _summed(r: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
+def _summed(reduction: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
     """``Σ_axes c * Π mono``, with factors that do not depend on the axes before the sum."""
-    axes = frozenset(r.axes)
+    axes = frozenset(reduction.axes)
     inside = [x for x in mono if not axes.isdisjoint(free(x))]
     outside = [x for x in mono if axes.isdisjoint(free(x))]
-    product = combine_all("mul", inside, r.dtype)
+    product = combine_all("mul", inside, reduction.dtype)
     used = free(product) | free(guard)
     count, count_term = 1, ONE
-    for a in (a for a in r.axes if a not in used):
-        assert a.extent is not None
-        if a.extent.const is not None:
-            count *= a.extent.const
+    for var in (a for a in reduction.axes if a not in used):
+        assert var.extent is not None
+        if var.extent.const is not None:
+            count *= var.extent.const
         else:
-            count_term = mul(count_term, a.extent)
+            count_term = mul(count_term, var.extent)
     if count_term is not ONE:
-        outside.append(raw_call("cast", (count_term,), r.dtype))
-    kept = tuple(a for a in r.axes if a in used)
-    zero = const(0.0, r.dtype)
+        outside.append(raw_call("cast", (count_term,), reduction.dtype))
+    kept = tuple(a for a in reduction.axes if a in used)
+    zero = const(0.0, reduction.dtype)
     if kept or guard is not TRUE:
         outside.append(
-            canonical(forward(reduce("add", kept, ite(guard, product, zero), zero, r.dtype)))
+            canonical(
+                forward(reduce("add", kept, ite(guard, product, zero), zero, reduction.dtype))
+            )
         )
     return product_of({ordered(outside): c * count})
 
@@ -169,12 +173,12 @@ _STEPS = frozenset({"floor", "ceil", "round", "trunc", "nearbyint"})
 _TESTS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
-def _jumps(t: Term) -> bool:
+def _jumps(term: Term) -> bool:
     """Whether a small change of an operand may change the result by much."""
-    if not isinstance(t, CallTerm):
+    if not isinstance(term, CallTerm):
         return False
-    real_operands = any(x.dtype in REAL for x in t.args)
-    return t.op in _STEPS or (real_operands and (t.op in _TESTS or t.dtype not in REAL))
+    real_operands = any(x.dtype in REAL for x in term.args)
+    return term.op in _STEPS or (real_operands and (term.op in _TESTS or term.dtype not in REAL))
 
 
 # ---------------------------------------------------------------------------- operations
@@ -182,52 +186,54 @@ def _jumps(t: Term) -> bool:
 Rule = Callable[[_Real, CallTerm], Poly]
 
 
-def _add(n: _Real, t: CallTerm) -> Poly:
-    return plus(n.poly(t.args[0]), n.poly(t.args[1]), -1.0 if t.op == "sub" else 1.0)
+def _add(n: _Real, call: CallTerm) -> Poly:
+    return plus(n.poly(call.args[0]), n.poly(call.args[1]), -1.0 if call.op == "sub" else 1.0)
 
 
-def _mul(n: _Real, t: CallTerm) -> Poly:
-    return times(n.poly(t.args[0]), n.poly(t.args[1]), t.dtype)
+def _mul(n: _Real, call: CallTerm) -> Poly:
+    return times(n.poly(call.args[0]), n.poly(call.args[1]), call.dtype)
 
 
-def _div(n: _Real, t: CallTerm) -> Poly:
-    return times(n.poly(t.args[0]), inverse(n.poly(t.args[1]), t.dtype), t.dtype)
+def _div(n: _Real, call: CallTerm) -> Poly:
+    return times(n.poly(call.args[0]), inverse(n.poly(call.args[1]), call.dtype), call.dtype)
 
 
-def _sigmoid(n: _Real, t: CallTerm) -> Poly:
-    exp = raw_call("exp", (to_term(plus({}, n.poly(t.args[0]), -1.0), t.dtype),), t.dtype)
-    return inverse({(): 1.0, (exp,): 1.0}, t.dtype)
+def _sigmoid(n: _Real, call: CallTerm) -> Poly:
+    exp = raw_call("exp", (to_term(plus({}, n.poly(call.args[0]), -1.0), call.dtype),), call.dtype)
+    return inverse({(): 1.0, (exp,): 1.0}, call.dtype)
 
 
-def _pow(n: _Real, t: CallTerm) -> Poly:
-    base, exponent = n.poly(t.args[0]), n.poly(t.args[1])
+def _pow(n: _Real, call: CallTerm) -> Poly:
+    base, exponent = n.poly(call.args[0]), n.poly(call.args[1])
     if exponent == {(): 2.0}:
-        return times(base, base, t.dtype)
-    return of(rebuild(t, n), t.dtype)
+        return times(base, base, call.dtype)
+    return of(rebuild(call, n), call.dtype)
 
 
-def _cast(n: _Real, t: CallTerm) -> Poly:
-    x = t.args[0]
-    if isinstance(x, Int) and x.const is not None:
-        return {(): float(x.const)} if x.const else {}
-    return of(rebuild(t, n), t.dtype)
+def _cast(n: _Real, call: CallTerm) -> Poly:
+    term = call.args[0]
+    if isinstance(term, Int) and term.const is not None:
+        return {(): float(term.const)} if term.const else {}
+    return of(rebuild(call, n), call.dtype)
 
 
-def _extreme(n: _Real, t: CallTerm) -> Poly:
-    return of(extreme_of(t.op, [n(x) for x in t.args], t.dtype), t.dtype)
+def _extreme(n: _Real, call: CallTerm) -> Poly:
+    return of(extreme_of(call.op, [n(x) for x in call.args], call.dtype), call.dtype)
 
 
-def _abs(n: _Real, t: CallTerm) -> Poly:
-    x = n.poly(t.args[0])
+def _abs(n: _Real, call: CallTerm) -> Poly:
+    x = n.poly(call.args[0])
     return of(
-        extreme_of("max", [to_term(x, t.dtype), to_term(plus({}, x, -1.0), t.dtype)], t.dtype),
-        t.dtype,
+        extreme_of(
+            "max", [to_term(x, call.dtype), to_term(plus({}, x, -1.0), call.dtype)], call.dtype
+        ),
+        call.dtype,
     )
 
 
-def _ite(n: _Real, t: CallTerm) -> Poly:
-    condition, a, b = t.args
-    return select_value(n(condition), n.compared(condition), n.poly(a), n.poly(b), t.dtype)
+def _ite(n: _Real, call: CallTerm) -> Poly:
+    condition, a, b = call.args
+    return select_value(n(condition), n.compared(condition), n.poly(a), n.poly(b), call.dtype)
 
 
 _RULES: dict[str, Rule] = {

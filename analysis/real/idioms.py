@@ -23,20 +23,20 @@ def idiomatic(lifted: TensorExpression) -> TensorExpression:
     return replace(lifted, outputs=outputs)
 
 
-def _idioms(t: Term) -> Term:
+def _idioms(term: Term) -> Term:
     memo: dict[Term, Term] = {}
 
-    def go(s: Term) -> Term:
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        result = memo.get(term)
         if result is None:
-            if isinstance(s, CallTerm) and s.dtype in REAL and s.op in _RULES:
-                result = _RULES[s.op](s, go)
+            if isinstance(term, CallTerm) and term.dtype in REAL and term.op in _RULES:
+                result = _RULES[term.op](term, go)
             else:
-                result = rebuild(s, go)
-            memo[s] = result
+                result = rebuild(term, go)
+            memo[term] = result
         return result
 
-    return go(t)
+    return go(term)
 
 
 Go = Callable[[Term], Term]
@@ -58,29 +58,29 @@ def _sum(s: Term, go: Go) -> Term:
     return out
 
 
-def _product(s: Term, go: Go) -> Term:
-    c, factors = _literal(s)
+def _product(term: Term, go: Go) -> Term:
+    c, factors = _literal(term)
     recips = [x for x in factors if isinstance(x, CallTerm) and x.op == "recip"]
     above = [go(x) for x in factors if x not in recips]
     count = 1 / c if c else 0.0
     sums = any(isinstance(x, Reduce) for x in factors)
     if sums and count > 1 and abs(count - round(count)) < 1e-3 * count:
-        out = combine_all("mul", above, s.dtype)
-        out = raw_call("div", (out, const(float(round(count)), s.dtype)), s.dtype)
+        out = combine_all("mul", above, term.dtype)
+        out = raw_call("div", (out, const(float(round(count)), term.dtype)), term.dtype)
     else:
-        out = combine_all("mul", above if c == 1.0 else [const(c, s.dtype), *above], s.dtype)
-    for x in recips:
-        out = raw_call("div", (out, go(x.args[0])), s.dtype)
+        out = combine_all("mul", above if c == 1.0 else [const(c, term.dtype), *above], term.dtype)
+    for call in recips:
+        out = raw_call("div", (out, go(call.args[0])), term.dtype)
     return out
 
 
-def _recip(s: CallTerm, go: Go) -> Term:
-    return raw_call("div", (const(1.0, s.dtype), go(s.args[0])), s.dtype)
+def _recip(call: CallTerm, go: Go) -> Term:
+    return raw_call("div", (const(1.0, call.dtype), go(call.args[0])), call.dtype)
 
 
-def _literal(x: Term) -> tuple[float, list[Term]]:
+def _literal(term: Term) -> tuple[float, list[Term]]:
     """The literal factor of a product, and the other factors."""
-    factors = list(operands("mul", x))
+    factors = list(operands("mul", term))
     if isinstance(factors[0], Const) and len(factors) > 1:
         return float(factors[0].value), factors[1:]
     return 1.0, factors

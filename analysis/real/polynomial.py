@@ -21,7 +21,7 @@ _INVERSE = {"sqrt": "rsqrt", "rsqrt": "sqrt"}
 
 
 def ordered(atoms: Iterable[Term]) -> Monomial:
-    return tuple(sorted(atoms, key=lambda t: t.uid))
+    return tuple(sorted(atoms, key=lambda term: term.uid))
 
 
 def of(t: Term, dtype: str) -> Poly:
@@ -44,13 +44,13 @@ def of(t: Term, dtype: str) -> Poly:
     return {(t,): 1.0}
 
 
-def product_of(p: Poly) -> Poly:
+def product_of(poly: Poly) -> Poly:
     """Return a polynomial with atoms that are products or literals themselves decomposed."""
     out: Poly = {}
-    for mono, c in p.items():
+    for mono, c in poly.items():
         part: Poly = {(): c}
-        for x in mono:
-            part = times(part, of(x, x.dtype), x.dtype)
+        for term in mono:
+            part = times(part, of(term, term.dtype), term.dtype)
         out = plus(out, part)
     return out
 
@@ -87,10 +87,10 @@ def _cancelled(mono: Monomial) -> Monomial:
     if len(mono) > LONGEST:
         raise TooLarge
     atoms = list(mono)
-    for x in mono:
-        inverse = raw_call("recip", (x,), x.dtype) if _is_size(x) else None
-        if inverse in atoms and x in atoms:
-            atoms.remove(x)
+    for term in mono:
+        inverse = raw_call("recip", (term,), term.dtype) if _is_size(term) else None
+        if inverse in atoms and term in atoms:
+            atoms.remove(term)
             atoms.remove(inverse)
     return tuple(atoms)
 
@@ -101,49 +101,51 @@ _PARTIAL = frozenset({"recip", "rsqrt", "sqrt", "div", "fmod", "truncmod", "floo
                       "atanh"})  # fmt: skip
 
 
-def finite(x: Term) -> bool:
+def finite(term: Term) -> bool:
     """Return whether an atom is finite for finite operands: only then is it 0 times 0."""
     return not any(
-        isinstance(s, CallTerm) and s.op in _PARTIAL and not _inside(s) for s in subterms(x)
+        isinstance(s, CallTerm) and s.op in _PARTIAL and not _inside(s) for s in subterms(term)
     )
 
 
-def _inside(s: CallTerm) -> bool:
+def _inside(call: CallTerm) -> bool:
     """Whether a partial function is defined at all operands that occur here."""
-    x = s.args[-1] if s.op == "div" else s.args[0]
-    if len(s.args) > 1 and s.op != "div":
-        return "float" not in s.dtype
-    return _is_size(x) or (isinstance(x, Const) and s.op in _ROOTS and float(x.value) > 0)
+    term = call.args[-1] if call.op == "div" else call.args[0]
+    if len(call.args) > 1 and call.op != "div":
+        return "float" not in call.dtype
+    return _is_size(term) or (
+        isinstance(term, Const) and call.op in _ROOTS and float(term.value) > 0
+    )
 
 
 _ROOTS = frozenset({"recip", "rsqrt", "sqrt", "div", "log", "log2", "log10", "log1p"})
 
 
-def _is_size(x: Term) -> bool:
-    if not (isinstance(x, CallTerm) and x.op == "cast" and isinstance(x.args[0], Int)):
+def _is_size(term: Term) -> bool:
+    if not (isinstance(term, CallTerm) and term.op == "cast" and isinstance(term.args[0], Int)):
         return False
-    return positive(x.args[0]) and all(v.kind == "size" for v in free(x))
+    return positive(term.args[0]) and all(v.kind == "size" for v in free(term))
 
 
-def inverse(p: Poly, dtype: str) -> Poly:
+def inverse(poly: Poly, dtype: str) -> Poly:
     """Return ``1 / p``: by factor for a product; as one atom for a sum, first coefficient 1."""
-    if not p or not all(p.values()):
-        return {(raw_call("recip", (to_term(p, dtype),), dtype),): 1.0}
-    if len(p) == 1:
-        ((mono, c),) = p.items()
+    if not poly or not all(poly.values()):
+        return {(raw_call("recip", (to_term(poly, dtype),), dtype),): 1.0}
+    if len(poly) == 1:
+        ((mono, c),) = poly.items()
         return {ordered(_flipped(x) for x in mono): 1 / c}
-    lead = p[min(p, key=key_of)]
-    monic = to_term({m: c / lead for m, c in p.items()}, dtype)
+    lead = poly[min(poly, key=key_of)]
+    monic = to_term({m: c / lead for m, c in poly.items()}, dtype)
     return {(raw_call("recip", (monic,), dtype),): 1 / lead}
 
 
-def _flipped(x: Term) -> Term:
-    if isinstance(x, CallTerm) and x.op == "recip":
-        return x.args[0]
+def _flipped(term: Term) -> Term:
+    if isinstance(term, CallTerm) and term.op == "recip":
+        return term.args[0]
     return raw_call(
-        _INVERSE.get(x.op, "recip") if isinstance(x, CallTerm) else "recip",
-        x.args if isinstance(x, CallTerm) and x.op in _INVERSE else (x,),
-        x.dtype,
+        _INVERSE.get(term.op, "recip") if isinstance(term, CallTerm) else "recip",
+        term.args if isinstance(term, CallTerm) and term.op in _INVERSE else (term,),
+        term.dtype,
     )
 
 
@@ -151,11 +153,11 @@ def key_of(mono: Monomial) -> tuple[int, ...]:
     return (len(mono), *(x.uid for x in mono))
 
 
-def to_term(p: Poly, dtype: str) -> Term:
+def to_term(poly: Poly, dtype: str) -> Term:
     """Return the polynomial as a term: sums and products of two, in a fixed order."""
     terms = []
-    for mono in sorted(p, key=key_of):
-        c = p[mono]
+    for mono in sorted(poly, key=key_of):
+        c = poly[mono]
         factors = [*mono] if c == 1.0 and mono else [const(c, dtype), *mono]
         terms.append(combine_all("mul", factors, dtype))
     return combine_all("add", terms, dtype)
@@ -164,8 +166,8 @@ def to_term(p: Poly, dtype: str) -> Term:
 def combine_all(op: str, terms: Iterable[Term], dtype: str) -> Term:
     """Return ``((t0 ⊕ t1) ⊕ t2) ⊕ …``; 0 or 1 for no terms."""
     out: Term | None = None
-    for t in terms:
-        out = t if out is None else raw_call(op, (out, t), dtype)
+    for term in terms:
+        out = term if out is None else raw_call(op, (out, term), dtype)
     return const(1.0 if op == "mul" else 0.0, dtype) if out is None else out
 
 

@@ -22,19 +22,19 @@ Vector = tuple[int, ...]
 Shape = tuple[Term, tuple[TensorVar, ...]]
 
 
-def reroll_sum(p: Poly, dtype: str) -> Poly:
+def reroll_sum(poly: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
     groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
-    for mono, c in p.items():
+    for mono, c in poly.items():
         parts = _skeleton(combine_all("mul", mono, dtype)) if mono else None
         if parts is not None:
             groups.setdefault((parts[0], f"{c:.13e}"), []).append((parts[1], mono))
-    out = dict(p)
+    out = dict(poly)
     for (skeleton, _), members in groups.items():
         new = _loop("add", skeleton, [v for v, _ in members], dtype)
         if new is None:
             continue
-        c = p[members[0][1]]
+        c = poly[members[0][1]]
         for _, mono in members:
             del out[mono]
         out = plus(out, of(new, dtype), c)
@@ -44,10 +44,10 @@ def reroll_sum(p: Poly, dtype: str) -> Poly:
 def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     """Return operands of a minimum or maximum, with unrolled ones as a reduction."""
     groups: dict[Term, list[tuple[Vector, Term]]] = {}
-    for t in terms:
-        parts = _skeleton(t)
+    for term in terms:
+        parts = _skeleton(term)
         if parts is not None:
-            groups.setdefault(parts[0], []).append((parts[1], t))
+            groups.setdefault(parts[0], []).append((parts[1], term))
     out = list(terms)
     for skeleton, members in groups.items():
         new = _loop(op, skeleton, [v for v, _ in members], dtype)
@@ -56,9 +56,9 @@ def reroll_operands(op: str, terms: Sequence[Term], dtype: str) -> list[Term]:
     return out
 
 
-def _skeleton(t: Term) -> tuple[Term, Vector] | None:
+def _skeleton(term: Term) -> tuple[Term, Vector] | None:
     """The term without the literals in its loads' indices, if each tensor has one load."""
-    loads = [s for s in subterms(t) if isinstance(s, Load)]
+    loads = [s for s in subterms(term) if isinstance(s, Load)]
     if not loads or len({x.tensor for x in loads}) < len(loads):
         return None
     loads.sort(key=lambda x: x.tensor.position)
@@ -69,11 +69,11 @@ def _skeleton(t: Term) -> tuple[Term, Vector] | None:
         return load(tensor, tuple(i - k for i, k in moved))
 
     vector = tuple(k for x in loads for k in shift[x.tensor])
-    return map_loads(t, tensors(t), read), vector
+    return map_loads(term, tensors(term), read), vector
 
 
-def _literal(i: Int) -> int:
-    return next((c for m, c in i.terms if not m), 0)
+def _literal(poly: Int) -> int:
+    return next((c for m, c in poly.terms if not m), 0)
 
 
 def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Term | None:
@@ -93,8 +93,8 @@ def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Ter
 
     def read(tensor: TensorVar, index: tuple[Int, ...]) -> Term:
         moved = []
-        for d, i in enumerate(index, starts[tensor]):
-            moved.append(i + base[d] + sum((as_int(a) * s[d] for a, s in axes), integer(0)))
+        for d, poly in enumerate(index, starts[tensor]):
+            moved.append(poly + base[d] + sum((as_int(a) * s[d] for a, s in axes), integer(0)))
         return load(tensor, tuple(moved))
 
     body = map_loads(skeleton, tensors(skeleton), read)
@@ -127,30 +127,30 @@ def _grid(points: set[Vector]) -> list[tuple[int, Vector]] | None:
     return steps
 
 
-def forward(t: Term) -> Term:
+def forward(term: Term) -> Term:
     """Return a reduction whose axes count upwards in the indices of loads."""
-    if not isinstance(t, Reduce):
-        return t
-    indices = [i for s in subterms(t.body) if isinstance(s, Load) for i in s.indices]
+    if not isinstance(term, Reduce):
+        return term
+    indices = [i for s in subterms(term.body) if isinstance(s, Load) for i in s.indices]
     back = {}
-    for a in t.axes:
-        signs = {c < 0 for i in indices for m, c in i.terms if a in m}
-        if signs == {True} and a.extent is not None:
-            back[a] = a.extent - 1 - as_int(a)
-    body = substitute(t.body, back) if back else t.body
-    return reduce(t.op, t.axes, body, t.init, t.dtype) if back else t
+    for var in term.axes:
+        signs = {c < 0 for i in indices for m, c in i.terms if var in m}
+        if signs == {True} and var.extent is not None:
+            back[var] = var.extent - 1 - as_int(var)
+    body = substitute(term.body, back) if back else term.body
+    return reduce(term.op, term.axes, body, term.init, term.dtype) if back else term
 
 
-def prolong(r: Reduce) -> Reduce:
+def prolong(reduction: Reduce) -> Reduce:
     """Return a reduction whose initial value, if it is the body at -1, is one more iteration."""
-    if len(r.axes) != 1 or not tensors(r.init):
-        return r
-    (a,) = r.axes
-    if substitute(r.body, {a: integer(-1)}) is not r.init or a.extent is None:
-        return r
-    longer: Var = fresh(a.extent + 1, "r")
-    body = substitute(r.body, {a: as_int(longer) - 1})
-    unit = identity(r.op, r.dtype)
+    if len(reduction.axes) != 1 or not tensors(reduction.init):
+        return reduction
+    (var,) = reduction.axes
+    if substitute(reduction.body, {var: integer(-1)}) is not reduction.init or var.extent is None:
+        return reduction
+    longer: Var = fresh(var.extent + 1, "r")
+    body = substitute(reduction.body, {var: as_int(longer) - 1})
+    unit = identity(reduction.op, reduction.dtype)
     assert unit is not None
-    result = reduce(r.op, (longer,), body, unit, r.dtype)
-    return result if isinstance(result, Reduce) else r
+    result = reduce(reduction.op, (longer,), body, unit, reduction.dtype)
+    return result if isinstance(result, Reduce) else reduction

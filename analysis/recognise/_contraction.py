@@ -18,13 +18,13 @@ class Combined:
     init: Term
 
 
-def combined(t: Term, op: str) -> Combined | None:
+def combined(term: Term, op: str) -> Combined | None:
     """A term as a reduction, perhaps over dimensions of extent 1: ``init ⊕ body``."""
-    t = uncast(t)
-    if isinstance(t, Reduce):
-        return Combined(t.axes, t.body, t.init) if t.op == op else None
-    if isinstance(t, CallTerm) and t.op == op and len(t.args) == 2:
-        for init, body in (t.args, t.args[::-1]):
+    term = uncast(term)
+    if isinstance(term, Reduce):
+        return Combined(term.axes, term.body, term.init) if term.op == op else None
+    if isinstance(term, CallTerm) and term.op == op and len(term.args) == 2:
+        for init, body in (term.args, term.args[::-1]):
             if isinstance(bare(init), Const) or (isinstance(init, Int) and init.const is not None):
                 return Combined((), body, init)
     return None
@@ -39,24 +39,24 @@ class Product:
     loads: tuple[Load, ...]
 
 
-def bare(t: Term) -> Term:
+def bare(term: Term) -> Term:
     """A term without the polynomial around a single atom."""
-    return (t.atom or t) if isinstance(t, Int) else t
+    return (term.atom or term) if isinstance(term, Int) else term
 
 
-def uncast(t: Term) -> Term:
+def uncast(term: Term) -> Term:
     """A term without conversions around it."""
-    t = bare(t)
-    while isinstance(t, CallTerm) and t.op == "cast":
-        t = bare(t.args[0])
-    return t
+    term = bare(term)
+    while isinstance(term, CallTerm) and term.op == "cast":
+        term = bare(term.args[0])
+    return term
 
 
-def product(t: Term) -> Product | None:
+def product(term: Term) -> Product | None:
     """A term as a sum of products of loads, or None."""
-    r = combined(t, "add")
-    if r is None and "float" not in t.dtype:
-        r = Combined((), t, ZERO)  # 0 + x is x
+    r = combined(term, "add")
+    if r is None and "float" not in term.dtype:
+        r = Combined((), term, ZERO)  # 0 + x is x
     if r is None or not is_const(r.init, 0):
         return None
     guards: list[Term] = []
@@ -66,26 +66,26 @@ def product(t: Term) -> Product | None:
     return Product(r, tuple(guards), tuple(loads))
 
 
-def _factors(t: Term, guards: list[Term], loads: list[Load]) -> bool:
-    t = uncast(t)
-    if isinstance(t, Load):
-        loads.append(t)
+def _factors(term: Term, guards: list[Term], loads: list[Load]) -> bool:
+    term = uncast(term)
+    if isinstance(term, Load):
+        loads.append(term)
         return True
-    if isinstance(t, Int) and len(t.terms) == 1 and t.terms[0][1] == 1:
-        return all(_factors(a, guards, loads) for a in t.terms[0][0])
-    if isinstance(t, CallTerm) and t.op == "mul":
-        return all(_factors(a, guards, loads) for a in t.args)
-    if isinstance(t, CallTerm) and t.op == "ite" and is_const(t.args[2], 0):
-        guards.extend(parts(t.args[0]))
-        return _factors(t.args[1], guards, loads)
+    if isinstance(term, Int) and len(term.terms) == 1 and term.terms[0][1] == 1:
+        return all(_factors(a, guards, loads) for a in term.terms[0][0])
+    if isinstance(term, CallTerm) and term.op == "mul":
+        return all(_factors(a, guards, loads) for a in term.args)
+    if isinstance(term, CallTerm) and term.op == "ite" and is_const(term.args[2], 0):
+        guards.extend(parts(term.args[0]))
+        return _factors(term.args[1], guards, loads)
     return False
 
 
-def affine(p: Int) -> tuple[dict[Var, int], int] | None:
+def affine(poly: Int) -> tuple[dict[Var, int], int] | None:
     """Coefficients and constant of an index that is linear in variables, or None."""
     coefs: dict[Var, int] = {}
     shift = 0
-    for mono, c in p.terms:
+    for mono, c in poly.terms:
         if not mono:
             shift = c
         elif len(mono) == 1 and isinstance(mono[0], Var):
@@ -95,14 +95,14 @@ def affine(p: Int) -> tuple[dict[Var, int], int] | None:
     return coefs, shift
 
 
-def only(p: Int) -> Var | None:
+def only(poly: Int) -> Var | None:
     """The variable if the index is exactly one variable."""
-    return p.atom if isinstance(p.atom, Var) else None
+    return poly.atom if isinstance(poly.atom, Var) else None
 
 
-def bound(p: Int, axes: tuple[Var, ...]) -> list[Var]:
+def bound(poly: Int, axes: tuple[Var, ...]) -> list[Var]:
     """Reduction axes that occur in an index, in their order."""
-    here = free(p)
+    here = free(poly)
     return [a for a in axes if a in here]
 
 

@@ -21,28 +21,28 @@ from ._moves import literal
 EPSILONS = (1e-5, 0.5)
 
 
-def outside(t: Term) -> float | None:
+def outside(term: Term) -> float | None:
     """The literal used outside the input, or None."""
-    while isinstance(t, CallTerm) and t.op == "cast":
-        t = t.args[0]
-    if not (isinstance(t, CallTerm) and t.op == "ite"):
+    while isinstance(term, CallTerm) and term.op == "cast":
+        term = term.args[0]
+    if not (isinstance(term, CallTerm) and term.op == "ite"):
         return None
-    values = [literal(bare(v)) for v in t.args[1:]]
+    values = [literal(bare(v)) for v in term.args[1:]]
     value = next((v for v in values if v is not None), None)
     return None if value is None else float(value)
 
 
-def regions(x: Load, axes: Sequence[Int], sampled: Sequence[int]) -> Iterator[tuple[float, ...]]:
+def regions(load: Load, axes: Sequence[Int], sampled: Sequence[int]) -> Iterator[tuple[float, ...]]:
     """Matching regions of interest: the begins of the sampled axes, then the ends."""
-    intervals = [list(_interval(x.indices[d], axes[d], x.tensor.shape[d])) for d in sampled]
+    intervals = [list(_interval(load.indices[d], axes[d], load.tensor.shape[d])) for d in sampled]
     for chosen in product(*intervals):
         begins, ends = zip(*chosen, strict=True)
         yield (*begins, *ends)
 
 
-def _interval(index: Int, y: Int, size: Int) -> Iterator[tuple[float, float]]:
+def _interval(index: Int, poly: Int, size: Int) -> Iterator[tuple[float, float]]:
     """Candidates for ``(begin, end)`` of one axis."""
-    moving = [s for s in subterms(index) if free(y) and not free(y).isdisjoint(free(s))]
+    moving = [s for s in subterms(index) if free(poly) and not free(poly).isdisjoint(free(s))]
     lengths = [v for s in moving if (v := _factor(s)) is not None]
     if not lengths or (size.const is not None and size.const - 1 in lengths):
         lengths = [1.0, *lengths]  # with length 1, y is multiplied by ``in - 1`` directly
@@ -52,12 +52,12 @@ def _interval(index: Int, y: Int, size: Int) -> Iterator[tuple[float, float]]:
             yield start, _shortest(np.float32(start) + np.float32(length))
 
 
-def _factor(s: Term) -> float | None:
+def _factor(term: Term) -> float | None:
     """``length * cast(y)``."""
-    if not (isinstance(s, CallTerm) and s.op == "mul"):
+    if not (isinstance(term, CallTerm) and term.op == "mul"):
         return None
-    constants = [a.value for a in s.args if isinstance(a, Const)]
-    casts = [a for a in s.args if isinstance(a, CallTerm) and a.op == "cast"]
+    constants = [a.value for a in term.args if isinstance(a, Const)]
+    casts = [a for a in term.args if isinstance(a, CallTerm) and a.op == "cast"]
     return float(constants[0]) if constants and casts else None
 
 

@@ -24,8 +24,8 @@ from ._template import ElementwiseOp, Template, learn, value_of
 Form = Callable[[Term], Term]
 
 
-def unchanged(t: Term) -> Term:
-    return t
+def unchanged(term: Term) -> Term:
+    return term
 
 
 class Ops:
@@ -43,15 +43,17 @@ class Ops:
         return (op for _, op in self.ranked)
 
 
-def proposals(f: TensorExpression, ops: Ops, form: Form = unchanged) -> list[Proposal] | Refusal:
+def proposals(
+    expression: TensorExpression, ops: Ops, form: Form = unchanged
+) -> list[Proposal] | Refusal:
     """Proposals of operators among ``ops`` that match the compute, the most natural first.
 
     Formulas are compared after applying ``form``, by default unchanged.
     """
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("an elementwise op has one output")
-    (c,) = f.outputs
-    s = scalar(c.body)
+    (comprehension,) = expression.outputs
+    s = scalar(comprehension.body)
     if s.reason or not s.loads:
         return Refusal(s.reason or "the compute reads nothing")
     types = {x.tensor.dtype for x in s.loads}
@@ -59,53 +61,58 @@ def proposals(f: TensorExpression, ops: Ops, form: Form = unchanged) -> list[Pro
     for rank, op in ops.by_root.get(s.root, ()) if form is unchanged else ops.ranked:
         if form is unchanged and op.uses and op.uses not in s.ops:
             continue
-        if len(s.loads) > len(op.operands) or not _read_alike(op, c, s):
+        if len(s.loads) > len(op.operands) or not _read_alike(op, comprehension, s):
             continue
         for dtype in types & op.types:
             if not types <= {kind or dtype for kind in op.operands}:
                 continue  # an operand would have another dtype
             template = learn(op, dtype)
-            if isinstance(template, Template) and template.dtype == c.out.dtype:
-                found += [((*_unnatural(p), rank), p) for p in _fillings(op, template, c, s, form)]
+            if isinstance(template, Template) and template.dtype == comprehension.out.dtype:
+                found += [
+                    ((*_unnatural(p), rank), p)
+                    for p in _fillings(op, template, comprehension, s, form)
+                ]
     if not found:
         return Refusal("no formula of these ops matches the compute", s.root)
     return [p for _, p in sorted(found, key=lambda item: item[0])]
 
 
-def _unnatural(p: Proposal) -> tuple[int, ...]:
+def _unnatural(proposal: Proposal) -> tuple[int, ...]:
     """``x - 2`` before ``x + -2``, ``x < 2`` before ``2 > x``, operands in parameter order."""
-    negative = any(isinstance(v, (int, float)) and v < 0 for v in p.attrs.values())
-    swapped = list(p.operands) != sorted(p.operands, key=lambda o: (not isinstance(o, int), o))
-    return int(negative), int("x1" in p.attrs), int(swapped)
+    negative = any(isinstance(v, (int, float)) and v < 0 for v in proposal.attrs.values())
+    swapped = list(proposal.operands) != sorted(
+        proposal.operands, key=lambda o: (not isinstance(o, int), o)
+    )
+    return int(negative), int("x1" in proposal.attrs), int(swapped)
 
 
-def _read_alike(op: ElementwiseOp, c: Comprehension, s: Scalar) -> bool:
+def _read_alike(op: ElementwiseOp, comprehension: Comprehension, s: Scalar) -> bool:
     if op.axis is not None:
         return True
-    return all(broadcasts(x, c) for x in s.loads) and covers(s.loads, c)
+    return all(broadcasts(x, comprehension) for x in s.loads) and covers(s.loads, comprehension)
 
 
 def _fillings(
-    op: ElementwiseOp, t: Template, c: Comprehension, s: Scalar, form: Form
+    op: ElementwiseOp, template: Template, comprehension: Comprehension, s: Scalar, form: Form
 ) -> Iterator[Proposal]:
     choices: list[Sequence[Term]] = []
-    for k, hole in enumerate(t.operands):
+    for k, hole in enumerate(template.operands):
         dtype = hole.tensor.dtype
         here: list[Term] = [x for x in s.loads if x.tensor.dtype == dtype]
         choices.append([*here, *(_candidates(s, dtype) if k in op.scalars else ())])
-    marks = [*t.attrs.values(), *t.derived]
+    marks = [*template.attrs.values(), *template.derived]
     choices += [_candidates(s, m.dtype) for m in marks]
-    loads, body = frozenset(s.loads), form(c.body)
-    n = len(t.operands)
+    loads, body = frozenset(s.loads), form(comprehension.body)
+    n = len(template.operands)
     for chosen in product(*choices):
         read = [x for x in chosen[:n] if isinstance(x, Load)]
         if frozenset(read) != loads:
             continue
-        holes = {h: x for h, x in zip([*t.operands, *marks], chosen, strict=True)}
-        if form(instantiate(t.body, holes)) is body:
-            p = _proposal(op, c, t, chosen[:n], chosen[n:])
-            if p is not None:
-                yield p
+        holes = {h: x for h, x in zip([*template.operands, *marks], chosen, strict=True)}
+        if form(instantiate(template.body, holes)) is body:
+            proposal = _proposal(op, comprehension, template, chosen[:n], chosen[n:])
+            if proposal is not None:
+                yield proposal
 
 
 def _candidates(s: Scalar, dtype: str) -> Sequence[Term]:
@@ -116,19 +123,19 @@ def _candidates(s: Scalar, dtype: str) -> Sequence[Term]:
 
 def _proposal(
     op: ElementwiseOp,
-    c: Comprehension,
-    t: Template,
+    comprehension: Comprehension,
+    template: Template,
     operands: Sequence[Term],
     marks: Sequence[Term],
 ) -> Proposal | None:
     attrs: dict[str, Any] = {}
-    for k, x in enumerate(operands):
-        if not isinstance(x, Load):
-            attrs[f"x{k + 1}"] = value_of(x)
-    attrs.update({name: value_of(m) for name, m in zip(t.attrs, marks, strict=False)})
+    for k, term in enumerate(operands):
+        if not isinstance(term, Load):
+            attrs[f"x{k + 1}"] = value_of(term)
+    attrs.update({name: value_of(m) for name, m in zip(template.attrs, marks, strict=False)})
     if op.axis is not None:
         vector = operands[op.axis]
-        axis = axis_of(vector, c) if isinstance(vector, Load) else None
+        axis = axis_of(vector, comprehension) if isinstance(vector, Load) else None
         if axis is None:
             return None
         attrs["axis"] = axis
@@ -141,23 +148,23 @@ _NORMAL: dict[str, Callable[..., Term]] = {"truncdiv": truncdiv} | {
 }
 
 
-def instantiate(t: Term, holes: Mapping[Term, Term]) -> Term:
+def instantiate(term: Term, holes: Mapping[Term, Term]) -> Term:
     """The term with its holes filled, in normal form."""
     memo: dict[Term, Term] = dict(holes)
 
-    def go(s: Term) -> Term:
-        filled = memo.get(s)
+    def go(term: Term) -> Term:
+        filled = memo.get(term)
         if filled is None:
-            filled = memo[s] = _rebuilt(s, go)
+            filled = memo[term] = _rebuilt(term, go)
         return filled
 
-    return go(t)
+    return go(term)
 
 
-def _rebuilt(s: Term, go: Callable[[Term], Term]) -> Term:
-    if not (isinstance(s, CallTerm) and s.op in _NORMAL):
-        return rebuild(s, go)
-    args = tuple(go(a) for a in s.args)
-    if s.op == "truncdiv":
+def _rebuilt(term: Term, go: Callable[[Term], Term]) -> Term:
+    if not (isinstance(term, CallTerm) and term.op in _NORMAL):
+        return rebuild(term, go)
+    args = tuple(go(a) for a in term.args)
+    if term.op == "truncdiv":
         return truncdiv(as_int(args[0]), as_int(args[1]))
-    return _NORMAL[s.op](*args, s.dtype)
+    return _NORMAL[term.op](*args, term.dtype)

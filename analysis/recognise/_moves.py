@@ -32,9 +32,9 @@ from ..terms.term import (
 from ..terms.traversal import free
 
 
-def atom(t: Term) -> Term:
+def atom(term: Term) -> Term:
     """The single atom of an integer; other terms unchanged."""
-    return (t.atom or t) if isinstance(t, Int) else t
+    return (term.atom or term) if isinstance(term, Int) else term
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class Read:
     index: tuple[Int, ...]
 
 
-def read_of(c: Comprehension) -> Read | Refusal:
+def read_of(comprehension: Comprehension) -> Read | Refusal:
     """The output as a single load."""
-    x = atom(c.body)
-    if not isinstance(x, Load):
+    term = atom(comprehension.body)
+    if not isinstance(term, Load):
         return Refusal("the compute is not one load")
-    return Read(c.out, c.axes, x.tensor, x.indices)
+    return Read(comprehension.out, comprehension.axes, term.tensor, term.indices)
 
 
-def single_read(f: TensorExpression) -> Read | Refusal:
+def single_read(expression: TensorExpression) -> Read | Refusal:
     """`read_of` the only output."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("the function has several outputs")
-    return read_of(f.outputs[0])
+    return read_of(expression.outputs[0])
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class SelectionLeaf:
 
 def pieces(body: Term, given: tuple[Term, ...] = ()) -> Iterator[SelectionLeaf]:
     """The leaves of nested selections, in the order in which they are tried."""
-    t = atom(body)
-    if not (isinstance(t, CallTerm) and t.op == "ite"):
-        yield SelectionLeaf(given, t)
+    term = atom(body)
+    if not (isinstance(term, CallTerm) and term.op == "ite"):
+        yield SelectionLeaf(given, term)
         return
-    condition, yes, no = t.args
+    condition, yes, no = term.args
     yield from pieces(yes, (*given, *parts(condition)))
     yield from pieces(no, (*given, *parts(negate(condition))))
 
@@ -84,12 +84,12 @@ def pieces(body: Term, given: tuple[Term, ...] = ()) -> Iterator[SelectionLeaf]:
 def begin(conditions: Sequence[Term], y: Int) -> Int:
     """The largest lower bound that conditions on ``y`` alone imply."""
     lo = ZERO
-    for c in conditions:
-        if not (isinstance(c, CallTerm) and c.op in ("ge0", "eq0")):
+    for term in conditions:
+        if not (isinstance(term, CallTerm) and term.op in ("ge0", "eq0")):
             continue
-        p = as_int(c.args[0])
+        p = as_int(term.args[0])
         bound = y - p if free(p - y).isdisjoint(free(y)) else y + p
-        if (c.op == "eq0" or bound is y - p) and free(bound).isdisjoint(free(y)):
+        if (term.op == "eq0" or bound is y - p) and free(bound).isdisjoint(free(y)):
             lo = bound if nonneg(bound - lo) else lo
     return lo
 
@@ -118,16 +118,16 @@ def ratio(a: Int, b: Int) -> int | None:
     return k if b * k is a else None
 
 
-def literal(t: Term) -> float | int | bool | None:
+def literal(term: Term) -> float | int | bool | None:
     """The value of a literal."""
-    if isinstance(t, Int):
-        return t.const
-    return t.value if isinstance(t, Const) and not isinstance(t.value, str) else None
+    if isinstance(term, Int):
+        return term.const
+    return term.value if isinstance(term, Const) and not isinstance(term.value, str) else None
 
 
-def plain(p: Int) -> int | Int:
+def plain(poly: Int) -> int | Int:
     """A dimension as an attribute: a Python integer if it is one."""
-    return p if p.const is None else p.const
+    return poly if poly.const is None else poly.const
 
 
 def dims(shape: Sequence[Int]) -> tuple[int | Int, ...]:

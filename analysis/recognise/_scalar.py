@@ -29,22 +29,22 @@ class Scalar:
     reason: str = ""
 
 
-def root(t: Term) -> str:
+def root(term: Term) -> str:
     """``poly`` stands for an integer that is neither a literal nor a single atom."""
-    if isinstance(t, Int):
-        if t.const is not None:
+    if isinstance(term, Int):
+        if term.const is not None:
             return "const"
-        return "poly" if t.atom is None else root(t.atom)
-    if isinstance(t, CallTerm):
-        return t.op
-    return type(t).__name__.lower()
+        return "poly" if term.atom is None else root(term.atom)
+    if isinstance(term, CallTerm):
+        return term.op
+    return type(term).__name__.lower()
 
 
-def scalar(t: Term) -> Scalar:
+def scalar(term: Term) -> Scalar:
     """The formula of a body down to its loads, cached on the term."""
-    formula = t.memo.get("scalar")
+    formula = term.memo.get("scalar")
     if formula is None:
-        formula = t.memo["scalar"] = _scalar(t)
+        formula = term.memo["scalar"] = _scalar(term)
     assert isinstance(formula, Scalar)
     return formula
 
@@ -79,12 +79,12 @@ def _scalar(t: Term) -> Scalar:
 def _integers(terms: Iterable[Term]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     whole: dict[int, None] = {}
     near: dict[int, None] = {}
-    for s in terms:
-        if not isinstance(s, Int):
+    for term in terms:
+        if not isinstance(term, Int):
             continue
-        if s.const is not None:
-            whole[s.const] = None
-        for mono, c in s.terms or (((), 0),):
+        if term.const is not None:
+            whole[term.const] = None
+        for mono, c in term.terms or (((), 0),):
             around = (c, -c, c + 1, -c + 1, c - 1, -c - 1) if not mono else (c, -c)
             near.update(dict.fromkeys(around))
             if c > 0 and c & (c - 1) == 0:
@@ -93,31 +93,32 @@ def _integers(terms: Iterable[Term]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(whole), tuple(near)
 
 
-def broadcasts(x: Load, c: Comprehension) -> bool:
+def broadcasts(load: Load, comprehension: Comprehension) -> bool:
     """Whether an operand is read by broadcasting: aligned right, at 0 if its extent is 1."""
-    skip = len(c.axes) - len(x.indices)
+    skip = len(comprehension.axes) - len(load.indices)
     return skip >= 0 and all(
-        (i is ZERO and e is ONE) or (i is c.axes[skip + d] and e is c.out.shape[skip + d])
-        for d, (i, e) in enumerate(zip(x.indices, x.tensor.shape, strict=True))
+        (i is ZERO and e is ONE)
+        or (i is comprehension.axes[skip + d] and e is comprehension.out.shape[skip + d])
+        for d, (i, e) in enumerate(zip(load.indices, load.tensor.shape, strict=True))
     )
 
 
-def covers(loads: Iterable[Load], c: Comprehension) -> bool:
+def covers(loads: Iterable[Load], comprehension: Comprehension) -> bool:
     """Whether the operands' shapes broadcast to the output's."""
-    n = len(c.axes)
+    n = len(comprehension.axes)
     wide = {n - len(x.indices) + d for x in loads for d, i in enumerate(x.indices) if i is not ZERO}
     full = max((len(x.indices) for x in loads), default=0) == n
-    return full and all(e is ONE or d in wide for d, e in enumerate(c.out.shape))
+    return full and all(e is ONE or d in wide for d, e in enumerate(comprehension.out.shape))
 
 
-def axis_of(x: Load, c: Comprehension) -> int | None:
+def axis_of(load: Load, comprehension: Comprehension) -> int | None:
     """The output's axis along which a vector is read."""
-    if len(x.indices) != 1:
+    if len(load.indices) != 1:
         return None
-    (i,) = x.indices
+    (poly,) = load.indices
     at = [
         d
-        for d, (a, e) in enumerate(zip(c.axes, c.out.shape, strict=True))
-        if i is a and e is x.tensor.shape[0]
+        for d, (a, e) in enumerate(zip(comprehension.axes, comprehension.out.shape, strict=True))
+        if poly is a and e is load.tensor.shape[0]
     ]
     return at[0] if at else None

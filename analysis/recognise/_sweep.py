@@ -18,21 +18,21 @@ from ._contraction import Combined, bare, combined, only, uncast
 DIVISIONS = ("div", "truncdiv", "floordiv", "floordiv_elem")
 
 
-def args(t: Term, *ops: str) -> tuple[Term, ...] | None:
+def args(term: Term, *ops: str) -> tuple[Term, ...] | None:
     """The operands of a call of one of these operations, ignoring conversions around it."""
-    t = uncast(t)
-    return t.args if isinstance(t, CallTerm) and t.op in ops else None
+    term = uncast(term)
+    return term.args if isinstance(term, CallTerm) and term.op in ops else None
 
 
-def load(t: Term) -> Load | None:
+def load(term: Term) -> Load | None:
     """The term as a load, ignoring conversions."""
-    t = uncast(t)
-    return t if isinstance(t, Load) else None
+    term = uncast(term)
+    return term if isinstance(term, Load) else None
 
 
-def reduction(t: Term, op: str) -> Reduce | None:
-    t = uncast(t)
-    return t if isinstance(t, Reduce) and t.op == op else None
+def reduction(term: Term, op: str) -> Reduce | None:
+    term = uncast(term)
+    return term if isinstance(term, Reduce) and term.op == op else None
 
 
 def swept(x: Load, axes: Sequence[Var]) -> tuple[int, ...] | None:
@@ -42,14 +42,14 @@ def swept(x: Load, axes: Sequence[Var]) -> tuple[int, ...] | None:
     return tuple(dims) if complete and len(dims) == len(axes) else None
 
 
-def units(t: TensorVar) -> list[int]:
+def units(tensor: TensorVar) -> list[int]:
     """The dimensions of extent 1."""
-    return [d for d, e in enumerate(t.shape) if e is ONE]
+    return [d for d, e in enumerate(tensor.shape) if e is ONE]
 
 
-def with_units(dims: Sequence[int], t: TensorVar, count: int) -> list[tuple[int, ...]]:
+def with_units(dims: Sequence[int], tensor: TensorVar, count: int) -> list[tuple[int, ...]]:
     """All choices of ``count`` dimensions: these, and others of extent 1."""
-    spare = [d for d in units(t) if d not in dims]
+    spare = [d for d in units(tensor) if d not in dims]
     more = count - len(dims)
     return [tuple(sorted((*dims, *u))) for u in combinations(spare, more)] if more >= 0 else []
 
@@ -61,10 +61,10 @@ def iterations(axes: Sequence[Var]) -> Int:
     return volume(extents)
 
 
-def average(t: Term) -> Combined | None:
+def average(term: Term) -> Combined | None:
     """The sum of ``Σ_{axes} body / count``, where count is that of the axes."""
-    parts = args(t, *DIVISIONS)
-    r = combined(t if parts is None else parts[0], "add")
+    parts = args(term, *DIVISIONS)
+    r = combined(term if parts is None else parts[0], "add")
     if r is None or not is_const(r.init, 0):
         return None
     if parts is None:
@@ -75,9 +75,9 @@ def average(t: Term) -> Combined | None:
     return r if count.const is not None and is_const(divisor, count.const) else None
 
 
-def deviation(t: Term) -> Load | None:
+def deviation(term: Term) -> Load | None:
     """The load of x in ``x[y] - mean(x)``."""
-    parts = args(t, "sub")
+    parts = args(term, "sub")
     x = None if parts is None else load(parts[0])
     if parts is None or x is None:
         return None
@@ -87,9 +87,9 @@ def deviation(t: Term) -> Load | None:
     return x if all(s.tensor is x.tensor for s in means) else None
 
 
-def epsilon(t: Term, *roots: str) -> tuple[float, Term] | None:
+def epsilon(term: Term, *roots: str) -> tuple[float, Term] | None:
     """``root(eps + v)`` as ``(eps, v)``."""
-    root = args(t, *roots)
+    root = args(term, *roots)
     if root is None:
         return None
     parts = args(root[0], "add") or ()
@@ -99,9 +99,9 @@ def epsilon(t: Term, *roots: str) -> tuple[float, Term] | None:
     return 0.0, root[0]
 
 
-def scaled_and_shifted(t: Term) -> tuple[Term, Load, Load] | None:
+def scaled_and_shifted(term: Term) -> tuple[Term, Load, Load] | None:
     """``core * gamma[..] + beta[..]`` as ``(core, gamma, beta)``."""
-    shifted = with_load(t, "add")
+    shifted = with_load(term, "add")
     if shifted is None:
         return None
     scaled = with_load(shifted[0], "mul")

@@ -84,7 +84,9 @@ def declared(op: ElementwiseOp, dtype: str) -> Template:
     tensors = [TensorVar(f"p{k}", (three,), t or dtype, k) for k, t in enumerate(op.operands)]
     holes = [load(t, at) for t in tensors]
     body = op.formula(*holes)
-    loads = tuple(x for t in holes if isinstance(x := t.atom if isinstance(t, Int) else t, Load))
+    loads = tuple(
+        term for t in holes if isinstance(term := t.atom if isinstance(t, Int) else t, Load)
+    )
     return Template(body, dtype if isinstance(body, Int) else body.dtype, loads, {}, ())
 
 
@@ -100,14 +102,14 @@ def learned(op: ElementwiseOp, dtype: str) -> Template | str:
     fixed = set(_literals(second[0]))
     marks: dict[str, Term] = {}
     derived = []
-    for c in _literals(body):
-        if c in fixed:
+    for term in _literals(body):
+        if term in fixed:
             continue
-        name = next((k for k, v in op.attrs.items() if value_of(c) == v[0]), None)
+        name = next((k for k, v in op.attrs.items() if value_of(term) == v[0]), None)
         if name is None:
-            derived.append(c)
+            derived.append(term)
         else:
-            marks[name] = c
+            marks[name] = term
     if marks.keys() != op.attrs.keys():
         return "an attribute is not in the formula"
     return Template(body, out, loads, marks, tuple(derived))
@@ -126,23 +128,27 @@ def _formula(op: ElementwiseOp, dtype: str, mark: int) -> tuple[Term, str, tuple
         if lowered is None:
             return f"{op.name} of {dtype} is not one PrimFunc"
         lifted = lift(lowered.func)
-    except (Unliftable, NotBuilt) as e:
-        return str(e)
-    except Exception as e:  # TVM rejects dtypes with various exceptions
-        return f"TVM has no {op.name} of {dtype}: {type(e).__name__}"
-    (c,) = lifted.outputs
-    loads = scalar(c.body).loads
+    except (Unliftable, NotBuilt) as error:
+        return str(error)
+    except Exception as error:  # TVM rejects dtypes with various exceptions
+        return f"TVM has no {op.name} of {dtype}: {type(error).__name__}"
+    (comprehension,) = lifted.outputs
+    loads = scalar(comprehension.body).loads
     by_position = {x.tensor.position: x for x in loads}
     if sorted(by_position) != list(range(len(tensors))):
         return "the formula does not read every operand"
-    return c.body, c.out.dtype, tuple(by_position[k] for k in range(len(tensors)))
+    return (
+        comprehension.body,
+        comprehension.out.dtype,
+        tuple(by_position[k] for k in range(len(tensors))),
+    )
 
 
-def _literals(t: Term) -> list[Term]:
+def _literals(term: Term) -> list[Term]:
     """Literals in a formula: constants and literal integers."""
-    formula = scalar(t)
+    formula = scalar(term)
     return [*formula.consts, *(integer(k) for k in formula.whole)]
 
 
-def value_of(c: Term) -> Any:
-    return c.const if isinstance(c, Int) else c.value if isinstance(c, Const) else None
+def value_of(term: Term) -> Any:
+    return term.const if isinstance(term, Int) else term.value if isinstance(term, Const) else None

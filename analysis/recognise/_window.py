@@ -26,9 +26,9 @@ class WindowAxis:
     tap: Var | None
 
 
-def as_coordinate(v: Var | None) -> Int:
+def as_coordinate(var: Var | None) -> Int:
     """The coordinate of a variable; 0 if its extent is 1."""
-    return ZERO if v is None else as_int(v)
+    return ZERO if var is None else as_int(var)
 
 
 @dataclass(frozen=True)
@@ -69,32 +69,32 @@ def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> WindowAxi
     )
 
 
-def fit(w: WindowAxis, size: Int, out: Int, kernel: int) -> Fitted | None:
+def fit(axis: WindowAxis, size: Int, out: Int, kernel: int) -> Fitted | None:
     """The window with trailing padding, and a stride if there is one output, for these extents.
 
     ``out = (span + after) // stride + 1``, ``span = size + before - dilation * (kernel - 1) - 1``,
     has several solutions; trailing padding equal to ``before`` is preferred, then the smallest.
     """
-    if w.before < 0:
+    if axis.before < 0:
         return None
-    dilation = w.dilation or 1
-    loose = ("strides",) * (w.stride is None) + ("dilation",) * (w.dilation is None)
-    span = size + (w.before - dilation * (kernel - 1) - 1)
+    dilation = axis.dilation or 1
+    loose = ("strides",) * (axis.stride is None) + ("dilation",) * (axis.dilation is None)
+    span = size + (axis.before - dilation * (kernel - 1) - 1)
     if span.const is None or out.const is None:
-        pad = None if w.stride is None else _symbolic(span, out, w.stride, w.before)
-        if pad is None or w.stride is None:
+        pad = None if axis.stride is None else _symbolic(span, out, axis.stride, axis.before)
+        if pad is None or axis.stride is None:
             return None
-        return Fitted(w.stride, dilation, w.before, pad, pad, pad, loose)
-    least = (out.const - 1) * (w.stride or 1) - span.const
-    if w.stride is None:
-        pad = max(w.before, least)
+        return Fitted(axis.stride, dilation, axis.before, pad, pad, pad, loose)
+    least = (out.const - 1) * (axis.stride or 1) - span.const
+    if axis.stride is None:
+        pad = max(axis.before, least)
         stride = max(span.const + pad + 1, 1)
-        return Fitted(stride, dilation, w.before, pad, max(least, 0), pad, loose)
-    most = least + w.stride - 1
+        return Fitted(stride, dilation, axis.before, pad, max(least, 0), pad, loose)
+    most = least + axis.stride - 1
     if most < 0:
         return None
-    pad = w.before if least <= w.before <= most else max(least, 0)
-    return Fitted(w.stride, dilation, w.before, pad, max(least, 0), most, loose)
+    pad = axis.before if least <= axis.before <= most else max(least, 0)
+    return Fitted(axis.stride, dilation, axis.before, pad, max(least, 0), most, loose)
 
 
 def _symbolic(span: Int, out: Int, stride: int, before: int) -> int | None:
@@ -106,17 +106,17 @@ def _symbolic(span: Int, out: Int, stride: int, before: int) -> int | None:
     return next((p for p in tried if floordiv(span + p, integer(stride)) + 1 is out), None)
 
 
-def rounded_up(w: WindowAxis, size: Int, out: Int, kernel: int) -> int | None:
+def rounded_up(axis: WindowAxis, size: Int, out: Int, kernel: int) -> int | None:
     """The trailing padding for which rounding up yields this extent; common values are tried first.
 
     A last window that would start after the input is dropped.
     """
-    stride, dilation = w.stride or 1, w.dilation or 1
+    stride, dilation = axis.stride or 1, axis.dilation or 1
     pad: int
-    for pad in (w.before, *range(w.before + 4 * stride + 8)):
-        span = size + (w.before + pad - dilation * (kernel - 1) + stride - 2)
+    for pad in (axis.before, *range(axis.before + 4 * stride + 8)):
+        span = size + (axis.before + pad - dilation * (kernel - 1) + stride - 2)
         last = floordiv(span, integer(stride))
-        behind = last * stride - size - w.before
+        behind = last * stride - size - axis.before
         if any(ite(test(behind), last, last + 1) is out for test in (ge0, eq0)):
             return pad
     return None
@@ -124,11 +124,11 @@ def rounded_up(w: WindowAxis, size: Int, out: Int, kernel: int) -> int | None:
 
 def undetermined(windows: list[Fitted]) -> Iterator[Undetermined]:
     """The attributes ``strides``, ``dilation`` and ``padding`` that windows leave undetermined."""
-    for d, w in enumerate(windows):
-        if "strides" in w.loose:
-            yield Undetermined("strides", "the output extent is 1", d, low=w.stride)
-        if "dilation" in w.loose:
+    for d, fitted in enumerate(windows):
+        if "strides" in fitted.loose:
+            yield Undetermined("strides", "the output extent is 1", d, low=fitted.stride)
+        if "dilation" in fitted.loose:
             yield Undetermined("dilation", "the kernel extent is 1", d, low=1)
-        if w.least < w.most:
+        if fitted.least < fitted.most:
             why = "no window ends in the rest of the stride"
-            yield Undetermined("padding", why, d + len(windows), w.least, w.most)
+            yield Undetermined("padding", why, d + len(windows), fitted.least, fitted.most)

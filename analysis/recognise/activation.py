@@ -84,6 +84,6 @@ REFUSES = [
 
 
 @recogniser("activation", precedence=100, ops=sorted({op.name for op in OPS}))
-def activation(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``f`` the formula of one of `OPS`."""
-    return proposals(f, OPS)
+def activation(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(x[y])`` with ``expression`` the formula of one of `OPS`."""
+    return proposals(expression, OPS)

@@ -79,50 +79,50 @@ REFUSES = [
 
 
 @recogniser("argmax", precedence=420, ops=OPS)
-def argmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def argmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """A fold of an index and a value; the value starts below or above all others."""
-    t = uncast(f.outputs[0].body)
-    if len(f.outputs) == 1 and isinstance(t, CallTerm) and t.op == "ite":
-        return _of_one_element(f.outputs[0].out, t)
-    if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 2:
+    term = uncast(expression.outputs[0].body)
+    if len(expression.outputs) == 1 and isinstance(term, CallTerm) and term.op == "ite":
+        return _of_one_element(expression.outputs[0].out, term)
+    if len(expression.outputs) != 1 or not isinstance(term, Fold) or len(term.states) != 2:
         return Refusal("the compute is not a loop over an index and a value")
-    x = next((s for s in subterms(t.updates[1]) if isinstance(s, Load)), None)
-    start = _literal(t.inits[1])
-    if x is None or start is None:
+    load = next((s for s in subterms(term.updates[1]) if isinstance(s, Load)), None)
+    start = _literal(term.inits[1])
+    if load is None or start is None:
         return Refusal("the compute does not search one tensor, starting from a literal")
-    run = [d for d, i in enumerate(x.indices) if t.axis in free(i)]
-    rank, shape = len(x.indices), f.outputs[0].out.shape
+    run = [d for d, i in enumerate(load.indices) if term.axis in free(i)]
+    rank, shape = len(load.indices), expression.outputs[0].out.shape
     keepdims = len(shape) == rank
     whole = len(run) != 1 or rank == 1 or (not keepdims and len(shape) != rank - 1)
-    alone = keepdims and not whole and len(units(x.tensor)) == rank - 1
+    alone = keepdims and not whole and len(units(load.tensor)) == rank - 1
     loose = among("axis", [run[0], None] if alone else [], "the other extents are 1")
     return [
         Proposal(
             OPS[start > 0],
-            (x.tensor.position,),
+            (load.tensor.position,),
             {"axis": None if whole else run[0], "keepdims": keepdims},
             undetermined=loose,
         )
     ]
 
 
-def _of_one_element(out: TensorVar, t: CallTerm) -> Sequence[Proposal] | Refusal:
+def _of_one_element(out: TensorVar, call: CallTerm) -> Sequence[Proposal] | Refusal:
     """``0 if x[..] > lowest else -1``: the index along a dimension of extent 1."""
-    loads = {s for s in subterms(t) if isinstance(s, Load)}
-    if len(loads) != 1 or {_literal(v) for v in t.args[1:]} != {0, -1}:
+    loads = {s for s in subterms(call) if isinstance(s, Load)}
+    if len(loads) != 1 or {_literal(v) for v in call.args[1:]} != {0, -1}:
         return Refusal("the compute is not the index among one element")
-    x = loads.pop().tensor
-    keepdims = len(out.shape) == len(x.shape)
-    axes = [[d] for d in units(x) if shape_without(x, [d], keepdims) == out.shape]
+    tensor = loads.pop().tensor
+    keepdims = len(out.shape) == len(tensor.shape)
+    axes = [[d] for d in units(tensor) if shape_without(tensor, [d], keepdims) == out.shape]
     if not axes:
         return Refusal("no dimension of extent 1 is searched")
-    axis = None if len(x.shape) == 1 else axes[0][0]
+    axis = None if len(tensor.shape) == 1 else axes[0][0]
     attrs = {"axis": axis, "keepdims": keepdims}
     loose = among("axis", [d for (d,) in axes], "dimensions of extent 1 are alike")
-    return [Proposal(op, (x.position,), attrs, undetermined=loose) for op in OPS]
+    return [Proposal(op, (tensor.position,), attrs, undetermined=loose) for op in OPS]
 
 
-def _literal(t: Term) -> float | None:
-    if isinstance(t, Int):
-        return t.const
-    return float(t.value) if isinstance(t, Const) else None
+def _literal(term: Term) -> float | None:
+    if isinstance(term, Int):
+        return term.const
+    return float(term.value) if isinstance(term, Const) else None

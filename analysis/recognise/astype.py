@@ -59,33 +59,33 @@ RATE = numbers(["rate"], "nothing is dropped in inference")
 
 
 @recogniser("convert", precedence=140, ops=("relax.astype", "relax.nn.dropout"))
-def convert(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def convert(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = convert(x[y])``, where the second output of a dropout is constantly one."""
-    if not f.outputs or len(f.outputs) > 2:
+    if not expression.outputs or len(expression.outputs) > 2:
         return Refusal("a conversion has one output")
-    c = f.outputs[0]
-    x = _source(c)
+    comprehension = expression.outputs[0]
+    x = _source(comprehension)
     if isinstance(x, Refusal):
         return x
-    if len(f.outputs) == 1:
-        return [Proposal("relax.astype", (x.tensor.position,), {"dtype": c.out.dtype})]
-    if c.out.dtype != x.tensor.dtype or not is_const(f.outputs[1].body, 1):
+    if len(expression.outputs) == 1:
+        return [Proposal("relax.astype", (x.tensor.position,), {"dtype": comprehension.out.dtype})]
+    if comprehension.out.dtype != x.tensor.dtype or not is_const(expression.outputs[1].body, 1):
         return Refusal("the second output is not constantly one")
     operands = (x.tensor.position,)
     return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=RATE)]
 
 
-def _source(c: Comprehension) -> Load | Refusal:
+def _source(comprehension: Comprehension) -> Load | Refusal:
     """The load that is converted."""
-    s = scalar(c.body)
+    s = scalar(comprehension.body)
     if s.reason or len(s.loads) != 1:
         return Refusal(s.reason or "the compute does not read exactly one element")
-    (x,) = s.loads
-    if x.indices != c.axes or x.tensor.shape != c.out.shape:
+    (load,) = s.loads
+    if load.indices != comprehension.axes or load.tensor.shape != comprehension.out.shape:
         return Refusal("the operand is not read at the output's own coordinates")
-    value: Term = as_int(x) if x.tensor.dtype in INT_DTYPES else x
-    if x.tensor.dtype != c.out.dtype:
-        value = cast(value, c.out.dtype)
-    if value is not c.body:
+    value: Term = as_int(load) if load.tensor.dtype in INT_DTYPES else load
+    if load.tensor.dtype != comprehension.out.dtype:
+        value = cast(value, comprehension.out.dtype)
+    if value is not comprehension.body:
         return Refusal("the compute is not a conversion", s.root)
-    return x
+    return load

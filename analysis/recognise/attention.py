@@ -95,10 +95,10 @@ CORNERS = ("TopLeft", "BottomRight")
 
 
 @recogniser("attention", precedence=480, ops=(OP,))
-def attention(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
-    out = f.outputs[0]
-    r = reduction(out.body, "add") if len(f.outputs) == 1 and len(out.axes) == 4 else None
+    out = expression.outputs[0]
+    r = reduction(out.body, "add") if len(expression.outputs) == 1 and len(out.axes) == 4 else None
     weighted = None if r is None or len(r.axes) != 1 else with_load(r.body, "mul")
     quotient = None if weighted is None else args(weighted[0], "div")
     if r is None or weighted is None or quotient is None:
@@ -110,8 +110,8 @@ def attention(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     ends = sorted((x for x in pair if x is not None), key=lambda x: r.axes[0] in subterms(x))
     query, key, value = *(x.tensor.position for x in ends), weighted[1].tensor.position
     rest = [
-        s for s in subterms(quotient[0])
-        if isinstance(s, Load) and s.tensor.position not in (query, key)
+        term for term in subterms(quotient[0])
+        if isinstance(term, Load) and term.tensor.position not in (query, key)
     ]  # fmt: skip
     bias = sorted({s.tensor.position for s in rest})
     if len(bias) > 1:
@@ -123,9 +123,9 @@ def attention(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, (query, key, value, *bias), attrs, undetermined=notes)]
 
 
-def _scores(t: Term) -> bool:
+def _scores(term: Term) -> bool:
     """``Σ_d a[..] * b[..]``."""
-    factors = args(t.body, "mul") if isinstance(t, Reduce) and t.op == "add" else None
+    factors = args(term.body, "mul") if isinstance(term, Reduce) and term.op == "add" else None
     return factors is not None and len(factors) == 2 and None not in map(load, factors)
 
 

@@ -92,22 +92,22 @@ REFUSES = [
 
 
 @recogniser("batch_norm", precedence=460, ops=(OP,))
-def batch_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def batch_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Derive operands and epsilon from the first output's root, momentum from the second."""
-    if len(f.outputs) != 3:
+    if len(expression.outputs) != 3:
         return Refusal("batch_norm has three outputs")
-    core, gamma, beta = _affine(f.outputs[0].body)
+    core, gamma, beta = _affine(expression.outputs[0].body)
     quotient = args(core, "div")
     eps = None if quotient is None else epsilon(quotient[1], "sqrt")
     centred = None if quotient is None else args(quotient[0], "sub")
     x = None if centred is None else load(centred[0])
     if eps is None or centred is None or x is None:
         return Refusal("the first output is not a deviation over a root, scaled and shifted")
-    moving = _moving(f, centred[1], eps[1])
+    moving = _moving(expression, centred[1], eps[1])
     if moving is None:
         return Refusal("the second and third outputs are not moving moments")
     mean, var, momentum = moving
-    weights = _weights(f, (x, mean, var), gamma, beta)
+    weights = _weights(expression, (x, mean, var), gamma, beta)
     if weights is None:
         return Refusal("scale and shift are not among the parameters")
     axes = _channel(x, gamma or beta or load(centred[1]))
@@ -121,23 +121,23 @@ def batch_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, where, {**attrs, "axis": a}, undetermined=unseen) for a in axes[:1]]
 
 
-def _affine(t: Term) -> tuple[Term, Load | None, Load | None]:
+def _affine(term: Term) -> tuple[Term, Load | None, Load | None]:
     """``core * gamma[c] + beta[c]`` as ``(core, gamma, beta)``; None for a missing one."""
-    core, beta = with_load(t, "add") or (t, None)
+    core, beta = with_load(term, "add") or (term, None)
     core, gamma = with_load(core, "mul") or (core, None)
     return core, gamma, beta
 
 
 def _weights(
-    f: TensorExpression, others: tuple[Load, ...], gamma: Load | None, beta: Load | None
+    expression: TensorExpression, others: tuple[Load, ...], gamma: Load | None, beta: Load | None
 ) -> tuple[int, int] | None:
     """The positions of gamma and beta; a missing one is a parameter that is not read."""
-    read = {t for c in f.outputs for t in tensors(c.body)}
+    read = {t for c in expression.outputs for t in tensors(c.body)}
     like = others[1].tensor
     idle = (
-        p.position
-        for p in f.inputs
-        if isinstance(p, TensorVar) and p not in read and p.shape == like.shape
+        param.position
+        for param in expression.inputs
+        if isinstance(param, TensorVar) and param not in read and param.shape == like.shape
     )
     positions = [next(idle, None) if w is None else w.tensor.position for w in (gamma, beta)]
     return None if positions[0] is None or positions[1] is None else (positions[0], positions[1])
@@ -147,15 +147,17 @@ def _channel(x: Load, gamma: Load | None) -> Sequence[int]:
     """The dimension that indexes a weight; if several have extent 1, the second, as in NCHW."""
     if gamma is None or len(gamma.indices) != 1:
         return ()
-    (c,) = gamma.indices
-    if c is not ZERO:
-        return [d for d, i in enumerate(x.indices) if i is c][:1]
+    (poly,) = gamma.indices
+    if poly is not ZERO:
+        return [d for d, i in enumerate(x.indices) if i is poly][:1]
     return sorted(units(x.tensor), key=lambda d: d != 1)
 
 
-def _moving(f: TensorExpression, mean: Term, var: Term) -> tuple[Load, Load, float | None] | None:
+def _moving(
+    expression: TensorExpression, mean: Term, var: Term
+) -> tuple[Load, Load, float | None] | None:
     """Moving mean, moving variance, and the momentum of a training step."""
-    one, two = (c.body for c in f.outputs[1:])
+    one, two = (c.body for c in expression.outputs[1:])
     direct = load(mean), load(var)
     if direct[0] is not None and direct[1] is not None:
         return direct[0], direct[1], None
@@ -163,10 +165,10 @@ def _moving(f: TensorExpression, mean: Term, var: Term) -> tuple[Load, Load, flo
     return None if old is None or new is None else (old[0], new[0], old[1])
 
 
-def _blend(t: Term) -> tuple[Load, float] | None:
+def _blend(term: Term) -> tuple[Load, float] | None:
     """``(1 - momentum) * old[c] + momentum * new`` as ``(old, momentum)``."""
     old, momentum = None, None
-    for part in args(t, "add") or ():
+    for part in args(term, "add") or ():
         factors = args(part, "mul") or ()
         scale = next((bare(s) for s in factors if isinstance(bare(s), Const)), None)
         value = next((load(s) for s in factors if load(s) is not None), None)

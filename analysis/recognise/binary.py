@@ -169,6 +169,6 @@ REFUSES = [
 
 
 @recogniser("binary", precedence=120, ops=[op.name for op in OPS])
-def binary(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x1[y'], x2[y''])`` with ``f`` the formula of one of `OPS`."""
-    return proposals(f, OPS)
+def binary(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(x1[y'], x2[y''])`` with ``expression`` the formula of one of `OPS`."""
+    return proposals(expression, OPS)

@@ -55,64 +55,72 @@ def f(a: T.Buffer((3,), "float32"), out: T.Buffer((6,), "float32")):
 
 
 @recogniser("broadcast_to", precedence=220, ops=("relax.broadcast_to",))
-def broadcast_to(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def broadcast_to(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[…, y_k, …] = x[y_k or 0]``."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    shape, lead = r.tensor.shape, len(r.axes) - len(r.index)
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    shape, lead = reading.tensor.shape, len(reading.axes) - len(reading.index)
     if lead < 0:
         return Refusal("the input has more axes than the output")
-    ends = zip(r.index, shape, r.axes[lead:], r.out.shape[lead:], strict=True)
+    ends = zip(reading.index, shape, reading.axes[lead:], reading.out.shape[lead:], strict=True)
     if not all(e is ONE or (i is y and e is o) for i, e, y, o in ends):
         return Refusal("an axis that is not of extent 1 is not read at its own coordinate")
-    return [Proposal("relax.broadcast_to", (r.tensor.position,), {"shape": dims(r.out.shape)})]
+    return [
+        Proposal(
+            "relax.broadcast_to", (reading.tensor.position,), {"shape": dims(reading.out.shape)}
+        )
+    ]
 
 
 @recogniser("tile", precedence=222, ops=("relax.tile",))
-def tile(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def tile(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[y mod n]``."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    lead = len(r.axes) - len(r.index)
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    lead = len(reading.axes) - len(reading.index)
     if lead < 0:
         return Refusal("the input has more axes than the output")
-    shape = (*(ONE,) * lead, *r.tensor.shape)
-    counts = _counts(r, shape)
+    shape = (*(ONE,) * lead, *reading.tensor.shape)
+    counts = _counts(reading, shape)
     if counts is None:
         return Refusal("an output extent is not a literal multiple of the input's")
-    ends = zip(r.index, r.axes[lead:], r.tensor.shape, strict=True)
+    ends = zip(reading.index, reading.axes[lead:], reading.tensor.shape, strict=True)
     if not all(i is floormod(y, e) for i, y, e in ends):
         return Refusal("an axis is not read modulo its extent")
-    return [Proposal("relax.tile", (r.tensor.position,), {"repeats": counts})]
+    return [Proposal("relax.tile", (reading.tensor.position,), {"repeats": counts})]
 
 
 @recogniser("repeat", precedence=224, ops=("relax.repeat",))
-def repeat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[y // r]`` along one axis or of the flattened input."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    x = (r.tensor.position,)
-    if len(r.axes) == 1:
-        k = ratio(r.out.shape[0], volume(r.tensor.shape))
-        at = flat(r.index, r.tensor.shape)
-        if k not in (None, 1) and len(r.index) != 1 and at is floordiv(r.axes[0], integer(k)):
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    x = (reading.tensor.position,)
+    if len(reading.axes) == 1:
+        k = ratio(reading.out.shape[0], volume(reading.tensor.shape))
+        at = flat(reading.index, reading.tensor.shape)
+        if (
+            k not in (None, 1)
+            and len(reading.index) != 1
+            and at is floordiv(reading.axes[0], integer(k))
+        ):
             return [Proposal("relax.repeat", x, {"repeats": k, "axis": None})]
-    if len(r.axes) != len(r.index):
+    if len(reading.axes) != len(reading.index):
         return Refusal("input and output have different ranks")
-    counts = _counts(r, r.tensor.shape)
+    counts = _counts(reading, reading.tensor.shape)
     if counts is None:
         return Refusal("an output extent is not a literal multiple of the input's")
     several = [k for k, n in enumerate(counts) if n > 1]
-    ends = zip(r.index, r.axes, counts, strict=True)
+    ends = zip(reading.index, reading.axes, counts, strict=True)
     if len(several) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
         return Refusal("not exactly one axis is read at its coordinate divided by a literal")
     return [Proposal("relax.repeat", x, {"repeats": counts[several[0]], "axis": several[0]})]
 
 
-def _counts(r: Read, shape: Sequence[Int]) -> list[int] | None:
+def _counts(read: Read, shape: Sequence[Int]) -> list[int] | None:
     """The ratio of each output extent to the input's."""
-    counts = [ratio(o, e) for o, e in zip(r.out.shape, shape, strict=True)]
+    counts = [ratio(o, e) for o, e in zip(read.out.shape, shape, strict=True)]
     return None if any(k is None or k < 1 for k in counts) else [k for k in counts if k]

@@ -73,19 +73,23 @@ REFUSES = [
 
 
 @recogniser("bucketize", precedence=418, ops=(OP,))
-def bucketize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def bucketize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a search with two states: one tensor is indexed by the states, one by the output."""
-    c = f.outputs[0]
-    t = bare(c.body)
-    if len(f.outputs) != 1 or not isinstance(t, Fold) or t.axis.extent is not FOREVER:
+    comprehension = expression.outputs[0]
+    term = bare(comprehension.body)
+    if (
+        len(expression.outputs) != 1
+        or not isinstance(term, Fold)
+        or term.axis.extent is not FOREVER
+    ):
         return Refusal("the compute is not a search")
-    loads = {s for u in t.updates for s in subterms(u) if isinstance(s, Load)}
-    values: set[TensorVar] = {s.tensor for s in loads if s.indices == c.axes}
+    loads = {s for u in term.updates for s in subterms(u) if isinstance(s, Load)}
+    values: set[TensorVar] = {s.tensor for s in loads if s.indices == comprehension.axes}
     rows = {s.tensor for s in loads} - values
     if len(values) != 1 or len(rows) != 1:
         return Refusal("the search does not compare two tensors")
     operands = (values.pop().position, rows.pop().position)
-    attrs = {"out_int32": c.out.dtype == "int32", "right": _not_less(t.updates[0])}
+    attrs = {"out_int32": comprehension.out.dtype == "int32", "right": _not_less(term.updates[0])}
     return [Proposal(OP, operands, attrs)]
 
 

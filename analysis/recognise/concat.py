@@ -56,18 +56,22 @@ Entry = tuple[Int, TensorVar]
 
 
 @recogniser("concat", precedence=270, ops=("relax.concat",))
-def concat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def concat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match loads that are shifted along one axis, each ending where the next begins."""
-    loads = _loads(f, 0)
+    loads = _loads(expression, 0)
     if isinstance(loads, Refusal):
         return loads
-    c = f.outputs[0]
-    for axis, y in enumerate(c.axes):
+    comprehension = expression.outputs[0]
+    for axis, poly in enumerate(comprehension.axes):
         found: list[Entry] = []
-        for given, x in loads:
-            start = y - x.indices[axis] if x.tensor.shape[axis] is not ONE else begin(given, y)
-            if all(i is c.axes[k] for k, i in enumerate(x.indices) if k != axis):
-                found.append((start, x.tensor))
+        for given, load in loads:
+            start = (
+                poly - load.indices[axis]
+                if load.tensor.shape[axis] is not ONE
+                else begin(given, poly)
+            )
+            if all(i is comprehension.axes[k] for k, i in enumerate(load.indices) if k != axis):
+                found.append((start, load.tensor))
         found = _sorted(found)
         total = ZERO
         for start, tensor in found:
@@ -75,45 +79,47 @@ def concat(f: TensorExpression) -> Sequence[Proposal] | Refusal:
                 break
             total = total + tensor.shape[axis]
         else:
-            if len(found) == len(loads) and total is c.out.shape[axis]:
+            if len(found) == len(loads) and total is comprehension.out.shape[axis]:
                 inputs = tuple(t.position for _, t in found)
                 return [Proposal("relax.concat", inputs, {"axis": axis})]
     return Refusal("the inputs do not cover the output consecutively along an axis")
 
 
 @recogniser("stack", precedence=280, ops=("relax.stack",))
-def stack(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def stack(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match loads that omit one axis, whose value selects the input."""
-    loads = _loads(f, 1)
+    loads = _loads(expression, 1)
     if isinstance(loads, Refusal):
         return loads
-    c = f.outputs[0]
-    for axis, y in enumerate(c.axes):
-        if c.out.shape[axis].const != len(loads):
+    comprehension = expression.outputs[0]
+    for axis, poly in enumerate(comprehension.axes):
+        if comprehension.out.shape[axis].const != len(loads):
             continue
-        rest = tuple(i for k, i in enumerate(c.axes) if k != axis)
+        rest = tuple(i for k, i in enumerate(comprehension.axes) if k != axis)
         if all(x.indices == rest for _, x in loads):
-            found = _sorted([(begin(given, y), x.tensor) for given, x in loads])
+            found = _sorted([(begin(given, poly), x.tensor) for given, x in loads])
             if [b.const for b, _ in found] == list(range(len(loads))):
                 inputs = tuple(t.position for _, t in found)
                 return [Proposal("relax.stack", inputs, {"axis": axis})]
     return Refusal("no axis selects the input")
 
 
-def _loads(f: TensorExpression, fewer: int) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
+def _loads(
+    expression: TensorExpression, fewer: int
+) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
     """The pieces of the only output, as loads of tensors with ``fewer`` axes less."""
-    c = f.outputs[0]
-    leaves = list(pieces(c.body))
-    if len(f.outputs) != 1 or len(leaves) < 2:
+    comprehension = expression.outputs[0]
+    leaves = list(pieces(comprehension.body))
+    if len(expression.outputs) != 1 or len(leaves) < 2:
         return Refusal("the compute does not select between inputs")
     loads = [(p.conditions, p.value) for p in leaves if isinstance(p.value, Load)]
-    if len(loads) < len(leaves) or any(_rank(x, c) != -fewer for _, x in loads):
+    if len(loads) < len(leaves) or any(_rank(x, comprehension) != -fewer for _, x in loads):
         return Refusal("the inputs are not loads of a matching rank")
     return loads
 
 
-def _rank(x: Load, c: Comprehension) -> int:
-    return len(x.indices) - len(c.axes)
+def _rank(load: Load, comprehension: Comprehension) -> int:
+    return len(load.indices) - len(comprehension.axes)
 
 
 def _sorted(entries: list[Entry]) -> list[Entry]:

@@ -77,19 +77,19 @@ def main(x: T.Buffer((1, 4, 8, 8), "float32"), w: T.Buffer((4, 4, 3, 3), "float3
 
 
 @recogniser("conv", precedence=600, ops=("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d"))
-def conv(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def conv(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the sum of products, try which load is the data, enumerate consistent layouts."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("a convolution has one output")
-    contraction = product(f.outputs[0].body)
+    contraction = product(expression.outputs[0].body)
     if contraction is None or len(contraction.loads) != 2:
         return Refusal("the compute is not a sum of products of two operands")
-    rank = len(f.outputs[0].axes)
+    rank = len(expression.outputs[0].axes)
     if rank not in SPATIAL or any(len(x.indices) != rank for x in contraction.loads):
         return Refusal("the operands and output of a convolution have the same rank, from 3 to 5")
     out: list[Proposal] = []
     for x, w in (contraction.loads, contraction.loads[::-1]):
-        out.extend(_Conv(f, contraction, x, w).proposals())
+        out.extend(_Conv(expression, contraction, x, w).proposals())
     if not out:
         return Refusal("the accesses are not those of a convolution", repr(contraction.loads))
     return out[:4]
@@ -112,9 +112,9 @@ class _Conv:
                 windows = self.data(data, taps)
                 if windows is None:
                     continue
-                p = self.proposal(data, kernel, windows)
-                if p is not None:
-                    yield p
+                proposal = self.proposal(data, kernel, windows)
+                if proposal is not None:
+                    yield proposal
                     return
 
     @property
@@ -123,21 +123,21 @@ class _Conv:
 
     @property
     def outs(self) -> frozenset[Var]:
-        return frozenset(v for a in self.f.outputs[0].axes if (v := only(a)) is not None)
+        return frozenset(var for a in self.f.outputs[0].axes if (var := only(a)) is not None)
 
     def kernel(self, layout: str) -> dict[str, Var | None] | None:
         """The reduction axis (None for extent 1) of I and each tap, if the layout fits."""
         found: dict[str, Var | None] = {}
         for letter, index in zip(layout, self.w.indices, strict=True):
-            v = only(index)
-            if v is None and index.const != 0:
+            var = only(index)
+            if var is None and index.const != 0:
                 return None
             if letter == "O":
-                if v is not None and v not in self.outs:
+                if var is not None and var not in self.outs:
                     return None
-            elif v is not None and v not in self.found.reduce.axes:
+            elif var is not None and var not in self.found.reduce.axes:
                 return None
-            found[letter] = v
+            found[letter] = var
         used = {v for v in found.values() if v is not None}
         return found if used >= set(self.found.reduce.axes) else None
 
@@ -152,10 +152,14 @@ class _Conv:
             elif letter == "C":
                 fits = out is as_coordinate(kernel["O"]) and self.channel(index, kernel)
             else:
-                w = window(index, self.outs, frozenset(self.found.reduce.axes))
-                fits = w is not None and w.tap is kernel[letter] and as_coordinate(w.axis) is out
-                if w is not None:
-                    windows[letter] = w
+                axis = window(index, self.outs, frozenset(self.found.reduce.axes))
+                fits = (
+                    axis is not None
+                    and axis.tap is kernel[letter]
+                    and as_coordinate(axis.axis) is out
+                )
+                if axis is not None:
+                    windows[letter] = axis
             if not fits:
                 return None
         return windows

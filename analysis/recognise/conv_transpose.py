@@ -81,28 +81,30 @@ def main(x: T.Buffer((1, 4, 6, 6), "float32"), w: T.Buffer((4, 4, 3, 3), "float3
     precedence=610,
     ops=tuple(f"relax.nn.conv{d}d_transpose" for d in (1, 2, 3)),
 )
-def conv_transpose(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def conv_transpose(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the sum of products; stride, padding and flip come from the accesses."""
-    contraction = product(f.outputs[0].body) if len(f.outputs) == 1 else None
+    contraction = product(expression.outputs[0].body) if len(expression.outputs) == 1 else None
     if contraction is None or len(contraction.loads) != 2:
         return Refusal("the compute is not a sum of products of two operands")
-    rank = len(f.outputs[0].axes)
+    rank = len(expression.outputs[0].axes)
     if rank not in SPATIAL or any(len(x.indices) != rank for x in contraction.loads):
         return Refusal(
             "the operands and output of a transposed convolution have the same rank, from 3 to 5"
         )
     out = [
-        p
+        proposal
         for x, w in (contraction.loads, contraction.loads[::-1])
-        for p in _proposals(f, contraction, x, w)
+        for proposal in _proposals(expression, contraction, x, w)
     ]
     return out or Refusal("the accesses are not those of a transposed convolution")
 
 
-def _proposals(f: TensorExpression, found: Product, x: Load, w: Load) -> Iterator[Proposal]:
-    out = f.outputs[0].out
+def _proposals(
+    expression: TensorExpression, found: Product, x: Load, w: Load
+) -> Iterator[Proposal]:
+    out = expression.outputs[0].out
     spatial = [
-        _dimension(x, w, d, f.outputs[0].axes[d], found.reduce.axes)
+        _dimension(x, w, d, expression.outputs[0].axes[d], found.reduce.axes)
         for d in range(2, len(out.shape))
     ]
     groups = _groups(x, w, out.shape[1].const)
@@ -111,16 +113,16 @@ def _proposals(f: TensorExpression, found: Product, x: Load, w: Load) -> Iterato
     strides, before, dilation = zip(*(s for s in spatial if s is not None), strict=True)
     behind, extra = [], []
     loose: list[Undetermined] = []
-    for d, (s, b, k) in enumerate(zip(strides, before, dilation, strict=True), start=2):
+    for d, (stmt, b, k) in enumerate(zip(strides, before, dilation, strict=True), start=2):
         taps = w.tensor.shape[d].const
-        grown = _grown(x.tensor.shape[d], out.shape[d], s, b, k, taps)
+        grown = _grown(x.tensor.shape[d], out.shape[d], stmt, b, k, taps)
         if grown is None:
             return
         behind.append(grown[0])
         extra.append(grown[1])
         if taps == 1:
             loose.append(Undetermined("dilation", "the kernel extent is 1", d - 2, low=1))
-        loose += _traded(d - 2, len(strides), grown, s)
+        loose += _traded(d - 2, len(strides), grown, stmt)
     letters = SPATIAL[len(out.shape)]
     layout, kernel = f"NC{letters}", f"IO{letters}"
     attrs = {
@@ -145,7 +147,7 @@ def _proposals(f: TensorExpression, found: Product, x: Load, w: Load) -> Iterato
 
 
 def _dimension(
-    x: Load, w: Load, d: int, y: Int, axes: tuple[Var, ...]
+    x: Load, w: Load, d: int, poly: Int, axes: tuple[Var, ...]
 ) -> tuple[int, int, int] | None:
     """``(stride, leading padding, dilation)`` of one dimension.
 
@@ -159,8 +161,8 @@ def _dimension(
     form = affine(inner)
     if form is None:
         return None
-    coefs = {v: c for v, c in form[0].items() if as_int(v) is not y}
-    if y.const is None and (len(coefs) == len(form[0]) or form[0][_variable(y)] != 1):
+    coefs = {v: c for v, c in form[0].items() if as_int(v) is not poly}
+    if poly.const is None and (len(coefs) == len(form[0]) or form[0][_variable(poly)] != 1):
         return None
     if len(coefs) > 1:
         return None
@@ -190,9 +192,9 @@ def _traded(d: int, rank: int, grown: tuple[int, int], stride: int) -> list[Unde
     return [Undetermined("output_padding", why, d, low, high, (), partner)] if low < high else []
 
 
-def _variable(p: Int) -> Var:
-    assert isinstance(p.atom, Var)
-    return p.atom
+def _variable(poly: Int) -> Var:
+    assert isinstance(poly.atom, Var)
+    return poly.atom
 
 
 def _quotient(index: Int) -> tuple[Int, int]:

@@ -88,56 +88,67 @@ REFUSES = [
 
 
 @recogniser("cumulative", precedence=425, ops=tuple(NAMES.values()))
-def cumulative(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def cumulative(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a reduction whose guard compares its axis with an output coordinate."""
-    (c,) = f.outputs[:1]
-    if len(f.outputs) != 1:
+    (comprehension,) = expression.outputs[:1]
+    if len(expression.outputs) != 1:
         return Refusal("a scan has one output")
-    t = bare(c.body)
-    if isinstance(t, Reduce) and t.op in NAMES:
-        return _scan(c, t)
-    return _of_two(c, t)
+    term = bare(comprehension.body)
+    if isinstance(term, Reduce) and term.op in NAMES:
+        return _scan(comprehension, term)
+    return _of_two(comprehension, term)
 
 
-def _scan(c: Comprehension, t: Reduce) -> Sequence[Proposal] | Refusal:
-    loads = [s for s in subterms(t.body) if isinstance(s, Load) and free(s) & set(t.axes)]
+def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal] | Refusal:
+    loads = [
+        s for s in subterms(reduction.body) if isinstance(s, Load) and free(s) & set(reduction.axes)
+    ]
     if len(loads) != 1:
         return Refusal("the scan is not over one load")
-    exclusive = any(dict(p.terms).get(()) == -1 for p in _bounds(t.body, t.axes))
-    x = loads[0]
-    moved = [d for d, i in enumerate(x.indices) if free(i) & set(t.axes)]
-    flat = len(c.out.shape) != len(x.tensor.shape)
+    exclusive = any(dict(p.terms).get(()) == -1 for p in _bounds(reduction.body, reduction.axes))
+    load = loads[0]
+    moved = [d for d, i in enumerate(load.indices) if free(i) & set(reduction.axes)]
+    flat = len(comprehension.out.shape) != len(load.tensor.shape)
     if not flat and len(moved) != 1:
         return Refusal("the scan does not run over one dimension")
-    return [_proposal(t.op, x, c, None if flat else moved[0], exclusive)]
+    return [_proposal(reduction.op, load, comprehension, None if flat else moved[0], exclusive)]
 
 
-def _bounds(t: Term, axes: Sequence[Var]) -> list[Int]:
+def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:
     """The ``p`` of guards ``p >= 0`` on the axes."""
-    guards = [as_int(s.args[0]) for s in subterms(t) if isinstance(s, CallTerm) and s.op == "ge0"]
+    guards = [
+        as_int(s.args[0]) for s in subterms(term) if isinstance(s, CallTerm) and s.op == "ge0"
+    ]
     return [p for p in guards if free(p) & set(axes)]
 
 
-def _of_two(c: Comprehension, t: Term) -> Sequence[Proposal] | Refusal:
+def _of_two(comprehension: Comprehension, term: Term) -> Sequence[Proposal] | Refusal:
     """Over two elements: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if .. else 0``."""
-    loads = [s for s in subterms(t) if isinstance(s, Load)]
-    if not (isinstance(t, CallTerm) and t.op == "ite") or len({x.tensor for x in loads}) != 1:
+    loads = [s for s in subterms(term) if isinstance(s, Load)]
+    if not (isinstance(term, CallTerm) and term.op == "ite") or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute is not a scan")
-    x, ops = loads[0], [s.op for s in subterms(t) if isinstance(s, CallTerm) and s.op in NAMES]
-    same = x.tensor.shape == c.out.shape
-    axes = [d for d, e in enumerate(x.tensor.shape) if e.const == 2] if same else [None]
+    load, ops = (
+        loads[0],
+        [s.op for s in subterms(term) if isinstance(s, CallTerm) and s.op in NAMES],
+    )
+    same = load.tensor.shape == comprehension.out.shape
+    axes = [d for d, e in enumerate(load.tensor.shape) if e.const == 2] if same else [None]
     return [
-        _proposal(op, x, c, axis, exclusive=len(loads) == 1) for op in ops or NAMES for axis in axes
+        _proposal(op, load, comprehension, axis, exclusive=len(loads) == 1)
+        for op in ops or NAMES
+        for axis in axes
     ]
 
 
-def _proposal(op: str, x: Load, c: Comprehension, axis: int | None, exclusive: bool) -> Proposal:
-    dtype = None if c.out.dtype == x.tensor.dtype else c.out.dtype
+def _proposal(
+    op: str, load: Load, comprehension: Comprehension, axis: int | None, exclusive: bool
+) -> Proposal:
+    dtype = None if comprehension.out.dtype == load.tensor.dtype else comprehension.out.dtype
     attrs: dict[str, Any] = {"axis": axis, "dtype": dtype, "exclusive": exclusive}
     notes = []
-    if len(x.tensor.shape) == 1:
+    if len(load.tensor.shape) == 1:
         notes.append(Undetermined("axis", "there is one dimension", values=(0, None)))
     if dtype is None:
-        own = (None, x.tensor.dtype)
+        own = (None, load.tensor.dtype)
         notes.append(Undetermined("dtype", "it is the operand's own", values=own))
-    return Proposal(NAMES[op], (x.tensor.position,), attrs, undetermined=tuple(notes))
+    return Proposal(NAMES[op], (load.tensor.position,), attrs, undetermined=tuple(notes))

@@ -67,20 +67,20 @@ def main(x: T.Buffer((4, 4), "float32"), out: T.Buffer((2,), "float32")):
 
 
 @recogniser("einsum", precedence=635, ops=(OP,))
-def einsum(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def einsum(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Use one letter for each variable, and operands in the order of the parameters."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("an einsum has one output")
-    factors = _product(f.outputs[0].body)
+    factors = _product(expression.outputs[0].body)
     if factors is None or factors.guards:
         return Refusal("the compute is not a sum of products")
-    loads = sorted(factors.loads, key=lambda x: x.tensor.position)
-    if not factors.reduce.axes and all(_aligned(x, f.outputs[0].axes) for x in loads):
+    loads = sorted(factors.loads, key=lambda load: load.tensor.position)
+    if not factors.reduce.axes and all(_aligned(x, expression.outputs[0].axes) for x in loads):
         return Refusal("nothing is summed and all operands are broadcast")
-    texts = _texts([*(x.indices for x in loads), f.outputs[0].axes])
+    texts = _texts([*(x.indices for x in loads), expression.outputs[0].axes])
     if texts is None:
         return Refusal("an operand is not read at plain coordinates", repr(loads))
-    if any(x.tensor.dtype != f.outputs[0].out.dtype for x in loads):
+    if any(x.tensor.dtype != expression.outputs[0].out.dtype for x in loads):
         return Refusal("an operand is converted")
     if not set(texts[-1]) <= set("".join(texts[:-1])):  # TVM crashes on such subscripts
         return Refusal("a coordinate of the output is in no operand")
@@ -88,20 +88,20 @@ def einsum(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, operands, {"subscripts": f"{','.join(texts[:-1])}->{texts[-1]}"})]
 
 
-def _product(t: Term) -> Product | None:
+def _product(term: Term) -> Product | None:
     """A sum of products, a product, or a load."""
-    return product(t) or _factors(bare(t))
+    return product(term) or _factors(bare(term))
 
 
-def _factors(t: Term) -> Product | None:
-    loads = t.args if isinstance(t, CallTerm) and t.op == "mul" else (t,)
+def _factors(term: Term) -> Product | None:
+    loads = term.args if isinstance(term, CallTerm) and term.op == "mul" else (term,)
     found = tuple(x for x in map(bare, loads) if isinstance(x, Load))
-    return Product(Combined((), t, ZERO), (), found) if len(found) == len(loads) else None
+    return Product(Combined((), term, ZERO), (), found) if len(found) == len(loads) else None
 
 
-def _aligned(x: Load, axes: tuple[Int, ...]) -> bool:
+def _aligned(load: Load, axes: tuple[Int, ...]) -> bool:
     """Whether an operand is broadcast as operands of elementwise operators are."""
-    return x.indices == axes[len(axes) - len(x.indices) :]
+    return load.indices == axes[len(axes) - len(load.indices) :]
 
 
 def _texts(indices: Sequence[tuple[Int, ...]]) -> list[str] | None:

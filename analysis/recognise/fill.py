@@ -83,38 +83,38 @@ Found = Sequence[Proposal] | Refusal
 
 
 @recogniser("full", precedence=350, ops=("relax.full",))
-def full(f: TensorExpression) -> Found:
+def full(expression: TensorExpression) -> Found:
     """``out[y] = value``."""
-    (c,) = f.outputs[:1]
-    value = literal(c.body)
-    if len(f.outputs) != 1 or value is None:
+    (comprehension,) = expression.outputs[:1]
+    value = literal(comprehension.body)
+    if len(expression.outputs) != 1 or value is None:
         return Refusal("the compute is not a literal")
-    shape = {"shape": dims(c.out.shape), "dtype": c.out.dtype}
+    shape = {"shape": dims(comprehension.out.shape), "dtype": comprehension.out.dtype}
     named = {0: "relax.zeros", 1: "relax.ones"}
     proposals = [Proposal("relax.full", (), {**shape, "fill_value": value})]
     return [*proposals, *(Proposal(name, (), shape) for k, name in named.items() if value == k)]
 
 
 @recogniser("arange", precedence=352, ops=("relax.arange",))
-def arange(f: TensorExpression) -> Found:
+def arange(expression: TensorExpression) -> Found:
     """Match ``out[y] = start + step * y`` unless it is a constant of the module."""
-    (c,) = f.outputs[:1]
-    body = c.body
+    (comprehension,) = expression.outputs[:1]
+    body = comprehension.body
     if isinstance(body, CallTerm) and body.op == "cast":
         body = body.args[0]
-    if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(body, Int):
+    if len(expression.outputs) != 1 or len(comprehension.axes) != 1 or not isinstance(body, Int):
         return Refusal("the compute is not an integer along one axis")
-    at = affine(body, c.axes[0]) if free(c.axes[0]) else None
+    at = affine(body, comprehension.axes[0]) if free(comprehension.axes[0]) else None
     if at is None or any(v.kind not in ("size", "scalar") for p in at for v in free(p)):
         return Refusal("the compute is not start + step * y")
     start, step = at
-    attrs = {"start": plain(start), "step": plain(step), "dtype": c.out.dtype}
+    attrs = {"start": plain(start), "step": plain(step), "dtype": comprehension.out.dtype}
     return [
         Proposal(
             "relax.arange",
             (),
-            {**attrs, "end": plain(start + step * c.out.shape[0])},
-            undetermined=_last(start + step * c.out.shape[0], step),
+            {**attrs, "end": plain(start + step * comprehension.out.shape[0])},
+            undetermined=_last(start + step * comprehension.out.shape[0], step),
         )
     ]
 
@@ -129,27 +129,33 @@ def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
 
 
 @recogniser("eye", precedence=354, ops=("relax.eye",))
-def eye(f: TensorExpression) -> Found:
+def eye(expression: TensorExpression) -> Found:
     """``out[i, j] = 1 if j - i = k else 0``."""
-    (c,) = f.outputs[:1]
-    body = atom(c.body)
-    if len(f.outputs) != 1 or len(c.axes) != 2 or not isinstance(body, CallTerm):
+    (comprehension,) = expression.outputs[:1]
+    body = atom(comprehension.body)
+    if (
+        len(expression.outputs) != 1
+        or len(comprehension.axes) != 2
+        or not isinstance(body, CallTerm)
+    ):
         return Refusal("the compute is not a selection over a matrix")
     on, one, zero = body.args if body.op == "ite" else (body, TRUE, FALSE)
-    equal = ("eq0", "ge0") if ONE in c.out.shape else ("eq0",)  # y = 0 can be y <= 0
-    k = _diagonal(on, c.axes) if isinstance(on, CallTerm) and on.op in equal else None
+    equal = ("eq0", "ge0") if ONE in comprehension.out.shape else ("eq0",)  # y = 0 can be y <= 0
+    k = _diagonal(on, comprehension.axes) if isinstance(on, CallTerm) and on.op in equal else None
     if k is None or not (is_const(one, 1) and is_const(zero, 0)):
         return Refusal("not 1 on a diagonal and 0 elsewhere")
-    n, m = dims(c.out.shape)
-    return [Proposal("relax.eye", (), {"n": n, "m": m, "k": k[0], "dtype": c.out.dtype})]
+    n, m = dims(comprehension.out.shape)
+    return [
+        Proposal("relax.eye", (), {"n": n, "m": m, "k": k[0], "dtype": comprehension.out.dtype})
+    ]
 
 
 @recogniser("one_hot", precedence=356, ops=("relax.one_hot",))
-def one_hot(f: TensorExpression) -> Found:
+def one_hot(expression: TensorExpression) -> Found:
     """``out[y] = on if t[y without d] = d else off``."""
-    (c,) = f.outputs[:1]
-    body = atom(c.body)
-    if len(f.outputs) != 1 or not isinstance(body, CallTerm):
+    (comprehension,) = expression.outputs[:1]
+    body = atom(comprehension.body)
+    if len(expression.outputs) != 1 or not isinstance(body, CallTerm):
         return Refusal("the compute is not a selection")
     condition, on, off = _selection(body)
     values = literal(on), literal(off)
@@ -157,13 +163,13 @@ def one_hot(f: TensorExpression) -> Found:
         return Refusal("not an equality that selects between two literals")
     p = as_int(condition.args[0])
     loads = [a for m, _ in p.terms for a in m if isinstance(a, Load)]
-    for axis, y in enumerate(c.axes):
-        others = tuple(a for k, a in enumerate(c.axes) if k != axis)
+    for axis, y in enumerate(comprehension.axes):
+        others = tuple(a for k, a in enumerate(comprehension.axes) if k != axis)
         if len(loads) == 1 and loads[0].indices == others and p in _signs(as_int(loads[0]) - y):
             attrs = {
-                "on_value": _typed(values[0], c.out.dtype),
-                "off_value": _typed(values[1], c.out.dtype),
-                "depth": plain(c.out.shape[axis]),
+                "on_value": _typed(values[0], comprehension.out.dtype),
+                "off_value": _typed(values[1], comprehension.out.dtype),
+                "depth": plain(comprehension.out.shape[axis]),
                 "axis": axis,
             }
             return [Proposal("relax.one_hot", (loads[0].tensor.position,), attrs)]
@@ -177,20 +183,25 @@ def _typed(value: float | int | None, dtype: str) -> float | int | Constant | No
 
 
 @recogniser("trilu", precedence=358, ops=("relax.tril", "relax.triu"))
-def trilu(f: TensorExpression) -> Found:
+def trilu(expression: TensorExpression) -> Found:
     """``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
-    (c,) = f.outputs[:1]
-    body = atom(c.body)
-    if len(f.outputs) != 1 or len(c.axes) < 2 or not isinstance(body, CallTerm) or body.op != "ite":
+    (comprehension,) = expression.outputs[:1]
+    body = atom(comprehension.body)
+    if (
+        len(expression.outputs) != 1
+        or len(comprehension.axes) < 2
+        or not isinstance(body, CallTerm)
+        or body.op != "ite"
+    ):
         return Refusal("the compute is not a selection over matrices")
-    condition, x, other = body.args[0], atom(body.args[1]), body.args[2]
-    if not isinstance(x, Load) or x.indices != c.axes or not is_const(other, 0):
+    condition, term, other = body.args[0], atom(body.args[1]), body.args[2]
+    if not isinstance(term, Load) or term.indices != comprehension.axes or not is_const(other, 0):
         return Refusal("not the input at its own coordinates or 0")
-    k = _diagonal(condition, c.axes) if isinstance(condition, CallTerm) else None
+    k = _diagonal(condition, comprehension.axes) if isinstance(condition, CallTerm) else None
     if k is None or not isinstance(condition, CallTerm) or condition.op != "ge0":
         return Refusal("not a triangle of the last two axes")
     name, k0 = ("relax.triu", -k[1]) if k[2] > 0 else ("relax.tril", k[1])
-    return [Proposal(name, (x.tensor.position,), {"k": k0})]
+    return [Proposal(name, (term.tensor.position,), {"k": k0})]
 
 
 def _selection(body: CallTerm) -> tuple[Term, Term, Term]:
@@ -200,17 +211,17 @@ def _selection(body: CallTerm) -> tuple[Term, Term, Term]:
     return body, TRUE, FALSE
 
 
-def _signs(p: Int) -> tuple[Int, Int]:
-    return p, -p
+def _signs(poly: Int) -> tuple[Int, Int]:
+    return poly, -poly
 
 
 def _diagonal(condition: CallTerm, axes: Sequence[Int]) -> tuple[int, int, int] | None:
     """A condition on ``±(j - i) + offset`` as ``(the diagonal where it is 0, offset, ±1)``."""
     if condition.op not in ("ge0", "eq0"):
         return None
-    p: Term = condition.args[0]
+    term: Term = condition.args[0]
     for sign in (1, -1):
-        offset = (as_int(p) - (axes[-1] - axes[-2]) * sign).const
+        offset = (as_int(term) - (axes[-1] - axes[-2]) * sign).const
         if offset is not None:
             return -offset * sign, offset, sign
     return None

@@ -82,46 +82,49 @@ REFUSES = [
 
 
 @recogniser("affine_grid", precedence=146, ops=(AFFINE,))
-def affine_grid(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def affine_grid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match matrices read at constant columns, with coordinates derived from the shape."""
-    (c,) = f.outputs[:1]
-    rank = len(c.axes) - 2
-    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
-    if len(f.outputs) != 1 or rank not in (2, 3) or len(loads) != rank + 1:
+    (comprehension,) = expression.outputs[:1]
+    rank = len(comprehension.axes) - 2
+    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
+    if len(expression.outputs) != 1 or rank not in (2, 3) or len(loads) != rank + 1:
         return Refusal("not a grid of two or three coordinates")
     theta = loads[0].tensor
-    if any(x.tensor is not theta or x.indices[:-1] != c.axes[:2] for x in loads):
+    if any(x.tensor is not theta or x.indices[:-1] != comprehension.axes[:2] for x in loads):
         return Refusal("not one matrix for each grid")
-    size = dims(c.out.shape[2:])
+    size = dims(comprehension.out.shape[2:])
     operands = (theta.position,)
     both = ({"size": size, "align_corners": corners} for corners in (True, False))
     return [Proposal(AFFINE, operands, attrs) for attrs in both]
 
 
 @recogniser("grid_sample", precedence=347, ops=(SAMPLE,))
-def grid_sample(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def grid_sample(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a tensor read at indices from another; the operations give the attributes."""
-    (c,) = f.outputs[:1]
-    layout = LAYOUTS.get(len(c.axes))
-    if len(f.outputs) != 1 or layout is None or len(tensors(c.body)) != 2:
+    (comprehension,) = expression.outputs[:1]
+    layout = LAYOUTS.get(len(comprehension.axes))
+    if len(expression.outputs) != 1 or layout is None or len(tensors(comprehension.body)) != 2:
         return Refusal("not two operands and one image")
-    terms = list(subterms(c.body))
+    terms = list(subterms(comprehension.body))
     reads = [s for s in terms if isinstance(s, Load) and any(tensors(i) for i in s.indices)]
     if not reads or len({x.tensor for x in reads}) != 1:
         return Refusal("no tensor is read at indices from another")
-    x = reads[0].tensor
-    (grid,) = tensors(c.body) - {x}
-    if len(x.shape) != len(c.axes) or len(grid.shape) != len(c.axes):
+    tensor = reads[0].tensor
+    (grid,) = tensors(comprehension.body) - {tensor}
+    if len(tensor.shape) != len(comprehension.axes) or len(grid.shape) != len(comprehension.axes):
         return Refusal("image, grid and output differ in rank")
     attrs = {"method": _method(terms, len(reads)), "padding_mode": _padding(terms)}
-    return [_sample(x, grid, c.out, layout, {**attrs, "align_corners": a}) for a in _corners(terms)]
+    return [
+        _sample(tensor, grid, comprehension.out, layout, {**attrs, "align_corners": a})
+        for a in _corners(terms)
+    ]
 
 
 def _sample(
-    x: TensorVar, grid: TensorVar, out: TensorVar, layout: str, attrs: dict[str, object]
+    tensor: TensorVar, grid: TensorVar, out: TensorVar, layout: str, attrs: dict[str, object]
 ) -> Proposal:
-    layouts = {x.position: layout, out.position: layout}
-    return Proposal(SAMPLE, (x.position, grid.position), {**attrs, "layout": layout}, layouts)
+    layouts = {tensor.position: layout, out.position: layout}
+    return Proposal(SAMPLE, (tensor.position, grid.position), {**attrs, "layout": layout}, layouts)
 
 
 def _method(terms: Sequence[Term], reads: int) -> str:

@@ -81,15 +81,17 @@ REFUSES = [
 
 
 @recogniser("group_norm", precedence=470, ops=(GROUP, INSTANCE))
-def group_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def group_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a deviation times ``rsqrt(E[x²] - E[x]² + eps)``, scaled and shifted along one axis."""
-    affine = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
+    affine = (
+        scaled_and_shifted(expression.outputs[0].body) if len(expression.outputs) == 1 else None
+    )
     factors = None if affine is None else args(affine[0], "mul")
     if affine is None or factors is None or len(factors) != 2:
         return Refusal("the compute is not scaled and shifted")
     _, gamma, beta = affine
-    for t, root in (factors, factors[::-1]):
-        x, eps = deviation(t), epsilon(root, "rsqrt")
+    for term, root in (factors, factors[::-1]):
+        x, eps = deviation(term), epsilon(root, "rsqrt")
         inside = None if x is None or eps is None else _summed(eps[1])
         if x is None or eps is None or inside is None or len(gamma.indices) != 1:
             continue
@@ -118,9 +120,11 @@ def _summed(var: Term) -> tuple[Load, Combined] | None:
     return None if r is None or x is None else (x, r)
 
 
-def _shape(x: Load, inside: Load, r: Combined, c: Int) -> dict[str, Any] | Refusal:
+def _shape(x: Load, inside: Load, r: Combined, poly: Int) -> dict[str, Any] | Refusal:
     """Channel axis, axes and groups from where the sum reads x."""
-    places = [d for d, i in enumerate(x.indices) if i is c] if c is not ZERO else units(x.tensor)
+    places = (
+        [d for d, i in enumerate(x.indices) if i is poly] if poly is not ZERO else units(x.tensor)
+    )
     if not places:
         return Refusal("the weights are not read along an axis of the operand")
     channel = min(places, key=lambda d: d != 1)
@@ -133,7 +137,7 @@ def _shape(x: Load, inside: Load, r: Combined, c: Int) -> dict[str, Any] | Refus
     if not mixed:
         return attrs
     size = mixed[0].extent or ONE
-    if len(mixed) > 1 or index is not as_int(mixed[0]) + mul(floordiv(c, size), size):
+    if len(mixed) > 1 or index is not as_int(mixed[0]) + mul(floordiv(poly, size), size):
         return Refusal("the channels of a sum do not form a group", repr(index))
     groups = floordiv(x.tensor.shape[channel], size).const
     if groups is None:

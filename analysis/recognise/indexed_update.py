@@ -114,32 +114,32 @@ REFUSES = [
 
 
 @recogniser("indexed_update", precedence=427, ops=(ELEMENTS, ND, PUT, BACKWARD))
-def indexed_update(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def indexed_update(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a fold of one state that starts from the element of a tensor, or from zero."""
-    c = f.outputs[0]
-    t = bare(c.body)
-    if len(f.outputs) != 1 or not isinstance(t, Fold) or len(t.states) != 1:
+    comprehension = expression.outputs[0]
+    term = bare(comprehension.body)
+    if len(expression.outputs) != 1 or not isinstance(term, Fold) or len(term.states) != 1:
         return Refusal("the compute is not a fold of one element")
-    choice = bare(t.updates[0])
+    choice = bare(term.updates[0])
     if not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("not every update selects its element")
     places = _tensors(choice.args[0])
     updates = [x for x in _tensors(choice.args[1]) if x not in places]
-    reduction = _reduction(bare(choice.args[1]), t.states[0])
+    reduction = _reduction(bare(choice.args[1]), term.states[0])
     if len(updates) != 1 or not places or reduction is None:
         return Refusal("the update does not come from one tensor")
-    start = bare(t.inits[0])
+    start = bare(term.inits[0])
     if is_const(start, 0) and reduction == "add":
-        return list(_backward(f, c, places, updates[0], t))
-    if not (isinstance(start, Load) and start.indices == c.axes):
+        return list(_backward(expression, comprehension, places, updates[0], term))
+    if not (isinstance(start, Load) and start.indices == comprehension.axes):
         return Refusal("an element does not start from the data")
-    return list(_proposals(start.tensor, places, updates[0], reduction, choice.args[0], t))
+    return list(_proposals(start.tensor, places, updates[0], reduction, choice.args[0], term))
 
 
-def _tensors(t: Term) -> list[TensorVar]:
+def _tensors(term: Term) -> list[TensorVar]:
     """The tensors that are read, in parameter order."""
-    tensors = {s.tensor for s in subterms(t) if isinstance(s, Load)}
-    return sorted(tensors, key=lambda x: x.position)
+    tensors = {s.tensor for s in subterms(term) if isinstance(s, Load)}
+    return sorted(tensors, key=lambda tensor: tensor.position)
 
 
 def _reduction(value: Term, state: Term) -> str | None:
@@ -156,12 +156,17 @@ def _reduction(value: Term, state: Term) -> str | None:
 
 
 def _proposals(
-    data: TensorVar, places: list[TensorVar], u: TensorVar, reduction: str, condition: Term, t: Fold
+    data: TensorVar,
+    places: list[TensorVar],
+    u: TensorVar,
+    reduction: str,
+    condition: Term,
+    fold: Fold,
 ) -> Iterator[Proposal]:
     operands = (data.position, *(p.position for p in places), u.position)
     p, rank = places[0], len(data.shape)
     if len(places) == 1 and len(p.shape) == rank == len(u.shape) and p.shape == u.shape:
-        for axis in _axes(p, condition, t):
+        for axis in _axes(p, condition, fold):
             yield Proposal(ELEMENTS, operands, {"axis": axis, "reduction": reduction})
     if len(places) == 1 and p.shape[:-1] == u.shape[: len(p.shape) - 1] and reduction != "mean":
         yield Proposal(ND, operands, {"reduction": reduction})
@@ -169,27 +174,35 @@ def _proposals(
         yield Proposal(PUT, operands, {"accumulate": reduction == "add"})
 
 
-def _axes(p: TensorVar, condition: Term, t: Fold) -> list[int]:
+def _axes(tensor: TensorVar, condition: Term, fold: Fold) -> list[int]:
     """The dimensions that the fold may run over."""
-    load = next(s for s in subterms(condition) if isinstance(s, Load) and s.tensor is p)
-    run = [d for d, i in enumerate(load.indices) if t.axis in free(i)]
-    return run if len(run) == 1 else list(range(len(p.shape)))
+    load = next(s for s in subterms(condition) if isinstance(s, Load) and s.tensor is tensor)
+    run = [d for d, i in enumerate(load.indices) if fold.axis in free(i)]
+    return run if len(run) == 1 else list(range(len(tensor.shape)))
 
 
 def _backward(
-    f: TensorExpression, c: Comprehension, places: list[TensorVar], u: TensorVar, t: Fold
+    expression: TensorExpression,
+    comprehension: Comprehension,
+    places: list[TensorVar],
+    tensor: TensorVar,
+    fold: Fold,
 ) -> Iterator[Proposal]:
     """Match the gradient of take; its operand is not read, only its shape is used."""
-    used = {u, *places}
+    used = {tensor, *places}
     spare = [
-        x for x in f.inputs if isinstance(x, TensorVar) and x not in used and x.shape == c.out.shape
+        param
+        for param in expression.inputs
+        if isinstance(param, TensorVar)
+        and param not in used
+        and param.shape == comprehension.out.shape
     ]
     if len(places) != 1 or len(places[0].shape) != 1 or not spare:
         return
-    operands = (u.position, spare[0].position, places[0].position)
+    operands = (tensor.position, spare[0].position, places[0].position)
     notes = (Undetermined("axis", "there is one dimension", values=(0, None)),)
-    loads = [s for s in subterms(t.updates[0]) if isinstance(s, Load) and s.tensor is u]
-    run = [d for d, i in enumerate(loads[0].indices) if t.axis in free(i)]
-    for axis in run if len(run) == 1 else range(len(u.shape)):
-        loose = notes if len(u.shape) == 1 else ()
+    loads = [s for s in subterms(fold.updates[0]) if isinstance(s, Load) and s.tensor is tensor]
+    run = [d for d, i in enumerate(loads[0].indices) if fold.axis in free(i)]
+    for axis in run if len(run) == 1 else range(len(tensor.shape)):
+        loose = notes if len(tensor.shape) == 1 else ()
         yield Proposal(BACKWARD, operands, {"axis": axis}, undetermined=loose)

@@ -96,15 +96,17 @@ REFUSES = [
 
 
 @recogniser("layer_norm", precedence=440, ops=(LAYER,))
-def layer_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def layer_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a deviation divided by the root of its averaged square, scaled and shifted."""
-    affine = scaled_and_shifted(f.outputs[0].body) if len(f.outputs) == 1 else None
+    affine = (
+        scaled_and_shifted(expression.outputs[0].body) if len(expression.outputs) == 1 else None
+    )
     factors = None if affine is None else args(affine[0], "mul")
     if affine is None or factors is None or len(factors) != 2:
         return Refusal("the compute is not scaled and shifted")
     _, gamma, beta = affine
-    for t, root in (factors, factors[::-1]):
-        x, eps = deviation(t), epsilon(root, "rsqrt")
+    for term, root in (factors, factors[::-1]):
+        x, eps = deviation(term), epsilon(root, "rsqrt")
         axes = None if x is None or eps is None else _averaged(eps[1], x, gamma)
         if x is not None and eps is not None and axes is not None:
             where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
@@ -114,9 +116,9 @@ def layer_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("rms_norm", precedence=450, ops=(RMS,))
-def rms_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def rms_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a load divided by the root of its averaged square, times a weight."""
-    factors = with_load(f.outputs[0].body, "mul") if len(f.outputs) == 1 else None
+    factors = with_load(expression.outputs[0].body, "mul") if len(expression.outputs) == 1 else None
     scaled = None if factors is None else with_load(factors[0], "mul")
     if factors is None or scaled is None:
         return Refusal("the compute is not a load scaled twice")
@@ -129,10 +131,12 @@ def rms_norm(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal(RMS, (x.tensor.position, w.tensor.position), attrs)]
 
 
-def _averaged(t: Term, x: Load, weight: Load) -> tuple[int, ...] | None:
+def _averaged(term: Term, x: Load, weight: Load) -> tuple[int, ...] | None:
     """The dimensions of x that an average of squares covers: those of the weight."""
-    parts = args(t, *DIVISIONS)
-    r = combined(t if parts is None else parts[0], "add") or Combined((), t, ZERO)  # 0 + x² is x²
+    parts = args(term, *DIVISIONS)
+    r = combined(term if parts is None else parts[0], "add") or Combined(
+        (), term, ZERO
+    )  # 0 + x² is x²
     square = args(r.body, "mul")
     if square is None or square[0] is not square[-1]:
         return None

@@ -78,10 +78,10 @@ SYMMETRIC = among("operands", [(0, 1), (1, 0)], "they are multiplied")
 
 
 @recogniser("cross_entropy", precedence=490, ops=(CROSS,))
-def cross_entropy(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def cross_entropy(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a negated sum of products of two tensors, which are symmetric."""
-    body = f.outputs[0].body
-    if len(f.outputs) != 1 or f.outputs[0].axes:
+    body = expression.outputs[0].body
+    if len(expression.outputs) != 1 or expression.outputs[0].axes:
         return Refusal("the loss is one number")
     divided = args(body, *DIVISIONS)
     factors = args(divided[0] if divided else body, "mul") or ()
@@ -96,10 +96,10 @@ def cross_entropy(f: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 @recogniser("nll_loss", precedence=495, ops=(NLL,))
-def nll_loss(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def nll_loss(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match predictions at an index from data, a selection on that index, and its sum."""
-    body = f.outputs[0].body
-    divided = args(body, *DIVISIONS) if len(f.outputs) == 1 else None
+    body = expression.outputs[0].body
+    divided = args(body, *DIVISIONS) if len(expression.outputs) == 1 else None
     top = divided[0] if divided else body
     r = combined(top, "add")
     how = "mean" if divided else "sum" if r is not None else "none"
@@ -127,14 +127,14 @@ def _by_data(t: Term) -> Iterator[Load]:
 
 
 def _targets(x: Load) -> Iterator[Load]:
-    for i in x.indices:
-        if isinstance(bare(i), Load):
-            yield bare(i)  # type: ignore[misc]
+    for poly in x.indices:
+        if isinstance(bare(poly), Load):
+            yield bare(poly)  # type: ignore[misc]
 
 
-def _negated(t: Term, x: Load) -> bool:
+def _negated(term: Term, x: Load) -> bool:
     """Whether ``0 - x`` occurs."""
-    differences = (args(s, "sub") for s in subterms(t))
+    differences = (args(s, "sub") for s in subterms(term))
     return any(d is not None and is_const(d[0], 0) and load(d[1]) is x for d in differences)
 
 

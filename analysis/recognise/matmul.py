@@ -43,35 +43,35 @@ def main(x: T.Buffer((4, 8), "float32"), w: T.Buffer((8, 6), "float32"),
 
 
 @recogniser("matmul", precedence=620, ops=("relax.matmul",))
-def matmul(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def matmul(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a sum of products whose indices are those of a matrix product."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("a matrix product has one output")
-    contraction = product(f.outputs[0].body)
+    contraction = product(expression.outputs[0].body)
     if contraction is None or len(contraction.loads) != 2 or contraction.guards:
         return Refusal("the compute is not a sum of products of two operands")
     if not contraction.reduce.axes and all(
-        e is not ONE for x in contraction.loads for e in x.tensor.shape
+        poly is not ONE for load in contraction.loads for poly in load.tensor.shape
     ):
         return Refusal("nothing is summed")
     if any(only(i) is None and i.const != 0 for x in contraction.loads for i in x.indices):
         return Refusal("an operand is not read at plain coordinates", repr(contraction.loads))
     out = []
     for a, b in (contraction.loads, contraction.loads[::-1]):
-        if _is_matmul(f, contraction, a, b):
-            out.append(_proposal(f, a.tensor, b.tensor))
+        if _is_matmul(expression, contraction, a, b):
+            out.append(_proposal(expression, a.tensor, b.tensor))
     return out
 
 
-def _is_matmul(f: TensorExpression, found: Product, a: Load, b: Load) -> bool:
+def _is_matmul(expression: TensorExpression, found: Product, a: Load, b: Load) -> bool:
     """Whether the last index of a and the last but one of b are contracted."""
-    axes = f.outputs[0].axes
+    axes = expression.outputs[0].axes
     if not (a.indices and b.indices):  # a scalar
         return False
-    k = a.indices[-1]
-    if only(k) is not None and only(k) not in found.reduce.axes:
+    poly = a.indices[-1]
+    if only(poly) is not None and only(poly) not in found.reduce.axes:
         return False
-    if b.indices[-2 if len(b.indices) > 1 else -1] is not k:
+    if b.indices[-2 if len(b.indices) > 1 else -1] is not poly:
         return False
     if a.tensor.shape[-1] is not b.tensor.shape[-2 if len(b.indices) > 1 else -1]:
         return False
@@ -83,8 +83,8 @@ def _is_matmul(f: TensorExpression, found: Product, a: Load, b: Load) -> bool:
     return all(_batch(x.indices[:-2], x.tensor.shape[:-2], tuple(rest)) for x in (a, b))
 
 
-def _reads(x: Load, position: int, axis: Int) -> bool:
-    return x.indices[position] is axis
+def _reads(load: Load, position: int, axis: Int) -> bool:
+    return load.indices[position] is axis
 
 
 def _batch(indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ...]) -> bool:
@@ -95,7 +95,7 @@ def _batch(indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ..
     return all(i is a or e.const == 1 for i, e, a in zip(indices, shape, aligned, strict=True))
 
 
-def _proposal(f: TensorExpression, a: TensorVar, b: TensorVar) -> Proposal:
-    out = f.outputs[0].out
+def _proposal(expression: TensorExpression, a: TensorVar, b: TensorVar) -> Proposal:
+    out = expression.outputs[0].out
     attrs = {"out_dtype": out.dtype} if out.dtype != a.dtype else {}
     return Proposal("relax.matmul", (a.position, b.position), attrs)

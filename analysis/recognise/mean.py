@@ -90,11 +90,11 @@ REFUSES = [
 
 
 @recogniser("mean", precedence=410, ops=OPS)
-def mean(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def mean(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a sum of loads or of squared deviations, divided by its count, or the root of that."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("an average has one output")
-    out, body = f.outputs[0].out, f.outputs[0].body
+    out, body = expression.outputs[0].out, expression.outputs[0].body
     root = args(body, "sqrt")
     r = average(root[0] if root else body)
     if r is None:

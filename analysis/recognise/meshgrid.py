@@ -37,10 +37,10 @@ def f(
 
 
 @recogniser("meshgrid", precedence=290, ops=(OP,))
-def meshgrid(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def meshgrid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match outputs that are each one vector along an axis of its own."""
-    reads = [r for r in map(read_of, f.outputs) if isinstance(r, Read)]
-    if len(reads) != len(f.outputs) or len(reads) < 2:
+    reads = [r for r in map(read_of, expression.outputs) if isinstance(r, Read)]
+    if len(reads) != len(expression.outputs) or len(reads) < 2:
         return Refusal("not several outputs that are one load each")
     if any(len(r.index) != 1 or len(r.axes) != len(reads) for r in reads):
         return Refusal("the number of vectors is not the rank of the output")

@@ -60,11 +60,11 @@ def main(s: T.Buffer((1, 3, 5), "float32"), d: T.Buffer((1, 20), "float32"),
 
 
 @recogniser("multibox", precedence=660, ops=(OP,))
-def multibox(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def multibox(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match operands by rank, and literals by what they multiply or are compared with."""
-    if len(f.outputs) != 2:
+    if len(expression.outputs) != 2:
         return Refusal("boxes and scores are two outputs")
-    boxes, scores = f.outputs
+    boxes, scores = expression.outputs
     offsets = [t for t in tensors(boxes.body) if len(t.shape) == 2]
     anchors = [t for t in tensors(boxes.body) if len(t.shape) == 3]
     classes = list(tensors(scores.body))
@@ -83,20 +83,22 @@ def multibox(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     ]
 
 
-def _variance(c: Comprehension, offsets: TensorVar, k: int) -> float:
+def _variance(comprehension: Comprehension, offsets: TensorVar, k: int) -> float:
     """The factor of the k-th offset of an anchor."""
-    for s in subterms(c.body):
-        if not (isinstance(s, CallTerm) and s.op == "mul"):
+    for term in subterms(comprehension.body):
+        if not (isinstance(term, CallTerm) and term.op == "mul"):
             continue
-        loads = [a for a in s.args if isinstance(a, Load) and a.tensor is offsets]
-        factors = [a.value for a in s.args if isinstance(a, Const)]
-        if loads and factors and (loads[0].indices[1] - c.axes[1] * 4).const == k:
+        loads = [a for a in term.args if isinstance(a, Load) and a.tensor is offsets]
+        factors = [a.value for a in term.args if isinstance(a, Const)]
+        if loads and factors and (loads[0].indices[1] - comprehension.axes[1] * 4).const == k:
             return float(factors[0])
     return 1.0
 
 
-def _thresholds(c: Comprehension) -> list[float]:
+def _thresholds(comprehension: Comprehension) -> list[float]:
     """The literals in comparisons."""
-    compared = [s for s in subterms(c.body) if isinstance(s, CallTerm) and s.dtype == "bool"]
+    compared = [
+        s for s in subterms(comprehension.body) if isinstance(s, CallTerm) and s.dtype == "bool"
+    ]
     literals = [a.value for s in compared for a in s.args if isinstance(a, Const)]
     return [float(v) for v in dict.fromkeys(literals) if not isinstance(v, (bool, str))]

@@ -66,11 +66,11 @@ REFUSES = [
 
 
 @recogniser("nll_loss_backward", precedence=497, ops=(OP,))
-def nll_loss_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def nll_loss_backward(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a selection of the target's class, over a product with a weight indexed by data."""
-    c = f.outputs[0]
-    choice = bare(c.body)
-    if len(f.outputs) != 1 or not (isinstance(choice, CallTerm) and choice.op == "ite"):
+    comprehension = expression.outputs[0]
+    choice = bare(comprehension.body)
+    if len(expression.outputs) != 1 or not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("the compute is not a selection on targets")
     condition, value, rest = choice.args
     targets = {s.tensor for s in subterms(condition) if isinstance(s, Load)}
@@ -81,8 +81,15 @@ def nll_loss_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     weights = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
     grads = {s.tensor for s in loads} - weights
     used = {t, *weights, *grads}
-    spare = [p for p in f.inputs if isinstance(p, TensorVar) and p not in used]
-    x = next((p for p in spare if (p.shape, p.dtype) == (c.out.shape, c.out.dtype)), None)
+    spare = [p for p in expression.inputs if isinstance(p, TensorVar) and p not in used]
+    x = next(
+        (
+            p
+            for p in spare
+            if (p.shape, p.dtype) == (comprehension.out.shape, comprehension.out.dtype)
+        ),
+        None,
+    )
     if len(grads) != 1 or len(weights) > 1 or x is None:
         return Refusal("the gradient does not have one output with the predictions' shape")
     (g,) = grads
@@ -99,15 +106,15 @@ def nll_loss_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, operands, attrs, undetermined=tuple(notes))]
 
 
-def _ignored(value: Term, t: TensorVar) -> Iterator[int]:
+def _ignored(value: Term, tensor: TensorVar) -> Iterator[int]:
     """``k`` of selections on ``t == k``; the first and last class use ``<=`` and ``>=``."""
-    for s in subterms(value):
-        if not (isinstance(s, CallTerm) and s.op in ("eq0", "ge0")):
+    for term in subterms(value):
+        if not (isinstance(term, CallTerm) and term.op in ("eq0", "ge0")):
             continue
-        p = as_int(s.args[0])
-        loads = [m[0] for m, _ in p.terms if len(m) == 1 and isinstance(m[0], Load)]
-        if len(loads) == 1 and loads[0].tensor is t:
-            coef = dict(p.terms)[(loads[0],)]
-            shift = (p - as_int(loads[0]) * coef).const
+        poly = as_int(term.args[0])
+        loads = [m[0] for m, _ in poly.terms if len(m) == 1 and isinstance(m[0], Load)]
+        if len(loads) == 1 and loads[0].tensor is tensor:
+            coef = dict(poly.terms)[(loads[0],)]
+            shift = (poly - as_int(loads[0]) * coef).const
             if shift is not None:
                 yield -shift * coef

@@ -69,34 +69,36 @@ def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
 
 
 @recogniser("pad", precedence=340, ops=(OP,))
-def pad(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def pad(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``x[y - b]`` inside its bounds and one literal outside."""
-    (c,) = f.outputs[:1]
-    leaves = list(pieces(c.body))
+    (comprehension,) = expression.outputs[:1]
+    leaves = list(pieces(comprehension.body))
     inside = [p for p in leaves if isinstance(p.value, Load)]
     values = {p.value for p in leaves if not isinstance(p.value, Load)}
-    if len(f.outputs) != 1 or len(inside) != 1 or len(values) != 1:
+    if len(expression.outputs) != 1 or len(inside) != 1 or len(values) != 1:
         return Refusal("the compute is not one load and one value around it")
     value = literal(values.pop())
     if value is None:
         return Refusal("the value around the input is not a literal")
-    widths = _constant_widths(c, inside[0])
+    widths = _constant_widths(comprehension, inside[0])
     if isinstance(widths, Refusal):
         return widths
-    x = inside[0].value
-    assert isinstance(x, Load)
+    term = inside[0].value
+    assert isinstance(term, Load)
     attrs = {"pad_width": widths, "pad_mode": "constant", "pad_value": value}
-    return [Proposal(OP, (x.tensor.position,), attrs)]
+    return [Proposal(OP, (term.tensor.position,), attrs)]
 
 
-def _constant_widths(c: Comprehension, p: SelectionLeaf) -> list[int] | Refusal:
-    x = p.value
-    assert isinstance(x, Load)
-    if len(x.indices) != len(c.axes):
+def _constant_widths(comprehension: Comprehension, leaf: SelectionLeaf) -> list[int] | Refusal:
+    term = leaf.value
+    assert isinstance(term, Load)
+    if len(term.indices) != len(comprehension.axes):
         return Refusal("input and output have different ranks")
     widths: list[int] = []
-    for i, e, y, o in zip(x.indices, x.tensor.shape, c.axes, c.out.shape, strict=True):
-        before = (y - i if e is not ONE else begin(p.conditions, y)).const
+    for i, e, y, o in zip(
+        term.indices, term.tensor.shape, comprehension.axes, comprehension.out.shape, strict=True
+    ):
+        before = (y - i if e is not ONE else begin(leaf.conditions, y)).const
         extra = (o - e).const
         if before is None or extra is None or not 0 <= before <= extra:
             return Refusal("the input is not placed in the output by a literal shift")
@@ -109,32 +111,32 @@ UNSEEN = numbers(["pad_value"], "the padding is read from the input")
 
 
 @recogniser("pad_mode", precedence=342, ops=(OP,))
-def pad_mode(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def pad_mode(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match ``x[m(y - b)]``; the operations in the index give the mode."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    if len(r.index) != len(r.axes):
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    if len(reading.index) != len(reading.axes):
         return Refusal("input and output have different ranks")
     modes, widths = list(MODES), []
-    for k, (i, y) in enumerate(zip(r.index, r.axes, strict=True)):
-        extra = (r.out.shape[k] - r.tensor.shape[k]).const
+    for k, (i, y) in enumerate(zip(reading.index, reading.axes, strict=True)):
+        extra = (reading.out.shape[k] - reading.tensor.shape[k]).const
         if extra is None or extra < 0:
             return Refusal("the output does not exceed the input by a literal")
         before = 0
         if extra:
-            here = _modes(i, r.tensor.shape[k])
+            here = _modes(i, reading.tensor.shape[k])
             if not here:
                 return Refusal("the access matches no padding mode")
             modes = [mode for mode in modes if mode in here]
-            before = _shift(i, y, r.tensor.shape[k], extra)
+            before = _shift(i, y, reading.tensor.shape[k], extra)
         widths += [before, extra - before]
     if not modes or len(modes) == len(MODES):
         return Refusal("the axes are padded in different modes")
     return [
         Proposal(
             OP,
-            (r.tensor.position,),
+            (reading.tensor.position,),
             {"pad_width": widths, "pad_mode": mode, "pad_value": 0.0},
             undetermined=UNSEEN,
         )
@@ -142,9 +144,9 @@ def pad_mode(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     ]
 
 
-def _modes(i: Int, extent: Int) -> tuple[str, ...]:
+def _modes(poly: Int, extent: Int) -> tuple[str, ...]:
     """The modes that fit: TVM repeats a border by min and max, or (in 0.26) by conditions."""
-    calls = [s for s in subterms(i) if isinstance(s, CallTerm)]
+    calls = [s for s in subterms(poly) if isinstance(s, CallTerm)]
     ops = {s.op for s in calls}
     if "ite" in ops:
         return "reflect", "replicate"
@@ -156,8 +158,8 @@ def _modes(i: Int, extent: Int) -> tuple[str, ...]:
 def _shift(i: Int, y: Int, extent: Int, extra: int) -> int:
     """``b`` from a term ``y - b`` in the index, for a rotation modulo the extent."""
     found: list[int] = []
-    for s in subterms(i):
-        at = affine(s, y) if isinstance(s, Int) else None
+    for term in subterms(i):
+        at = affine(term, y) if isinstance(term, Int) else None
         if at is None or at[1].const not in (1, -1):
             continue
         offset = at[0].const

@@ -45,21 +45,23 @@ def f(a: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
 
 
 @recogniser("permute_dims", precedence=210, ops=(OP,))
-def permute_dims(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def permute_dims(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a permutation; axes of extent 1, which leave no trace, keep their order."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    axes = permutation(r)
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    axes = permutation(reading)
     if isinstance(axes, Refusal):
         return axes
-    loose = among("axes", _orders(axes, r), "the order of dimensions of extent 1 leaves no trace")
-    return [Proposal(OP, (r.tensor.position,), {"axes": axes}, undetermined=loose)]
+    loose = among(
+        "axes", _orders(axes, reading), "the order of dimensions of extent 1 leaves no trace"
+    )
+    return [Proposal(OP, (reading.tensor.position,), {"axes": axes}, undetermined=loose)]
 
 
-def _orders(axes: list[int], r: Read) -> list[list[int]]:
+def _orders(axes: list[int], read: Read) -> list[list[int]]:
     """The permutations that differ only in the order of dimensions of extent 1."""
-    places = [k for k, e in enumerate(r.out.shape) if e is ONE]
+    places = [k for k, e in enumerate(read.out.shape) if e is ONE]
     orders = []
     for order in islice(permutations([axes[k] for k in places]), LISTED):
         swapped = list(axes)
@@ -69,15 +71,15 @@ def _orders(axes: list[int], r: Read) -> list[list[int]]:
     return orders
 
 
-def permutation(r: Read) -> list[int] | Refusal:
+def permutation(read: Read) -> list[int] | Refusal:
     """The input axis for each output axis."""
-    shape = r.tensor.shape
-    if len(shape) != len(r.axes):
+    shape = read.tensor.shape
+    if len(shape) != len(read.axes):
         return Refusal("input and output have different ranks")
     units = iter([k for k, e in enumerate(shape) if e is ONE])
     axes = []
-    for y, e in zip(r.axes, r.out.shape, strict=True):
-        candidates = [k for k, i in enumerate(r.index) if i is y and shape[k] is e]
+    for y, e in zip(read.axes, read.out.shape, strict=True):
+        candidates = [k for k, i in enumerate(read.index) if i is y and shape[k] is e]
         k = next(units, None) if e is ONE else candidates[0] if len(candidates) == 1 else None
         if k is None:
             return Refusal("the input is not read at a permutation of the output's coordinates")

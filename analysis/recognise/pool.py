@@ -151,53 +151,56 @@ def main(x: T.Buffer((1, 2, 8, 8), "float32"), out: T.Buffer((1, 2, 8, 8), "floa
         f"relax.nn.{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg") for d in (1, 2, 3)
     ),
 )
-def pool(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def pool(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match one reduction over a window of one load, divided for an average."""
-    if len(f.outputs) != 1 or len(f.outputs[0].axes) not in SPATIAL:
+    if len(expression.outputs) != 1 or len(expression.outputs[0].axes) not in SPATIAL:
         return Refusal("a pool has one output of rank 3 to 5")
-    reduction = _reduction(f.outputs[0].body)
+    reduction = _reduction(expression.outputs[0].body)
     if reduction is None:
         return Refusal("the compute is not a maximum or average over a window")
-    kind, r, x, divisor = reduction
-    if len(x.indices) != len(f.outputs[0].axes):
+    kind, r, load, divisor = reduction
+    if len(load.indices) != len(expression.outputs[0].axes):
         return Refusal("the input and output of a pool have the same rank")
-    out = [*_windows(f, r, x, kind, divisor), *(_adaptive(f, x) if kind == "avg" else ())]
-    swept_dims = swept(x, r.axes)
+    out = [
+        *_windows(expression, r, load, kind, divisor),
+        *(_adaptive(expression, load) if kind == "avg" else ()),
+    ]
+    swept_dims = swept(load, r.axes)
     if kind == "avg" and r.axes and swept_dims is not None:
         attrs = {"axis": list(swept_dims), "keepdims": True}
-        out.append(Proposal("relax.mean", (x.tensor.position,), attrs))
-    return out or Refusal("the accesses are not those of a pool", repr(x))
+        out.append(Proposal("relax.mean", (load.tensor.position,), attrs))
+    return out or Refusal("the accesses are not those of a pool", repr(load))
 
 
 def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
     """The kind (``max`` or ``avg``), the reduction, its load, and the divisor of an average."""
-    t: Term = uncast(body)
+    term: Term = uncast(body)
     divisor: Term | None = None
-    if isinstance(t, CallTerm) and t.op in ("div", "floordiv_elem", "truncdiv"):
-        divisor = t.args[1]
-        t = uncast(t.args[0])
+    if isinstance(term, CallTerm) and term.op in ("div", "floordiv_elem", "truncdiv"):
+        divisor = term.args[1]
+        term = uncast(term.args[0])
     for kind, op in (("max", "max"), ("avg", "add")):
-        r = combined(t, op)
+        r = combined(term, op)
         inner = None if r is None else uncast(r.body)
         if isinstance(inner, CallTerm) and inner.op == "ite":
             inner = uncast(inner.args[1])
         if r is not None and isinstance(inner, Load):
             return kind, r, inner, divisor
-    inner = uncast(t.args[1]) if isinstance(t, CallTerm) and t.op == "ite" else t
-    if "int" in t.dtype and isinstance(inner, Load):  # the maximum or average of one element
-        return "max" if divisor is None else "avg", Combined((), t, t), inner, divisor
+    inner = uncast(term.args[1]) if isinstance(term, CallTerm) and term.op == "ite" else term
+    if "int" in term.dtype and isinstance(inner, Load):  # the maximum or average of one element
+        return "max" if divisor is None else "avg", Combined((), term, term), inner, divisor
     return None
 
 
 def _windows(
-    f: TensorExpression, r: Combined, x: Load, kind: str, divisor: Term | None
+    expression: TensorExpression, r: Combined, load: Load, kind: str, divisor: Term | None
 ) -> Iterator[Proposal]:
-    axes = f.outputs[0].axes
+    axes = expression.outputs[0].axes
     outs = frozenset(a.atom for a in axes if a.atom is not None)
-    for layout in (*_packed(x), *DATA[len(axes)]):
+    for layout in (*_packed(load), *DATA[len(axes)]):
         windows = []
         for place, (letter, index, axis) in enumerate(
-            zip(re.findall(r"\d*(\w)", layout), x.indices, axes, strict=True)
+            zip(re.findall(r"\d*(\w)", layout), load.indices, axes, strict=True)
         ):
             if letter in "NCc":
                 if index is not axis:
@@ -209,35 +212,35 @@ def _windows(
             windows.append((w, place))
         else:
             if {w.tap for w, _ in windows} >= set(r.axes):
-                yield from _proposals(f, x, kind, divisor, layout, windows)
+                yield from _proposals(expression, load, kind, divisor, layout, windows)
                 if layout in DATA[len(axes)]:
                     return
 
 
-def _packed(x: Load) -> Iterator[str]:
+def _packed(load: Load) -> Iterator[str]:
     """A 2d pool over packed channels, which a 3d pool could compute too."""
-    last = x.tensor.shape[-1].const
-    if len(x.tensor.shape) == 5 and last is not None and last > 1:
+    last = load.tensor.shape[-1].const
+    if len(load.tensor.shape) == 5 and last is not None and last > 1:
         yield f"NCHW{last}c"
 
 
 def _proposals(
-    f: TensorExpression,
-    x: Load,
+    expression: TensorExpression,
+    load: Load,
     kind: str,
     divisor: Term | None,
     layout: str,
     windows: list[tuple[WindowAxis, int]],
 ) -> Iterator[Proposal]:
-    out = f.outputs[0].out
+    out = expression.outputs[0].out
     size, fitted = [], []
-    for w, place in windows:
-        taps = 1 if w.tap is None or w.tap.extent is None else w.tap.extent.const
+    for axis, place in windows:
+        taps = 1 if axis.tap is None or axis.tap.extent is None else axis.tap.extent.const
         if not taps:
             return
-        end = fit(w, x.tensor.shape[place], out.shape[place], taps)
+        end = fit(axis, load.tensor.shape[place], out.shape[place], taps)
         if end is None:
-            yield from _symbolic(f, x, kind, divisor, layout, windows)
+            yield from _symbolic(expression, load, kind, divisor, layout, windows)
             return
         size.append(taps)
         fitted.append(end)
@@ -268,16 +271,16 @@ def _proposals(
     for given in readings:
         yield Proposal(
             f"relax.nn.{kind}_pool{len(windows)}d",
-            (x.tensor.position,),
+            (load.tensor.position,),
             given,
-            layouts={x.tensor.position: layout, out.position: layout},
+            layouts={load.tensor.position: layout, out.position: layout},
             undetermined=notes if not given["ceil_mode"] else (),
         )
 
 
 def _symbolic(
-    f: TensorExpression,
-    x: Load,
+    expression: TensorExpression,
+    load: Load,
     kind: str,
     divisor: Term | None,
     layout: str,
@@ -286,11 +289,13 @@ def _symbolic(
     """The trailing padding, from the selection that rounding up a symbolic extent yields."""
     if any(w.stride is None or w.before < 0 for w, _ in windows):
         return
-    out = f.outputs[0].out
+    out = expression.outputs[0].out
     taps, behind = [], []
-    for w, place in windows:
-        taps.append(1 if w.tap is None or w.tap.extent is None else w.tap.extent.const or 0)
-        pad = rounded_up(w, x.tensor.shape[place], out.shape[place], taps[-1])
+    for axis, place in windows:
+        taps.append(
+            1 if axis.tap is None or axis.tap.extent is None else axis.tap.extent.const or 0
+        )
+        pad = rounded_up(axis, load.tensor.shape[place], out.shape[place], taps[-1])
         if pad is None:
             return
         behind.append(pad)
@@ -310,10 +315,10 @@ def _symbolic(
             "layout": layout,
             "out_layout": layout,
         }
-        names = {x.tensor.position: layout, out.position: layout}
+        names = {load.tensor.position: layout, out.position: layout}
         loose = (*single, *(() if kind == "avg" else UNSEEN))
         op = f"relax.nn.{kind}_pool{len(windows)}d"
-        yield Proposal(op, (x.tensor.position,), attrs, names, loose)
+        yield Proposal(op, (load.tensor.position,), attrs, names, loose)
 
 
 UNSEEN = flags(["count_include_pad"], "no padding is counted")
@@ -331,33 +336,33 @@ def _behind(windows: list[Fitted]) -> Iterator[tuple[int, ...]]:
     return islice(product(*ends), 16)
 
 
-def _rounds_up(w: Fitted) -> bool:
+def _rounds_up(fitted: Fitted) -> bool:
     """Whether rounding up with symmetric padding is the same."""
-    return w.least <= w.before + w.stride - 1 <= w.most
+    return fitted.least <= fitted.before + fitted.stride - 1 <= fitted.most
 
 
 def _constant(divisor: Term | None) -> bool:
-    t = uncast(divisor) if divisor is not None else None
-    return not isinstance(t, CallTerm) and (not isinstance(t, Int) or t.const is not None)
+    term = uncast(divisor) if divisor is not None else None
+    return not isinstance(term, CallTerm) and (not isinstance(term, Int) or term.const is not None)
 
 
-def _adaptive(f: TensorExpression, x: Load) -> Iterator[Proposal]:
-    out = f.outputs[0].out
+def _adaptive(expression: TensorExpression, load: Load) -> Iterator[Proposal]:
+    out = expression.outputs[0].out
     for layout in DATA[len(out.shape)]:
         places = [layout.index(s) for s in SPATIAL[len(out.shape)]]
         kept = [d for d in range(len(out.shape)) if d not in places]
-        if any(x.indices[d] is not f.outputs[0].axes[d] for d in kept):
+        if any(load.indices[d] is not expression.outputs[0].axes[d] for d in kept):
             continue
         if any(out.shape[d].const is None for d in places):
             continue
         yield Proposal(
             f"relax.nn.adaptive_avg_pool{len(places)}d",
-            (x.tensor.position,),
+            (load.tensor.position,),
             {
                 "output_size": tuple(out.shape[d].const for d in places),
                 "layout": layout,
                 "out_layout": layout,
             },
-            layouts={x.tensor.position: layout, out.position: layout},
+            layouts={load.tensor.position: layout, out.position: layout},
         )
         return

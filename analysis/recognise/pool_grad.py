@@ -123,54 +123,65 @@ class _Windows:
 
 
 @recogniser("pool_backward", precedence=645, ops=(AVG, MAX))
-def pool_backward(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def pool_backward(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Derive stride and padding from the single read of the gradients, and try kernels."""
-    (c,) = f.outputs[:1]
-    inputs = [t for t in f.inputs if isinstance(t, TensorVar)]
-    if len(f.outputs) != 1 or len(c.axes) != 4 or len(inputs) != 2:
+    (comprehension,) = expression.outputs[:1]
+    inputs = [t for t in expression.inputs if isinstance(t, TensorVar)]
+    if len(expression.outputs) != 1 or len(comprehension.axes) != 4 or len(inputs) != 2:
         return Refusal("a gradient of a pool has two operands and one output of rank 4")
-    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
+    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
     read = {x.tensor for x in loads}
     found: list[Proposal] = []
     for g, x in (inputs, inputs[::-1]):
         here = [s for s in loads if s.tensor is g]
-        if len(here) == 1 and x.shape == c.out.shape and len(g.shape) == 4:
-            found += _proposals(c, here[0], x, MAX if x in read else AVG)
+        if len(here) == 1 and x.shape == comprehension.out.shape and len(g.shape) == 4:
+            found += _proposals(comprehension, here[0], x, MAX if x in read else AVG)
     return found or Refusal("gradients are not spread over windows")
 
 
-def _proposals(c: Comprehension, g: Load, x: TensorVar, name: str) -> Iterator[Proposal]:
+def _proposals(
+    comprehension: Comprehension, load: Load, tensor: TensorVar, name: str
+) -> Iterator[Proposal]:
     for layout in ("NCHW", "NHWC"):
         places = [layout.index("H"), layout.index("W")]
-        if any(g.indices[layout.index(a)] is not c.axes[layout.index(a)] for a in "NC"):
+        if any(
+            load.indices[layout.index(a)] is not comprehension.axes[layout.index(a)] for a in "NC"
+        ):
             continue
-        dims = [_windows(g.indices[d], c.axes[d]) for d in places]
+        dims = [_windows(load.indices[d], comprehension.axes[d]) for d in places]
         if any(d is None for d in dims):
             continue
         windows = [d for d in dims if d is not None]
-        for kernel in _kernels(c, windows, places, name):
+        for kernel in _kernels(comprehension, windows, places, name):
             fitted = [
-                fit(WindowAxis(w.stride, 1, w.before, None, None), x.shape[d], g.tensor.shape[d], k)
+                fit(
+                    WindowAxis(w.stride, 1, w.before, None, None),
+                    tensor.shape[d],
+                    load.tensor.shape[d],
+                    k,
+                )
                 for w, d, k in zip(windows, places, kernel, strict=True)
             ]
             if all(s is not None for s in fitted):
                 every = [s for s in fitted if s is not None]
-                yield from _attributes(c, g.tensor, x, name, layout, kernel, every)
+                yield from _attributes(
+                    comprehension, load.tensor, tensor, name, layout, kernel, every
+                )
         return
 
 
-def _windows(index: Int, y: Int) -> _Windows | None:
+def _windows(index: Int, poly: Int) -> _Windows | None:
     """Stride, leading padding and number of windows, of ``(y + p) // s - r``."""
     quotients = [a for m, k in index.terms for a in m if k == 1 and len(m) == 1 and is_div(a)]
     rest, stride, before = index, 1, 0
     if len(quotients) == 1 and isinstance(quotients[0], CallTerm):
         inner, divisor = map(as_int, quotients[0].args)
-        shift = (inner - y).const
+        shift = (inner - poly).const
         if shift is None or divisor.const is None:
             return None
         rest, stride, before = index - as_int(quotients[0]), divisor.const, shift
-    elif y.const is None:
-        rest = index - y
+    elif poly.const is None:
+        rest = index - poly
     form = affine(rest)
     if form is None or any(k != -1 for k in form[0].values()) or len(form[0]) > 1:
         return None
@@ -182,14 +193,14 @@ def _windows(index: Int, y: Int) -> _Windows | None:
 
 
 def _kernels(
-    c: Comprehension, windows: Sequence[_Windows], places: Sequence[int], name: str
+    comprehension: Comprehension, windows: Sequence[_Windows], places: Sequence[int], name: str
 ) -> Iterator[tuple[int, ...]]:
     """Kernels with this number of windows; those that occur in guards come first."""
-    terms = list(subterms(c.body))
+    terms = list(subterms(comprehension.body))
     volume = _volume(terms) if name == MAX else None
     ranges = []
     for w, d in zip(windows, places, strict=True):
-        guards = [b + w.before + 1 for b in _bounds(terms, c.axes[d])]
+        guards = [b + w.before + 1 for b in _bounds(terms, comprehension.axes[d])]
         extents = range(w.taps * w.stride, (w.taps - 1) * w.stride, -1)
         ranges.append(
             [*(k for k in extents if k in guards), *(k for k in extents if k not in guards)]
@@ -198,11 +209,11 @@ def _kernels(
     yield from tried[:TRIED]
 
 
-def _bounds(terms: Sequence[Term], y: Int) -> Iterator[int]:
+def _bounds(terms: Sequence[Term], poly: Int) -> Iterator[int]:
     """The b of conditions ``y <= b``."""
-    for s in terms:
-        if isinstance(s, CallTerm) and s.op == "ge0":
-            b = (as_int(s.args[0]) + y).const
+    for term in terms:
+        if isinstance(term, CallTerm) and term.op == "ge0":
+            b = (as_int(term.args[0]) + poly).const
             if b is not None:
                 yield b
 
@@ -214,7 +225,7 @@ def _volume(terms: Sequence[Term]) -> int | None:
 
 
 def _attributes(
-    c: Comprehension,
+    comprehension: Comprehension,
     g: TensorVar,
     x: TensorVar,
     name: str,
@@ -232,7 +243,7 @@ def _attributes(
         "out_layout": layout,
     }
     positions = (g.position, x.position)
-    layouts = dict.fromkeys((*positions, c.out.position), layout)
+    layouts = dict.fromkeys((*positions, comprehension.out.position), layout)
     symmetric = all(s.before == s.after for s in fitted)
     loose = tuple(_loose(g, x, layout, fitted)) if name == AVG else ()
     ways = [({**attrs, "ceil_mode": False}, loose)]

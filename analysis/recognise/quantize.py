@@ -124,46 +124,54 @@ NOTHING = const(0, "int32")
 
 
 @recogniser("quantize", precedence=150, ops=(QUANTIZE, DEQUANTIZE))
-def quantize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def quantize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the formula from the outside in; the axis indexes scale or zero point."""
-    (c,) = f.outputs[:1]
-    if len(f.outputs) != 1:
+    (comprehension,) = expression.outputs[:1]
+    if len(expression.outputs) != 1:
         return Refusal("a quantisation has one output")
-    if c.out.dtype in INTEGERS + SMALL_FLOATS:
-        name, found = QUANTIZE, _quantized_parts(c)
-    elif c.out.dtype in ("float32", "float16"):
-        name, found = DEQUANTIZE, _dequantized_parts(c)
+    if comprehension.out.dtype in INTEGERS + SMALL_FLOATS:
+        name, found = QUANTIZE, _quantized_parts(comprehension)
+    elif comprehension.out.dtype in ("float32", "float16"):
+        name, found = DEQUANTIZE, _dequantized_parts(comprehension)
     else:
-        return Refusal("no quantisation has an output of this dtype", c.out.dtype)
-    out = [p for parts in found if (p := _proposal(name, c, *parts)) is not None]
+        return Refusal("no quantisation has an output of this dtype", comprehension.out.dtype)
+    out = [
+        proposal
+        for parts in found
+        if (proposal := _proposal(name, comprehension, *parts)) is not None
+    ]
     return out or Refusal("the compute is not a scaled and shifted operand")
 
 
-def _quantized_parts(c: Comprehension) -> Iterator[Parts]:
+def _quantized_parts(comprehension: Comprehension) -> Iterator[Parts]:
     """``saturate(round(x / scale) + zero)``; a scale of 1 and a zero of 0 leave no trace."""
-    v = _saturated(c.body)
+    v = _saturated(comprehension.body)
     for scaled, zero in () if v is None else _operands(v, "add", NOTHING):
         rounded = args(scaled, "round")
         quotient = args(rounded[0] if rounded else scaled, "div")
         x, scale = quotient or (rounded[0] if rounded else scaled, const(1.0, "float32"))
-        if _at_own_place(uncast(x), c):
+        if _at_own_place(uncast(x), comprehension):
             yield uncast(x), uncast(scale), uncast(zero)  # type: ignore[misc]
 
 
-def _dequantized_parts(c: Comprehension) -> Iterator[Parts]:
+def _dequantized_parts(comprehension: Comprehension) -> Iterator[Parts]:
     """``(x - zero) * scale``, saturated for float16."""
-    v = _saturated(c.body) if c.out.dtype == "float16" else c.body
+    v = (
+        _saturated(comprehension.body)
+        if comprehension.out.dtype == "float16"
+        else comprehension.body
+    )
     for shifted, scale in () if v is None else _operands(v, "mul", const(1.0, "float32")):
         x, zero = _difference(uncast(shifted))
-        if _at_own_place(x, c):
+        if _at_own_place(x, comprehension):
             yield x, uncast(scale), zero  # type: ignore[misc]
 
 
-def _operands(t: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:
+def _operands(term: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:
     """``op(a, b)`` as both ``(a, b)`` and ``(b, a)``; anything else is ``op(t, unit)``."""
-    operands = args(t, op)
+    operands = args(term, op)
     if operands is None or len(operands) != 2:  # up to rounding, products and sums are flattened
-        yield t, unit
+        yield term, unit
         return
     yield operands[0], operands[1]
     yield operands[1], operands[0]
@@ -179,51 +187,57 @@ def _saturated(t: Term) -> Term | None:
     return None
 
 
-def _difference(t: Term) -> tuple[Term, Term]:
+def _difference(term: Term) -> tuple[Term, Term]:
     """``x - zero`` as ``(x, zero)``; for integers it is a polynomial."""
-    found = args(t, "sub")
+    found = args(term, "sub")
     if found:
         return uncast(found[0]), uncast(found[1])
-    if not isinstance(t, Int):
-        return t, NOTHING
-    plus = [m[0] for m, k in t.terms if k == 1 and len(m) == 1]
+    if not isinstance(term, Int):
+        return term, NOTHING
+    plus = [m[0] for m, k in term.terms if k == 1 and len(m) == 1]
     if len(plus) != 1:
-        return t, NOTHING
-    return uncast(plus[0]), uncast(as_int(plus[0]) - t)
+        return term, NOTHING
+    return uncast(plus[0]), uncast(as_int(plus[0]) - term)
 
 
-def _at_own_place(x: Term, c: Comprehension) -> bool:
-    return isinstance(x, Load) and x.indices == c.axes and x.tensor.shape == c.out.shape
+def _at_own_place(term: Term, comprehension: Comprehension) -> bool:
+    return (
+        isinstance(term, Load)
+        and term.indices == comprehension.axes
+        and term.tensor.shape == comprehension.out.shape
+    )
 
 
-def _proposal(name: str, c: Comprehension, x: Load, scale: Term, zero: Term) -> Proposal | None:
-    quantised = c.out.dtype if name == QUANTIZE else x.tensor.dtype
+def _proposal(
+    name: str, comprehension: Comprehension, load: Load, scale: Term, zero: Term
+) -> Proposal | None:
+    quantised = comprehension.out.dtype if name == QUANTIZE else load.tensor.dtype
     operands = (_scale(scale), _zero_point(zero, quantised))
     along = {
         d
-        for y in (scale, zero)
-        for d, a in enumerate(c.axes)
-        if isinstance(y, Load) and y.indices == (a,) and a is not ZERO
+        for term in (scale, zero)
+        for d, poly in enumerate(comprehension.axes)
+        if isinstance(term, Load) and term.indices == (poly,) and poly is not ZERO
     }
     if None in operands or len(along) > 1:
         return None
-    every = () if along else (-1, *range(len(c.axes)))
+    every = () if along else (-1, *range(len(comprehension.axes)))
     notes = among("axis", every, "scale and zero point are of the whole tensor")
-    attrs = {"axis": along.pop() if along else -1, "out_dtype": c.out.dtype}
-    return Proposal(name, (x.tensor.position, *operands), attrs, undetermined=notes)  # type: ignore[arg-type]
+    attrs = {"axis": along.pop() if along else -1, "out_dtype": comprehension.out.dtype}
+    return Proposal(name, (load.tensor.position, *operands), attrs, undetermined=notes)  # type: ignore[arg-type]
 
 
-def _scale(t: Term) -> int | Constant | None:
-    if isinstance(t, Load):
-        return t.tensor.position
-    return Constant(t.value, t.dtype) if isinstance(t, Const) else None
+def _scale(term: Term) -> int | Constant | None:
+    if isinstance(term, Load):
+        return term.tensor.position
+    return Constant(term.value, term.dtype) if isinstance(term, Const) else None
 
 
-def _zero_point(t: Term, quantised: str) -> int | Constant | None:
+def _zero_point(term: Term, quantised: str) -> int | Constant | None:
     """The zero point; a literal has the quantised dtype if that is an integer dtype."""
-    if isinstance(t, Load):
-        return t.tensor.position
-    value = literal(t)
+    if isinstance(term, Load):
+        return term.tensor.position
+    value = literal(term)
     if value is None:
         return None
     if "int" in quantised and value == int(value):

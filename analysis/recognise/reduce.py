@@ -88,11 +88,11 @@ REFUSES = [
 
 
 @recogniser("reduce", precedence=400, ops=(*NAMES.values(), COLLAPSE))
-def reduce(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def reduce(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a reduction of one load, or over an axis of extent 1 a literal combined with a load."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("a reduction has one output")
-    out, t = f.outputs[0].out, bare(f.outputs[0].body)
+    out, t = expression.outputs[0].out, bare(expression.outputs[0].body)
     if not isinstance(t, Reduce):
         return _of_one_element(out, t)
     x, name = bare(t.body), NAMES.get(t.op) or BOOL[t.op]
@@ -116,7 +116,7 @@ def _of_one_element(out: TensorVar, t: Term) -> Sequence[Proposal] | Refusal:
             len(pair) != 2
         ):  # extremes of integers are flattened: max(max(a, b), 3) has three operands
             continue
-        start, x = sorted(map(bare, pair), key=lambda s: isinstance(s, Load))
+        start, x = sorted(map(bare, pair), key=lambda term: isinstance(term, Load))
         literal = isinstance(start, Const) or (isinstance(start, Int) and start.const is not None)
         if not (literal and isinstance(x, Load) and units(x.tensor)):
             continue
@@ -128,18 +128,22 @@ def _of_one_element(out: TensorVar, t: Term) -> Sequence[Proposal] | Refusal:
 
 def proposals(
     name: str,
-    x: TensorVar,
+    tensor: TensorVar,
     dims: Sequence[int],
     out: TensorVar,
     attrs: dict[str, Any] | None = None,
 ) -> Iterator[Proposal]:
     """The operator over these dimensions, and over those of extent 1 that the result lacks."""
-    rank = len(x.shape)
+    rank = len(tensor.shape)
     keepdims = len(out.shape) == rank
-    dims = dims or units(x)[:keepdims]
+    dims = dims or units(tensor)[:keepdims]
     count = len(dims) if keepdims else rank - len(out.shape)
-    choices = [d for d in with_units(dims, x, count) if shape_without(x, d, keepdims) == out.shape]
-    spare = [d for d in units(x) if d not in dims]
+    choices = [
+        d
+        for d in with_units(dims, tensor, count)
+        if shape_without(tensor, d, keepdims) == out.shape
+    ]
+    spare = [d for d in units(tensor) if d not in dims]
     if keepdims:
         notes = axes_with(dims, spare)
     else:
@@ -147,9 +151,11 @@ def proposals(
     for found in choices[:1]:
         axis = None if len(found) == rank else list(found)
         values = {"axis": axis, "keepdims": keepdims, **(attrs or {})}
-        yield Proposal(name, (x.position,), values, undetermined=notes)
+        yield Proposal(name, (tensor.position,), values, undetermined=notes)
 
 
-def shape_without(x: TensorVar, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
-    kept = [(ONE if d in dims else e) for d, e in enumerate(x.shape) if keepdims or d not in dims]
+def shape_without(tensor: TensorVar, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
+    kept = [
+        (ONE if d in dims else e) for d, e in enumerate(tensor.shape) if keepdims or d not in dims
+    ]
     return tuple(kept)

@@ -54,17 +54,17 @@ def f(a: T.Buffer((4, 6), "float32"), out: T.Buffer((12,), "float32")):
 
 
 @recogniser("reshape", precedence=200, ops=(R,))
-def reshape(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def reshape(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match ``flat(g(y)) = flat(y)`` over the same number of elements."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    source, target = r.tensor.shape, r.out.shape
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    source, target = reading.tensor.shape, reading.out.shape
     if volume(source) is not volume(target):
         return Refusal("input and output differ in their number of elements")
-    if flat(r.index, source) is not flat(r.axes, target):
+    if flat(reading.index, source) is not flat(reading.axes, target):
         return Refusal("the elements are not in row-major order")
-    x = (r.tensor.position,)
+    x = (reading.tensor.position,)
     candidates = [Proposal(R, x, {"shape": dims(target)})]
     if len(target) == 1 and source != target:
         candidates.append(Proposal("relax.flatten", x))
@@ -81,10 +81,10 @@ def unit_axes(longer: Sequence[Int], shorter: Sequence[Int]) -> list[int] | None
         return None
     rest = list(shorter)
     removed = []
-    for k, e in enumerate(longer):
-        if rest and rest[0] is e:
+    for k, poly in enumerate(longer):
+        if rest and rest[0] is poly:
             rest.pop(0)
-        elif e is ONE:
+        elif poly is ONE:
             removed.append(k)
         else:
             return None

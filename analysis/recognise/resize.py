@@ -121,61 +121,72 @@ UNSEEN = {
 
 
 @recogniser("resize", precedence=345, ops=(OP, OP3))
-def resize(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def resize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Guess the attributes from the form of the sampling; the certificate decides."""
-    (c,) = f.outputs[:1]
-    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
-    if len(f.outputs) != 1 or not loads or len({x.tensor for x in loads}) != 1:
+    (comprehension,) = expression.outputs[:1]
+    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
+    if len(expression.outputs) != 1 or not loads or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute does not sample one input")
-    x = loads[0]
-    if len(c.axes) not in (4, 5) or len(x.indices) != len(c.axes):
+    load = loads[0]
+    if len(comprehension.axes) not in (4, 5) or len(load.indices) != len(comprehension.axes):
         return Refusal("a resize has four or five dimensions")
-    if not any(isinstance(s, CallTerm) and s.op in ("cast", "floordiv") for s in subterms(c.body)):
+    if not any(
+        isinstance(s, CallTerm) and s.op in ("cast", "floordiv")
+        for s in subterms(comprehension.body)
+    ):
         return Refusal("no coordinate is computed")
-    sampled = [k for k, i in enumerate(x.indices) if i is not c.axes[k]]
-    layouts = [s for s in _layouts(x) if all(s[k] in "DHW" for k in sampled)]
+    sampled = [k for k, i in enumerate(load.indices) if i is not comprehension.axes[k]]
+    layouts = [s for s in _layouts(load) if all(s[k] in "DHW" for k in sampled)]
     if not sampled or not layouts:
         return Refusal("the sampled axes are not two or three adjacent ones")
-    taps = sum(x.tensor.shape[k] is not ONE for k in sampled)
+    taps = sum(load.tensor.shape[k] is not ONE for k in sampled)
     method = NEAREST if len(loads) == 1 else "linear" if len(loads) <= 2**taps else "cubic"
-    return [p for s in layouts for p in _proposals(c, x, s, method, layouts)]
+    return [p for s in layouts for p in _proposals(comprehension, load, s, method, layouts)]
 
 
-def _layouts(x: Load) -> list[str]:
+def _layouts(load: Load) -> list[str]:
     """Layouts by rank; the last of five dimensions may be part of the channels."""
-    if len(x.indices) == 4:
+    if len(load.indices) == 4:
         return ["NCHW", "NHWC"]
-    part = x.tensor.shape[4].const
+    part = load.tensor.shape[4].const
     return ["NCDHW", "NDHWC", *([f"NCHW{part}c"] if part else [])]
 
 
 def _proposals(
-    c: Comprehension, x: Load, layout: str, method: str, layouts: Sequence[str]
+    comprehension: Comprehension, load: Load, layout: str, method: str, layouts: Sequence[str]
 ) -> Iterator[Proposal]:
-    position, size = x.tensor.position, _size(c, layout)
+    position, size = load.tensor.position, _size(comprehension, layout)
     places = [layout.index(a) for a in "DHW" if a in layout]
-    alike = [s for s in layouts if _size(c, s) == size and ("D" in s) == ("D" in layout)]
+    alike = [
+        s for s in layouts if _size(comprehension, s) == size and ("D" in s) == ("D" in layout)
+    ]
     notes = (*among("layout", alike, "only what they agree on is sampled"), *UNSEEN[method])
-    if outside(c.body) is not None:
+    if outside(comprehension.body) is not None:
         notes = tuple(u for u in notes if u.attribute != "extrapolation_value")
-    for extra in _samplings(c, x, method, places):
+    for extra in _samplings(comprehension, load, method, places):
         attrs = {"size": size, "layout": layout, "method": method, **extra}
-        names = {position: layout, c.out.position: layout}
+        names = {position: layout, comprehension.out.position: layout}
         name = OP3 if "D" in layout else OP
         yield Proposal(name, (position,), attrs, names, undetermined=notes)
 
 
-def _size(c: Comprehension, layout: str) -> tuple[int | Int, ...]:
-    return dims([c.out.shape[k] for k, a in enumerate(layout[: len(c.axes)]) if a in "DHW"])
+def _size(comprehension: Comprehension, layout: str) -> tuple[int | Int, ...]:
+    return dims(
+        [
+            comprehension.out.shape[k]
+            for k, a in enumerate(layout[: len(comprehension.axes)])
+            if a in "DHW"
+        ]
+    )
 
 
 def _samplings(
-    c: Comprehension, x: Load, method: str, places: Sequence[int]
+    comprehension: Comprehension, load: Load, method: str, places: Sequence[int]
 ) -> Iterator[dict[str, object]]:
     """Coordinate transformations, roundings and cubic coefficients that fit the form."""
-    terms = list(subterms(c.body))
+    terms = list(subterms(comprehension.body))
     roundings = _roundings(terms) if method == NEAREST else [""]
-    for where, rounding in product(_transformations(c, x, terms, places), roundings):
+    for where, rounding in product(_transformations(comprehension, load, terms, places), roundings):
         extra = {**where, "rounding_method": rounding} if rounding else where
         if method != "cubic":
             yield extra
@@ -185,29 +196,32 @@ def _samplings(
 
 
 def _transformations(
-    c: Comprehension, x: Load, terms: Sequence[Term], places: Sequence[int]
+    comprehension: Comprehension, load: Load, terms: Sequence[Term], places: Sequence[int]
 ) -> Iterator[dict[str, object]]:
     """The coordinate transformations, with their region and the value outside it."""
-    value = outside(c.body)
+    value = outside(comprehension.body)
     if value is None:
-        for mode in _modes(c, x, terms):
+        for mode in _modes(comprehension, load, terms):
             yield {MODE: mode}
         return
     # for three axes TVM lists the region from the last axis to the first
-    for roi in regions(x, c.axes, places if len(places) == 2 else places[::-1]):
+    for roi in regions(load, comprehension.axes, places if len(places) == 2 else places[::-1]):
         yield {MODE: CROP, "roi": roi, "extrapolation_value": value}
 
 
-def _modes(c: Comprehension, x: Load, terms: Sequence[Term]) -> list[str]:
-    if all(i is o for i, o in zip(x.tensor.shape, c.out.shape, strict=True)):
+def _modes(comprehension: Comprehension, load: Load, terms: Sequence[Term]) -> list[str]:
+    if all(i is o for i, o in zip(load.tensor.shape, comprehension.out.shape, strict=True)):
         return list(MODES)
     if not _calls(terms, "add", 0.5, "cast"):
-        scaled = [_scaled(terms, i, o) for i, o in zip(x.tensor.shape, c.out.shape, strict=True)]
+        scaled = [
+            _scaled(terms, i, o)
+            for i, o in zip(load.tensor.shape, comprehension.out.shape, strict=True)
+        ]
         return ["asymmetric"] if all(scaled) else ["align_corners"]
     if not _calls(terms, "sub", 0.5, "mul") and not _calls(terms, "sub", 0.5, "add"):
         return ["tf_half_pixel_for_nn"]
     plain = ["half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
-    return ["pytorch_half_pixel", *plain] if ONE in c.out.shape[1:] else plain
+    return ["pytorch_half_pixel", *plain] if ONE in comprehension.out.shape[1:] else plain
 
 
 def _scaled(terms: Sequence[Term], i: Int, o: Int) -> bool:
@@ -216,7 +230,8 @@ def _scaled(terms: Sequence[Term], i: Int, o: Int) -> bool:
         return True
     if i.const is None or o.const is None:
         return any(
-            isinstance(s, CallTerm) and s.op == "cast" and s.args[0] in (i, o) for s in terms
+            isinstance(term, CallTerm) and term.op == "cast" and term.args[0] in (i, o)
+            for term in terms
         )
     whole = any(isinstance(s, CallTerm) and s.op == "floordiv" for s in terms)
     return whole or _constants(terms, float(np.float32(i.const / o.const)))
@@ -245,9 +260,9 @@ def _constants(terms: Sequence[Term], value: float) -> bool:
 def _calls(terms: Sequence[Term], op: str, value: float, inner: str) -> bool:
     """Whether ``op(value, inner(…))`` occurs, in any order of operands."""
     return any(
-        isinstance(s, CallTerm)
-        and s.op == op
-        and any(is_const(a, value) for a in s.args)
-        and any(isinstance(a, CallTerm) and a.op == inner for a in s.args)
-        for s in terms
+        isinstance(term, CallTerm)
+        and term.op == op
+        and any(is_const(a, value) for a in term.args)
+        and any(isinstance(a, CallTerm) and a.op == inner for a in term.args)
+        for term in terms
     )

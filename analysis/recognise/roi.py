@@ -85,40 +85,49 @@ def f(x: T.Buffer((8,), "float32"), r: T.Buffer((2, 5), "float32"),
 
 
 @recogniser("roi", precedence=650, ops=(ALIGN, POOL))
-def roi(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a tensor read at regions from data; the form gives mode, ratio and alignment."""
-    (c,) = f.outputs[:1]
-    if len(f.outputs) != 1 or len(c.axes) != 4 or len(tensors(c.body)) != 2:
+    (comprehension,) = expression.outputs[:1]
+    if (
+        len(expression.outputs) != 1
+        or len(comprehension.axes) != 4
+        or len(tensors(comprehension.body)) != 2
+    ):
         return Refusal("not an image and regions")
-    loads = [s for s in subterms(c.body) if isinstance(s, Load)]
+    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
     images = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
     if len(images) != 1:
         return Refusal("no tensor is read at indices from another")
-    (x,) = images
-    if len(x.shape) != 4:
+    (tensor,) = images
+    if len(tensor.shape) != 4:
         return Refusal("an image has four dimensions")
-    (rois,) = tensors(c.body) - images
+    (rois,) = tensors(comprehension.body) - images
     if len(rois.shape) != 2 or rois.shape[1].const != 5:
         return Refusal("a region is five numbers")
-    channel = [s.indices[k] is c.axes[k] for k in (1, 3) for s in loads if s.tensor is x][:1]
+    channel = [
+        s.indices[k] is comprehension.axes[k] for k in (1, 3) for s in loads if s.tensor is tensor
+    ][:1]
     layout = "NCHW" if channel == [True] else "NHWC"
-    scale = _scale(c, rois)
-    size = dims([c.out.shape[layout.index(a)] for a in "HW"])
+    scale = _scale(comprehension, rois)
+    size = dims([comprehension.out.shape[layout.index(a)] for a in "HW"])
     attrs = {"pooled_size": size, "spatial_scale": scale, "layout": layout}
-    layouts = {x.position: layout, c.out.position: layout}
-    operands = (x.position, rois.position)
-    pool = isinstance(bare(c.body), CallTerm) and getattr(bare(c.body), "op", "") == "ite"
+    layouts = {tensor.position: layout, comprehension.out.position: layout}
+    operands = (tensor.position, rois.position)
+    pool = (
+        isinstance(bare(comprehension.body), CallTerm)
+        and getattr(bare(comprehension.body), "op", "") == "ite"
+    )
     if pool:
         return [Proposal(POOL, operands, attrs, layouts)]
-    more = _sampling(c)
+    more = _sampling(comprehension)
     if more is None:
         return Refusal("not a mean or maximum of points")
     return [Proposal(ALIGN, operands, {**attrs, **more}, layouts)]
 
 
-def _scale(c: Comprehension, rois: TensorVar) -> float:
+def _scale(comprehension: Comprehension, rois: TensorVar) -> float:
     """The literal that multiplies the coordinates of a region."""
-    for s in subterms(c.body):
+    for s in subterms(comprehension.body):
         if isinstance(s, CallTerm) and s.op == "mul":
             factors = [a.value for a in s.args if isinstance(a, Const)]
             read = [x for a in s.args if isinstance(x := uncast(a), Load)]
@@ -127,19 +136,21 @@ def _scale(c: Comprehension, rois: TensorVar) -> float:
     return 1.0
 
 
-def _sampling(c: Comprehension) -> dict[str, object] | None:
+def _sampling(comprehension: Comprehension) -> dict[str, object] | None:
     """Mode, ratio and alignment; one point needs no reduction."""
-    r = uncast(c.body)
+    term = uncast(comprehension.body)
     points: int | None = 1
-    if isinstance(r, Reduce):
-        points = iterations(r.axes).const
-    op = r.op if isinstance(r, (Reduce, CallTerm)) else ""
+    if isinstance(term, Reduce):
+        points = iterations(term.axes).const
+    op = term.op if isinstance(term, (Reduce, CallTerm)) else ""
     if points is None or op not in ("add", "max"):
         return None
-    least = any(_at_least_one(s) for s in subterms(c.body))
+    least = any(_at_least_one(s) for s in subterms(comprehension.body))
     mode = "avg" if op == "add" else "max"
     return {"mode": mode, "sample_ratio": isqrt(points), "aligned": not least}
 
 
-def _at_least_one(s: Term) -> bool:
-    return isinstance(s, CallTerm) and s.op == "max" and any(is_const(a, 1) for a in s.args)
+def _at_least_one(term: Term) -> bool:
+    return (
+        isinstance(term, CallTerm) and term.op == "max" and any(is_const(a, 1) for a in term.args)
+    )

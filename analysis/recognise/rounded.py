@@ -26,21 +26,21 @@ GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
 
 
 @recogniser("elementwise_rounded", precedence=900, ops=(), rounded=True)
-def elementwise(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def elementwise(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match elementwise formulas in real arithmetic, with literals to five digits."""
-    return proposals(f, OPS, _coarse)
+    return proposals(expression, OPS, _coarse)
 
 
-def _coarse(t: Term) -> Term:
+def _coarse(term: Term) -> Term:
     """A common form for close literals: 1 / 1.41421 is 0.70711."""
     memo: dict[Term, Term] = {}
 
-    def go(s: Term) -> Term:
-        if s not in memo:
-            memo[s] = _rounded_literal(s) if isinstance(s, Const) else rebuild(s, go)
-        return memo[s]
+    def go(term: Term) -> Term:
+        if term not in memo:
+            memo[term] = _rounded_literal(term) if isinstance(term, Const) else rebuild(term, go)
+        return memo[term]
 
-    return real(go(real(t)))
+    return real(go(real(term)))
 
 
 def _rounded_literal(c: Const) -> Const:
@@ -50,40 +50,46 @@ def _rounded_literal(c: Const) -> Const:
 
 
 @recogniser("norm_rounded", precedence=910, ops=(), rounded=True)
-def norms(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def norms(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match norms by the root they divide by: the dimensions summed over and the literal added."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("a norm has one output")
-    c = f.outputs[0]
-    body = real(c.body)
+    comprehension = expression.outputs[0]
+    body = real(comprehension.body)
     roots = [s for s in subterms(body) if isinstance(s, CallTerm) and s.op == "rsqrt"]
     loads = {s.tensor: s for s in subterms(body) if isinstance(s, Load)}
     out = []
     for root in roots:
         epsilons = [float(x.value) for x in operands("add", root.args[0]) if isinstance(x, Const)]
         sums = [s for s in subterms(root) if isinstance(s, Reduce) and s.op == "add"]
-        for x in (t for t in loads if t.shape == c.out.shape):
-            weights = [t for t in loads if t is not x]
-            for r in sums[:1] if epsilons else ():
-                out += list(_norms(x, r, weights, epsilons[0]))
+        for tensor in (t for t in loads if t.shape == comprehension.out.shape):
+            weights = [t for t in loads if t is not tensor]
+            for reduction in sums[:1] if epsilons else ():
+                out += list(_norms(tensor, reduction, weights, epsilons[0]))
     return out or Refusal("nothing is divided by the root of a sum")
 
 
-def _norms(x: TensorVar, r: Reduce, weights: list[TensorVar], eps: float) -> Iterator[Proposal]:
-    read = next((s for s in subterms(r.body) if isinstance(s, Load) and s.tensor is x), None)
+def _norms(
+    tensor: TensorVar, reduction: Reduce, weights: list[TensorVar], eps: float
+) -> Iterator[Proposal]:
+    read = next(
+        (s for s in subterms(reduction.body) if isinstance(s, Load) and s.tensor is tensor), None
+    )
     if read is None:
         return
-    dims = swept(read, r.axes)
+    dims = swept(read, reduction.axes)
     if dims is not None and len(weights) == 1:
-        yield Proposal(RMS, (x.position, weights[0].position), {"axes": list(dims), "epsilon": eps})
+        yield Proposal(
+            RMS, (tensor.position, weights[0].position), {"axes": list(dims), "epsilon": eps}
+        )
     if len(weights) != 2:
         return
     for gamma, beta in permutations(weights):
-        where = (x.position, gamma.position, beta.position)
-        if dims is not None and tuple(x.shape[d] for d in dims) == gamma.shape:
+        where = (tensor.position, gamma.position, beta.position)
+        if dims is not None and tuple(tensor.shape[d] for d in dims) == gamma.shape:
             yield Proposal(LAYER, where, {"axes": list(dims), "epsilon": eps, **UNSEEN})
         if len(gamma.shape) == 1:
-            for attrs in _grouped(x, read, r, gamma):
+            for attrs in _grouped(tensor, read, reduction, gamma):
                 name = GROUP if "num_groups" in attrs else INSTANCE
                 yield Proposal(name, where, {**attrs, "epsilon": eps, **UNSEEN})
 
@@ -91,38 +97,44 @@ def _norms(x: TensorVar, r: Reduce, weights: list[TensorVar], eps: float) -> Ite
 UNSEEN = {"center": True, "scale": True}
 
 
-def _grouped(x: TensorVar, read: Load, r: Reduce, gamma: TensorVar) -> Iterator[dict[str, object]]:
+def _grouped(
+    tensor: TensorVar, read: Load, reduction: Reduce, gamma: TensorVar
+) -> Iterator[dict[str, object]]:
     """Channel axis, axes and groups; the channels are summed over in part or not at all."""
-    for channel in (d for d, e in enumerate(x.shape) if e is gamma.shape[0]):
-        here = [a for a in r.axes if a in free(read.indices[channel])]
+    for channel in (d for d, e in enumerate(tensor.shape) if e is gamma.shape[0]):
+        here = [a for a in reduction.axes if a in free(read.indices[channel])]
         axes = [
-            d for d, i in enumerate(read.indices) if d != channel and not free(i).isdisjoint(r.axes)
+            d
+            for d, poly in enumerate(read.indices)
+            if d != channel and not free(poly).isdisjoint(reduction.axes)
         ]
         attrs: dict[str, object] = {"channel_axis": channel, "axes": axes}
         if not here:
             yield attrs
         elif len(here) == 1:
-            size, whole = _const(here[0].extent), _const(x.shape[channel])
+            size, whole = _const(here[0].extent), _const(tensor.shape[channel])
             if size and whole and whole % size == 0:
                 yield {"num_groups": whole // size, **attrs}
 
 
-def _const(e: Int | None) -> int | None:
-    return None if e is None else e.const
+def _const(poly: Int | None) -> int | None:
+    return None if poly is None else poly.const
 
 
 @recogniser("variance_rounded", precedence=920, ops=(), rounded=True)
-def variances(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def variances(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match averaged squares minus the squared average, by the dimensions summed over."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("a variance has one output")
-    c = f.outputs[0]
+    comprehension = expression.outputs[0]
     out: list[Proposal] = []
-    for r in (s for s in subterms(real(c.body)) if isinstance(s, Reduce) and s.op == "add"):
-        x: Term = r.body
-        if not isinstance(x, Load):
+    for reduction in (
+        s for s in subterms(real(comprehension.body)) if isinstance(s, Reduce) and s.op == "add"
+    ):
+        term: Term = reduction.body
+        if not isinstance(term, Load):
             continue
-        dims = swept(x, r.axes)
+        dims = swept(term, reduction.axes)
         for name in ("relax.variance", "relax.std") if dims is not None else ():
-            out += list(over(name, x.tensor, dims or (), c.out))
+            out += list(over(name, term.tensor, dims or (), comprehension.out))
     return out or Refusal("nothing is summed")

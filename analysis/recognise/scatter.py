@@ -56,25 +56,40 @@ def f(
 
 
 @recogniser("slice_scatter", precedence=360, ops=("relax.slice_scatter",))
-def slice_scatter(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match two loads, one of which is the input at the output's coordinates."""
-    (c,) = f.outputs[:1]
-    leaves = list(pieces(c.body))
+    (comprehension,) = expression.outputs[:1]
+    leaves = list(pieces(comprehension.body))
     loads = [p.value for p in leaves if isinstance(p.value, Load)]
-    if len(f.outputs) != 1 or len({x.tensor for x in loads}) != 2 or len(loads) != len(leaves):
+    if (
+        len(expression.outputs) != 1
+        or len({x.tensor for x in loads}) != 2
+        or len(loads) != len(leaves)
+    ):
         return Refusal("the compute does not select between two inputs")
-    inputs = [x for x in loads if x.indices == c.axes and x.tensor.shape == c.out.shape]
+    inputs = [
+        x
+        for x in loads
+        if x.indices == comprehension.axes and x.tensor.shape == comprehension.out.shape
+    ]
     sources = [p for p in leaves if isinstance(p.value, Load) and p.value not in inputs]
     if len({x.tensor for x in inputs}) != 1 or len(sources) != 1:
         return Refusal("no input is read at the output's own coordinates")
     source = sources[0].value
     assert isinstance(source, Load)
     shape = source.tensor.shape
-    axes = [k for k, (e, o) in enumerate(zip(shape, c.out.shape, strict=False)) if e is not o]
-    if len(shape) != len(c.axes) or len(axes) != 1:
+    axes = [
+        k
+        for k, (e, o) in enumerate(zip(shape, comprehension.out.shape, strict=False))
+        if e is not o
+    ]
+    if len(shape) != len(comprehension.axes) or len(axes) != 1:
         return Refusal("the source is not shorter on one axis")
     (axis,) = axes
-    start, step = begin(sources[0].conditions, c.axes[axis]), _step(source.indices[axis])
+    start, step = (
+        begin(sources[0].conditions, comprehension.axes[axis]),
+        _step(source.indices[axis]),
+    )
     end = start + (shape[axis] - 1) * step + 1
     attrs = {"start": plain(start), "end": plain(end), "step": step, "axis": axis}
     x = (inputs[0].tensor.position, source.tensor.position)
@@ -83,28 +98,28 @@ def slice_scatter(f: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal("relax.slice_scatter", x, attrs, undetermined=notes if step > 1 else ())]
 
 
-def _step(i: Int) -> int:
-    dens = [s.args[1] for s in subterms(i) if isinstance(s, CallTerm) and s.op == "floordiv"]
+def _step(poly: Int) -> int:
+    dens = [s.args[1] for s in subterms(poly) if isinstance(s, CallTerm) and s.op == "floordiv"]
     steps = [d.const for d in dens if isinstance(d, Int) and d.const]
     return steps[0] if steps else 1
 
 
 @recogniser("reverse_sequence", precedence=362, ops=("relax.reverse_sequence",))
-def reverse_sequence(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def reverse_sequence(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match an axis read at a coordinate that depends on a length for another axis."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    if r.tensor.shape != r.out.shape:
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    if reading.tensor.shape != reading.out.shape:
         return Refusal("input and output have different shapes")
-    turned = [k for k, i in enumerate(r.index) if i is not r.axes[k]]
+    turned = [k for k, i in enumerate(reading.index) if i is not reading.axes[k]]
     if len(turned) != 1:
         return Refusal("not exactly one axis is read at another coordinate")
-    lengths = {s for s in subterms(r.index[turned[0]]) if isinstance(s, Load)}
+    lengths = {s for s in subterms(reading.index[turned[0]]) if isinstance(s, Load)}
     if len(lengths) != 1:
         return Refusal("the coordinate does not depend on exactly one length")
-    (t,) = lengths
-    batches = [k for k, y in enumerate(r.axes) if t.indices == (y,)]
+    (load,) = lengths
+    batches = [k for k, y in enumerate(reading.axes) if load.indices == (y,)]
     attrs = [{"seq_axis": turned[0], "batch_axis": k} for k in batches]
-    x = (r.tensor.position, t.tensor.position)
+    x = (reading.tensor.position, load.tensor.position)
     return [Proposal("relax.reverse_sequence", x, a) for a in attrs]

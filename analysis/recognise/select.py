@@ -64,6 +64,6 @@ def main(c: T.Buffer((4,), "bool"), x: T.Buffer((4,), "float32"), y: T.Buffer((4
 
 
 @recogniser("select", precedence=130, ops=[op.name for op in OPS])
-def select(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(...)`` with ``f`` the formula of one of `OPS`."""
-    return proposals(f, OPS)
+def select(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(...)`` with ``expression`` the formula of one of `OPS`."""
+    return proposals(expression, OPS)

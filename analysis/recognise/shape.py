@@ -60,16 +60,23 @@ def main(out: T.Buffer((2,), "int32")):
 
 
 @recogniser("shape_to_tensor", precedence=357, ops=(OP,))
-def shape_to_tensor(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def shape_to_tensor(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a value at each coordinate that is a polynomial over the sizes."""
-    (c,) = f.outputs[:1]
-    if len(f.outputs) != 1 or len(c.axes) != 1 or not isinstance(c.body, Int):
+    (comprehension,) = expression.outputs[:1]
+    if (
+        len(expression.outputs) != 1
+        or len(comprehension.axes) != 1
+        or not isinstance(comprehension.body, Int)
+    ):
         return Refusal("not one vector of integers")
-    extent = c.out.shape[0].const
-    if extent is None or extent > RANK or c.out.dtype != "int64":
+    extent = comprehension.out.shape[0].const
+    if extent is None or extent > RANK or comprehension.out.dtype != "int64":
         return Refusal("a shape is a short int64 vector")
-    (y,) = free(c.axes[0]) or (None,)
-    values = [c.body if y is None else ints(c.body, {y: k}) for k in map(integer, range(extent))]
+    (var,) = free(comprehension.axes[0]) or (None,)
+    values = [
+        comprehension.body if var is None else ints(comprehension.body, {var: k})
+        for k in map(integer, range(extent))
+    ]
     if any(v.kind not in SIZES for value in values for v in free(value)):
         return Refusal("the values depend on more than shapes")
     if any(value.const is not None and value.const < 0 for value in values):

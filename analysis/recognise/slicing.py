@@ -66,12 +66,12 @@ def f(a: T.Buffer((10, 10), "float32"), out: T.Buffer((4, 5), "float32")):
 ]
 
 
-def ranges(r: Read) -> list[tuple[Int, int]] | Refusal:
+def ranges(read: Read) -> list[tuple[Int, int]] | Refusal:
     """``(begin, stride)`` of every axis."""
-    if len(r.axes) != len(r.index):
+    if len(read.axes) != len(read.index):
         return Refusal("input and output have different ranks")
     begins = []
-    for i, y in zip(r.index, r.axes, strict=True):
+    for i, y in zip(read.index, read.axes, strict=True):
         at = affine(i, y)
         if at is None or at[1].const is None or at[1].const == 0:
             return Refusal("an axis is not read at begin + stride * y")
@@ -80,48 +80,48 @@ def ranges(r: Read) -> list[tuple[Int, int]] | Refusal:
 
 
 @recogniser("flip", precedence=240, ops=("relax.flip",))
-def flip(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def flip(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[n - 1 - y]`` on one axis."""
-    r = single_read(f)
-    at = r if isinstance(r, Refusal) else ranges(r)
-    if isinstance(r, Refusal) or isinstance(at, Refusal):
+    reading = single_read(expression)
+    at = reading if isinstance(reading, Refusal) else ranges(reading)
+    if isinstance(reading, Refusal) or isinstance(at, Refusal):
         return at  # type: ignore[return-value]
-    if r.out.shape != r.tensor.shape:
+    if reading.out.shape != reading.tensor.shape:
         return Refusal("input and output have different shapes")
     turned = [k for k, (_, stride) in enumerate(at) if stride == -1]
-    kept = all(r.index[k] is r.axes[k] for k in range(len(at)) if k not in turned)
-    if len(turned) != 1 or not kept or at[turned[0]][0] is not r.out.shape[turned[0]] - 1:
+    kept = all(reading.index[k] is reading.axes[k] for k in range(len(at)) if k not in turned)
+    if len(turned) != 1 or not kept or at[turned[0]][0] is not reading.out.shape[turned[0]] - 1:
         return Refusal("not exactly one axis is reversed")
-    return [Proposal("relax.flip", (r.tensor.position,), {"axis": turned[0]})]
+    return [Proposal("relax.flip", (reading.tensor.position,), {"axis": turned[0]})]
 
 
 @recogniser("strided_slice", precedence=250, ops=(OP,))
-def strided_slice(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def strided_slice(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out[y] = x[begin + stride * y]``."""
-    r = single_read(f)
-    at = r if isinstance(r, Refusal) else ranges(r)
-    if isinstance(r, Refusal) or isinstance(at, Refusal):
+    reading = single_read(expression)
+    at = reading if isinstance(reading, Refusal) else ranges(reading)
+    if isinstance(reading, Refusal) or isinstance(at, Refusal):
         return at  # type: ignore[return-value]
-    axes = [k for k in range(len(at)) if r.tensor.shape[k] is not r.out.shape[k]]
+    axes = [k for k in range(len(at)) if reading.tensor.shape[k] is not reading.out.shape[k]]
     axes = sorted({*axes, *(k for k, (_, stride) in enumerate(at) if stride != 1)})
     if not axes:
         return Refusal("no axis is sliced")
-    ends = [_end(*at[k], r.out.shape[k], r.tensor.shape[k]) for k in axes]
-    symbolic = any(e.const is None for e in (*r.tensor.shape, *r.out.shape))
-    notes = () if symbolic else tuple(_loose(r, axes, at))
+    ends = [_end(*at[k], reading.out.shape[k], reading.tensor.shape[k]) for k in axes]
+    symbolic = any(e.const is None for e in (*reading.tensor.shape, *reading.out.shape))
+    notes = () if symbolic else tuple(_loose(reading, axes, at))
     strides = [at[k][1] for k in axes]
     return [
-        Proposal(OP, (r.tensor.position,), {"axes": axes, **v, "strides": strides}, {}, notes)
-        for v in _variants(r, axes, [at[k][0] for k in axes], ends, symbolic)
+        Proposal(OP, (reading.tensor.position,), {"axes": axes, **v, "strides": strides}, {}, notes)
+        for v in _variants(reading, axes, [at[k][0] for k in axes], ends, symbolic)
     ]
 
 
-def _loose(r: Read, axes: list[int], at: list[tuple[Int, int]]) -> Iterator[Undetermined]:
+def _loose(read: Read, axes: list[int], at: list[tuple[Int, int]]) -> Iterator[Undetermined]:
     """Ends with the same number of steps, and the stride if there is only one step."""
     why = "the slice ends between two steps, or with the input"
     for k, axis in enumerate(axes):
         begin, stride = at[axis][0].const, at[axis][1]
-        extent, steps = r.tensor.shape[axis].const, r.out.shape[axis].const
+        extent, steps = read.tensor.shape[axis].const, read.out.shape[axis].const
         if begin is None or extent is None or steps is None:
             continue
         if steps == 1:
@@ -139,10 +139,10 @@ def _loose(r: Read, axes: list[int], at: list[tuple[Int, int]]) -> Iterator[Unde
 
 
 def _variants(
-    r: Read, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
+    read: Read, axes: list[int], begins: list[Int], ends: list[Int], symbolic: bool
 ) -> Iterator[dict[str, Any]]:
     """Equivalent ranges; TVM clips symbolic ones, which changes the form of their extents."""
-    extents = [r.tensor.shape[k] for k in axes]
+    extents = [read.tensor.shape[k] for k in axes]
     begin = [*map(plain, map(_unclipped, begins, extents))]
     end = [*map(plain, map(_unclipped, ends, extents))]
     yield {"begin": begin, "end": end}
@@ -156,18 +156,23 @@ def _variants(
         yield {**bounds, "end": [*map(plain, ends)], "assume_inbound": True}  # TVM includes it
 
 
-def _unclipped(p: Int, extent: Int) -> Int:
-    """``p`` of ``min(max(p, 0), extent)``, and ``-k`` of ``extent - k``."""
-    t = p.atom
-    if isinstance(t, CallTerm) and t.op == "min" and extent in t.args:
-        rest = [a for a in t.args if a is not extent]
-        p = as_int(rest[0]) if len(rest) == 1 else p
-        t = p.atom
-        if isinstance(t, CallTerm) and t.op == "max" and ZERO in t.args and len(t.args) == 2:
-            p = as_int(t.args[1] if t.args[0] is ZERO else t.args[0])
-            back = (p - extent).const
-            return p if back is None or back >= 0 else integer(back)
-    return p
+def _unclipped(poly: Int, extent: Int) -> Int:
+    """``poly`` of ``min(max(p, 0), extent)``, and ``-k`` of ``extent - k``."""
+    term = poly.atom
+    if isinstance(term, CallTerm) and term.op == "min" and extent in term.args:
+        rest = [a for a in term.args if a is not extent]
+        poly = as_int(rest[0]) if len(rest) == 1 else poly
+        term = poly.atom
+        if (
+            isinstance(term, CallTerm)
+            and term.op == "max"
+            and ZERO in term.args
+            and len(term.args) == 2
+        ):
+            poly = as_int(term.args[1] if term.args[0] is ZERO else term.args[0])
+            back = (poly - extent).const
+            return poly if back is None or back >= 0 else integer(back)
+    return poly
 
 
 def _end(begin: Int, stride: int, steps: Int, extent: Int) -> Int:

@@ -77,30 +77,30 @@ REFUSES = [
 
 
 @recogniser("softmax", precedence=430, ops=OPS)
-def softmax(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def softmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a softmax; its axis is the one that the sum of exponentials runs over."""
-    if len(f.outputs) != 1:
+    if len(expression.outputs) != 1:
         return Refusal("softmax has one output")
-    c = f.outputs[0]
-    parts = _softmax(c.body) or _log_softmax(c.body)
+    comprehension = expression.outputs[0]
+    parts = _softmax(comprehension.body) or _log_softmax(comprehension.body)
     if parts is None:
         return Refusal("the compute is not an exponential divided by a sum of exponentials")
     name, x, below = parts
-    if x.indices != c.axes:
+    if x.indices != comprehension.axes:
         return Refusal("the operand is not read at the output's own coordinates", repr(x))
     return [Proposal(name, (x.tensor.position,), {"axis": axis}) for axis in _axes(x, below)]
 
 
-def _softmax(t: Term) -> tuple[str, Load, Term] | None:
-    parts = args(t, "div")
+def _softmax(term: Term) -> tuple[str, Load, Term] | None:
+    parts = args(term, "div")
     top = None if parts is None else args(parts[0], "exp")
     shifted = None if top is None else args(top[0], "sub")
     x = None if shifted is None else load(shifted[0])
     return None if parts is None or x is None else (OPS[0], x, parts[1])
 
 
-def _log_softmax(t: Term) -> tuple[str, Load, Term] | None:
-    parts = args(t, "sub")
+def _log_softmax(term: Term) -> tuple[str, Load, Term] | None:
+    parts = args(term, "sub")
     shifted = None if parts is None else args(parts[0], "sub")
     log = None if parts is None else args(parts[1], "log")
     x = None if shifted is None else load(shifted[0])

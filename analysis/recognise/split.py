@@ -56,30 +56,30 @@ def f(a: T.Buffer((8,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4
 
 
 @recogniser("split", precedence=260, ops=(OP,))
-def split(f: TensorExpression) -> Sequence[Proposal] | Refusal:
+def split(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
-    if len(f.outputs) < 2:
+    if len(expression.outputs) < 2:
         return Refusal("the function has one output")
-    reads = [r for r in map(read_of, f.outputs) if isinstance(r, Read)]
-    if len(reads) != len(f.outputs) or len({r.tensor for r in reads}) != 1:
+    reads = [r for r in map(read_of, expression.outputs) if isinstance(r, Read)]
+    if len(reads) != len(expression.outputs) or len({r.tensor for r in reads}) != 1:
         return Refusal("the outputs are not loads of one tensor")
-    x = reads[0].tensor
-    if any(len(r.axes) != len(x.shape) for r in reads):
+    tensor = reads[0].tensor
+    if any(len(r.axes) != len(tensor.shape) for r in reads):
         return Refusal("input and output have different ranks")
-    axes = [k for k in range(len(x.shape)) if any(r.index[k] is not r.axes[k] for r in reads)]
+    axes = [k for k in range(len(tensor.shape)) if any(r.index[k] is not r.axes[k] for r in reads)]
     if len(axes) != 1:
         return Refusal("not exactly one axis is split")
     (axis,) = axes
     begins, position = [], ZERO
-    for r in reads:
-        at = affine(r.index[axis], r.axes[axis])
+    for read in reads:
+        at = affine(read.index[axis], read.axes[axis])
         if at is None or at[0] is not position or at[1].const != 1:
             return Refusal("the pieces are not consecutive")
         begins.append(plain(position))
-        position = position + r.out.shape[axis]
-    if position is not x.shape[axis]:
+        position = position + read.out.shape[axis]
+    if position is not tensor.shape[axis]:
         return Refusal("the pieces do not cover the input")
     equal = len({r.out.shape[axis] for r in reads}) == 1
     literal = all(isinstance(b, int) for b in begins)
     sections = len(reads) if equal or not literal else begins[1:]
-    return [Proposal(OP, (x.position,), {"indices_or_sections": sections, "axis": axis})]
+    return [Proposal(OP, (tensor.position,), {"indices_or_sections": sections, "axis": axis})]

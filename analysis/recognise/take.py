@@ -67,54 +67,54 @@ Found = Sequence[Proposal] | Refusal
 NO_LOAD = Refusal("no coordinate is read from a tensor")
 
 
-def indexed(r: Read) -> dict[int, list[Load]]:
+def indexed(read: Read) -> dict[int, list[Load]]:
     """For each axis of the input whose coordinate is read, the loads in it."""
     found = {}
-    for k, i in enumerate(r.index):
-        if loads := [s for s in subterms(i) if isinstance(s, Load)]:
+    for k, poly in enumerate(read.index):
+        if loads := [s for s in subterms(poly) if isinstance(s, Load)]:
             found[k] = loads
     return found
 
 
 @recogniser("take", precedence=300, ops=("relax.take",))
-def take(f: TensorExpression) -> Found:
+def take(expression: TensorExpression) -> Found:
     """``out[a, i, b] = x[a, mode(t[i]), b]``."""
-    r = _outer(f)
-    if isinstance(r, Refusal):
-        return r
-    by_axis = indexed(r)
+    reading = _outer(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    by_axis = indexed(reading)
     if len(by_axis) != 1:
         return NO_LOAD
     ((axis, loads),) = by_axis.items()
-    t = loads[0]
-    last = axis + len(t.indices)
-    if t.indices != r.axes[axis:last] or r.index[:axis] != r.axes[:axis]:
+    load = loads[0]
+    last = axis + len(load.indices)
+    if load.indices != reading.axes[axis:last] or reading.index[:axis] != reading.axes[:axis]:
         return Refusal("the index tensor is not read at coordinates in their order")
-    if r.index[axis + 1 :] != r.axes[last:]:
+    if reading.index[axis + 1 :] != reading.axes[last:]:
         return Refusal("the other axes are not read at their own coordinates")
-    mode = _mode(f, r.index[axis], t)
+    mode = _mode(expression, reading.index[axis], load)
     if isinstance(mode, Refusal):
         return mode
     attrs = {"axis": None if mode == "flat" else axis, "mode": "fast" if mode == "flat" else mode}
-    return [Proposal("relax.take", (r.tensor.position, t.tensor.position), attrs)]
+    return [Proposal("relax.take", (reading.tensor.position, load.tensor.position), attrs)]
 
 
-def _outer(f: TensorExpression) -> Read | Refusal:
+def _outer(expression: TensorExpression) -> Read | Refusal:
     """The load, for mode ``nan`` inside its bounds check."""
-    (c,) = f.outputs[:1]
-    body = atom(c.body)
-    if len(f.outputs) == 1 and isinstance(body, CallTerm) and body.op == "ite":
-        x = atom(body.args[1])
-        if isinstance(x, Load):
-            return Read(c.out, c.axes, x.tensor, x.indices)
-    return single_read(f)
+    (comprehension,) = expression.outputs[:1]
+    body = atom(comprehension.body)
+    if len(expression.outputs) == 1 and isinstance(body, CallTerm) and body.op == "ite":
+        term = atom(body.args[1])
+        if isinstance(term, Load):
+            return Read(comprehension.out, comprehension.axes, term.tensor, term.indices)
+    return single_read(expression)
 
 
-def _mode(f: TensorExpression, i: Int, t: Load) -> str | Refusal:
+def _mode(expression: TensorExpression, poly: Int, load: Load) -> str | Refusal:
     """The mode suggested by the operations in the index; the certificate decides."""
-    if i.atom is t:
-        return "fast" if isinstance(atom(f.outputs[0].body), Load) else "nan"
-    ops = {s.op for s in subterms(i) if isinstance(s, CallTerm)}
+    if poly.atom is load:
+        return "fast" if isinstance(atom(expression.outputs[0].body), Load) else "nan"
+    ops = {s.op for s in subterms(poly) if isinstance(s, CallTerm)}
     if "truncdiv" in ops:
         return "wrap"
     if ops & {"min", "max"}:
@@ -123,55 +123,59 @@ def _mode(f: TensorExpression, i: Int, t: Load) -> str | Refusal:
 
 
 @recogniser("gather_elements", precedence=310, ops=("relax.gather_elements",))
-def gather_elements(f: TensorExpression) -> Found:
+def gather_elements(expression: TensorExpression) -> Found:
     """``out[y] = x[y with t[y] on one axis]``."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    by_axis = indexed(r)
-    if len(by_axis) != 1 or len(r.index) != len(r.axes):
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    by_axis = indexed(reading)
+    if len(by_axis) != 1 or len(reading.index) != len(reading.axes):
         return NO_LOAD
     ((axis, loads),) = by_axis.items()
-    t = loads[0]
-    others = all(i is y for k, (i, y) in enumerate(zip(r.index, r.axes, strict=True)) if k != axis)
-    if r.index[axis].atom is not t or t.indices != r.axes or not others:
+    load = loads[0]
+    others = all(
+        i is y
+        for k, (i, y) in enumerate(zip(reading.index, reading.axes, strict=True))
+        if k != axis
+    )
+    if reading.index[axis].atom is not load or load.indices != reading.axes or not others:
         return Refusal("the index is not read at the output's coordinates")
-    x = (r.tensor.position, t.tensor.position)
+    x = (reading.tensor.position, load.tensor.position)
     return [Proposal("relax.gather_elements", x, {"axis": axis})]
 
 
 @recogniser("index_tensor", precedence=320, ops=("relax.index_tensor",))
-def index_tensor(f: TensorExpression) -> Found:
+def index_tensor(expression: TensorExpression) -> Found:
     """``out[i, b] = x[s[i], t[i], …, b]``."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    tensors = [i.atom for i in r.index if isinstance(i.atom, Load)]
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    tensors = [i.atom for i in reading.index if isinstance(i.atom, Load)]
     tensors = [t for t in tensors if isinstance(t, Load)]
-    rank = len(r.axes) - (len(r.index) - len(tensors))
-    if not tensors or r.index[len(tensors) :] != r.axes[rank:]:
+    rank = len(reading.axes) - (len(reading.index) - len(tensors))
+    if not tensors or reading.index[len(tensors) :] != reading.axes[rank:]:
         return NO_LOAD
-    if not all(_broadcasts(t, r.axes[:rank]) for t in tensors):
+    if not all(_broadcasts(t, reading.axes[:rank]) for t in tensors):
         return Refusal("an index tensor is not read at broadcast coordinates")
-    operands = (r.tensor.position, *(t.tensor.position for t in tensors))
+    operands = (reading.tensor.position, *(t.tensor.position for t in tensors))
     return [Proposal("relax.index_tensor", operands)]
 
 
-def _broadcasts(t: Load, axes: Sequence[Int]) -> bool:
-    lead = len(axes) - len(t.indices)
+def _broadcasts(load: Load, axes: Sequence[Int]) -> bool:
+    lead = len(axes) - len(load.indices)
     if lead < 0:
         return False
-    ends = zip(t.indices, axes[lead:], t.tensor.shape, strict=True)
+    ends = zip(load.indices, axes[lead:], load.tensor.shape, strict=True)
     return all(i is y or (i is ZERO and e is ONE) for i, y, e in ends)
 
 
 @recogniser("gather_nd", precedence=330, ops=("relax.gather_nd",))
-def gather_nd(f: TensorExpression) -> Found:
+def gather_nd(expression: TensorExpression) -> Found:
     """``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``."""
-    r = single_read(f)
-    if isinstance(r, Refusal):
-        return r
-    at: list[Term | None] = [i.atom for i in r.index]
+    reading = single_read(expression)
+    if isinstance(reading, Refusal):
+        return reading
+    at: list[Term | None] = [i.atom for i in reading.index]
     loads = {k: t for k, t in enumerate(at) if isinstance(t, Load)}
     if not loads:
         return NO_LOAD
@@ -181,12 +185,15 @@ def gather_nd(f: TensorExpression) -> Found:
         return Refusal("an index of gather_nd must be a vector")
     rank = len(t.indices) - 1
     for k, s in enumerate(loads.values()):
-        if s.tensor is not t.tensor or s.indices[:rank] != r.axes[:rank]:
+        if s.tensor is not t.tensor or s.indices[:rank] != reading.axes[:rank]:
             return Refusal("the indices are not read at the output's first coordinates")
         if s.indices[rank].const != k:
             return Refusal("the components of an index are not in order")
-    rest = r.index[:batch] == r.axes[:batch] and r.index[batch + count :] == r.axes[rank:]
+    rest = (
+        reading.index[:batch] == reading.axes[:batch]
+        and reading.index[batch + count :] == reading.axes[rank:]
+    )
     if not rest or t.tensor.shape[rank].const != count:
         return Refusal("the other axes are not read at their own coordinates")
-    x = (r.tensor.position, t.tensor.position)
+    x = (reading.tensor.position, t.tensor.position)
     return [Proposal("relax.gather_nd", x, {"batch_dims": batch})]

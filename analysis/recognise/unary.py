@@ -20,19 +20,19 @@ SAME_NAME = (
 )
 
 
-def _negative(x: Term) -> Term:
-    if isinstance(x, Int):
-        return -x
-    return call("mul", (x, const(-1.0 if x.dtype in FLOATS else -1, x.dtype)), x.dtype)
+def _negative(term: Term) -> Term:
+    if isinstance(term, Int):
+        return -term
+    return call("mul", (term, const(-1.0 if term.dtype in FLOATS else -1, term.dtype)), term.dtype)
 
 
-def _square(x: Term) -> Term:
-    return arithmetic("mul", x, x, x.dtype)
+def _square(term: Term) -> Term:
+    return arithmetic("mul", term, term, term.dtype)
 
 
 def _same_name(name: str) -> ElementwiseOp:
-    def formula(x: Term) -> Term:
-        return call(name, (x,), x.dtype)
+    def formula(term: Term) -> Term:
+        return call(name, (term,), term.dtype)
 
     return ElementwiseOp(f"relax.{name}", name, formula=formula)
 
@@ -119,6 +119,6 @@ def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
 
 
 @recogniser("unary", precedence=110, ops=[op.name for op in OPS])
-def unary(f: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``f`` the formula of one of `OPS`."""
-    return proposals(f, OPS)
+def unary(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """``out[y] = f(x[y])`` with ``expression`` the formula of one of `OPS`."""
+    return proposals(expression, OPS)

@@ -30,25 +30,25 @@ class RecogniserFailure(Refusal):
     """The reason why a recogniser, or one of its proposals, is left out."""
 
 
-def proposals(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
+def proposals(recogniser: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Return the proposals of a recogniser, or why it has none.
 
     A recogniser from outside gets a copy, because all of them share one expression, and its
     proposals are checked.
     """
     try:
-        return r.run(lifted) if r.built_in else _outside(r, lifted)
+        return recogniser.run(lifted) if recogniser.built_in else _outside(recogniser, lifted)
     except (KeyboardInterrupt, Exhausted):
         raise
-    except BaseException as e:
-        return _refused(r, e)
+    except BaseException as error:
+        return _refused(recogniser, error)
 
 
-def _outside(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
+def _outside(recogniser: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Refusal:
     shared = Snapshot(lifted)
     try:
         copy = replace(lifted, outputs=tuple(map(replace, lifted.outputs)))
-        checked_proposals = check_proposals(r, r.run(copy), lifted)
+        checked_proposals = check_proposals(recogniser, recogniser.run(copy), lifted)
     finally:
         changed = shared.restore()
     if changed:
@@ -56,68 +56,72 @@ def _outside(r: Recogniser, lifted: TensorExpression) -> Sequence[Proposal] | Re
     return checked_proposals
 
 
-def attempt(r: Recogniser, act: Callable[[], T], about: Proposal | None = None) -> T | Refusal:
+def attempt(
+    recogniser: Recogniser, act: Callable[[], T], about: Proposal | None = None
+) -> T | Refusal:
     """Return the result of `act`; an exception becomes a refusal in the recogniser's name."""
     try:
         return act()
     except (KeyboardInterrupt, Exhausted):
         raise
-    except BaseException as e:
-        return _refused(r, e, about)
+    except BaseException as error:
+        return _refused(recogniser, error, about)
 
 
-def _refused(r: Recogniser, e: BaseException, about: Proposal | None = None) -> Refusal:
-    if r.built_in and not isinstance(e, Exception):
-        raise e  # a signal's handler, or another thread: no line of this package raises it
-    if isinstance(e, TooLarge):
-        return Refusal(str(e), r.name)
-    if isinstance(e, RecursionError) and r.built_in:
-        return Refusal("the compute is nested too deeply", r.name)
-    return _failed(r, e, about)
+def _refused(
+    recogniser: Recogniser, error: BaseException, about: Proposal | None = None
+) -> Refusal:
+    if recogniser.built_in and not isinstance(error, Exception):
+        raise error  # a signal's handler, or another thread: no line of this package raises it
+    if isinstance(error, TooLarge):
+        return Refusal(str(error), recogniser.name)
+    if isinstance(error, RecursionError) and recogniser.built_in:
+        return Refusal("the compute is nested too deeply", recogniser.name)
+    return _failed(recogniser, error, about)
 
 
-def _failed(r: Recogniser, e: BaseException, about: Proposal | None) -> RecogniserFailure:
+def _failed(recogniser: Recogniser, e: BaseException, about: Proposal | None) -> RecogniserFailure:
     error = str(e) if isinstance(e, Invalid) else f"{type(e).__name__}: {_text(e)}"
     first = " ".join(error.split())[:200]
-    place = _place(r, e)
+    place = _place(recogniser, e)
     subject = "" if about is None else f"its {about.name} cannot be checked: "
-    why = f"recogniser {r.name!r} failed: {subject}{first} ({place})"
-    _warn(why, r, (r.name, type(e), place))
-    return RecogniserFailure(why, r.name)
+    why = f"recogniser {recogniser.name!r} failed: {subject}{first} ({place})"
+    _warn(why, recogniser, (recogniser.name, type(e), place))
+    return RecogniserFailure(why, recogniser.name)
 
 
-def _text(e: BaseException) -> str:
+def _text(error: BaseException) -> str:
     """The text of an error, even if its ``__str__`` fails."""
     try:
-        return str(e)
+        return str(error)
     except (KeyboardInterrupt, Exhausted):
         raise
     except BaseException as another:
         return f"no text, its __str__ raised {type(another).__name__}"
 
 
-def _place(r: Recogniser, e: BaseException) -> str:
+def _place(recogniser: Recogniser, error: BaseException) -> str:
     """The line where a recogniser failed; its name if its function cannot be described."""
     try:
-        return _line(r.run, e)
+        return _line(recogniser.run, error)
     except (KeyboardInterrupt, Exhausted):
         raise
     except BaseException:
-        return r.name
+        return recogniser.name
 
 
-def _line(run: Any, e: BaseException) -> str:
+def _line(run: Any, error: BaseException) -> str:
     """The innermost line of the recogniser's file in the traceback.
 
     If the error did not pass through that file: the recogniser's first line, and the error's.
     """
     code = getattr(inspect.unwrap(run), "__code__", None)
     definition = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(run)
-    frames = traceback.extract_tb(e.__traceback__)
+    frames = traceback.extract_tb(error.__traceback__)
     inside = [f for f in frames if code is not None and f.filename == code.co_filename]
     if inside:
         return f"{inside[-1].filename}:{inside[-1].lineno}"
-    if isinstance(e, Invalid):
+    if isinstance(error, Invalid):
         return definition
     return f"{definition}; raised at {frames[-1].filename}:{frames[-1].lineno}"
 
@@ -125,7 +129,7 @@ def _line(run: Any, e: BaseException) -> str:
 _warned: tuple[int, set[Any]] = (-1, set())
 
 
-def _warn(text: str, r: Recogniser, reason: Any) -> None:
+def _warn(text: str, recogniser: Recogniser, reason: Any) -> None:
     """Warn once for each reason, and again after a registration, which may have fixed the cause.
 
     Where warnings are errors, one about a recogniser of this package is raised, because that is a
@@ -140,6 +144,6 @@ def _warn(text: str, r: Recogniser, reason: Any) -> None:
         warnings.warn(f"{text}; the answers are those of the others", RecogniserWarning,
                       stacklevel=2)  # fmt: skip
     except Exception:
-        if r.built_in:
+        if recogniser.built_in:
             raise
     _warned[1].add(reason)

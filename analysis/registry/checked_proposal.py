@@ -40,7 +40,7 @@ class Invalid(Exception):
 
 
 def check_proposals(
-    r: Recogniser, answer: Any, lifted: TensorExpression
+    recogniser: Recogniser, answer: Any, lifted: TensorExpression
 ) -> Sequence[Proposal] | Refusal:
     """Return the proposals or the refusal; raise `Invalid`, or what the objects raise."""
     if isinstance(answer, Refusal):
@@ -50,27 +50,27 @@ def check_proposals(
         raise Invalid(f"it returned {_kind(answer)}, {expected}")
     if len(answer) > MOST:
         raise Invalid(f"it proposed {len(answer)} operators, expected at most {MOST}")
-    return [_proposal(r, p, lifted) for p in islice(answer, MOST)]
+    return [_proposal(recogniser, p, lifted) for p in islice(answer, MOST)]
 
 
-def _proposal(r: Recogniser, p: Any, lifted: TensorExpression) -> Proposal:
-    if not isinstance(p, Proposal):
-        raise Invalid(f"it proposed {_kind(p)}, expected a Proposal")
-    name = _operator(r, p.name)
+def _proposal(recogniser: Recogniser, param: Any, lifted: TensorExpression) -> Proposal:
+    if not isinstance(param, Proposal):
+        raise Invalid(f"it proposed {_kind(param)}, expected a Proposal")
+    name = _operator(recogniser, param.name)
     return Proposal(
         name,
-        _operands(name, p.operands, lifted),
-        _attributes(name, p.attrs),
-        _layouts(name, p.layouts, lifted),
-        _undetermined(name, p.undetermined, lifted),
+        _operands(name, param.operands, lifted),
+        _attributes(name, param.attrs),
+        _layouts(name, param.layouts, lifted),
+        _undetermined(name, param.undetermined, lifted),
     )
 
 
-def _operator(r: Recogniser, name: Any) -> str:
+def _operator(recogniser: Recogniser, name: Any) -> str:
     if type(name) is not str:
         raise Invalid(f"it proposed the operator {name!r}, expected its name")
-    if r.ops and name not in r.ops:
-        raise Invalid(f"it proposed {name!r}, expected one of its ops: {', '.join(r.ops)}")
+    if recogniser.ops and name not in recogniser.ops:
+        raise Invalid(f"it proposed {name!r}, expected one of its ops: {', '.join(recogniser.ops)}")
     why = not_an_operator(name)
     if why:
         raise Invalid(f"it proposed {name!r}: {why}")
@@ -90,11 +90,13 @@ def _operands(name: str, operands: Any, lifted: TensorExpression) -> tuple[int |
     return tuple(operands)
 
 
-def _constant(name: str, c: Constant) -> None:
+def _constant(name: str, constant: Constant) -> None:
     """Check that a literal operand is a number that its dtype can hold."""
-    scalar = isinstance(c.value, (bool, int, float, np.generic)) and np.ndim(c.value) == 0
-    if not scalar or type(c.dtype) is not str or not _holds(c.dtype, c.value):
-        raise Invalid(f"it proposed {name} with {c!r:.80}, expected a number of its dtype")
+    scalar = (
+        isinstance(constant.value, (bool, int, float, np.generic)) and np.ndim(constant.value) == 0
+    )
+    if not scalar or type(constant.dtype) is not str or not _holds(constant.dtype, constant.value):
+        raise Invalid(f"it proposed {name} with {constant!r:.80}, expected a number of its dtype")
 
 
 def _holds(dtype: str, value: Any) -> bool:
@@ -168,20 +170,25 @@ def _undetermined(name: str, notes: Any, lifted: TensorExpression) -> tuple[Unde
     return tuple(_note(name, u, lifted) for u in notes)
 
 
-def _note(name: str, u: Undetermined, lifted: TensorExpression) -> Undetermined:
+def _note(name: str, undetermined: Undetermined, lifted: TensorExpression) -> Undetermined:
     """A copy with checked bounds: no call is built from them, so nothing else would check them."""
-    low, high, values = (_plain(name, u.attribute, v) for v in (u.low, u.high, u.values))
+    low, high, values = (
+        _plain(name, undetermined.attribute, v)
+        for v in (undetermined.low, undetermined.high, undetermined.values)
+    )
     known = {e for p in lifted.params for e in _dimensions(p)}
     sizes = {v: tirx.Var(v.name, "int64") for v in known if isinstance(v, Var)}
     try:
         to_prim((low, high, values), sizes)
-    except NotBuilt as e:
-        raise Invalid(f"it proposed {name} with an undetermined {u.attribute}: {e}") from None
-    return replace(u, low=low, high=high, values=values)
+    except NotBuilt as error:
+        raise Invalid(
+            f"it proposed {name} with an undetermined {undetermined.attribute}: {error}"
+        ) from None
+    return replace(undetermined, low=low, high=high, values=values)
 
 
-def _dimensions(p: TensorVar | Var) -> tuple[Any, ...]:
-    return (p,) if isinstance(p, Var) else tuple(e.atom for e in p.shape)
+def _dimensions(param: TensorVar | Var) -> tuple[Any, ...]:
+    return (param,) if isinstance(param, Var) else tuple(e.atom for e in param.shape)
 
 
 def _is_note(u: Any) -> bool:

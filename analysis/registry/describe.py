@@ -47,11 +47,13 @@ def list_recognisers() -> tuple[RecogniserInfo, ...]:
     )  # fmt: skip
 
 
-def _described(r: Recogniser, loaded: Sequence[plugins.Plugin]) -> RecogniserInfo:
-    owner = next((p for p in loaded if p.owns(identity(r.run)[0])), None)
+def _described(recogniser: Recogniser, loaded: Sequence[plugins.Plugin]) -> RecogniserInfo:
+    owner = next((p for p in loaded if p.owns(identity(recogniser.run)[0])), None)
     distribution, distribution_version = (
         ("", "") if owner is None else (owner.distribution, owner.version)
     )
-    if r.built_in:
+    if recogniser.built_in:
         distribution, distribution_version = "opinfo", version("opinfo")
-    return RecogniserInfo(r.name, r.precedence, r.ops, distribution, distribution_version)
+    return RecogniserInfo(
+        recogniser.name, recogniser.precedence, recogniser.ops, distribution, distribution_version
+    )

@@ -163,19 +163,19 @@ def left_out() -> dict[plugins.Plugin, str]:
     return dict(_left_out or {})
 
 
-def _load(p: plugins.Plugin) -> str:
+def _load(plugin: plugins.Plugin) -> str:
     """Import a plug-in, whose recognisers register themselves; return why it failed, else "".
 
     If it fails, none of its recognisers stays registered.
     """
     try:
-        p.load()
-        if any(p.owns(identity(r.run)[0]) for r in _registered.values()):
+        plugin.load()
+        if any(plugin.owns(identity(r.run)[0]) for r in _registered.values()):
             return ""
-        why = f"{p}: it registers no recogniser"
-    except plugins.PluginError as e:
-        why = str(e)
-    remaining = {k: r for k, r in _registered.items() if not p.owns(identity(r.run)[0])}
+        why = f"{plugin}: it registers no recogniser"
+    except plugins.PluginError as error:
+        why = str(error)
+    remaining = {k: r for k, r in _registered.items() if not plugin.owns(identity(r.run)[0])}
     if len(remaining) < len(_registered):
         _replace(remaining)
     with contextlib.suppress(RecogniserWarning):  # where warnings are errors it costs no answer
@@ -281,8 +281,8 @@ def not_an_operator(name: str) -> str:
     """
     try:
         constructor(name)
-    except NotBuilt as e:
-        return str(e)
+    except NotBuilt as error:
+        return str(error)
     composed = any(name in r.ops for r in _registered.values() if r.built_in)  # relax.nn.relu6
     return "" if composed or name in Op.list_op_names() else f"TVM has no operator {name}"
 

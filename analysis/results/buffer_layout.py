@@ -80,7 +80,7 @@ class PhysicalIndices:
     def layout(self, physical: Sequence[Int]) -> BufferLayout:
         shape = tuple(a.extent for a in self.axes if a.extent is not None)
         sizes = {v for p in (*self.indices, *shape) for v in free(p)} - set(self.axes)
-        leaves = {v: tirx.Var(v.name, "int64") for v in sorted(sizes, key=lambda v: v.uid)}
+        leaves = {v: tirx.Var(v.name, "int64") for v in sorted(sizes, key=lambda var: var.uid)}
         padded = _smaller(shape, physical)
         index_map = self.index_map(leaves)
         return BufferLayout(tuple(map(literals, shape)), index_map, padded, self if sizes else None)
@@ -128,17 +128,17 @@ def parses(text: str) -> bool:
         return False
 
 
-def _named(d: Digit, logical: str) -> str:
-    k, _, mod = d
+def _named(digit: Digit, logical: str) -> str:
+    k, _, mod = digit
     return logical[k] if mod is None else f"{mod}{logical[k].lower()}"
 
 
 def _smaller(shape: Sequence[Int], physical: Sequence[Int]) -> bool:
     logical_size = physical_size = ONE
-    for e in shape:
-        logical_size = mul(logical_size, e)
-    for e in physical:
-        physical_size = mul(physical_size, e)
+    for poly in shape:
+        logical_size = mul(logical_size, poly)
+    for poly in physical:
+        physical_size = mul(physical_size, poly)
     return logical_size is not physical_size
 
 

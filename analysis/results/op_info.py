@@ -148,8 +148,8 @@ class OpInfo(Structural):
                 "exact": self.certificate.exact,
                 "assumptions": list(self.certificate.assumptions),
                 "obligations": [
-                    {"goal": o.goal, "engine": o.engine, "ms": o.ms}
-                    for o in self.certificate.obligations
+                    {"goal": obligation.goal, "engine": obligation.engine, "ms": obligation.ms}
+                    for obligation in self.certificate.obligations
                 ],
             },
         }
@@ -287,8 +287,11 @@ def _op_over(info: OpInfo, leaves: Leaves) -> OpInfo:
         info,
         attrs={k: over(v, known) for k, v in info.attrs.items()},
         undetermined=tuple(
-            replace(u, **{k: over(getattr(u, k), known) for k in ("low", "high", "values")})
-            for u in info.undetermined
+            replace(
+                undetermined,
+                **{k: over(getattr(undetermined, k), known) for k in ("low", "high", "values")},
+            )
+            for undetermined in info.undetermined
         ),
         alternatives=alternatives,
         relayout=relayout,
@@ -311,15 +314,15 @@ def to_plain(value: Any) -> Any:
     return value if plain else str(value)
 
 
-def _open(u: Undetermined) -> dict[str, Any]:
+def _open(undetermined: Undetermined) -> dict[str, Any]:
     return {
-        "attribute": u.attribute,
-        "position": u.position,
-        "low": to_plain(u.low),
-        "high": to_plain(u.high),
-        "values": to_plain(u.values),
-        "partner": to_plain(u.partner),
-        "reason": u.reason,
+        "attribute": undetermined.attribute,
+        "position": undetermined.position,
+        "low": to_plain(undetermined.low),
+        "high": to_plain(undetermined.high),
+        "values": to_plain(undetermined.values),
+        "partner": to_plain(undetermined.partner),
+        "reason": undetermined.reason,
     }
 
 

@@ -47,7 +47,9 @@ def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
         new = [_cancel(r, row, column, unknown) for r in rows]
         old = [_cancel(r, row, column, unknown) for r in finished]
         yield from (
-            p for (p, _), r in zip(new + old, rows + finished, strict=True) if p is not r[0]
+            poly
+            for (poly, _), r in zip(new + old, rows + finished, strict=True)
+            if poly is not r[0]
         )
         rows, finished = new, [*old, row]
 
@@ -56,9 +58,9 @@ Row = tuple[Int, dict[Mono, Int]]
 """An equation, and the coefficient (over known terms) of each product of unknowns."""
 
 
-def _columns(p: Int, unknown: IsUnknown) -> dict[Mono, Int]:
+def _columns(poly: Int, unknown: IsUnknown) -> dict[Mono, Int]:
     columns: dict[Mono, dict[Mono, int]] = {}
-    for m, c in p.terms:
+    for m, c in poly.terms:
         column = tuple(a for a in m if unknown((a,)))
         if column:
             known_factors = tuple(a for a in m if not unknown((a,)))
@@ -70,11 +72,11 @@ def _pivot(rows: Sequence[Row]) -> tuple[Row, Mono] | None:
     """The unknown that occurs in most rows, and the row where its coefficient is simplest."""
     count: dict[Mono, int] = {}
     for _, columns in rows:
-        for m in columns:
-            count[m] = count.get(m, 0) + 1
+        for terms in columns:
+            count[terms] = count.get(terms, 0) + 1
     if not count:
         return None
-    mono = max(count, key=lambda m: (not all(isinstance(a, Var) for a in m), count[m]))
+    mono = max(count, key=lambda terms: (not all(isinstance(a, Var) for a in terms), count[terms]))
     row = min((r for r in rows if mono in r[1]), key=lambda r: _size(r[1][mono]))
     return row, mono
 
@@ -122,9 +124,9 @@ def _distinct(rows: list[Congruence]) -> list[Congruence]:
     return list({c.left: c for c in reversed(rows)}.values())[::-1]
 
 
-def _split(p: Int, unknown: IsUnknown) -> tuple[Int, Int]:
-    left = polynomial({m: c for m, c in p.terms if unknown(m)})
-    return left, left - p
+def _split(poly: Int, unknown: IsUnknown) -> tuple[Int, Int]:
+    left = polynomial({m: c for m, c in poly.terms if unknown(m)})
+    return left, left - poly
 
 
 def _reduced(left: Int, value: Int, k: int) -> Congruence:
@@ -155,11 +157,13 @@ def _eliminated(rows: list[Congruence]) -> list[Congruence]:
     return [r for r in finished if r.left.terms and r.modulus == k]
 
 
-def _subtract(r: Congruence, row: Congruence, mono: Mono) -> Congruence:
-    c = dict(r.left.terms).get(mono, 0)
-    if not c or r.modulus != row.modulus:
-        return r
-    return _reduced(r.left - row.left * c, r.value - row.value * c, r.modulus)
+def _subtract(congruence: Congruence, row: Congruence, mono: Mono) -> Congruence:
+    c = dict(congruence.left.terms).get(mono, 0)
+    if not c or congruence.modulus != row.modulus:
+        return congruence
+    return _reduced(
+        congruence.left - row.left * c, congruence.value - row.value * c, congruence.modulus
+    )
 
 
 def _joined(by_modulus: dict[int, list[Congruence]]) -> Iterator[Congruence]:
@@ -196,12 +200,16 @@ def _join(a: Congruence, b: Congruence) -> Congruence | None:
     return Congruence(polynomial(terms), a.value + gap * (a.modulus * step), k)
 
 
-def _exact(c: Congruence) -> Int | None:
+def _exact(congruence: Congruence) -> Int | None:
     """``left - lo = (value - lo) % modulus``, if the left side spans less than the modulus."""
-    half = c.modulus // 2
-    signed = polynomial({m: k - c.modulus if k > half else k for m, k in c.left.terms})
-    for form in (c.left, signed):
+    half = congruence.modulus // 2
+    signed = polynomial(
+        {m: k - congruence.modulus if k > half else k for m, k in congruence.left.terms}
+    )
+    for form in (congruence.left, signed):
         ends = interval(form)
-        if ends is not None and ends[1] - ends[0] < c.modulus:
-            return form - ends[0] - floormod(c.value - ends[0], integer(c.modulus))
+        if ends is not None and ends[1] - ends[0] < congruence.modulus:
+            return (
+                form - ends[0] - floormod(congruence.value - ends[0], integer(congruence.modulus))
+            )
     return None

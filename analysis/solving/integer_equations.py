@@ -38,7 +38,7 @@ def solve(unknowns: Sequence[Var], equations: Sequence[tuple[Int, Int]]) -> dict
     state.split()
     while (state.pending and state.step()) or state.jointly():
         pass
-    return {v: k for v in unknowns if (k := state.value(v)) is not None}
+    return {v: poly for v in unknowns if (poly := state.value(v)) is not None}
 
 
 class _State:
@@ -57,37 +57,37 @@ class _State:
             pair = radix(self.pending, self.unknowns - self.digit_of.keys())
             if pair is None:
                 return
-            v, den = pair
-            assert v.extent is not None
-            high = variable("loop", f"{v.name}/{den.uid}", floordiv(v.extent - 1, den) + 1)
-            low = variable("loop", f"{v.name}%{den.uid}", den)
+            var, den = pair
+            assert var.extent is not None
+            high = variable("loop", f"{var.name}/{den.uid}", floordiv(var.extent - 1, den) + 1)
+            low = variable("loop", f"{var.name}%{den.uid}", den)
             self.unknowns |= {high, low}
-            self.digit_of[v] = mul(den, as_int(high)) + as_int(low)
-            self.pending = [ints(p, {v: self.digit_of[v]}) for p in self.pending]
+            self.digit_of[var] = mul(den, as_int(high)) + as_int(low)
+            self.pending = [ints(p, {var: self.digit_of[var]}) for p in self.pending]
 
-    def value(self, v: Var) -> Int | None:
+    def value(self, var: Var) -> Int | None:
         """Return the value of an unknown, through its digits; None if not solved."""
-        if v not in self.digit_of:
-            return self.known.get(v)
-        digits = free(self.digit_of[v]) & self.unknowns
+        if var not in self.digit_of:
+            return self.known.get(var)
+        digits = free(self.digit_of[var]) & self.unknowns
         values = {d: self.value(d) for d in digits}
         if any(k is None for k in values.values()):
             return None
-        return ints(self.digit_of[v], {d: k for d, k in values.items() if k is not None})
+        return ints(self.digit_of[var], {d: k for d, k in values.items() if k is not None})
 
     def step(self) -> bool:
         """Process the pending equations once; return False if nothing was learnt."""
         work, self.pending, progress = self.pending, [], False
         for equation in work:
-            p = self.substitute(equation)
-            unknown = polynomial({m: c for m, c in p.terms if self.is_unknown(m)})
+            poly = self.substitute(equation)
+            unknown = polynomial({m: c for m, c in poly.terms if self.is_unknown(m)})
             if unknown is ZERO:
                 continue
-            if self.learn(unknown, unknown - p):
+            if self.learn(unknown, unknown - poly):
                 progress = True
             else:
-                self.pending.append(p)
-                progress |= p is not equation
+                self.pending.append(poly)
+                progress |= poly is not equation
         return progress
 
     def jointly(self) -> bool:
@@ -129,12 +129,12 @@ class _State:
 
     def eliminated(self) -> bool:
         """Derive a value from a combination of the pending equations; return whether one did."""
-        for p in eliminate(self.pending, self.is_unknown):
-            if p in self.tried or p in self.pending:
+        for poly in eliminate(self.pending, self.is_unknown):
+            if poly in self.tried or poly in self.pending:
                 continue
-            self.tried.add(p)
-            unknown = polynomial({m: c for m, c in p.terms if self.is_unknown(m)})
-            if unknown is not ZERO and self.learn(unknown, unknown - p):
+            self.tried.add(poly)
+            unknown = polynomial({m: c for m, c in poly.terms if self.is_unknown(m)})
+            if unknown is not ZERO and self.learn(unknown, unknown - poly):
                 return True
         return False
 
@@ -145,10 +145,10 @@ class _State:
     def unfolded(self) -> list[Int]:
         """Return ``a = y ^ b`` for ``a ^ b = y`` once b is known."""
         equations = []
-        for t, value in self.known.items():
-            if not (isinstance(t, CallTerm) and t.op == "bitxor"):
+        for term, value in self.known.items():
+            if not (isinstance(term, CallTerm) and term.op == "bitxor"):
                 continue
-            args = [self.substitute(as_int(a)) for a in t.args]
+            args = [self.substitute(as_int(a)) for a in term.args]
             unknown = [a for a in args if any(self.is_unknown(m) for m, _ in a.terms)]
             if len(unknown) == 1:
                 equations.append(unknown[0] - xor(value, *(a for a in args if a is not unknown[0])))
@@ -159,12 +159,12 @@ class _State:
     def remainders(self) -> list[Int]:
         """Return ``x = d*k + r`` for ``x // d = k``, with a new unknown r in ``[0, d)``."""
         equations = []
-        for t, value in list(self.known.items()):
-            if is_div(t) and t not in self.expanded:
-                self.expanded.add(t)
-                num, den = (self.substitute(as_int(a)) for a in t.args)  # type: ignore[attr-defined]
+        for term, value in list(self.known.items()):
+            if is_div(term) and term not in self.expanded:
+                self.expanded.add(term)
+                num, den = (self.substitute(as_int(a)) for a in term.args)  # type: ignore[attr-defined]
                 if any(self.is_unknown(m) for m, _ in num.terms):
-                    digit = variable("loop", f"%{t.uid}", den)
+                    digit = variable("loop", f"%{term.uid}", den)
                     self.unknowns |= {digit}
                     equations.append(num - mul(den, value) - as_int(digit))
         return equations
@@ -172,30 +172,30 @@ class _State:
     def is_unknown(self, mono: Mono) -> bool:
         return any(not self.unknowns.isdisjoint(free(a)) for a in mono)
 
-    def substitute(self, p: Int) -> Int:
+    def substitute(self, poly: Int) -> Int:
         if not self.known:
-            return p
+            return poly
         memo: dict[Term, Term] = {}
 
-        def go(t: Term) -> Term:
-            if t in self.known:
-                return self.known[t]
-            if (coarser := self.coarser(t)) is not None:
+        def go(term: Term) -> Term:
+            if term in self.known:
+                return self.known[term]
+            if (coarser := self.coarser(term)) is not None:
                 return coarser
-            if self.unknowns.isdisjoint(free(t)) or isinstance(t, Var):
-                return t
-            result = memo.get(t)
+            if self.unknowns.isdisjoint(free(term)) or isinstance(term, Var):
+                return term
+            result = memo.get(term)
             if result is None:
-                result = memo[t] = rebuild(t, go)
+                result = memo[term] = rebuild(term, go)
             return result
 
-        return as_int(go(p))
+        return as_int(go(poly))
 
-    def coarser(self, t: Term) -> Int | None:
+    def coarser(self, term: Term) -> Int | None:
         """Return ``k // e`` for ``x // (c*e)`` if ``x // c = k`` is known."""
-        if not is_div(t):
+        if not is_div(term):
             return None
-        num, den = t.args  # type: ignore[attr-defined]
+        num, den = term.args  # type: ignore[attr-defined]
         for quotient, value in self.known.items():
             if is_div(quotient) and quotient.args[0] is num:  # type: ignore[attr-defined]
                 factor, remaining = divide(den, as_int(quotient.args[1]))  # type: ignore[attr-defined]
@@ -219,18 +219,18 @@ class _State:
 
     def digits(self, unknown: Int, value: Int) -> bool:
         """Split ``g * big + small = value`` with ``small`` in a window of g into two equations."""
-        for g in self.radices(unknown):
-            big = polynomial({m: c for m, c in unknown.terms if divides(g, m, c)})
+        for poly in self.radices(unknown):
+            big = polynomial({m: c for m, c in unknown.terms if divides(poly, m, c)})
             small = unknown - big
             if small is ZERO:
-                self.pending.append(divide(big, g)[0] - floordiv(value, g))
+                self.pending.append(divide(big, poly)[0] - floordiv(value, poly))
                 return True
             lo, hi = bounds(small)
-            if lo is None or hi is None or not nonneg(g - 1 - hi + lo):
+            if lo is None or hi is None or not nonneg(poly - 1 - hi + lo):
                 continue
-            quotient = floordiv(value - lo, g)
-            self.pending.append(divide(big, g)[0] - quotient)
-            self.pending.append(small - (value - g * quotient))
+            quotient = floordiv(value - lo, poly)
+            self.pending.append(divide(big, poly)[0] - quotient)
+            self.pending.append(small - (value - poly * quotient))
             return True
         return False
 
@@ -238,9 +238,9 @@ class _State:
         divisors: dict[Int, None] = {}
         for mono, coef in unknown.terms:
             sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
-            g = polynomial({sizes: abs(coef)})
-            if g is not ONE:
-                divisors[g] = None
+            poly = polynomial({sizes: abs(coef)})
+            if poly is not ONE:
+                divisors[poly] = None
         return list(divisors)
 
 

@@ -19,10 +19,10 @@ class Remainder(NamedTuple):
     rest: Int
 
 
-def remainder(p: Int, accept: Callable[[Remainder], bool] = lambda r: True) -> Remainder | None:
-    """Return ``p`` as a multiple of a remainder and the shortest rest; None if it has none."""
+def remainder(poly: Int, accept: Callable[[Remainder], bool] = lambda r: True) -> Remainder | None:
+    """Return ``poly`` as a multiple of a remainder and the shortest rest; None if it has none."""
     best: Remainder | None = None
-    for candidate in remainders(p):
+    for candidate in remainders(poly):
         shorter = best is None or len(candidate.rest.terms) < len(best.rest.terms)
         if shorter and accept(candidate):
             best = candidate
@@ -64,10 +64,10 @@ def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
     return results
 
 
-def _share(p: Int, num: Int) -> int:
+def _share(poly: Int, num: Int) -> int:
     """The multiple of ``num`` in p, by its leading term; 0 if it is not a whole number."""
     lead = max(num.terms, key=_weight)
-    coef = dict(p.terms).get(lead[0], 0)
+    coef = dict(poly.terms).get(lead[0], 0)
     return 0 if coef % lead[1] else coef // lead[1]
 
 

@@ -76,15 +76,15 @@ def parse(text: str | bytes) -> Json:
     """Parse JSON; raise `Malformed` if it is not valid."""
     try:
         return Json(json.loads(text))
-    except UnicodeDecodeError as e:
-        raise Malformed(f"byte {e.start}: this is not JSON: {e.reason}") from None
-    except json.JSONDecodeError as e:
-        place = f"line {e.lineno}, column {e.colno}"
-        raise Malformed(f"{place}: this is not JSON: {e.msg}") from None
+    except UnicodeDecodeError as error:
+        raise Malformed(f"byte {error.start}: this is not JSON: {error.reason}") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise Malformed(f"{place}: this is not JSON: {error.msg}") from None
     except RecursionError:
         raise Malformed("this JSON cannot be read: it is nested too deeply") from None
-    except ValueError as e:  # a number with too many digits
-        raise Malformed(f"this JSON cannot be read: {e}") from None
+    except ValueError as error:  # a number with too many digits
+        raise Malformed(f"this JSON cannot be read: {error}") from None
 
 
 def _list(names_of: Any) -> str:

@@ -53,8 +53,8 @@ class Plugin:
             return metadata.EntryPoint(self.name, self.value, "").load()
         except KeyboardInterrupt:
             raise
-        except BaseException as e:  # foreign code; it may even exit
-            raise PluginError(f"{self}: {_described(e)}") from e
+        except BaseException as error:  # foreign code; it may even exit
+            raise PluginError(f"{self}: {_described(error)}") from error
 
     def owns(self, module: str) -> bool:
         """Return whether a module belongs to the package of the entry point's module."""
@@ -76,10 +76,12 @@ def installed(group: str) -> tuple[Plugin, ...]:
 def _installed(group: str) -> tuple[Plugin, ...]:
     try:
         plugins = [_plugin(e) for e in metadata.entry_points(group=group)]
-    except Exception as e:  # a distribution with damaged metadata
-        warnings.warn(f"entry points of {group} cannot be read: {_described(e)}", stacklevel=3)
+    except Exception as error:  # a distribution with damaged metadata
+        warnings.warn(f"entry points of {group} cannot be read: {_described(error)}", stacklevel=3)
         return ()
-    return tuple(sorted(set(plugins), key=lambda p: (p.name, p.distribution, p.value)))
+    return tuple(
+        sorted(set(plugins), key=lambda plugin: (plugin.name, plugin.distribution, plugin.value))
+    )
 
 
 def _plugin(entry: metadata.EntryPoint) -> Plugin:
@@ -98,18 +100,18 @@ def fingerprint() -> str:
     """
     plugins = [*installed(BACKENDS), *installed(RECOGNISERS)]
     digest = hashlib.sha256()
-    for p in plugins:
-        digest.update(f"{p}\0{_record(p)}\0".encode())
-        for path in _sources(p.module):
+    for plugin in plugins:
+        digest.update(f"{plugin}\0{_record(plugin)}\0".encode())
+        for path in _sources(plugin.module):
             raw = path.read_bytes()
             digest.update(f"{path.name}\0{len(raw)}\0".encode() + raw)
     return digest.hexdigest()[:16] if plugins else ""
 
 
-def _record(p: Plugin) -> str:
+def _record(plugin: Plugin) -> str:
     """The list of a distribution's files with their hashes at installation."""
     try:
-        return metadata.distribution(p.distribution).read_text("RECORD") or ""
+        return metadata.distribution(plugin.distribution).read_text("RECORD") or ""
     except metadata.PackageNotFoundError:
         return ""
 
@@ -131,14 +133,14 @@ def _sources(module: str) -> Iterator[Path]:
         yield Path(spec.origin)
 
 
-def _described(e: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """An error and the line that raised it: ``ImportError: no libnpu (their_npu/driver.py:7)``."""
     try:
-        text = " ".join(str(e).split())[:200]
+        text = " ".join(str(error).split())[:200]
     except Exception as another:
         text = f"no text, its __str__ raised {type(another).__name__}"
-    frames = traceback.extract_tb(e.__traceback__)
+    frames = traceback.extract_tb(error.__traceback__)
     machinery = ("<frozen importlib", os.path.dirname(importlib.__file__), __file__)
     outside = [f for f in frames if not f.filename.startswith(machinery)]
     place = f" ({outside[-1].filename}:{outside[-1].lineno})" if outside else ""
-    return f"{type(e).__name__}{f': {text}' if text else ''}{place}"
+    return f"{type(error).__name__}{f': {text}' if text else ''}{place}"

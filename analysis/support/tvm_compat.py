@@ -75,11 +75,11 @@ def is_predicated(access: Any) -> bool:
     return _PREDICATES and access.predicate is not None
 
 
-def buffers_of(e: Any) -> list[Any]:
+def buffers_of(expr: Any) -> list[Any]:
     """Return the buffers of the accesses in an expression or region, in order."""
     buffers: list[Any] = []
     note = (TensorLoad, TensorRegion)
-    tvm_ffi.structural_walk(e, [(kind, lambda x: buffers.append(source_of(x))) for kind in note])
+    tvm_ffi.structural_walk(expr, [(kind, lambda x: buffers.append(source_of(x))) for kind in note])
     return buffers
 
 
@@ -94,9 +94,9 @@ def same_access(a: Any, b: Any) -> bool:
     return all(x.same_as(y) for x, y in zip(buffers_of(a), buffers_of(b), strict=True))
 
 
-def access_key(e: Any) -> tuple[int, ...]:
+def access_key(expr: Any) -> tuple[int, ...]:
     """Return a key that is equal for accesses with :func:`same_access`, while both exist."""
-    return (tvm_ffi.structural_hash(e), *(b.__chandle__() for b in buffers_of(e)))
+    return (tvm_ffi.structural_hash(expr), *(b.__chandle__() for b in buffers_of(expr)))
 
 
 def require_complete(part: str) -> None:

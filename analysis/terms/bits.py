@@ -11,17 +11,17 @@ def xor(*args: Int) -> Int:
     odd: dict[Int, None] = {}
     stack = list(args)
     while stack:
-        t = stack.pop()
-        atom = t.atom
-        if t.const is not None:
-            literal ^= t.const
+        poly = stack.pop()
+        atom = poly.atom
+        if poly.const is not None:
+            literal ^= poly.const
         elif isinstance(atom, CallTerm) and atom.op == "bitxor":
             stack.extend(as_int(a) for a in atom.args)
-        elif t in odd:
-            del odd[t]
+        elif poly in odd:
+            del odd[poly]
         else:
-            odd[t] = None
-    parts = sorted(odd, key=lambda t: t.uid)
+            odd[poly] = None
+    parts = sorted(odd, key=lambda poly: poly.uid)
     if literal or not parts:
         parts.append(integer(literal))
     return parts[0] if len(parts) == 1 else as_int(raw_call("bitxor", tuple(parts), "int"))

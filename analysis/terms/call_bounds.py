@@ -18,9 +18,9 @@ def _extreme_bounds(atom: CallTerm) -> Bounds:
             return integer(pick(v.const for v in known if v.const is not None))
         if keep_known:
             return known[0]
-        for v in known:
-            if all(nonneg((w - v) if pick is min else (v - w)) for w in known):
-                return v
+        for poly in known:
+            if all(nonneg((w - poly) if pick is min else (poly - w)) for w in known):
+                return poly
         return None
 
     return (

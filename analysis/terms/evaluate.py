@@ -29,8 +29,8 @@ class Unevaluable(Exception):
     """The term has an operation without a numpy equivalent, or an unbound variable."""
 
 
-def evaluate(t: Term, env: Mapping[Var, Any], read: Read | None = None) -> Array:
-    """Return the values of ``t`` at the points of ``env``.
+def evaluate(term: Term, env: Mapping[Var, Any], read: Read | None = None) -> Array:
+    """Return the values of ``term`` at the points of ``env``.
 
     Args:
         t: The term.
@@ -41,7 +41,7 @@ def evaluate(t: Term, env: Mapping[Var, Any], read: Read | None = None) -> Array
         Unevaluable: An operation is unknown, a variable unbound, or there is a load without `read`.
     """
     with np.errstate(all="ignore"):
-        return _Evaluator({v: np.asarray(x) for v, x in env.items()}, read)(t)
+        return _Evaluator({v: np.asarray(x) for v, x in env.items()}, read)(term)
 
 
 class _Evaluator:
@@ -49,17 +49,17 @@ class _Evaluator:
         self.env, self.read = env, read
         self.memo: dict[Term, Array] = {}
 
-    def __call__(self, t: Term) -> Array:
-        values = self.memo.get(t)
+    def __call__(self, term: Term) -> Array:
+        values = self.memo.get(term)
         if values is None:
-            values = self.memo[t] = _NODES[type(t)](self, t)
+            values = self.memo[term] = _NODES[type(term)](self, term)
             spend(1 + values.size // POINTS)
         return values
 
 
-def _int(ev: _Evaluator, t: Int) -> Array:
+def _int(ev: _Evaluator, poly: Int) -> Array:
     out: Any = 0
-    for mono, coef in t.terms:
+    for mono, coef in poly.terms:
         part: Any = coef
         for atom in mono:
             value = ev(atom)
@@ -68,71 +68,73 @@ def _int(ev: _Evaluator, t: Int) -> Array:
     return np.asarray(out, dtype=np.int64)
 
 
-def _var(ev: _Evaluator, t: Var) -> Array:
-    if t not in ev.env:
-        raise Unevaluable(f"variable {t!r} has no value")
-    return ev.env[t]
+def _var(ev: _Evaluator, var: Var) -> Array:
+    if var not in ev.env:
+        raise Unevaluable(f"variable {var!r} has no value")
+    return ev.env[var]
 
 
-def _const(ev: _Evaluator, t: Const) -> Array:
-    return np.asarray(t.value, dtype=numpy_dtype(t.dtype))
+def _const(ev: _Evaluator, const: Const) -> Array:
+    return np.asarray(const.value, dtype=numpy_dtype(const.dtype))
 
 
-def _load(ev: _Evaluator, t: Load) -> Array:
+def _load(ev: _Evaluator, load: Load) -> Array:
     if ev.read is None:
-        raise Unevaluable(f"load of {t.tensor.name}, and no tensors were passed")
-    return ev.read(t.tensor, tuple(ev(i) for i in t.indices))
+        raise Unevaluable(f"load of {load.tensor.name}, and no tensors were passed")
+    return ev.read(load.tensor, tuple(ev(i) for i in load.indices))
 
 
-def _call(ev: _Evaluator, t: CallTerm) -> Array:
-    if t.op == "cast":
-        return ev(t.args[0]).astype(numpy_dtype(t.dtype))
-    fn = OPS.get(t.op)
+def _call(ev: _Evaluator, call: CallTerm) -> Array:
+    if call.op == "cast":
+        return ev(call.args[0]).astype(numpy_dtype(call.dtype))
+    fn = OPS.get(call.op)
     if fn is None:
-        raise Unevaluable(f"operation {t.op} has no numpy meaning")
-    out = np.asarray(fn(*(ev(a) for a in t.args)))
-    return out.astype(numpy_dtype(t.dtype)) if t.op == "shl" else out  # drops the high bits
+        raise Unevaluable(f"operation {call.op} has no numpy meaning")
+    out = np.asarray(fn(*(ev(a) for a in call.args)))
+    return out.astype(numpy_dtype(call.dtype)) if call.op == "shl" else out  # drops the high bits
 
 
-def _reduce(ev: _Evaluator, t: Reduce) -> Array:
-    fn = REDUCERS.get(t.op)
+def _reduce(ev: _Evaluator, reduction: Reduce) -> Array:
+    fn = REDUCERS.get(reduction.op)
     if fn is None:
-        raise Unevaluable(f"reduction {t.op} has no numpy meaning")
-    depth, shape = len(t.axes), []
+        raise Unevaluable(f"reduction {reduction.op} has no numpy meaning")
+    depth, shape = len(reduction.axes), []
     env = {v: x.reshape(*x.shape, *[1] * depth) for v, x in ev.env.items()}
-    for k, axis in enumerate(t.axes):
+    for k, axis in enumerate(reduction.axes):
         assert axis.extent is not None
         extent = np.unique(ev(axis.extent))
         if extent.size != 1:
             raise Unevaluable(f"extent of {axis!r} is not the same at all points")
         shape.append(int(extent[0]))
         env[axis] = np.arange(shape[-1]).reshape(-1, *[1] * (depth - 1 - k))
-    body = _Evaluator(env, ev.read)(t.body)
+    body = _Evaluator(env, ev.read)(reduction.body)
     outer = body.shape[: max(body.ndim - depth, 0)]
     folded = fn.reduce(
         np.broadcast_to(body, (*outer, *shape)), axis=tuple(range(-depth, 0)), dtype=body.dtype
     )
-    return np.asarray(fn(ev(t.init), folded))
+    return np.asarray(fn(ev(reduction.init), folded))
 
 
-def _steps(ev: _Evaluator, t: Fold) -> Array:
+def _steps(ev: _Evaluator, fold: Fold) -> Array:
     """The loop, one iteration after the other, at all points at once."""
-    assert t.axis.extent is not None
-    extent = np.asarray([ENDLESS]) if t.axis.extent is FOREVER else np.unique(ev(t.axis.extent))
+    assert fold.axis.extent is not None
+    extent = (
+        np.asarray([ENDLESS]) if fold.axis.extent is FOREVER else np.unique(ev(fold.axis.extent))
+    )
     if extent.size != 1:
-        raise Unevaluable(f"extent of {t.axis!r} is not the same at all points")
-    values: dict[Term, Array] = dict(zip(t.states, map(ev, t.inits), strict=True))
+        raise Unevaluable(f"extent of {fold.axis!r} is not the same at all points")
+    values: dict[Term, Array] = dict(zip(fold.states, map(ev, fold.inits), strict=True))
     for k in range(int(extent[0])):
         before = values
-        step = _Evaluator({**ev.env, t.axis: np.asarray(k)}, ev.read)
+        step = _Evaluator({**ev.env, fold.axis: np.asarray(k)}, ev.read)
         step.memo.update(values)
-        values = dict(zip(t.states, [step(u) for u in t.updates], strict=True))
-        if t.axis.extent is FOREVER and all(_same(values[s], before[s]) for s in values):
+        values = dict(zip(fold.states, [step(u) for u in fold.updates], strict=True))
+        if fold.axis.extent is FOREVER and all(_same(values[s], before[s]) for s in values):
             break
     else:
-        if t.axis.extent is FOREVER:
+        if fold.axis.extent is FOREVER:
             raise Unevaluable("a while loop does not end")
-    return values[t.states[0]]
+    return values[fold.states[0]]
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -177,15 +179,15 @@ def _truncdiv(a: Array, b: Array) -> Array:
     return np.where((a < 0) != (b < 0), -quotient, quotient)
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)), dtype=x.dtype)
+def _sigmoid(array: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-array)), dtype=array.dtype)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 OPS: dict[str, Callable[..., Any]] = {
-    "ge0": lambda p: p >= 0,
-    "eq0": lambda p: p == 0,
+    "ge0": lambda param: param >= 0,
+    "eq0": lambda param: param == 0,
     "and": _fold(np.logical_and),
     "or": _fold(np.logical_or),
     "not": np.logical_not,

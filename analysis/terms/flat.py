@@ -10,8 +10,8 @@ from .term import ONE, ZERO, Int, mul
 def volume(shape: Iterable[Int]) -> Int:
     """Return the number of elements of a buffer: the product of the extents."""
     out = ONE
-    for e in shape:
-        out = mul(out, e)
+    for poly in shape:
+        out = mul(out, poly)
     return out
 
 

@@ -129,7 +129,7 @@ def _factors(p: Int, d: Int) -> list[Int]:
         g = polynomial({gm: gc})
         if g is not ONE and g is not d:
             divisors[g] = (len(gm), gc)
-    return sorted(divisors, key=lambda g: divisors[g], reverse=True)
+    return sorted(divisors, key=lambda poly: divisors[poly], reverse=True)
 
 
 def _nested(p: Int, d: Int) -> Int | None:

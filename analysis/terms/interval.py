@@ -15,19 +15,19 @@ Sized = tuple[int, int, int]
 """Least value, greatest value, and largest magnitude of the value and all its sub-terms."""
 
 
-def interval(t: Term) -> Interval | None:
+def interval(term: Term) -> Interval | None:
     """Return inclusive bounds of an integer term; None if it has none."""
-    result = sized(t)
+    result = sized(term)
     return None if result is None else result[:2]
 
 
-def magnitude(t: Term) -> int | None:
-    """Return the largest absolute value in computing ``t``; None if unbounded."""
-    result = sized(t)
+def magnitude(term: Term) -> int | None:
+    """Return the largest absolute value in computing ``term``; None if unbounded."""
+    result = sized(term)
     return None if result is None else result[2]
 
 
-def sized(t: Term, given: Mapping[Var, Sized] | None = None) -> Sized | None:
+def sized(term: Term, given: Mapping[Var, Sized] | None = None) -> Sized | None:
     """Return interval and magnitude; a boolean has the interval ``[0, 1]``.
 
     ``given`` has the intervals of variables without a literal domain.
@@ -35,35 +35,35 @@ def sized(t: Term, given: Mapping[Var, Sized] | None = None) -> Sized | None:
     if given:
         memo: dict[Term, Sized | None] = {v: s for v, s in given.items()}
 
-        def inside(s: Term) -> Sized | None:
-            if s not in memo:
-                memo[s] = _sized(s, inside)
-            return memo[s]
+        def inside(term: Term) -> Sized | None:
+            if term not in memo:
+                memo[term] = _sized(term, inside)
+            return memo[term]
 
-        return inside(t)
-    if "sized" not in t.memo:
-        t.memo["sized"] = _sized(t, sized)
-    return t.memo["sized"]  # type: ignore[no-any-return]
+        return inside(term)
+    if "sized" not in term.memo:
+        term.memo["sized"] = _sized(term, sized)
+    return term.memo["sized"]  # type: ignore[no-any-return]
 
 
-def _sized(t: Term, go: Callable[[Term], Sized | None]) -> Sized | None:
-    if isinstance(t, Int):
-        return _polynomial(t, go)
-    if isinstance(t, Var):
-        extent = None if t.extent is None else t.extent.const
+def _sized(term: Term, go: Callable[[Term], Sized | None]) -> Sized | None:
+    if isinstance(term, Int):
+        return _polynomial(term, go)
+    if isinstance(term, Var):
+        extent = None if term.extent is None else term.extent.const
         return None if extent is None else (0, max(extent - 1, 0), max(extent, 1))
-    if isinstance(t, CallTerm):
-        args = [go(a) for a in t.args]
-        if t.op in _RULES and all(a is not None for a in args):
+    if isinstance(term, CallTerm):
+        args = [go(a) for a in term.args]
+        if term.op in _RULES and all(a is not None for a in args):
             known = [a for a in args if a is not None]
-            lo, hi = _RULES[t.op](known)
+            lo, hi = _RULES[term.op](known)
             return lo, hi, max(abs(lo), abs(hi), *(a[2] for a in known))
-    return (0, 1, 1) if t.dtype == "bool" and not getattr(t, "args", ()) else None
+    return (0, 1, 1) if term.dtype == "bool" and not getattr(term, "args", ()) else None
 
 
-def _polynomial(p: Int, go: Callable[[Term], Sized | None]) -> Sized | None:
+def _polynomial(poly: Int, go: Callable[[Term], Sized | None]) -> Sized | None:
     lo = hi = worst = inside = 0
-    for mono, coef in p.terms:
+    for mono, coef in poly.terms:
         a = b = 1
         reach = 1
         for atom in mono:
@@ -117,7 +117,7 @@ _RULES = {
 }
 
 
-def fits(t: Term, limit: int = 1 << 62) -> bool:
+def fits(term: Term, limit: int = 1 << 62) -> bool:
     """Return whether every intermediate value is known to be below ``limit``."""
-    largest = magnitude(t)
+    largest = magnitude(term)
     return largest is not None and largest < limit

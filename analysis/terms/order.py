@@ -17,25 +17,27 @@ Bounds = tuple[Int | None, Int | None]
 CALL_BOUNDS: dict[str, Callable[[CallTerm], Bounds]] = {}
 
 
-def bounds(p: Int) -> Bounds:
+def bounds(poly: Int) -> Bounds:
     """Return inclusive bounds as polynomials over sizes; None for an unknown bound."""
-    if p.const is not None or p.memo.get("closed"):
-        return p, p
-    known: Bounds | None = p.memo.get("bounds")
+    if poly.const is not None or poly.memo.get("closed"):
+        return poly, poly
+    known: Bounds | None = poly.memo.get("bounds")
     if known is None:
-        known = _bounds(p)
-        if known[0] is p and known[1] is p:
-            p.memo["closed"] = True  # instead of a reference to itself, which would keep it alive
-        elif p not in known:
-            p.memo["bounds"] = known
+        known = _bounds(poly)
+        if known[0] is poly and known[1] is poly:
+            poly.memo["closed"] = (
+                True  # instead of a reference to itself, which would keep it alive
+            )
+        elif poly not in known:
+            poly.memo["bounds"] = known
     return known
 
 
-def ranges_over(p: Int, extent: Int | None) -> bool:
+def ranges_over(poly: Int, extent: Int | None) -> bool:
     """Return whether ``0 <= p < extent`` trivially: a variable of that extent, or a literal."""
-    if p.const is not None:
-        return extent is not None and extent.const is not None and 0 <= p.const < extent.const
-    atom = p.atom
+    if poly.const is not None:
+        return extent is not None and extent.const is not None and 0 <= poly.const < extent.const
+    atom = poly.atom
     return extent is not None and isinstance(atom, Var) and atom.extent is extent
 
 
@@ -95,8 +97,8 @@ def _digit_bounds(p: Int) -> Bounds:
     return None, None
 
 
-def _signed(k: Int) -> bool:
-    return nonneg(k) or nonneg(-k)
+def _signed(poly: Int) -> bool:
+    return nonneg(poly) or nonneg(-poly)
 
 
 def _mono_bounds(mono: Mono) -> Bounds:
@@ -116,13 +118,13 @@ def _mono_bounds(mono: Mono) -> Bounds:
     return lo, hi
 
 
-def is_closed(t: Term) -> bool:
+def is_closed(term: Term) -> bool:
     """Return whether a term is over sizes only, so that it is its own bound."""
-    if isinstance(t, Var):
-        return t.kind in SIZES
-    if isinstance(t, Int):
-        return all(is_closed(a) for mono, _ in t.terms for a in mono)
-    return isinstance(t, CallTerm) and all(is_closed(a) for a in t.args)
+    if isinstance(term, Var):
+        return term.kind in SIZES
+    if isinstance(term, Int):
+        return all(is_closed(a) for mono, _ in term.terms for a in mono)
+    return isinstance(term, CallTerm) and all(is_closed(a) for a in term.args)
 
 
 def atom_bounds(atom: Term) -> Bounds:
@@ -142,53 +144,53 @@ def atom_bounds(atom: Term) -> Bounds:
 # ---------------------------------------------------------------------------- order
 
 
-def nonneg(p: Int) -> bool:
+def nonneg(poly: Int) -> bool:
     """Return whether ``p >= 0`` is certain; False if unknown."""
-    if p.const is not None:
-        return p.const >= 0
-    known = p.memo.get("nonneg")
+    if poly.const is not None:
+        return poly.const >= 0
+    known = poly.memo.get("nonneg")
     if known is None:
-        p.memo["nonneg"] = False  # a query that leads back to itself is unknown
-        known = p.memo["nonneg"] = _nonneg(p)
+        poly.memo["nonneg"] = False  # a query that leads back to itself is unknown
+        known = poly.memo["nonneg"] = _nonneg(poly)
     return known
 
 
-def positive(p: Int) -> bool:
-    return nonneg(p - 1)
+def positive(poly: Int) -> bool:
+    return nonneg(poly - 1)
 
 
-def _nonneg(p: Int) -> bool:
-    lo, _ = bounds(p)
-    if lo is not None and lo is not p and nonneg(lo):
+def _nonneg(poly: Int) -> bool:
+    lo, _ = bounds(poly)
+    if lo is not None and lo is not poly and nonneg(lo):
         return True
     if lo is not None and lo.const is not None:
         return False
-    return _shifted_nonneg(p) or _digit_nonneg(p)
+    return _shifted_nonneg(poly) or _digit_nonneg(poly)
 
 
-def _digit_nonneg(p: Int) -> bool:
+def _digit_nonneg(poly: Int) -> bool:
     """Whether it is a remainder by a symbolic divisor, whose plain lower bound is too weak."""
-    lo, _ = _digit_bounds(p)
-    return lo is not None and lo is not p and nonneg(lo)
+    lo, _ = _digit_bounds(poly)
+    return lo is not None and lo is not poly and nonneg(lo)
 
 
-def _shifted_nonneg(p: Int) -> bool:
+def _shifted_nonneg(poly: Int) -> bool:
     """Whether all coefficients are >= 0 with each atom as its least value plus a variable >= 0."""
     out: dict[Mono, int] = {}
-    for mono, coef in p.terms:
+    for mono, coef in poly.terms:
         parts: dict[Mono, int] = {(): coef}
         for atom in mono:
             least = _least(atom)
             if least is None:
                 return False
             grown: dict[Mono, int] = {}
-            for m, c in parts.items():
-                grown[m] = grown.get(m, 0) + c * least
-                longer = tuple(sorted((*m, atom), key=lambda t: t.uid))
+            for terms, c in parts.items():
+                grown[terms] = grown.get(terms, 0) + c * least
+                longer = tuple(sorted((*terms, atom), key=lambda term: term.uid))
                 grown[longer] = grown.get(longer, 0) + c
             parts = grown
-        for m, c in parts.items():
-            out[m] = out.get(m, 0) + c
+        for terms, c in parts.items():
+            out[terms] = out.get(terms, 0) + c
     return all(c >= 0 for c in out.values())
 
 

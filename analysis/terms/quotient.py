@@ -39,6 +39,6 @@ def remove(mono: Mono, factor: Mono) -> Mono | None:
     return tuple(factors)
 
 
-def divides(g: Int, mono: Mono, coef: int) -> bool:
-    gm, gc = g.terms[0]
+def divides(poly: Int, mono: Mono, coef: int) -> bool:
+    gm, gc = poly.terms[0]
     return coef % gc == 0 and remove(mono, gm) is not None

@@ -39,33 +39,33 @@ MAX_INT64 = 2**63 - 1
 COMMUTES = frozenset({"add", "mul", "eq", "ne", "bitand", "bitor", "bitxor"})
 
 
-def ge0(p: Int) -> Term:
+def ge0(poly: Int) -> Term:
     """Return ``p >= 0``."""
-    condition: Term | None = recall(p, "ge0")
+    condition: Term | None = recall(poly, "ge0")
     if condition is None:
-        condition = _ge0(p)
-        remember(p, "ge0", condition)
+        condition = _ge0(poly)
+        remember(poly, "ge0", condition)
     return condition
 
 
-def _ge0(p: Int) -> Term:
-    if nonneg(p):
+def _ge0(poly: Int) -> Term:
+    if nonneg(poly):
         return TRUE
-    if nonneg(-p - 1):
+    if nonneg(-poly - 1):
         return FALSE
-    chosen = _over_choice(p, ge0)
+    chosen = _over_choice(poly, ge0)
     if chosen is not None:
         return chosen
-    floored = _unfloor(p)
+    floored = _unfloor(poly)
     if floored is not None:
         return ge0(floored)
-    coarser = _coarser(p)
-    return raw_call("ge0", (p,), "bool") if coarser is p else ge0(coarser)
+    coarser = _coarser(poly)
+    return raw_call("ge0", (poly,), "bool") if coarser is poly else ge0(coarser)
 
 
-def _over_choice(p: Int, test: Callable[[Int], Term]) -> Term | None:
+def _over_choice(poly: Int, test: Callable[[Int], Term]) -> Term | None:
     """``test(k*(a if c else b) + d)`` with literals: ``test(k*a + d) if c else test(k*b + d)``."""
-    linear = [(m, c) for m, c in p.terms if m]
+    linear = [(m, c) for m, c in poly.terms if m]
     if len(linear) != 1 or len(linear[0][0]) != 1:
         return None
     atom = linear[0][0][0]
@@ -74,33 +74,33 @@ def _over_choice(p: Int, test: Callable[[Int], Term]) -> Term | None:
     condition, a, b = atom.args
     if as_int(a).const is None or as_int(b).const is None:
         return None
-    others = p - as_int(atom) * linear[0][1]
+    others = poly - as_int(atom) * linear[0][1]
     yes, no = (test(as_int(v) * linear[0][1] + others) for v in (a, b))
     return ite(condition, yes, no)
 
 
-def _unfloor(p: Int) -> Int | None:
+def _unfloor(poly: Int) -> Int | None:
     """``c * (x // d) + k >= 0`` iff ``x - d * ceil(-k / c) >= 0``, and the same for ``c < 0``."""
-    linear = [(m, c) for m, c in p.terms if m]
+    linear = [(m, c) for m, c in poly.terms if m]
     if len(linear) > 1:
-        return _unfloor_one(p)
+        return _unfloor_one(poly)
     if len(linear) != 1 or len(linear[0][0]) != 1 or not is_div(linear[0][0][0]):
         return None
     num, den = linear[0][0][0].args  # type: ignore[attr-defined]
-    c, k = linear[0][1], next((c for m, c in p.terms if not m), 0)
+    c, k = linear[0][1], next((c for m, c in poly.terms if not m), 0)
     if c > 0:
         return as_int(num) - as_int(den) * -(k // c)
     return as_int(den) * (k // -c + 1) - 1 - as_int(num)
 
 
-def _unfloor_one(p: Int) -> Int | None:
+def _unfloor_one(poly: Int) -> Int | None:
     """``r + x // d >= 0`` iff ``d*r + x >= 0``; ``r - x//d >= 0`` iff ``d*r + d - 1 - x >= 0``."""
-    divisions = [(m, c) for m, c in p.terms if any(is_div(a) for a in m)]
+    divisions = [(m, c) for m, c in poly.terms if any(is_div(a) for a in m)]
     if len(divisions) != 1 or len(divisions[0][0]) != 1 or abs(divisions[0][1]) != 1:
         return None
     (atom,), c = divisions[0]
     num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-    others = p - as_int(atom) * c
+    others = poly - as_int(atom) * c
     out = others * den + num if c == 1 else others * den + den - 1 - num
     return None if _divisions(out) else out
 
@@ -115,38 +115,38 @@ def _coarser(p: Int) -> Int:
     return p
 
 
-def _divisions(p: Int) -> int:
-    return sum(1 for m, _ in p.terms for a in m if is_div(a))
+def _divisions(poly: Int) -> int:
+    return sum(1 for m, _ in poly.terms for a in m if is_div(a))
 
 
-def eq0(p: Int) -> Term:
+def eq0(poly: Int) -> Term:
     """Return ``p == 0``."""
-    if p.const is not None:
-        return TRUE if p.const == 0 else FALSE
-    chosen = _over_choice(p, eq0)
+    if poly.const is not None:
+        return TRUE if poly.const == 0 else FALSE
+    chosen = _over_choice(poly, eq0)
     if chosen is not None:
         return chosen
-    lo, hi = bounds(p)
+    lo, hi = bounds(poly)
     if (lo is not None and nonneg(lo - 1)) or (hi is not None and nonneg(-hi - 1)):
         return FALSE
-    g = math.gcd(*(c for m, c in p.terms if m))
-    shift = next((c for m, c in p.terms if not m), 0)
+    g = math.gcd(*(c for m, c in poly.terms if m))
+    shift = next((c for m, c in poly.terms if not m), 0)
     if shift % g:
         return FALSE
-    p = floordiv(p, integer(g))
-    lead = max(p.terms, key=lambda t: (len(t[0]), *(a.uid for a in t[0])))
+    poly = floordiv(poly, integer(g))
+    lead = max(poly.terms, key=lambda t: (len(t[0]), *(a.uid for a in t[0])))
     if lead[1] < 0:
-        p = -p
-    lo, hi = bounds(p)
-    if lo is not None and lo.const == 0 and _single(p):
-        return ge0(-p)
-    if hi is not None and hi.const == 0 and _single(p):
-        return ge0(p)
-    return raw_call("eq0", (p,), "bool")
+        poly = -poly
+    lo, hi = bounds(poly)
+    if lo is not None and lo.const == 0 and _single(poly):
+        return ge0(-poly)
+    if hi is not None and hi.const == 0 and _single(poly):
+        return ge0(poly)
+    return raw_call("eq0", (poly,), "bool")
 
 
-def _single(p: Int) -> bool:
-    return len(p.terms) == 1 or (len(p.terms) == 2 and not p.terms[0][0])
+def _single(poly: Int) -> bool:
+    return len(poly.terms) == 1 or (len(poly.terms) == 2 and not poly.terms[0][0])
 
 
 def conj(*conditions: Term) -> Term:
@@ -159,8 +159,8 @@ def disj(*conditions: Term) -> Term:
 
 def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ...]) -> Term:
     flat: dict[Term, None] = {}
-    for c in conditions:
-        for part in parts(c, op):
+    for term in conditions:
+        for part in parts(term, op):
             if part is absorbing:
                 return absorbing
             if part is not unit:
@@ -172,7 +172,7 @@ def _connective(op: str, unit: Term, absorbing: Term, conditions: tuple[Term, ..
     spend(1 + len(flat) // 4)
     if any(negate(c) in flat for c in flat if isinstance(c, CallTerm) and c.op in ("ge0", "not")):
         return absorbing
-    return raw_call(op, tuple(sorted(flat, key=lambda t: t.uid)), "bool")
+    return raw_call(op, tuple(sorted(flat, key=lambda term: term.uid)), "bool")
 
 
 def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
@@ -182,21 +182,21 @@ def parts(condition: Term, op: str = "and") -> tuple[Term, ...]:
     return (condition,)
 
 
-def negate(c: Term) -> Term:
-    if c is TRUE or c is FALSE:
-        return FALSE if c is TRUE else TRUE
-    if isinstance(c, CallTerm):
-        if c.op == "not":
-            return c.args[0]
-        if c.op == "ge0":
-            return ge0(-as_int(c.args[0]) - 1)
-        if c.op in ("and", "or"):
-            cached: Term | None = recall(c, "not")
+def negate(term: Term) -> Term:
+    if term is TRUE or term is FALSE:
+        return FALSE if term is TRUE else TRUE
+    if isinstance(term, CallTerm):
+        if term.op == "not":
+            return term.args[0]
+        if term.op == "ge0":
+            return ge0(-as_int(term.args[0]) - 1)
+        if term.op in ("and", "or"):
+            cached: Term | None = recall(term, "not")
             if cached is None:
-                cached = (disj if c.op == "and" else conj)(*map(negate, c.args))
-                remember(c, "not", cached)
+                cached = (disj if term.op == "and" else conj)(*map(negate, term.args))
+                remember(term, "not", cached)
             return cached
-    return raw_call("not", (c,), "bool")
+    return raw_call("not", (term,), "bool")
 
 
 def ite(c: Term, a: Term, b: Term) -> Term:
@@ -229,8 +229,8 @@ def ite(c: Term, a: Term, b: Term) -> Term:
     return as_int(out) if isinstance(a, Int) else out
 
 
-def _atom(t: Term) -> Term | None:
-    return t.atom if isinstance(t, Int) else t
+def _atom(term: Term) -> Term | None:
+    return term.atom if isinstance(term, Int) else term
 
 
 def _same(a: Term, b: Term) -> bool:
@@ -242,22 +242,22 @@ def extreme(op: str, a: Term, b: Term) -> Term:
     if not (isinstance(a, Int) and isinstance(b, Int)):
         return raw_call(op, (a, b), a.dtype)
     flat: dict[Int, None] = {}
-    for t in (a, b):
-        atom = t.atom
+    for poly in (a, b):
+        atom = poly.atom
         nested = isinstance(atom, CallTerm) and atom.op == op
-        flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (t,)))  # type: ignore[union-attr]
+        flat.update(dict.fromkeys(map(as_int, atom.args) if nested else (poly,)))  # type: ignore[union-attr]
     if len(flat) > 3:
         spend(2 * len(flat) ** 2)
     sign = 1 if op == "min" else -1
     end = MAX_INT64 if op == "min" else MAX_INT64 + 1
     never = [t for t in flat if t.const is not None and t.const * sign >= end]
     keep = [t for t in flat if t not in never] or never[:1]
-    for t in list(keep):
-        if any(o is not t and nonneg((t - o) * sign) for o in keep):
-            keep.remove(t)
+    for poly in list(keep):
+        if any(o is not poly and nonneg((poly - o) * sign) for o in keep):
+            keep.remove(poly)
     if len(keep) == 1:
         return keep[0]
-    return as_int(raw_call(op, tuple(sorted(keep, key=lambda t: t.uid)), "int"))
+    return as_int(raw_call(op, tuple(sorted(keep, key=lambda term: term.uid)), "int"))
 
 
 #: Each floating-point type represents all integers up to here.
@@ -274,8 +274,8 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         return negate(args[0])
     if op in ("min", "max"):
         out = args[0]
-        for a in args[1:]:
-            out = extreme(op, out, a)
+        for term in args[1:]:
+            out = extreme(op, out, term)
         return out
     if op == "ge0":
         return ge0(as_int(args[0]))
@@ -292,7 +292,7 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         if value is not None and abs(value) <= WHOLE[dtype]:
             return const(float(value), dtype)
     if op in COMMUTES:
-        args = tuple(sorted(args, key=lambda t: t.uid))
+        args = tuple(sorted(args, key=lambda term: term.uid))
     out = raw_call(op, args, dtype)
     return as_int(out) if dtype in ("int", "int32", "int64") else out
 
@@ -370,8 +370,8 @@ def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:
     return TRUE, body
 
 
-def is_const(t: Term, value: float) -> bool:
+def is_const(term: Term, value: float) -> bool:
     """Return whether the term is this number, whatever its type."""
-    if isinstance(t, Int):
-        return t.const is not None and t.const == value
-    return isinstance(t, Const) and not isinstance(t.value, str) and t.value == value
+    if isinstance(term, Int):
+        return term.const is not None and term.const == value
+    return isinstance(term, Const) and not isinstance(term.value, str) and term.value == value

@@ -12,17 +12,17 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "lt"
 NODES = 2000
 
 
-def show(t: Term) -> str:
+def show(term: Term) -> str:
     """Return the term in infix notation, shortened if it is long."""
-    return _Writer().text(t)
+    return _Writer().text(term)
 
 
-def reason(t: Term) -> str:
+def reason(term: Term) -> str:
     """Return the term as text that is the same in every run.
 
     Loop variables are numbered in order of occurrence: their own numbers differ between processes.
     """
-    return _Writer({}).text(t)
+    return _Writer({}).text(term)
 
 
 class _Writer:
@@ -30,60 +30,62 @@ class _Writer:
         self.left = NODES
         self.loops = loops
 
-    def name(self, v: Var) -> str:
-        if self.loops is None or v.kind != "loop":
-            return v.name
-        return self.loops.setdefault(v, f"{v.name.rstrip('0123456789')}{len(self.loops)}")
+    def name(self, var: Var) -> str:
+        if self.loops is None or var.kind != "loop":
+            return var.name
+        return self.loops.setdefault(var, f"{var.name.rstrip('0123456789')}{len(self.loops)}")
 
-    def text(self, t: Term) -> str:
+    def text(self, term: Term) -> str:
         self.left -= 1
         if self.left < 0:
             return "…"
-        if isinstance(t, Var):
-            return self.name(t)
-        if isinstance(t, Const):
-            return str(t.value)
-        if isinstance(t, Int):
-            return self.polynomial(t)
-        if isinstance(t, Load):
-            return f"{t.tensor.name}[{self.several(t.indices)}]"
-        if isinstance(t, Reduce):
-            return f"{t.op}_{{{self.axes(t.axes)}}}({self.text(t.body)}; {self.text(t.init)})"
-        if isinstance(t, Fold):
-            steps = zip(t.states, t.inits, t.updates, strict=True)
+        if isinstance(term, Var):
+            return self.name(term)
+        if isinstance(term, Const):
+            return str(term.value)
+        if isinstance(term, Int):
+            return self.polynomial(term)
+        if isinstance(term, Load):
+            return f"{term.tensor.name}[{self.several(term.indices)}]"
+        if isinstance(term, Reduce):
+            body, init = self.text(term.body), self.text(term.init)
+            return f"{term.op}_{{{self.axes(term.axes)}}}({body}; {init})"
+        if isinstance(term, Fold):
+            steps = zip(term.states, term.inits, term.updates, strict=True)
             rows = (f"{s.op} = {self.text(x)} then {self.text(u)}" for s, x, u in steps)
-            return f"fold_{{{self.axes((t.axis,))}}}({'; '.join(rows)})"
-        assert isinstance(t, CallTerm)
-        return self.call(t)
+            return f"fold_{{{self.axes((term.axis,))}}}({'; '.join(rows)})"
+        assert isinstance(term, CallTerm)
+        return self.call(term)
 
     def several(self, terms: Iterable[Term]) -> str:
         return ", ".join(map(self.text, terms))
 
     def axes(self, axes: Iterable[Var]) -> str:
         return ", ".join(
-            f"{self.name(a)}<{'' if a.extent is None else self.text(a.extent)}" for a in axes
+            f"{self.name(var)}<{'' if var.extent is None else self.text(var.extent)}"
+            for var in axes
         )
 
-    def call(self, t: CallTerm) -> str:
-        if not t.args:
-            return t.op
-        if t.op == "ite":
-            yes, condition, no = (self.text(t.args[k]) for k in (1, 0, 2))
+    def call(self, call: CallTerm) -> str:
+        if not call.args:
+            return call.op
+        if call.op == "ite":
+            yes, condition, no = (self.text(call.args[k]) for k in (1, 0, 2))
             return f"({yes} if {condition} else {no})"
-        if t.op in ("ge0", "eq0"):
-            return f"{self.text(t.args[0])} {'>=' if t.op == 'ge0' else '=='} 0"
-        if t.op in ("and", "or"):
-            return "(" + f" {t.op} ".join(map(self.text, t.args)) + ")"
-        if t.op in _INFIX:
-            return f"({self.text(t.args[0])} {_INFIX[t.op]} {self.text(t.args[1])})"
-        dtype = f":{t.dtype}" if t.op == "cast" else ""
-        return f"{t.op}{dtype}({self.several(t.args)})"
+        if call.op in ("ge0", "eq0"):
+            return f"{self.text(call.args[0])} {'>=' if call.op == 'ge0' else '=='} 0"
+        if call.op in ("and", "or"):
+            return "(" + f" {call.op} ".join(map(self.text, call.args)) + ")"
+        if call.op in _INFIX:
+            return f"({self.text(call.args[0])} {_INFIX[call.op]} {self.text(call.args[1])})"
+        dtype = f":{call.dtype}" if call.op == "cast" else ""
+        return f"{call.op}{dtype}({self.several(call.args)})"
 
-    def polynomial(self, p: Int) -> str:
-        if not p.terms:
+    def polynomial(self, poly: Int) -> str:
+        if not poly.terms:
             return "0"
         out = ""
-        for mono, coef in sorted(p.terms, key=lambda t: -len(t[0])):
+        for mono, coef in sorted(poly.terms, key=lambda t: -len(t[0])):
             body = "*".join(map(self.text, mono))
             sign = " - " if coef < 0 else " + " if out else ""
             if coef < 0 and not out:

@@ -95,19 +95,19 @@ def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term
     return term
 
 
-def recall(t: Term, key: str) -> Any:
+def recall(term: Term, key: str) -> Any:
     """Return the cached term, or None."""
-    entry = t.memo.get(key)
+    entry = term.memo.get(key)
     return None if entry is None else entry()
 
 
-def remember(t: Term, key: str, value: Term) -> None:
-    """Cache a term that ``t`` may be a part of; it lives as long as something else refers to it.
+def remember(term: Term, key: str, value: Term) -> None:
+    """Cache a term that ``term`` may be a part of; it lives as long as something else refers to it.
 
     The table's keys refer to the parts of a term, so a part that referred to it would keep it
     forever.
     """
-    t.memo[key] = weakref.ref(value)
+    term.memo[key] = weakref.ref(value)
 
 
 class TensorVar:
@@ -275,11 +275,11 @@ def add(a: Int, b: Int) -> Int:
     return polynomial(out)
 
 
-def shift(a: Int, k: int) -> Int:
+def shift(poly: Int, k: int) -> Int:
     """Return ``a + k``; the literal term of a polynomial is its first."""
     if not k:
-        return a
-    terms = a.terms
+        return poly
+    terms = poly.terms
     if terms and not terms[0][0]:
         k += terms[0][1]
         terms = terms[1:]
@@ -297,10 +297,10 @@ def sub(a: Int, b: Int) -> Int:
     return polynomial(out)
 
 
-def scale(a: Int, k: int) -> Int:
+def scale(poly: Int, k: int) -> Int:
     if k == 1:
-        return a
-    return _polynomial(tuple([(m, c * k) for m, c in a.terms])) if k else ZERO
+        return poly
+    return _polynomial(tuple([(m, c * k) for m, c in poly.terms])) if k else ZERO
 
 
 def mul(a: Int, b: Int) -> Int:
@@ -314,7 +314,7 @@ def mul(a: Int, b: Int) -> Int:
     out: dict[Mono, int] = {}
     for m1, c1 in a.terms:
         for m2, c2 in b.terms:
-            mono = tuple(sorted(m1 + m2, key=lambda t: t.uid))
+            mono = tuple(sorted(m1 + m2, key=lambda term: term.uid))
             out[mono] = out.get(mono, 0) + c1 * c2
     return polynomial(out)
 
@@ -399,8 +399,8 @@ def fold(
 ) -> Term:
     """Return the fold without simplification, as an `Int` if its result is one; see `fold.make`."""
     inits, updates = (
-        tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, x, strict=True))
-        for x in (inits, updates)
+        tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, terms, strict=True))
+        for terms in (inits, updates)
     )
     key = (Fold, axis, states, inits, updates)
     cached: Any = _known(key)

@@ -27,40 +27,40 @@ from .term import (
 from .work import spend
 
 
-def children(t: Term) -> tuple[Term, ...]:
-    return t.children
+def children(term: Term) -> tuple[Term, ...]:
+    return term.children
 
 
-def rebuild(t: Term, go: Callable[[Term], Term]) -> Term:
+def rebuild(term: Term, go: Callable[[Term], Term]) -> Term:
     """Return the term with ``go`` applied to its children."""
     spend(1)
-    if isinstance(t, Int):
-        return _rebuild_int(t, go)
-    new = tuple([go(c) for c in t.children])
-    if all(map(is_, new, t.children)):
-        return t
-    if isinstance(t, Load):
-        return load(t.tensor, tuple(map(as_int, new)))
-    if isinstance(t, Reduce):
-        return reduce(t.op, t.axes, new[0], new[1], t.dtype)
-    if isinstance(t, Fold):
-        count = len(t.updates)
-        return fold(t.axis, t.states, new[count:], new[:count])
-    if t.op in ("floordiv_any", "floormod_any"):  # type: ignore[attr-defined]
+    if isinstance(term, Int):
+        return _rebuild_int(term, go)
+    new = tuple([go(c) for c in term.children])
+    if all(map(is_, new, term.children)):
+        return term
+    if isinstance(term, Load):
+        return load(term.tensor, tuple(map(as_int, new)))
+    if isinstance(term, Reduce):
+        return reduce(term.op, term.axes, new[0], new[1], term.dtype)
+    if isinstance(term, Fold):
+        count = len(term.updates)
+        return fold(term.axis, term.states, new[count:], new[:count])
+    if term.op in ("floordiv_any", "floormod_any"):  # type: ignore[attr-defined]
         from .integer import floordiv, floormod
 
-        divide = floordiv if t.op == "floordiv_any" else floormod  # type: ignore[attr-defined]
+        divide = floordiv if term.op == "floordiv_any" else floormod  # type: ignore[attr-defined]
         return divide(as_int(new[0]), as_int(new[1]))
-    return call(t.op, new, t.dtype)  # type: ignore[attr-defined]
+    return call(term.op, new, term.dtype)  # type: ignore[attr-defined]
 
 
-def _rebuild_int(t: Int, go: Callable[[Term], Term]) -> Int:
-    new = [go(a) for a in t.children]
-    if all(map(is_, new, t.children)):
-        return t
+def _rebuild_int(poly: Int, go: Callable[[Term], Term]) -> Int:
+    new = [go(a) for a in poly.children]
+    if all(map(is_, new, poly.children)):
+        return poly
     out: dict[Mono, int] = {}
     remaining = iter(new)
-    for mono, coef in t.terms:
+    for mono, coef in poly.terms:
         atoms = [next(remaining) for _ in mono]
         if all(map(is_, atoms, mono)):
             out[mono] = out.get(mono, 0) + coef
@@ -68,68 +68,74 @@ def _rebuild_int(t: Int, go: Callable[[Term], Term]) -> Int:
         part = as_int(atoms[0])
         for atom in atoms[1:]:
             part = mul(part, as_int(atom))
-        for m, c in part.terms:
-            out[m] = out.get(m, 0) + c * coef
+        for terms, c in part.terms:
+            out[terms] = out.get(terms, 0) + c * coef
     return polynomial(out)
 
 
 _NOTHING: frozenset[Any] = frozenset()
 
 
-def free(t: Term) -> frozenset[Var]:
+def free(term: Term) -> frozenset[Var]:
     """Return the variables that occur and are not bound by a reduction inside."""
-    variables = t.free
+    variables = term.free
     if variables is None:
-        if isinstance(t, Var):  # not cached, because the cache would keep the variable alive
-            return frozenset((t,))
-        variables = _NOTHING.union(*map(free, t.children))
-        if isinstance(t, Reduce):
-            variables = (variables - frozenset(t.axes)) | free(t.init)
-            variables = variables.union(*(free(a.extent) for a in t.axes if a.extent is not None))
-        elif isinstance(t, Fold):
-            assert t.axis.extent is not None
-            variables = (variables - {t.axis}).union(free(t.axis.extent), *map(free, t.inits))
-        t.free = variables
+        if isinstance(term, Var):  # not cached, because the cache would keep the variable alive
+            return frozenset((term,))
+        variables = _NOTHING.union(*map(free, term.children))
+        if isinstance(term, Reduce):
+            variables = (variables - frozenset(term.axes)) | free(term.init)
+            variables = variables.union(
+                *(free(a.extent) for a in term.axes if a.extent is not None)
+            )
+        elif isinstance(term, Fold):
+            assert term.axis.extent is not None
+            variables = (variables - {term.axis}).union(
+                free(term.axis.extent), *map(free, term.inits)
+            )
+        term.free = variables
     return variables
 
 
-def substitute(t: Term, mapping: Mapping[Var, Term]) -> Term:
+def substitute(term: Term, mapping: Mapping[Var, Term]) -> Term:
     """Return the term with variables replaced; bound variables must not occur in the values."""
     if not mapping:
-        return t
+        return term
     memo: dict[Term, Term] = {}
     keys = frozenset(mapping)
 
-    def go(s: Term) -> Term:
-        if isinstance(s, Var):
-            return mapping.get(s, s)
-        if keys.isdisjoint(free(s)):
-            return s
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        if isinstance(term, Var):
+            return mapping.get(term, term)
+        if keys.isdisjoint(free(term)):
+            return term
+        result = memo.get(term)
         if result is None:
-            if isinstance(s, Reduce):
-                result = _bound(s, go)
+            if isinstance(term, Reduce):
+                result = _bound(term, go)
             else:
-                result = _bound_fold(s, go) if isinstance(s, Fold) else rebuild(s, go)
-            memo[s] = result
+                result = _bound_fold(term, go) if isinstance(term, Fold) else rebuild(term, go)
+            memo[term] = result
         return result
 
-    return go(t)
+    return go(term)
 
 
-def _bound(s: Reduce, go: Callable[[Term], Term]) -> Term:
+def _bound(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
     """A reduction under substitution; extents with a replaced variable change too."""
     axes, renamed = [], {}
-    for a in s.axes:
-        assert a.extent is not None
-        extent = as_int(go(a.extent))
-        if extent is a.extent:
-            axes.append(a)
+    for var in reduction.axes:
+        assert var.extent is not None
+        extent = as_int(go(var.extent))
+        if extent is var.extent:
+            axes.append(var)
         else:
             axes.append(fresh(extent, "r"))
-            renamed[a] = as_int(axes[-1])
-    body = go(s.body)
-    return reduce(s.op, tuple(axes), substitute(body, renamed), go(s.init), s.dtype)
+            renamed[var] = as_int(axes[-1])
+    body = go(reduction.body)
+    return reduce(
+        reduction.op, tuple(axes), substitute(body, renamed), go(reduction.init), reduction.dtype
+    )
 
 
 def _bound_fold(s: Fold, go: Callable[[Term], Term]) -> Term:
@@ -145,26 +151,26 @@ def _bound_fold(s: Fold, go: Callable[[Term], Term]) -> Term:
     return fold(axis, atom.states, atom.inits, tuple(substitute(u, at) for u in atom.updates))
 
 
-def replace(t: Term, mapping: Mapping[Any, Term]) -> Term:
+def replace(term: Term, mapping: Mapping[Any, Term]) -> Term:
     """Return the term with sub-terms replaced; states that a fold binds stay."""
     memo: dict[Term, Term] = dict(mapping)
 
-    def go(s: Term) -> Term:
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        result = memo.get(term)
         if result is None:
-            if isinstance(s, Fold) and not mapping.keys().isdisjoint(s.states):
-                result = fold(s.axis, s.states, tuple(map(go, s.inits)), s.updates)
+            if isinstance(term, Fold) and not mapping.keys().isdisjoint(term.states):
+                result = fold(term.axis, term.states, tuple(map(go, term.inits)), term.updates)
             else:
-                result = rebuild(s, go)
-            memo[s] = result
+                result = rebuild(term, go)
+            memo[term] = result
         return result
 
-    return go(t)
+    return go(term)
 
 
-def ints(p: Term, mapping: Mapping[Var, Term]) -> Int:
+def ints(term: Term, mapping: Mapping[Var, Term]) -> Int:
     """Return `substitute` on an integer."""
-    return as_int(substitute(p, mapping))
+    return as_int(substitute(term, mapping))
 
 
 def subterms(t: Term) -> Iterator[Term]:
@@ -180,30 +186,30 @@ def subterms(t: Term) -> Iterator[Term]:
                 stack.append(c)
 
 
-def tensors(t: Term) -> frozenset[TensorVar]:
+def tensors(term: Term) -> frozenset[TensorVar]:
     """Return the tensors that are read."""
-    return t.reads
+    return term.reads
 
 
 def map_loads(
-    t: Term, wanted: frozenset[TensorVar], fn: Callable[[TensorVar, tuple[Int, ...]], Term]
+    term: Term, wanted: frozenset[TensorVar], fn: Callable[[TensorVar, tuple[Int, ...]], Term]
 ) -> Term:
     """Return the term with loads of the `wanted` tensors replaced, innermost first."""
     memo: dict[Term, Term] = {}
 
-    def go(s: Term) -> Term:
-        if wanted.isdisjoint(tensors(s)):
-            return s
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        if wanted.isdisjoint(tensors(term)):
+            return term
+        result = memo.get(term)
         if result is None:
-            if isinstance(s, Load) and s.tensor in wanted:
-                result = fn(s.tensor, tuple(as_int(go(i)) for i in s.indices))
+            if isinstance(term, Load) and term.tensor in wanted:
+                result = fn(term.tensor, tuple(as_int(go(i)) for i in term.indices))
             else:
-                result = rebuild(s, go)
-            memo[s] = result
+                result = rebuild(term, go)
+            memo[term] = result
         return result
 
-    return go(t)
+    return go(term)
 
 
 __all__ = [

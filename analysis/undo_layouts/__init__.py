@@ -50,8 +50,8 @@ class LogicalForm:
     @cached_property
     def places(self) -> tuple[PhysicalIndices | None, ...]:
         return tuple(
-            place(self.state.of(k), t.shape) if isinstance(t, TensorVar) else None
-            for k, t in enumerate(self.physical.params)
+            place(self.state.of(k), param.shape) if isinstance(param, TensorVar) else None
+            for k, param in enumerate(self.physical.params)
         )
 
     def name(self, position: int, logical: str) -> str:
@@ -64,8 +64,10 @@ class LogicalForm:
     def layouts(self) -> tuple[BufferLayout | None, ...]:
         """Return, for each parameter, where the logical buffer's elements are."""
         return tuple(
-            None if p is None or not isinstance(t, TensorVar) else p.layout(t.shape)
-            for p, t in zip(self.places, self.physical.params, strict=True)
+            None
+            if indices is None or not isinstance(param, TensorVar)
+            else indices.layout(param.shape)
+            for indices, param in zip(self.places, self.physical.params, strict=True)
         )
 
 
@@ -88,7 +90,9 @@ def _key(state: LogicalState) -> tuple[object, ...]:
     """A key that is equal for states with the same view of every buffer."""
     params = [t for t in state.lifted.params if isinstance(t, TensorVar)]
     return tuple(
-        (p.axes, p.indices) for t in params for p in (place(state.of(t.position), t.shape),)
+        (indices.axes, indices.indices)
+        for tensor in params
+        for indices in (place(state.of(tensor.position), tensor.shape),)
     )
 
 

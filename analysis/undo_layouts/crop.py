@@ -19,10 +19,10 @@ from .tensor_access import bare
 def crop_padding(state: LogicalState) -> LogicalState:
     """Return the state without the padding of packed dimensions."""
     for crop_side in (_output, _input):  # in this order: the reads depend on the writes
-        for position, t in enumerate(state.lifted.params):
-            if not isinstance(t, TensorVar) or not _packed(state, position):
+        for position, param in enumerate(state.lifted.params):
+            if not isinstance(param, TensorVar) or not _packed(state, position):
                 continue
-            for d in range(len(t.shape)):
+            for d in range(len(param.shape)):
                 state = crop_side(state, position, d) or state
     return state
 
@@ -33,59 +33,64 @@ def _packed(state: LogicalState, position: int) -> bool:
 
 
 def _output(state: LogicalState, position: int, d: int) -> LogicalState | None:
-    c = next((c for c in state.lifted.outputs if c.out.position == position), None)
-    full = None if c is None else c.out.shape[d].const
-    if c is None or full is None or not isinstance(c.axes[d].atom, Var):
+    comprehension = next((c for c in state.lifted.outputs if c.out.position == position), None)
+    full = None if comprehension is None else comprehension.out.shape[d].const
+    if comprehension is None or full is None or not isinstance(comprehension.axes[d].atom, Var):
         return None
-    if not _chooses_literal(c.body):
+    if not _chooses_literal(comprehension.body):
         return None
     low, high, literal = 1, full, None
     while low < high:  # the tail is a literal from `high` on
         middle = (low + high) // 2 if literal is not None else full - 1
-        tail = simplify(c.body, (ge0(c.axes[d] - middle),), thorough)
+        tail = simplify(comprehension.body, (ge0(comprehension.axes[d] - middle),), thorough)
         if _literal(tail) and (literal is None or tail is literal):
             high, literal = middle, tail
         elif literal is None:
             return None
         else:
             low = middle + 1
-    return None if literal is None else _without_tail(state, c, d, high, literal)
+    return None if literal is None else _without_tail(state, comprehension, d, high, literal)
 
 
 def _chooses_literal(body: Term) -> bool:
-    t = bare(body)
-    return isinstance(t, CallTerm) and t.op == "ite" and any(map(_literal, t.args[1:]))
+    term = bare(body)
+    return isinstance(term, CallTerm) and term.op == "ite" and any(map(_literal, term.args[1:]))
 
 
-def _literal(t: Term) -> bool:
-    return isinstance(t, Const) or (isinstance(t, Int) and t.const is not None)
+def _literal(term: Term) -> bool:
+    return isinstance(term, Const) or (isinstance(term, Int) and term.const is not None)
 
 
 def _without_tail(
-    state: LogicalState, c: Comprehension, d: int, extent: int, tail: Term
+    state: LogicalState, comprehension: Comprehension, d: int, extent: int, tail: Term
 ) -> LogicalState:
-    subject = f"of the {c.out.shape[d]!r} elements of %{c.out.position} along its packed dimension"
-    body = simplify(c.body, (ge0(integer(extent - 1) - c.axes[d]),), thorough)
-    short = replace(c, body=body)
-    outputs = tuple(short if o is c else o for o in state.lifted.outputs)
+    out = comprehension.out
+    subject = f"of the {out.shape[d]!r} elements of %{out.position} along its packed dimension"
+    body = simplify(
+        comprehension.body, (ge0(integer(extent - 1) - comprehension.axes[d]),), thorough
+    )
+    short = replace(comprehension, body=body)
+    outputs = tuple(short if o is comprehension else o for o in state.lifted.outputs)
     state = replace(
         state,
         lifted=replace(state.lifted, outputs=outputs),
         notes=(*state.notes, f"{subject} those from {extent} are {tail!r}"),
     )
-    return apply_change(state, c.out.position, crop(c.out, d, integer(extent)))
+    return apply_change(
+        state, comprehension.out.position, crop(comprehension.out, d, integer(extent))
+    )
 
 
 def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:
-    t = state.tensor(position)
-    full, highest = t.shape[d].const, 0
-    loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, t)]
+    tensor = state.tensor(position)
+    full, highest = tensor.shape[d].const, 0
+    loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, tensor)]
     if full is None or not loads:
         return None
-    for x, facts in loads:
-        p = x.indices[d]
-        tops = [hi.const for hi in (bounds(p)[1],) if hi is not None]
-        tops += [(as_int(f.args[0]) + p).const for f in facts
+    for load, facts in loads:
+        poly = load.indices[d]
+        tops = [hi.const for hi in (bounds(poly)[1],) if hi is not None]
+        tops += [(as_int(f.args[0]) + poly).const for f in facts
                  if isinstance(f, CallTerm) and f.op == "ge0"]  # fmt: skip
         known = [k for k in tops if k is not None]
         if not known:
@@ -93,7 +98,7 @@ def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:
         highest = max(highest, min(known))
     if highest + 1 >= full:
         return None
-    subject = f"of the {t.shape[d]!r} elements of %{position} along its packed dimension"
+    subject = f"of the {tensor.shape[d]!r} elements of %{position} along its packed dimension"
     note = f"{subject} only the first {highest + 1} are read"
     state = replace(state, notes=(*state.notes, note))
-    return apply_change(state, position, crop(t, d, integer(highest + 1)))
+    return apply_change(state, position, crop(tensor, d, integer(highest + 1)))

@@ -102,8 +102,8 @@ def _renamed(physical: str, logical: str) -> bool:
 def _typed(info: OpInfo, lifted: TensorExpression, out: TensorVar) -> bool:
     """Whether the call on the PrimFunc's operands is valid and has the PrimFunc's result type."""
     try:
-        p = Proposal(info.name, info.operands, info.attrs)
-        call, expected = typed_call(p, lifted, out)
+        proposal = Proposal(info.name, info.operands, info.attrs)
+        call, expected = typed_call(proposal, lifted, out)
     except NotBuilt:
         return False
     return _same_type(call.ty, expected)

@@ -42,139 +42,152 @@ class Component:
     mixed: bool = False
 
 
-def merge_pairs(state: LogicalState, c: Component) -> LogicalState:
+def merge_pairs(state: LogicalState, component: Component) -> LogicalState:
     """Return the state with all pairs of a component merged."""
-    for position, outer, inner in c.pairs:
+    for position, outer, inner in component.pairs:
         state = apply_change(state, position, merge(state.tensor(position), outer, inner))
     return state
 
 
-def components(state: LogicalState, a: Accesses) -> list[Component]:
+def components(state: LogicalState, accesses: Accesses) -> list[Component]:
     """Return all possible merges, the most convincing first."""
     merges: list[Component] = []
     seen: set[Pair] = set()
-    for t in _tensors(state):
-        for i, j in permutations(range(len(t.shape)), 2):
-            if t.shape[i] is ONE or t.shape[j] is ONE or (t.position, i, j) in seen:
+    for tensor in _tensors(state):
+        for i, j in permutations(range(len(tensor.shape)), 2):
+            if tensor.shape[i] is ONE or tensor.shape[j] is ONE or (tensor.position, i, j) in seen:
                 continue
-            c = _component(state, a, (t.position, i, j))
-            if c is not None and (c.evidence or not c.loose):
-                seen.update(c.pairs)
-                merges.append(c)
-    return sorted(merges, key=lambda c: _rank(state, c))
+            component = _component(state, accesses, (tensor.position, i, j))
+            if component is not None and (component.evidence or not component.loose):
+                seen.update(component.pairs)
+                merges.append(component)
+    return sorted(merges, key=lambda component: _rank(state, component))
 
 
-def _rank(state: LogicalState, c: Component) -> tuple[object, ...]:
-    innermost = sum(j == len(state.tensor(p).shape) - 1 for p, _, j in c.pairs)
-    forward = sum(i < j for _, i, j in c.pairs)
-    return (-c.evidence, -len(c.pairs), -forward, -innermost, c.extent.const or 0, c.pairs)
+def _rank(state: LogicalState, component: Component) -> tuple[object, ...]:
+    innermost = sum(j == len(state.tensor(p).shape) - 1 for p, _, j in component.pairs)
+    forward = sum(i < j for _, i, j in component.pairs)
+    return (
+        -component.evidence,
+        -len(component.pairs),
+        -forward,
+        -innermost,
+        component.extent.const or 0,
+        component.pairs,
+    )
 
 
 def _tensors(state: LogicalState) -> Iterator[TensorVar]:
     yield from (t for t in state.lifted.params if isinstance(t, TensorVar))
 
 
-def _component(state: LogicalState, a: Accesses, seed: Pair) -> Component | None:
+def _component(state: LogicalState, accesses: Accesses, seed: Pair) -> Component | None:
     position, _, inner = seed
-    c = Component(state.tensor(position).shape[inner])
+    component = Component(state.tensor(position).shape[inner])
     todo = [seed]
     while todo:
         pair = todo.pop()
-        if pair in c.pairs:
+        if pair in component.pairs:
             continue
-        if any(p == pair[0] and {i, j} & set(pair[1:]) for p, i, j in c.pairs):
+        if any(p == pair[0] and {i, j} & set(pair[1:]) for p, i, j in component.pairs):
             return None
-        if state.tensor(pair[0]).shape[pair[2]] is not c.extent:
+        if state.tensor(pair[0]).shape[pair[2]] is not component.extent:
             return None
-        c.pairs.append(pair)
-        for access in a.at(pair[0]):
-            new = _stands(access.indices[pair[1]], access.indices[pair[2]], c)
+        component.pairs.append(pair)
+        for access in accesses.at(pair[0]):
+            new = _stands(access.indices[pair[1]], access.indices[pair[2]], component)
             if new is None:
                 return None
-            for axes in new - c.axes:
-                linked = _elsewhere(a, axes, c)
+            for axes in new - component.axes:
+                linked = _elsewhere(accesses, axes, component)
                 if linked is None:
                     return None
-                c.axes.add(axes)
-                c.mixed |= (axes[0] in a.outputs) != (axes[1] in a.outputs)
+                component.axes.add(axes)
+                component.mixed |= (axes[0] in accesses.outputs) != (axes[1] in accesses.outputs)
                 todo += linked
-    if c.mixed:
-        c.evidence = 0
-    return c
+    if component.mixed:
+        component.evidence = 0
+    return component
 
 
-def _stands(high: Int, low: Int, c: Component) -> set[tuple[Var, Var]] | None:
+def _stands(high: Int, low: Int, component: Component) -> set[tuple[Var, Var]] | None:
     """The axes that replace one, or none if the indices are digits; None if they are neither."""
     if high.const is not None or low.const is not None:
         return set()
-    fused = mul(high, c.extent) + low
+    fused = mul(high, component.extent) + low
     if len(_divisions(fused)) < len(_divisions(high) | _divisions(low)):
-        c.evidence += 1
+        component.evidence += 1
         return set()
     a, b = only(high), only(low)
-    if a is None or b is None or a is b or b.extent is not c.extent:
+    if a is None or b is None or a is b or b.extent is not component.extent:
         return None
     if a.extent is None:  # a scalar parameter
         return None
     return {(a, b)}
 
 
-def _elsewhere(a: Accesses, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
+def _elsewhere(
+    accesses: Accesses, axes: tuple[Var, Var], component: Component
+) -> list[Pair] | None:
     """The pairs of dimensions with the axes; None if the inner axis occurs separately."""
     pairs: list[Pair] = []
-    for access in a.all:
+    for access in accesses.all:
         if any(v in free(p) for v in axes for p in access.indices):
-            new = _in_access(access, axes, c)
+            new = _in_access(access, axes, component)
             if new is None:
                 return None
             pairs += new
-    for p in a.conditions:
-        if _together(p, axes, c.extent) is False and len(free(p)) > 1:
-            c.loose = True
-            if axes[1] in free(p):
+    for poly in accesses.conditions:
+        if _together(poly, axes, component.extent) is False and len(free(poly)) > 1:
+            component.loose = True
+            if axes[1] in free(poly):
                 return None
-    return None if any(_together(p, axes, c.extent) is False for p in a.numbers) else pairs
+    return (
+        None
+        if any(_together(p, axes, component.extent) is False for p in accesses.numbers)
+        else pairs
+    )
 
 
-def _in_access(access: Access, axes: tuple[Var, Var], c: Component) -> list[Pair] | None:
+def _in_access(access: Access, axes: tuple[Var, Var], component: Component) -> list[Pair] | None:
     outer, inner = axes
     high: list[int] = []
     low: list[int] = []
-    for d, p in enumerate(access.indices):
-        if outer not in free(p) and inner not in free(p):
+    for d, poly in enumerate(access.indices):
+        if outer not in free(poly) and inner not in free(poly):
             continue
-        if _together(p, axes, c.extent):
-            c.evidence += inner in free(p)
-        elif only(p) is inner:
+        if _together(poly, axes, component.extent):
+            component.evidence += inner in free(poly)
+        elif only(poly) is inner:
             low.append(d)
-        elif inner in free(p):
+        elif inner in free(poly):
             return None
-        elif only(p) is outer:
+        elif only(poly) is outer:
             high.append(d)
         else:
-            c.loose = True
+            component.loose = True
     if not low:
-        c.loose |= bool(high)
+        component.loose |= bool(high)
         return []
     return [(access.position, high[0], low[0])] if len(high) == len(low) == 1 else None
 
 
-def _together(p: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:
+def _together(poly: Int, axes: tuple[Var, Var], extent: Int) -> bool | None:
     """Whether ``P = extent * a + b`` occurs rather than its digits; None if neither does."""
     a, b = axes
-    if a not in free(p) and b not in free(p):
+    if a not in free(poly) and b not in free(poly):
         return None
     assert a.extent is not None
-    high, low = coefficient(p, a), coefficient(p, b)
+    high, low = coefficient(poly, a), coefficient(poly, b)
     if high is not None and low is not None and a.extent is not ONE:
-        remaining = p - mul(high, as_int(a)) - mul(low, as_int(b))
+        remaining = poly - mul(high, as_int(a)) - mul(low, as_int(b))
         if not any(v in free(t) for v in axes for t in (high, low, remaining)):
             return high is mul(low, extent)
     axis = as_int(fresh(mul(a.extent, extent), "P"))
     high = floordiv(axis, extent)
-    fused = ints(p, {a: high, b: axis - mul(high, extent)})
+    fused = ints(poly, {a: high, b: axis - mul(high, extent)})
     return all(s is not high.atom for s in subterms(fused))
 
 
-def _divisions(p: Int) -> set[Term]:
-    return {s for s in subterms(p) if is_div(s)}
+def _divisions(poly: Int) -> set[Term]:
+    return {s for s in subterms(poly) if is_div(s)}

@@ -71,9 +71,9 @@ class LogicalState:
 # ---------------------------------------------------------------------------- moves
 
 
-def merge(t: TensorVar, outer: int, inner: int) -> CoordinateChange:
+def merge(tensor: TensorVar, outer: int, inner: int) -> CoordinateChange:
     """Merge dimensions that are the digits ``P // E`` and ``P % E`` into one that is P."""
-    extent = t.shape[inner]
+    extent = tensor.shape[inner]
     place = outer - (inner < outer)
 
     def new(index: Index, _: Facts = ()) -> Index:
@@ -89,13 +89,13 @@ def merge(t: TensorVar, outer: int, inner: int) -> CoordinateChange:
         out.insert(inner, index[place] - mul(high, extent))
         return tuple(out)
 
-    shape = list(t.shape)
+    shape = list(tensor.shape)
     shape[outer] = mul(shape[outer], extent)
     del shape[inner]
     return CoordinateChange(tuple(shape), old, new)
 
 
-def split(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
+def split(tensor: TensorVar, d: int, extent: Int) -> CoordinateChange:
     """Split a dimension that is ``extent * P + Q`` into two, P and Q."""
 
     def new(index: Index, facts: Facts = ()) -> Index:
@@ -104,42 +104,44 @@ def split(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
     def old(index: Index) -> Index:
         return (*index[:d], mul(index[d], extent) + index[d + 1], *index[d + 2 :])
 
-    high = floordiv(t.shape[d], extent)
-    return CoordinateChange((*t.shape[:d], high, extent, *t.shape[d + 1 :]), old, new)
+    high = floordiv(tensor.shape[d], extent)
+    return CoordinateChange((*tensor.shape[:d], high, extent, *tensor.shape[d + 1 :]), old, new)
 
 
-def arrange(t: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
+def arrange(tensor: TensorVar, order: Sequence[int | None]) -> CoordinateChange:
     """Reorder dimensions; None is a new one of extent 1, and omitted ones have extent 1."""
-    assert all(t.shape[d] is ONE for d in range(len(t.shape)) if d not in order)
+    assert all(tensor.shape[d] is ONE for d in range(len(tensor.shape)) if d not in order)
 
     def new(index: Index, _: Facts = ()) -> Index:
         return tuple(ZERO if d is None else index[d] for d in order)
 
     def old(index: Index) -> Index:
-        return tuple(index[order.index(d)] if d in order else ZERO for d in range(len(t.shape)))
+        return tuple(
+            index[order.index(d)] if d in order else ZERO for d in range(len(tensor.shape))
+        )
 
-    return CoordinateChange(tuple(ONE if d is None else t.shape[d] for d in order), old, new)
+    return CoordinateChange(tuple(ONE if d is None else tensor.shape[d] for d in order), old, new)
 
 
-def crop(t: TensorVar, d: int, extent: Int) -> CoordinateChange:
+def crop(tensor: TensorVar, d: int, extent: Int) -> CoordinateChange:
     """Keep only the first elements of a dimension."""
-    shape = (*t.shape[:d], extent, *t.shape[d + 1 :])
+    shape = (*tensor.shape[:d], extent, *tensor.shape[d + 1 :])
     return CoordinateChange(shape, lambda index: index, lambda index, _: index)
 
 
-def digits(p: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
+def digits(poly: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
     """Return ``p // extent`` and ``p % extent``, without divisions if the facts allow it."""
-    exact = clean(p, extent, facts)
+    exact = clean(poly, extent, facts)
     if exact is not None:
         return exact
-    high = floordiv(p, extent)
-    return high, p - mul(high, extent)
+    high = floordiv(poly, extent)
+    return high, poly - mul(high, extent)
 
 
-def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
+def clean(poly: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
     """Return ``p = extent * high + low`` term by term, if low is proved to be the remainder."""
-    k, shift = extent.const, next((c for m, c in p.terms if not m), 0)
-    high, low = factor_out(p - shift if k else p, extent)
+    k, shift = extent.const, next((c for m, c in poly.terms if not m), 0)
+    high, low = factor_out(poly - shift if k else poly, extent)
     if high is ZERO:
         return None
     if not k:
@@ -150,16 +152,16 @@ def clean(p: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
     return None
 
 
-def factor_out(p: Int, extent: Int) -> tuple[Int, Int]:
+def factor_out(poly: Int, extent: Int) -> tuple[Int, Int]:
     """Return ``p = extent * high + low``, with the terms that the extent divides in ``high``."""
     ((mono, k),) = extent.terms
     high: dict[tuple[Term, ...], int] = {}
-    for m, c in p.terms:
-        factors = list(m)
+    for terms, c in poly.terms:
+        factors = list(terms)
         if c % k == 0 and all(_take(factors, a) for a in mono):
             high[tuple(factors)] = c // k
     upper = polynomial(high)
-    return upper, p - mul(upper, extent)
+    return upper, poly - mul(upper, extent)
 
 
 def _take(factors: list[Term], atom: Term) -> bool:
@@ -169,9 +171,9 @@ def _take(factors: list[Term], atom: Term) -> bool:
     return present
 
 
-def inside(p: Int, extent: Int, facts: Facts) -> bool:
+def inside(poly: Int, extent: Int, facts: Facts) -> bool:
     """Return whether ``0 <= p < extent`` wherever the facts hold."""
-    return prove(conj(ge0(p), ge0(extent - 1 - p)), facts).proved
+    return prove(conj(ge0(poly), ge0(extent - 1 - poly)), facts).proved
 
 
 # ---------------------------------------------------------------------------- making a move
@@ -179,24 +181,31 @@ def inside(p: Int, extent: Int, facts: Facts) -> bool:
 
 def apply_change(state: LogicalState, position: int, move: CoordinateChange) -> LogicalState:
     """Return the state after a change of one parameter; reductions are not normalised."""
-    t = state.tensor(position)
-    new = TensorVar(t.name, move.shape, t.dtype, t.position)
+    tensor = state.tensor(position)
+    new = TensorVar(tensor.name, move.shape, tensor.dtype, tensor.position)
     outputs = []
-    for c in state.lifted.outputs:
-        body = map_loads(c.body, t, lambda x, facts: load(new, move.new(x.indices, facts)))
-        outputs.append(_output(replace(c, body=body), new, move) if c.out is t else
-                       replace(c, body=body))  # fmt: skip
-    params = tuple(new if p is t else p for p in state.lifted.params)
+    for comprehension in state.lifted.outputs:
+        body = map_loads(
+            comprehension.body, tensor, lambda x, facts: load(new, move.new(x.indices, facts))
+        )
+        outputs.append(
+            _output(replace(comprehension, body=body), new, move)
+            if comprehension.out is tensor
+            else replace(comprehension, body=body)
+        )
+    params = tuple(new if p is tensor else p for p in state.lifted.params)
     lifted = replace(state.lifted, params=params, outputs=tuple(outputs))
     return replace(state, lifted=lifted, moves=(*state.moves, (position, move)))
 
 
-def _output(c: Comprehension, new: TensorVar, move: CoordinateChange) -> Comprehension:
+def _output(comprehension: Comprehension, new: TensorVar, move: CoordinateChange) -> Comprehension:
     axes = tuple(axis(d, e) for d, e in enumerate(new.shape))
     old = move.old(axes)
-    pairs = [(a.atom, o) for a, o in zip(c.axes, old, strict=True) if isinstance(a.atom, Var)]
+    pairs = [
+        (a.atom, o) for a, o in zip(comprehension.axes, old, strict=True) if isinstance(a.atom, Var)
+    ]
     renamed = {v: as_int(fresh(v.extent, "t")) for v, _ in pairs if v.extent is not None}
-    body = substitute(c.body, renamed)
+    body = substitute(comprehension.body, renamed)
     back = {renamed[v].atom: o for v, o in pairs}
     return Comprehension(new, axes, substitute(body, back))  # type: ignore[arg-type]
 
@@ -210,7 +219,7 @@ def _of_places(*facts: Term) -> Facts:
     return tuple(f for f in facts if not (f.children and "float" in f.children[0].dtype))
 
 
-def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Term:
+def map_loads(body: Term, tensor: TensorVar, fn: Callable[[Load, Facts], Term]) -> Term:
     """Replace the loads of a tensor; `fn` also gets the facts from enclosing selections.
 
     Shared terms are visited once for each set of facts; if there are too many, without facts.
@@ -218,13 +227,13 @@ def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Te
     memo: dict[tuple[Term, Facts], Term] = {}
 
     def go(s: Term, facts: Facts) -> Term:
-        if t not in tensors(s):
+        if tensor not in tensors(s):
             return s
         if len(memo) > VISITS:
             facts = ()
         result = memo.get((s, facts))
         if result is None:
-            if isinstance(s, Load) and s.tensor is t:
+            if isinstance(s, Load) and s.tensor is tensor:
                 result = fn(s, facts)
             elif isinstance(s, CallTerm) and s.op == "ite":
                 c, yes, no = s.args
@@ -243,11 +252,11 @@ def map_loads(body: Term, t: TensorVar, fn: Callable[[Load, Facts], Term]) -> Te
 def simplify_indices(state: LogicalState) -> LogicalState:
     """Return the state with ``P // E`` replaced by a literal where the facts leave one value."""
     outputs = []
-    for c in state.lifted.outputs:
-        body = c.body
-        for t in sorted(tensors(body), key=lambda t: t.position):
-            body = map_loads(body, t, _short)
-        outputs.append(replace(c, body=body))
+    for comprehension in state.lifted.outputs:
+        body = comprehension.body
+        for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
+            body = map_loads(body, tensor, _short)
+        outputs.append(replace(comprehension, body=body))
     return replace(state, lifted=replace(state.lifted, outputs=tuple(outputs)))
 
 
@@ -255,17 +264,17 @@ def _short(x: Load, facts: Facts) -> Term:
     return load(x.tensor, tuple(_shorter(p, facts) for p in x.indices))
 
 
-def _shorter(p: Int, facts: Facts) -> Int:
-    divisions = [s for s in subterms(p) if is_div(s)] if facts else []
-    for atom in sorted(divisions, key=lambda s: s.uid):
+def _shorter(poly: Int, facts: Facts) -> Int:
+    divisions = [s for s in subterms(poly) if is_div(s)] if facts else []
+    for atom in sorted(divisions, key=lambda term: term.uid):
         num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
         for k in (0, 1):  # the normal form has (x - 1) // 4 as (x + 3) // 4 - 1
             if inside(num - den * k, den, facts):
-                return _shorter(as_int(rebuilt(p, {atom: integer(k)})), facts)
-    return p
+                return _shorter(as_int(rebuilt(poly, {atom: integer(k)})), facts)
+    return poly
 
 
-def guarded_loads(body: Term, t: TensorVar) -> Iterator[tuple[Load, Facts]]:
+def guarded_loads(body: Term, tensor: TensorVar) -> Iterator[tuple[Load, Facts]]:
     """Yield the loads of a tensor, with the facts from enclosing selections."""
     loads: dict[tuple[Load, Facts], None] = {}
 
@@ -273,5 +282,5 @@ def guarded_loads(body: Term, t: TensorVar) -> Iterator[tuple[Load, Facts]]:
         loads[x, facts] = None
         return as_int(x) if x.dtype in ("int", "int32", "int64") else x
 
-    map_loads(body, t, keep)
+    map_loads(body, tensor, keep)
     return iter(loads)

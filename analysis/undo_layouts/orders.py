@@ -24,9 +24,9 @@ Orders = Mapping[int, Order]
 def reorder(state: LogicalState, orders: Orders) -> LogicalState:
     """Return the state with the dimensions of its buffers reordered."""
     for position, order in orders.items():
-        t = state.tensor(position)
-        if list(order) != list(range(len(t.shape))):
-            state = apply_change(state, position, arrange(t, order))
+        tensor = state.tensor(position)
+        if list(order) != list(range(len(tensor.shape))):
+            state = apply_change(state, position, arrange(tensor, order))
     return state
 
 
@@ -60,36 +60,36 @@ class _View:
     def inputs(self) -> tuple[TensorVar, ...]:
         return tuple(t for t in self.tensors if t.position not in self.outputs)
 
-    def dims(self, t: TensorVar) -> list[int]:
+    def dims(self, tensor: TensorVar) -> list[int]:
         """Return the dimensions whose extent is not 1."""
-        return [d for d, e in enumerate(t.shape) if e is not ONE]
+        return [d for d, e in enumerate(tensor.shape) if e is not ONE]
 
-    def classes(self, t: TensorVar) -> list[int]:
-        return [self.number[t.position, d] for d in self.dims(t)]
+    def classes(self, tensor: TensorVar) -> list[int]:
+        return [self.number[tensor.position, d] for d in self.dims(tensor)]
 
-    def index(self, t: TensorVar, d: int) -> list[Access]:
-        return self.accesses.at(t.position)
+    def index(self, tensor: TensorVar, d: int) -> list[Access]:
+        return self.accesses.at(tensor.position)
 
-    def bare(self, t: TensorVar, d: int) -> bool:
+    def bare(self, tensor: TensorVar, d: int) -> bool:
         """Return whether a dimension is always read at a single axis."""
-        return all(only(x.indices[d]) is not None for x in self.accesses.at(t.position))
+        return all(only(x.indices[d]) is not None for x in self.accesses.at(tensor.position))
 
-    def stored(self, t: TensorVar, d: int) -> bool:
+    def stored(self, tensor: TensorVar, d: int) -> bool:
         """Return whether an axis of an output occurs in the dimension's index."""
         of = self.accesses.outputs
-        return any(free(x.indices[d]) & of for x in self.accesses.at(t.position))
+        return any(free(x.indices[d]) & of for x in self.accesses.at(tensor.position))
 
 
 def _or_unit(dimensions: Sequence[int]) -> list[int | None]:
     return list(dimensions) or [None]
 
 
-def _filled(t: TensorVar, slots: Sequence[int | None]) -> Order | None:
+def _filled(tensor: TensorVar, slots: Sequence[int | None]) -> Order | None:
     """Slots with dimensions of extent 1 in the empty ones, as far as there are any."""
-    units = iter([d for d, e in enumerate(t.shape) if e is ONE])
+    units = iter([d for d, e in enumerate(tensor.shape) if e is ONE])
     order = [next(units, None) if d is None else d for d in slots]
     kept = [d for d in slots if d is not None]
-    complete = sorted(kept) == [d for d, e in enumerate(t.shape) if e is not ONE]
+    complete = sorted(kept) == [d for d, e in enumerate(tensor.shape) if e is not ONE]
     return order if complete else None
 
 
@@ -127,11 +127,11 @@ class _Roles:
             if all((c in s) == any(t is u for u in tensors) for t, s in sets)
         ]
 
-    def at(self, t: TensorVar, c: int | None) -> list[int]:
-        return [d for d in self.view.dims(t) if self.view.number[t.position, d] == c]
+    def at(self, tensor: TensorVar, c: int | None) -> list[int]:
+        return [d for d in self.view.dims(tensor) if self.view.number[tensor.position, d] == c]
 
-    def dimension(self, t: TensorVar, c: int | None) -> int | None:
-        dimensions = self.at(t, c)
+    def dimension(self, tensor: TensorVar, c: int | None) -> int | None:
+        dimensions = self.at(tensor, c)
         return dimensions[0] if dimensions else None
 
     def conv(self, transposed: bool = False) -> Orders | None:
@@ -189,11 +189,11 @@ class _Roles:
 
     def _orders(self, x: Order, w: Order, out: Order) -> Orders | None:
         orders = {}
-        for t, slots in ((self.x, x), (self.w, w), (self.out, out)):
-            order = _filled(t, slots)
+        for tensor, slots in ((self.x, x), (self.w, w), (self.out, out)):
+            order = _filled(tensor, slots)
             if order is None:
                 return None
-            orders[t.position] = order
+            orders[tensor.position] = order
         return orders
 
 
@@ -204,12 +204,14 @@ def _like_one(view: _View) -> Iterator[Orders]:
     """All buffers in the order of one of those with the most dimensions."""
     most = max((len(view.dims(t)) for t in view.tensors), default=0)
     heads = [t for t in view.tensors if len(view.dims(t)) == most]
-    for head in sorted(heads, key=lambda t: (-len(t.shape), t.position in view.outputs)):
+    for head in sorted(
+        heads, key=lambda tensor: (-len(tensor.shape), tensor.position in view.outputs)
+    ):
         for holes in (_usual, _right, _none):
             yield {t.position: _like(view, head, t, holes) for t in view.tensors}
         yield {
-            t.position: _like(view, head, t, _usual, t.position in view.outputs)
-            for t in view.tensors
+            tensor.position: _like(view, head, tensor, _usual, tensor.position in view.outputs)
+            for tensor in view.tensors
         }
     for head in heads:
         if ONE in head.shape:
@@ -235,15 +237,17 @@ def _none(empty: list[int], slots: Slots, count: int) -> list[int]:
     return empty if count >= len(empty) and len(empty) < len(slots) - 1 else []
 
 
-def _like(view: _View, head: TensorVar, t: TensorVar, holes: Holes, units: bool = True) -> Order:
+def _like(
+    view: _View, head: TensorVar, tensor: TensorVar, holes: Holes, units: bool = True
+) -> Order:
     """The order of t's dimensions by the head's; its units where the head has other dimensions."""
-    if t is head:
-        return range(len(t.shape))
+    if tensor is head:
+        return range(len(tensor.shape))
     slots = [None if e is ONE else view.number[head.position, d] for d, e in enumerate(head.shape)]
     rank = {c: k for k, c in reversed(list(enumerate(slots))) if c is not None}
-    at = {d: rank.get(view.number[t.position, d], len(slots)) for d in view.dims(t)}
+    at = {d: rank.get(view.number[tensor.position, d], len(slots)) for d in view.dims(tensor)}
     ordered = sorted(at, key=lambda d: at[d])
-    spare = [d for d, e in enumerate(t.shape) if e is ONE] if units else []
+    spare = [d for d, e in enumerate(tensor.shape) if e is ONE] if units else []
     empty = [k for k in range(len(slots)) if k not in at.values()]
     keyed = [(at[d], d) for d in ordered]
     keyed += zip(holes(empty, slots, len(spare)), spare, strict=False)
@@ -257,7 +261,7 @@ def _window(view: _View) -> Iterator[Orders]:
     """One large input and its output: the dimensions read at one axis, then the others."""
     if not view.inputs:
         return
-    x = max(view.inputs, key=lambda t: len(view.dims(t)))
+    x = max(view.inputs, key=lambda tensor: len(view.dims(tensor)))
     bare = [d for d in view.dims(x) if view.bare(x, d) and view.stored(x, d)]
     space = [d for d in view.dims(x) if d not in bare]
     if len(bare) > 2:

@@ -14,13 +14,14 @@ def place(moves: Sequence[CoordinateChange], shape: tuple[Int, ...]) -> Physical
     last = moves[-1].shape if moves else shape
     axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(last))
     index = tuple(map(as_int, axes))
-    for m in reversed(moves):
-        index = m.old(index)
+    for change in reversed(moves):
+        index = change.old(index)
     return PhysicalIndices(axes, index)
 
 
 def unchanged_layouts(params: Sequence[TensorVar | Var]) -> tuple[BufferLayout | None, ...]:
     """Return, for each parameter, the layout in which its buffer is the logical one."""
     return tuple(
-        place((), p.shape).layout(p.shape) if isinstance(p, TensorVar) else None for p in params
+        place((), param.shape).layout(param.shape) if isinstance(param, TensorVar) else None
+        for param in params
     )

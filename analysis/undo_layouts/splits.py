@@ -35,31 +35,33 @@ def split_fused(state: LogicalState) -> Iterator[LogicalState]:
 
 def _output(state: LogicalState) -> LogicalState | None:
     """Split an output axis y that only occurs in ``y // E`` and ``y % E``."""
-    for c in state.lifted.outputs:
-        for d, axis in enumerate(c.axes):
+    for comprehension in state.lifted.outputs:
+        for d, axis in enumerate(comprehension.axes):
             if not isinstance(axis.atom, Var):
                 continue
-            for extent in _divisors(c.body, axis):
-                if not _divides(extent, c.out.shape[d]):
+            for extent in _divisors(comprehension.body, axis):
+                if not _divides(extent, comprehension.out.shape[d]):
                     continue
-                new = apply_change(state, c.out.position, split(c.out, d, extent))
+                new = apply_change(
+                    state, comprehension.out.position, split(comprehension.out, d, extent)
+                )
                 while (further := _input(new)) is not None:
                     new = further
-                if not _combined(new, c.out.position, d, extent):
+                if not _combined(new, comprehension.out.position, d, extent):
                     return new
     return None
 
 
 def _divisors(body: object, axis: Int) -> list[Int]:
     divisors: dict[Int, None] = {}
-    for s in subterms(body):  # type: ignore[arg-type]
+    for term in subterms(body):  # type: ignore[arg-type]
         if (
-            isinstance(s, CallTerm)
-            and is_div(s)
-            and s.args[0] is axis
-            and isinstance(s.args[1], Int)
+            isinstance(term, CallTerm)
+            and is_div(term)
+            and term.args[0] is axis
+            and isinstance(term.args[1], Int)
         ):
-            divisors[s.args[1]] = None
+            divisors[term.args[1]] = None
     return list(divisors)
 
 
@@ -78,8 +80,8 @@ def _combined(state: LogicalState, position: int, d: int, extent: Int) -> bool:
     if not (isinstance(outer, Var) and isinstance(inner, Var)):
         return True
     indices = [p for x in a.all if x.position != position for p in x.indices]
-    for p in (*indices, *a.numbers):
-        high, low = coefficient(p, outer), coefficient(p, inner)
+    for poly in (*indices, *a.numbers):
+        high, low = coefficient(poly, outer), coefficient(poly, inner)
         if low is None or high is None or (low is not ZERO and high is low * extent):
             return True
     return False
@@ -88,28 +90,28 @@ def _combined(state: LogicalState, position: int, d: int, extent: Int) -> bool:
 def _input(state: LogicalState) -> LogicalState | None:
     """Split a dimension that every load reads at ``extent * P + Q`` with ``0 <= Q < extent``."""
     written = {c.out.position for c in state.lifted.outputs}
-    for t in state.lifted.params:
-        if not isinstance(t, TensorVar) or t.position in written:
+    for param in state.lifted.params:
+        if not isinstance(param, TensorVar) or param.position in written:
             continue
-        loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, t)]
-        for d in range(len(t.shape)):
+        loads = [x for c in state.lifted.outputs for x in guarded_loads(c.body, param)]
+        for d in range(len(param.shape)):
             reads = [(x.indices[d], facts) for x, facts in loads]
             for extent in _extents(reads):
-                if _divides(extent, t.shape[d]) and _fits(reads, extent):
-                    return apply_change(state, t.position, split(t, d, extent))
+                if _divides(extent, param.shape[d]) and _fits(reads, extent):
+                    return apply_change(state, param.position, split(param, d, extent))
     return None
 
 
 def _extents(reads: list[tuple[Int, Facts]]) -> Iterator[Int]:
     """Coefficients that could be the inner extent, largest first."""
     extents: dict[Int, None] = {}
-    for p, _ in reads:
-        for mono, c in p.terms:
+    for poly, _ in reads:
+        for mono, c in poly.terms:
             sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
             extent = polynomial({sizes: abs(c)})
             if len(sizes) < len(mono) and extent is not ONE:
                 extents[extent] = None
-    yield from sorted(extents, key=lambda e: (-len(e.terms[0][0]), -(e.terms[0][1])))
+    yield from sorted(extents, key=lambda poly: (-len(poly.terms[0][0]), -(poly.terms[0][1])))
 
 
 def _fits(reads: list[tuple[Int, Facts]], extent: Int) -> bool:

@@ -51,8 +51,8 @@ class Accesses:
     @cached_property
     def _by_position(self) -> dict[int, list[Access]]:
         grouped: dict[int, list[Access]] = {}
-        for a in self.all:
-            grouped.setdefault(a.position, []).append(a)
+        for access in self.all:
+            grouped.setdefault(access.position, []).append(access)
         return grouped
 
 
@@ -62,13 +62,15 @@ def accesses(state: LogicalState) -> Accesses:
     conditions: dict[Int, None] = {}
     numbers: dict[Int, None] = {}
     outputs: set[Var] = set()
-    for c in state.lifted.outputs:
-        renamed = {v: fresh(v.extent, "o") for a in c.axes
+    for comprehension in state.lifted.outputs:
+        renamed = {v: fresh(v.extent, "o") for a in comprehension.axes
                if isinstance(v := a.atom, Var) and v.extent is not None}  # fmt: skip
         outputs |= set(renamed.values())
         at = {v: as_int(o) for v, o in renamed.items()}
-        result.append(Access(c.out.position, tuple(ints(a, at) for a in c.axes)))
-        for s in subterms(with_fresh_axes(substitute(c.body, at))):
+        result.append(
+            Access(comprehension.out.position, tuple(ints(a, at) for a in comprehension.axes))
+        )
+        for s in subterms(with_fresh_axes(substitute(comprehension.body, at))):
             if isinstance(s, Load):
                 result.append(Access(s.tensor.position, s.indices))
             elif isinstance(s, CallTerm) and s.dtype not in INT_DTYPES:
@@ -79,25 +81,25 @@ def accesses(state: LogicalState) -> Accesses:
     )
 
 
-def with_fresh_axes(t: Term) -> Term:
+def with_fresh_axes(term: Term) -> Term:
     """Return the term with fresh axes for every reduction, unlike in normal form."""
     memo: dict[Term, Term] = {}
 
-    def go(s: Term) -> Term:
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        result = memo.get(term)
         if result is None:
-            if isinstance(s, Reduce):
-                names = {a: fresh(a.extent, "q") for a in s.axes if a.extent is not None}
-                body = go(substitute(s.body, {a: as_int(v) for a, v in names.items()}))
-                result = reduce(s.op, tuple(names.values()), body, go(s.init), s.dtype)
-            elif isinstance(s, Fold):
-                result = _fold(s, go)
+            if isinstance(term, Reduce):
+                names = {a: fresh(a.extent, "q") for a in term.axes if a.extent is not None}
+                body = go(substitute(term.body, {a: as_int(v) for a, v in names.items()}))
+                result = reduce(term.op, tuple(names.values()), body, go(term.init), term.dtype)
+            elif isinstance(term, Fold):
+                result = _fold(term, go)
             else:
-                result = rebuild(s, go)
-            memo[s] = result
+                result = rebuild(term, go)
+            memo[term] = result
         return result
 
-    return go(t)
+    return go(term)
 
 
 def _fold(s: Fold, go: object) -> Term:
@@ -123,36 +125,36 @@ def classes(a: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
         return x
 
     for access in a.all:
-        for d, p in enumerate(access.indices):
-            for v in free(p):
-                if v.kind not in ("size", "scalar"):
-                    parent[root((access.position, d))] = root(v)
+        for d, poly in enumerate(access.indices):
+            for var in free(poly):
+                if var.kind not in ("size", "scalar"):
+                    parent[root((access.position, d))] = root(var)
     numbers: dict[object, int] = {}
     return {
-        (t.position, d): numbers.setdefault(root((t.position, d)), len(numbers))
-        for t in tensors
-        for d in range(len(t.shape))
+        (tensor.position, d): numbers.setdefault(root((tensor.position, d)), len(numbers))
+        for tensor in tensors
+        for d in range(len(tensor.shape))
     }
 
 
-def bare(t: Term) -> Term:
+def bare(term: Term) -> Term:
     """Return a term without the polynomial around a single atom."""
-    return (t.atom or t) if isinstance(t, Int) else t
+    return (term.atom or term) if isinstance(term, Int) else term
 
 
-def only(p: Int) -> Var | None:
+def only(poly: Int) -> Var | None:
     """Return the variable if the index is exactly one variable, else None."""
-    return p.atom if isinstance(p.atom, Var) else None
+    return poly.atom if isinstance(poly.atom, Var) else None
 
 
-def coefficient(p: Int, v: Var) -> Int | None:
+def coefficient(poly: Int, var: Var) -> Int | None:
     """Return the factor of a variable in a polynomial; None if the polynomial is not linear."""
     terms = {}
-    for mono, c in p.terms:
-        if mono.count(v) > 1:
+    for mono, c in poly.terms:
+        if mono.count(var) > 1:
             return None
-        if v in mono:
+        if var in mono:
             factors = list(mono)
-            factors.remove(v)
+            factors.remove(var)
             terms[tuple(factors)] = c
     return polynomial(terms)

@@ -72,8 +72,8 @@ def find(name: str) -> Backend:
         raise ValueError(f"there is no backend {name!r}; known: {known}{off}")
     try:
         return register(loaded(found))
-    except PluginError as e:
-        reason = f"it cannot be loaded: {e}"
+    except PluginError as error:
+        reason = f"it cannot be loaded: {error}"
         return Backend(name, (), _no_code, lambda: reason)
 
 
@@ -110,21 +110,21 @@ def _no_code(regions: Sequence[Region]) -> Code:
 
 def _warn_if_shadowed(name: str) -> None:
     """Warn once of each package whose backend has the name of a built-in one."""
-    for p in outside() if name in BUILT_IN else ():
-        if p.name == name and p not in _SHADOWED:
-            _SHADOWED.add(p)
-            warnings.warn(f"plug-in left out: {p}: {TAKEN}", stacklevel=4)
+    for plugin in outside() if name in BUILT_IN else ():
+        if plugin.name == name and plugin not in _SHADOWED:
+            _SHADOWED.add(plugin)
+            warnings.warn(f"plug-in left out: {plugin}: {TAKEN}", stacklevel=4)
 
 
-def unusable(b: Backend) -> str | None:
+def unusable(backend: Backend) -> str | None:
     """Why a backend cannot be used here, None if it can."""
     try:
         with foreign():
-            reason = b.available()
+            reason = backend.available()
             if reason is not None and not isinstance(reason, str):
                 return f"available returned {reason!r}, expected None or why not"
-    except ForeignError as e:
-        return f"its available() failed: {e}"
+    except ForeignError as error:
+        return f"its available() failed: {error}"
     return reason
 
 

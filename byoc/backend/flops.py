@@ -22,9 +22,9 @@ def flops(recovered: Recovered, op: Op) -> int:
     info = recovered.operator
     if info is not None and info.kind == "kOutEWiseFusable":
         for k in info.operands[1:2]:
-            v = op.values[k] if isinstance(k, int) else None
-            if v is not None and isinstance(k, int):
-                return 2 * out * _terms(_kernel_layout(recovered, k), v.shape)
+            value = op.values[k] if isinstance(k, int) else None
+            if value is not None and isinstance(k, int):
+                return 2 * out * _terms(_kernel_layout(recovered, k), value.shape)
     return out
 
 

@@ -37,23 +37,23 @@ from .sized import sized
 COST = 0.0
 
 
-def guarded(b: Backend, failures: list[Failure]) -> Backend:
+def guarded(backend: Backend, failures: list[Failure]) -> Backend:
     """The backend with guarded functions; failures are appended to ``failures``."""
-    return _Guard(b, failures).backend()
+    return _Guard(backend, failures).backend()
 
 
 class _Guard:
-    def __init__(self, b: Backend, failures: list[Failure]) -> None:
-        self.b, self.failures = b, failures
+    def __init__(self, backend: Backend, failures: list[Failure]) -> None:
+        self.b, self.failures = backend, failures
         self.seen: set[tuple[str, str, str]] = set()
 
     def backend(self) -> Backend:
-        b = self.b
+        backend = self.b
         return replace(
-            b,
-            patterns=tuple(Pattern(p.name, *self.steps(p)) for p in b.patterns),
-            coarse=tuple(Coarse(c.name, *self.steps(c)) for c in b.coarse),
-            cost=None if b.cost is None else self.cost,
+            backend,
+            patterns=tuple(Pattern(p.name, *self.steps(p)) for p in backend.patterns),
+            coarse=tuple(Coarse(c.name, *self.steps(c)) for c in backend.coarse),
+            cost=None if backend.cost is None else self.cost,
             wants=self.wants(),
             version=self.version,
         )
@@ -68,23 +68,23 @@ class _Guard:
     def steps(self, p: Pattern | Coarse) -> list[PatternStep]:
         return [
             replace(
-                s,
-                conditions=tuple(self.condition(p.name, c) for c in s.conditions),
-                laid=tuple(self.condition(p.name, c) for c in s.laid),
-                takes=s.takes if s.takes is nothing else self.takes(p.name, s.takes),
+                step,
+                conditions=tuple(self.condition(p.name, c) for c in step.conditions),
+                laid=tuple(self.condition(p.name, c) for c in step.laid),
+                takes=step.takes if step.takes is nothing else self.takes(p.name, step.takes),
             )
-            for s in p.steps
+            for step in p.steps
         ]
 
-    def condition(self, pattern: str, c: Condition) -> Condition:
+    def condition(self, pattern: str, condition: Condition) -> Condition:
         def checked(node: Node) -> Unmet | None:
             try:
                 with foreign():
-                    return unmet(c, c(node))
-            except ForeignError as e:
-                rule = f"pattern {pattern}, condition {name_of(c)}"
-                self.failed("condition", str(e), rule, [node.info.name])
-                return Unmet(f"the condition {name_of(c)} failed: {e}")
+                    return unmet(condition, condition(node))
+            except ForeignError as error:
+                rule = f"pattern {pattern}, condition {name_of(condition)}"
+                self.failed("condition", str(error), rule, [node.info.name])
+                return Unmet(f"the condition {name_of(condition)} failed: {error}")
 
         return checked
 
@@ -97,9 +97,9 @@ class _Guard:
                     if wrong is not None:
                         raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")
                 return sources
-            except ForeignError as e:
+            except ForeignError as error:
                 rule = f"pattern {pattern}, takes {name_of(takes)}"
-                self.failed("takes", str(e), rule, [node.info.name])
+                self.failed("takes", str(error), rule, [node.info.name])
                 return ()
 
         return checked
@@ -113,8 +113,8 @@ class _Guard:
                 if isinstance(cost, bool) or not isfinite(cost) or cost < 0:
                     raise ValueError(f"it returned {cost!r}, expected microseconds")
                 return float(cost)
-        except ForeignError as e:
-            reason = f"{e}; the default cost of {COST:g} is used"
+        except ForeignError as error:
+            reason = f"{error}; the default cost of {COST:g} is used"
             self.failed("cost", reason, f"cost {name_of(self.b.cost)}", names)
             return COST
 
@@ -124,8 +124,8 @@ class _Guard:
                 wants = dict(self.b.wants)
                 check({op: layouts for op, layouts in wants.items() if layouts})
             return wants
-        except ForeignError as e:
-            self.failed("wants", str(e))
+        except ForeignError as error:
+            self.failed("wants", str(error))
             return {}
 
     def version(self) -> str:
@@ -135,6 +135,6 @@ class _Guard:
                 if not isinstance(version, str):
                     raise TypeError(f"it returned {version!r}, expected a string")
             return version
-        except ForeignError as e:
-            self.failed("version", str(e))
+        except ForeignError as error:
+            self.failed("version", str(error))
             return ""

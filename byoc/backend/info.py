@@ -48,27 +48,27 @@ def list_backends() -> tuple[BackendInfo, ...]:
 def _infos() -> Iterator[BackendInfo]:
     plugins = [*(p for name in BUILT_IN for p in entries(name)), *outside()]
     here, shown = registered(), set()
-    for p in plugins:
-        backend, why = _of(p)
+    for plugin in plugins:
+        backend, why = _of(plugin)
         known = None if backend is None else here.get(backend.name, backend)
         if backend is not known:
             why = "another backend of this name was registered in this process"
         elif known is not None:
             shown.add(known.name)
-        yield _info(p.name, backend, p.distribution, p.version, why)
+        yield _info(plugin.name, backend, plugin.distribution, plugin.version, why)
     for name in sorted(set(here) - shown):
         yield _info(name, here[name], "", "", None)
 
 
-def _of(p: Plugin) -> tuple[Backend | None, str | None]:
+def _of(plugin: Plugin) -> tuple[Backend | None, str | None]:
     """The backend of a plug-in, or why it cannot be loaded."""
-    found = entries(p.name)
-    if p not in found:
+    found = entries(plugin.name)
+    if plugin not in found:
         return None, TAKEN
     try:
         return loaded(found), None
-    except PluginError as e:
-        return None, str(e)
+    except PluginError as error:
+        return None, str(error)
 
 
 def _info(

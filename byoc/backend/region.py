@@ -185,25 +185,25 @@ class _Builder:
         self.calls.append(Call(info.name, info.attrs, operands, result))
         self.known[out] = result
 
-    def operand(self, v: Value | None) -> Tensor:
-        assert v is not None
-        if v not in self.known:
-            if v.constant:
-                place = Tensor("constant", len(self.constants), v.shape, v.dtype)
-                self.constants.append(_array(v.expr.value) if self.elements else _zeros(v))
+    def operand(self, value: Value | None) -> Tensor:
+        assert value is not None
+        if value not in self.known:
+            if value.constant:
+                place = Tensor("constant", len(self.constants), value.shape, value.dtype)
+                self.constants.append(_array(value.expr.value) if self.elements else _zeros(value))
             else:
-                place = Tensor("input", len(self.inputs), v.shape, v.dtype)
+                place = Tensor("input", len(self.inputs), value.shape, value.dtype)
                 self.inputs.append(place)
-                self.values.append(v)
-            self.known[v] = place
-        return self.known[v]
+                self.values.append(value)
+            self.known[value] = place
+        return self.known[value]
 
 
-def _zeros(v: Value) -> Array:
+def _zeros(value: Value) -> Array:
     import ml_dtypes
 
-    dtype = np.dtype(getattr(ml_dtypes, v.dtype, v.dtype))
-    return np.broadcast_to(np.zeros((), dtype), v.shape)
+    dtype = np.dtype(getattr(ml_dtypes, value.dtype, value.dtype))
+    return np.broadcast_to(np.zeros((), dtype), value.shape)
 
 
 def _array(tensor: Any) -> Array:

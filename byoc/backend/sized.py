@@ -18,19 +18,19 @@ def sized(region: Region) -> Region:
     """The region, with each symbolic extent as `layout.model.buffer_bytes` estimates it."""
     calls = tuple(
         replace(
-            c,
-            attrs={k: _attribute(v) for k, v in c.attrs.items()},
-            operands=tuple(_tensor(o) if isinstance(o, Tensor) else o for o in c.operands),
-            result=_tensor(c.result),
+            call,
+            attrs={k: _attribute(v) for k, v in call.attrs.items()},
+            operands=tuple(_tensor(o) if isinstance(o, Tensor) else o for o in call.operands),
+            result=_tensor(call.result),
         )
-        for c in region.calls
+        for call in region.calls
     )
     inputs, results = (tuple(map(_tensor, ts)) for ts in (region.inputs, region.results))
     return Region(region.symbol, calls, inputs, region.constants, results)
 
 
-def _tensor(t: Tensor) -> Tensor:
-    return t if t.static else replace(t, shape=tuple(map(extent, t.shape)))
+def _tensor(tensor: Tensor) -> Tensor:
+    return tensor if tensor.static else replace(tensor, shape=tuple(map(extent, tensor.shape)))
 
 
 def _attribute(value: Any) -> Any:

@@ -58,39 +58,41 @@ def convert(regions: Sequence[Region]) -> Code:
     symbols = tuple(r.symbol for r in regions)
     source, programs = ABI + HEAD % symbols[0], []
     image: list[Array] = []
-    for k, r in enumerate(regions):
-        steps = [(c.op, _plain(c), [_place(o, len(image)) for o in c.operands]) for c in r.calls]
-        programs.append((steps, [t.index for t in r.results]))
-        image += r.constants
-        source += BODY % (r.symbol, k)
+    for k, region in enumerate(regions):
+        steps = [
+            (c.op, _plain(c), [_place(o, len(image)) for o in c.operands]) for c in region.calls
+        ]
+        programs.append((steps, [t.index for t in region.results]))
+        image += region.constants
+        source += BODY % (region.symbol, k)
     code = np.frombuffer(json.dumps(programs).encode(), "uint8")
     named = tuple((f"{symbols[0]}_{k}", a) for k, a in enumerate([code, *image]))
     return Code(source, symbols, named)
 
 
-def _plain(c: Call) -> dict[str, Any]:
+def _plain(call: Call) -> dict[str, Any]:
     return {
-        k: to_plain(c.attrs[k])
+        k: to_plain(call.attrs[k])
         for k in ("strides", "padding", "dilation", "pool_size", "x1", "x2")
-        if k in c.attrs
+        if k in call.attrs
     }
 
 
-def _place(o: Tensor | Constant, image: int) -> tuple[str, float]:
+def _place(operand: Tensor | Constant, image: int) -> tuple[str, float]:
     """Where an operand is in the memory, or the literal."""
-    if isinstance(o, Constant):
-        return "literal", float(o.value)
-    return o.source, o.index + image * (o.source == "constant")
+    if isinstance(operand, Constant):
+        return "literal", float(operand.value)
+    return operand.source, operand.index + image * (operand.source == "constant")
 
 
-def _windows(x: Array, attrs: Any, size: Sequence[int], fill: float) -> Array:
+def _windows(array: Array, attrs: Any, size: Sequence[int], fill: float) -> Array:
     """(N, H, W, C, y, x) of (N, H, W, C): what each result's window holds."""
     (top, left, bottom, right), (sy, sx), (dy, dx) = map(
         attrs.get, ("padding", "strides", "dilation")
     )
-    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    array = np.pad(array, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
     reach = [(k - 1) * d + 1 for k, d in zip(size, (dy, dx), strict=True)]
-    views = np.lib.stride_tricks.sliding_window_view(x, reach, (1, 2))
+    views = np.lib.stride_tricks.sliding_window_view(array, reach, (1, 2))
     return views[:, ::sy, ::sx, :, ::dy, ::dx].astype("float32")
 
 

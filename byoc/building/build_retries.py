@@ -31,8 +31,8 @@ def build_with_retries(
         result = finish(dispatcher.run())
         try:
             built = build(result, [r.placed.region for r in dispatcher.regions])
-        except Exception as e:
-            if not dispatcher.exclude_unbuildable(e):
+        except Exception as error:
+            if not dispatcher.exclude_unbuildable(error):
                 raise
             continue
         warn_of_failures(result, stacklevel=4)

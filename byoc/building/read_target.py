@@ -28,9 +28,9 @@ def read_target(given: Any) -> Any:
 def _target(fields: Any, given: Any) -> Any:
     try:
         return tvm.target.Target(fields)
-    except ValueError as e:
-        reason = str(e).split(" Target creation from ")[0].rstrip(". ")
-        raise ValueError(f"target {given!r}: {reason}") from e
+    except ValueError as error:
+        reason = str(error).split(" Target creation from ")[0].rstrip(". ")
+        raise ValueError(f"target {given!r}: {reason}") from error
 
 
 def _fields(text: str) -> dict[str, Any]:

@@ -30,13 +30,13 @@ def check_calls(library: Any, regions: Sequence[Region]) -> None:
 def miscalled(library: Any, regions: Sequence[Region]) -> dict[str, str]:
     """Why functions of a loaded library are called wrongly, by symbol."""
     out = {}
-    for r in regions:
-        count = parameters(library, r.symbol)
-        given = len(r.inputs) + len(r.results)
+    for region in regions:
+        count = parameters(library, region.symbol)
+        given = len(region.inputs) + len(region.results)
         if count is not None and count != given:
-            out[r.symbol] = (
-                f"{r.symbol} takes {count} tensors but is called with {given}: {_of(r)}; literals "
-                "are in Call.arguments, constants in Region.constants"
+            out[region.symbol] = (
+                f"{region.symbol} takes {count} tensors but is called with {given}: {_of(region)}; "
+                "literals are in Call.arguments, constants in Region.constants"
             )
     return out
 
@@ -52,7 +52,7 @@ def parameters(library: Any, symbol: str) -> int | None:
     return len(args) - 1 if args else None  # the first is the result
 
 
-def _of(r: Region) -> str:
-    inputs = "1 input" if len(r.inputs) == 1 else f"{len(r.inputs)} inputs"
-    results = "1 result" if len(r.results) == 1 else f"{len(r.results)} results"
+def _of(region: Region) -> str:
+    inputs = "1 input" if len(region.inputs) == 1 else f"{len(region.inputs)} inputs"
+    results = "1 result" if len(region.results) == 1 else f"{len(region.results)} results"
     return f"{inputs}, {results}"

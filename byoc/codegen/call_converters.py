@@ -11,7 +11,7 @@ from ..patterns.failure import Fault, ForeignError, foreign
 
 
 def converted(
-    b: Backend, regions: Sequence[Region]
+    backend: Backend, regions: Sequence[Region]
 ) -> tuple[list[Code], dict[str, Fault], Fault | None]:
     """The code of a backend's regions, the faults of regions without code, and the joint fault.
 
@@ -19,22 +19,22 @@ def converted(
     says why: a converter that only fails on all of them gets one file for each.
     """
     try:
-        return [code(b, regions)], {}, None
-    except ForeignError as e:
-        together = Fault("convert", str(e))
+        return [code(backend, regions)], {}, None
+    except ForeignError as error:
+        together = Fault("convert", str(error))
     codes, wrong = [], {}
-    for r in regions:
+    for region in regions:
         try:
-            codes.append(code(b, [r]))
-        except ForeignError as e:
-            wrong[r.symbol] = Fault("convert", str(e))
+            codes.append(code(backend, [region]))
+        except ForeignError as error:
+            wrong[region.symbol] = Fault("convert", str(error))
     return codes, wrong, together
 
 
-def code(b: Backend, regions: Sequence[Region]) -> Code:
+def code(backend: Backend, regions: Sequence[Region]) -> Code:
     """The converter's code. Raises `ForeignError` if it raises or returns something else."""
     with foreign():
-        converted = b.convert(regions)
+        converted = backend.convert(regions)
         _check(converted, regions)
     return converted
 
@@ -70,8 +70,8 @@ def converter(backends: Mapping[str, Backend]) -> Callable[[Sequence[Region]], l
 
     def convert(regions: Sequence[Region]) -> list[Code]:
         assigned: dict[str, list[Region]] = {}
-        for r in regions:
-            assigned.setdefault(backends[r.symbol].name, []).append(r)
+        for region in regions:
+            assigned.setdefault(backends[region.symbol].name, []).append(region)
         named = {b.name: b for b in backends.values()}
         return [code(named[n], rs) for n, rs in assigned.items()]
 

@@ -72,8 +72,8 @@ def _survives(work: Callable[[], str]) -> None:
 
     try:
         text, code = forked(silent, SECONDS)
-    except TimeoutError as e:
-        raise LoadError(str(e)) from None
+    except TimeoutError as error:
+        raise LoadError(str(error)) from None
     if not text:
         how = f"status {code}" if code >= 0 else signal_name(-code)
         raise LoadError(f"it ends the process {'with' if code >= 0 else 'by'} {how}")

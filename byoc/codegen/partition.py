@@ -46,12 +46,12 @@ def attached(mod: Any, codes: Sequence[Code]) -> Any:
     attrs = mod.attrs or {}
     mods = list(attrs.get("external_mods", []))
     constants = dict(attrs.get("const_name_to_constant", {}))
-    for c in codes:
+    for code in codes:
         names = []
-        for name, a in c.constants:
-            names.append(_free(name, c, constants))
+        for name, a in code.constants:
+            names.append(_free(name, code, constants))
             constants[names[-1]] = tvm.runtime.tensor(a)
-        mods.append(_module(c, names))
+        mods.append(_module(code, names))
     return mod.with_attr("external_mods", mods).with_attr("const_name_to_constant", constants)
 
 
@@ -78,8 +78,8 @@ def _gathered(func: Any, to: PartitionedFunction) -> Any:
     groups = [[f.set(p.ops) for p in to.regions if all(op in f.places for op in p.ops)]
               for f in to.flows]  # fmt: skip
     ordered = iter([
-        relax.DataflowBlock([f.bindings[k] for k in together(f, g)])
-        for f, g in zip(to.flows, groups, strict=True)
+        relax.DataflowBlock([dependences.bindings[k] for k in together(dependences, g)])
+        for dependences, g in zip(to.flows, groups, strict=True)
     ])  # fmt: skip
     blocks = [next(ordered) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks]
     body = relax.SeqExpr(blocks, func.body.body)
@@ -105,17 +105,17 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
             return
         self.called(self.regions[op], span_of(b))
 
-    def called(self, p: Placed, span: Any) -> None:
-        arguments = relax.Tuple([self.value(v) for v in p.inputs])
-        types = [v.producer.call.ty for v in p.results if v.producer is not None]
+    def called(self, placed: Placed, span: Any) -> None:
+        arguments = relax.Tuple([self.value(v) for v in placed.inputs])
+        types = [v.producer.call.ty for v in placed.results if v.producer is not None]
         out = types if len(types) > 1 else types[0]
-        call = with_span(relax.call_dps_packed(p.region.symbol, arguments, out_ty=out), span)
+        call = with_span(relax.call_dps_packed(placed.region.symbol, arguments, out_ty=out), span)
         if len(types) == 1:
-            self.bind(p.results[0].expr, call)
+            self.bind(placed.results[0].expr, call)
             return
         results = self.builder_.emit(call)
-        for k, v in enumerate(p.results):
-            self.bind(v.expr, relax.TupleGetItem(results, k))
+        for k, value in enumerate(placed.results):
+            self.bind(value.expr, relax.TupleGetItem(results, k))
 
     def bind(self, var: Any, value: Any) -> None:
         """Bind a value in place of a variable of the program."""
@@ -123,10 +123,10 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         emit = self.builder_.emit if local else self.builder_.emit_output
         self.set_var_remap(var, emit(value, var.name))
 
-    def value(self, v: Value) -> Any:
+    def value(self, value: Value) -> Any:
         """The expression of a value, which may be one of several results of a call."""
-        if v.expr is not None:
-            return self.visit_expr(v.expr)
-        assert v.producer is not None
-        results = self.visit_expr(self.vars[v.producer])
-        return self.builder_.emit(relax.TupleGetItem(results, v.producer.outputs.index(v)))
+        if value.expr is not None:
+            return self.visit_expr(value.expr)
+        assert value.producer is not None
+        results = self.visit_expr(self.vars[value.producer])
+        return self.builder_.emit(relax.TupleGetItem(results, value.producer.outputs.index(value)))

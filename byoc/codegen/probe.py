@@ -54,8 +54,8 @@ def _check_builds() -> None:
     """Raises `Unbuildable` if a module without any region does not build."""
     try:
         _built([], [])
-    except Exception as e:
-        raise Unbuildable(said(e)) from e
+    except Exception as error:
+        raise Unbuildable(said(error)) from error
 
 
 class _Search:
@@ -81,20 +81,20 @@ class _Search:
         self.builds -= 1
         try:
             codes = self.convert(regions)
-        except ForeignError as e:
-            return Fault("convert", str(e))
+        except ForeignError as error:
+            return Fault("convert", str(error))
         try:
             _built(regions, codes)
-        except CompilerError as e:
-            return Fault(e.stage, str(e))
-        except Miscalled as e:
-            return Fault("arity", str(e))
-        except MissingInit as e:
-            return Fault("constants", str(e))
-        except LoadError as e:
-            return Fault("load", str(e))
-        except Exception as e:
-            return Fault("load", said(e))
+        except CompilerError as error:
+            return Fault(error.stage, str(error))
+        except Miscalled as error:
+            return Fault("arity", str(error))
+        except MissingInit as error:
+            return Fault("constants", str(error))
+        except LoadError as error:
+            return Fault("load", str(error))
+        except Exception as error:
+            return Fault("load", said(error))
         return None
 
 
@@ -116,8 +116,8 @@ def _module(regions: Sequence[Region]) -> Any:
     builder = relax.BlockBuilder()
     value = relax.Var("x", relax.ObjectType())
     with builder.function("main", [value]):
-        for r in regions:
-            call = relax.call_pure_packed(r.symbol, value, ty_args=[relax.ObjectType()])
+        for region in regions:
+            call = relax.call_pure_packed(region.symbol, value, ty_args=[relax.ObjectType()])
             value = builder.emit(call)
         builder.emit_func_output(value)
     return builder.get()

@@ -60,8 +60,10 @@ def _write(stage: str, command: Sequence[str], output: str) -> None:
     compiler = command[0]
     try:
         status, text = _run([*command, "-o", output])
-    except OSError as e:
-        raise CompilerError(f"{compiler} cannot be run: {e.strerror or e}", broken=True) from e
+    except OSError as error:
+        raise CompilerError(
+            f"{compiler} cannot be run: {error.strerror or error}", broken=True
+        ) from error
     except subprocess.TimeoutExpired:
         raise CompilerError(f"{compiler} did not end within {SECONDS:g} s", broken=True) from None
     if status < 0:

@@ -53,9 +53,9 @@ def choose(
     try:
         problem, status = _classes(matches, priority, must, ring, ())
         solution = problem.solve(saved)
-    except NoSolution as e:
+    except NoSolution as error:
         raise CannotForce("the operators cannot all go where they must: their regions overlap"
-                          ) from e  # fmt: skip
+                          ) from error  # fmt: skip
     if status != "optimal":
         solution = replace(solution, status=status)
     return Chosen(tuple(m for x, m in enumerate(matches) if x in solution.chosen), solution)
@@ -96,8 +96,8 @@ class _Problem:
     def __init__(self, matches: Sequence[Match], must: Collection[Op], ring: Ring) -> None:
         self.matches, self.ring = matches, ring
         covering: dict[Op, dict[int, float]] = {}
-        for x, m in enumerate(matches):
-            for op in m.ops:
+        for x, match in enumerate(matches):
+            for op in match.ops:
                 covering.setdefault(op, {})[x] = -1.0
         self.rows = [(-1.0, row) for row in covering.values()]
         self.rows += [(1.0, dict.fromkeys(covering.get(op, {}), 1.0)) for op in must]

@@ -103,8 +103,8 @@ class Dispatcher:
             request = self.exclusions.request
             try:
                 chosen = choose_regions(request)
-            except CannotForce as e:
-                raise self.exclusions.explained(e) from e
+            except CannotForce as error:
+                raise self.exclusions.explained(error) from error
             self.regions = assign_regions(request.lowered, chosen.matches, request.backends)
             conversion = convert_regions(self.regions, request.backends)
             self.exclusions.note(conversion.failures)

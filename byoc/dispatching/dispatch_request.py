@@ -111,13 +111,13 @@ def _check_mapping(name: str, value: Any, kind: type, expected: str) -> None:
             raise TypeError(f"{name}[{k!r}]: expected {expected}, got {v!r}")
 
 
-def _usable(b: Backend, needed: Collection[str], failures: list[Failure]) -> bool:
+def _usable(backend: Backend, needed: Collection[str], failures: list[Failure]) -> bool:
     """Whether a backend is available; adds to `failures` if it is not."""
-    reason = unusable(b)
-    if reason is not None and b.name in needed:
-        raise CannotForce(f"{b.name} is not available: {reason}")
+    reason = unusable(backend)
+    if reason is not None and backend.name in needed:
+        raise CannotForce(f"{backend.name} is not available: {reason}")
     if reason is not None:
-        failures.append(Failure(b.name, "available", reason))
+        failures.append(Failure(backend.name, "available", reason))
     return reason is None
 
 

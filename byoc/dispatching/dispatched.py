@@ -107,8 +107,10 @@ class Dispatched:
 def _once(failures: Sequence[Failure]) -> list[str]:
     """Failures in words, each reason once: after the first of its regions."""
     by: dict[tuple[str, str, str], list[Failure]] = {}
-    for f in failures:
-        by.setdefault((f.backend, f.stage, f.reason), []).append(replace(f, now=()))
+    for failure in failures:
+        by.setdefault((failure.backend, failure.stage, failure.reason), []).append(
+            replace(failure, now=())
+        )
     return [f"{first}{' (and of ' if rest else ''}"
             f"{', '.join(f.region for f in rest)}{')' if rest else ''}"
             for first, *rest in by.values()]  # fmt: skip

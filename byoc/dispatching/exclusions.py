@@ -62,41 +62,54 @@ class Exclusions:
         now = {op: r.match.backend for r in regions for op in r.match.ops}
         sets = [(f.backend, set(ops)) for f, ops in self.failed]
         lost = [
-            replace(f, now=tuple(sorted({now.get(op, "tvm") for op in ops})))
-            for f, ops in self.failed
-            if not any(b == f.backend and part < set(ops) for b, part in sets)
+            replace(failure, now=tuple(sorted({now.get(op, "tvm") for op in ops})))
+            for failure, ops in self.failed
+            if not any(b == failure.backend and part < set(ops) for b, part in sets)
         ]
         return (*self.request.failures, *lost)
 
-    def _add(self, m: Match, fault: Fault) -> None:
-        values = m.ops[-1].outputs
+    def _add(self, match: Match, fault: Fault) -> None:
+        values = match.ops[-1].outputs
         functions = self.request.lowered.functions.items()
-        function = next((str(g.name_hint) for g, x in functions if m.ops[0] in x.ops), "")
-        failure = Failure(m.backend, fault.stage, fault.reason,
-                          tuple(self.request.lowered.name_of(op) for op in m.ops),
-                          values[0].name if values else "", f"pattern {m.pattern}",
+        function = next((str(g.name_hint) for g, x in functions if match.ops[0] in x.ops), "")
+        failure = Failure(match.backend, fault.stage, fault.reason,
+                          tuple(self.request.lowered.name_of(op) for op in match.ops),
+                          values[0].name if values else "", f"pattern {match.pattern}",
                           function=function)  # fmt: skip
-        self.failed.append((failure, m.ops))
-        ops, rules = self._lost_ops(m, fault), self.request.rules
+        self.failed.append((failure, match.ops))
+        ops, rules = self._lost_ops(match, fault), self.request.rules
         excluded = rules.excluded
-        excluded = (excluded.without(m.backend, ops) if ops
-                    else excluded.without_chain(m.backend, m.ops))  # fmt: skip
+        excluded = (excluded.without(match.backend, ops) if ops
+                    else excluded.without_chain(match.backend, match.ops))  # fmt: skip
         self.request = replace(self.request, rules=replace(rules, excluded=excluded))
-        self.reasons.update(dict.fromkeys(ops or m.ops, str(replace(failure, ops=(), value=""))))
+        self.reasons.update(
+            dict.fromkeys(ops or match.ops, str(replace(failure, ops=(), value="")))
+        )
 
-    def _lost_ops(self, m: Match, fault: Fault) -> Sequence[Op]:
+    def _lost_ops(self, match: Match, fault: Fault) -> Sequence[Op]:
         """The operators that the backend loses; none if smaller regions of them are tried."""
-        b = self.backends[m.backend]
-        if any(c.name == m.pattern for c in b.coarse):
-            bad = [op for op in m.ops if fault.stage == "convert" and not self._converts(b, op)]
-            return bad or m.ops
-        self.tries.update((m.backend, op) for op in m.ops)
-        often = any(self.tries[m.backend, op] >= TRIES for op in m.ops)
-        return m.ops if often or len(m.ops) == 1 else ()
+        backend = self.backends[match.backend]
+        if any(c.name == match.pattern for c in backend.coarse):
+            bad = [
+                op
+                for op in match.ops
+                if fault.stage == "convert" and not self._converts(backend, op)
+            ]
+            return bad or match.ops
+        self.tries.update((match.backend, op) for op in match.ops)
+        often = any(self.tries[match.backend, op] >= TRIES for op in match.ops)
+        return match.ops if often or len(match.ops) == 1 else ()
 
-    def _converts(self, b: Backend, op: Op) -> bool:
+    def _converts(self, backend: Backend, op: Op) -> bool:
         try:
-            code(b, [region(f"{b.name}_0", [op], self.request.lowered.infos, b.merges).region])
+            code(
+                backend,
+                [
+                    region(
+                        f"{backend.name}_0", [op], self.request.lowered.infos, backend.merges
+                    ).region
+                ],
+            )
         except ForeignError:
             return False
         return True

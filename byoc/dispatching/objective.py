@@ -27,9 +27,9 @@ def keeping_chains() -> Cost:
     """
     chains = _Chains()
 
-    def cost(v: Value, layout: Layout) -> float:
-        moved = bytes_moved(v, layout)
-        return 2 * moved + WHOLE if not v.weight and chains.inside(v) else moved
+    def cost(value: Value, layout: Layout) -> float:
+        moved = bytes_moved(value, layout)
+        return 2 * moved + WHOLE if not value.weight and chains.inside(value) else moved
 
     return cost
 
@@ -39,16 +39,16 @@ class _Chains:
         self.analyse = analyser()
         self.anchored: dict[Op, bool] = {}
 
-    def inside(self, v: Value) -> bool:
+    def inside(self, value: Value) -> bool:
         """Whether a value is inside a chain."""
-        if v.producer is None or v.pinned is not None or len(v.uses) != 1:
+        if value.producer is None or value.pinned is not None or len(value.uses) != 1:
             return False
-        (reader,) = v.uses
-        return self.extends(reader, v) and self.is_anchored(v.producer)
+        (reader,) = value.uses
+        return self.extends(reader, value) and self.is_anchored(value.producer)
 
-    def extends(self, reader: Op, v: Value) -> bool:
+    def extends(self, reader: Op, value: Value) -> bool:
         """Whether an op is elementwise over a value and keeps its shape."""
-        same = len(reader.outputs) == 1 and list(reader.outputs[0].shape) == list(v.shape)
+        same = len(reader.outputs) == 1 and list(reader.outputs[0].shape) == list(value.shape)
         return same and self.kind(reader) in POINTWISE
 
     def is_anchored(self, op: Op) -> bool:

@@ -57,10 +57,16 @@ def partition_module(
     taken = tuple(_taken(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
     covered = {op for r in regions for op in r.match.ops}
     rest = [op for op in lowered.ops if op not in covered]
-    module = partitioned(lowered.mod, {
-        g: PartitionedFunction(x, lowered.flows[g], tuple(placed[o] for o in x.ops if o in placed))
-        for g, x in lowered.functions.items()
-    }, codes)  # fmt: skip
+    module = partitioned(
+        lowered.mod,
+        {
+            g: PartitionedFunction(
+                graph, lowered.flows[g], tuple(placed[o] for o in graph.ops if o in placed)
+            )
+            for g, graph in lowered.functions.items()
+        },
+        codes,
+    )
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
     left = tuple(
         replace(diagnosis, why=reasons[op], suggestion="")
@@ -84,14 +90,14 @@ def with_layouts_of(
 
 
 def _taken(
-    lowered: Lowered, r: AssignedRegion, flop: Mapping[Op, int], rounds: str | None
+    lowered: Lowered, region: AssignedRegion, flop: Mapping[Op, int], rounds: str | None
 ) -> Taken:
-    ops, merged = r.match.ops, len(r.placed.region.calls) < len(r.placed.ops)
+    ops, merged = region.match.ops, len(region.placed.region.calls) < len(region.placed.ops)
     notes = [
         "several operators are computed as the function that they are" if merged else None,
         rounds,
     ]
-    return Taken(r.symbol, r.match.backend, r.match.pattern,
+    return Taken(region.symbol, region.match.backend, region.match.pattern,
                  tuple(lowered.name_of(op) for op in ops), sum(flop[op] for op in ops),
                  "; ".join(filter(None, notes)) or None,
                  tuple(dict.fromkeys(op.node for op in ops if op.node)))  # fmt: skip
@@ -104,9 +110,12 @@ def _plan(
               for k, op in enumerate(x.ops)}  # fmt: skip
     regions = tuple(
         PlannedRegion(
-            places[m.ops[0]][0], m.backend, m.pattern, tuple(places[op][1] for op in m.ops)
+            places[match.ops[0]][0],
+            match.backend,
+            match.pattern,
+            tuple(places[op][1] for op in match.ops),
         )
-        for m in matches
+        for match in matches
     )
     versions = {b: backends[b].version() for b in sorted({m.backend for m in matches})}
     return DispatchPlan(fingerprint(lowered.mod), versions, regions, status)

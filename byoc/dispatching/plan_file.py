@@ -79,8 +79,8 @@ class DispatchPlan:
             raise PlanRefused(f"expected a dispatch plan of format {FORMAT}, got format {version}")
         try:
             return cls._from(Json(data))
-        except Malformed as e:
-            raise PlanRefused(f"the dispatch plan is malformed: {e}") from e
+        except Malformed as error:
+            raise PlanRefused(f"the dispatch plan is malformed: {error}") from error
 
     @classmethod
     def _from(cls, data: Json) -> DispatchPlan:
@@ -99,8 +99,8 @@ class DispatchPlan:
         """Read a plan. Raises `PlanRefused` for anything else, ``OSError`` if it cannot be read."""
         try:
             return cls.from_json(parse(content(path)).value)
-        except (Malformed, PlanRefused) as e:
-            raise PlanRefused(f"{path}: {e}") from e
+        except (Malformed, PlanRefused) as error:
+            raise PlanRefused(f"{path}: {error}") from error
 
     def check(self, mod: Any, versions: Mapping[str, str]) -> None:
         """Raises `PlanRefused` unless the plan is of this module and these versions."""
@@ -108,9 +108,9 @@ class DispatchPlan:
         if current != self.module:
             raise PlanRefused(f"the plan is of another module: its hash is {self.module}, "
                               f"this one's is {current}")  # fmt: skip
-        for r in self.regions:
-            if r.backend not in self.backends:
-                raise PlanRefused(f"the plan names no version of {r.backend}")
+        for region in self.regions:
+            if region.backend not in self.backends:
+                raise PlanRefused(f"the plan names no version of {region.backend}")
         for name, version in self.backends.items():
             if name not in versions:
                 raise PlanRefused(f"the plan needs {name}, which is not among the backends")
@@ -149,8 +149,8 @@ def _layout(data: Json) -> Layout | None:
     pad = data["pad"]
     try:
         return Layout(dims, None if pad.value is None else pad.number())
-    except (TypeError, ValueError) as e:  # the digits do not form a layout
-        raise data.malformed(f"expected a layout: {e}") from e
+    except (TypeError, ValueError) as error:  # the digits do not form a layout
+        raise data.malformed(f"expected a layout: {error}") from error
 
 
 def _digit(data: Json) -> Digit:

@@ -40,11 +40,11 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     used = {r.backend for r in plan.regions}
     try:
         known = {n: named.get(n) or find(n) for n in sorted({*plan.backends, *used})}
-    except ValueError as e:
-        raise PlanRefused(f"the plan needs a backend: {e}") from e
-    for b in known.values():
-        if (reason := unusable(b)) is not None:
-            raise PlanRefused(f"the plan needs {b.name}, which is not available: {reason}")
+    except ValueError as error:
+        raise PlanRefused(f"the plan needs a backend: {error}") from error
+    for backend in known.values():
+        if (reason := unusable(backend)) is not None:
+            raise PlanRefused(f"the plan needs {backend.name}, which is not available: {reason}")
     failures: list[Failure] = []
     known = {n: guarded(b, failures) for n, b in known.items()}
     lowered = read(mod, "replay")
@@ -54,8 +54,8 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
         if plan.layouts:
             layouts = in_layouts(original, plan.layouts, plan.status)
             lowered = read(layouts.module, "replay", original.analyse)
-    except ValueError as e:
-        raise PlanRefused(f"the plan's layouts do not fit: {e}") from e
+    except ValueError as error:
+        raise PlanRefused(f"the plan's layouts do not fit: {error}") from error
     matches = _planned(lowered, plan, known)
     if (failed := next((f for f in failures if f.stage != "wants"), None)) is not None:
         raise PlanRefused(str(failed))
@@ -64,8 +64,8 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     for name, assigned in by_backend(regions).items():
         try:
             codes.append(code(known[name], assigned))
-        except ForeignError as e:
-            raise PlanRefused(f"{name}: its converter failed: {e}") from e
+        except ForeignError as error:
+            raise PlanRefused(f"{name}: its converter failed: {error}") from error
     result = partition_module(lowered, regions, codes, list(known.values()), plan.status)
     return with_layouts_of(result, original, layouts)
 
@@ -76,33 +76,35 @@ def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backen
     flows = {str(g.name_hint): f for g, f in lowered.flows.items()}
     taken: set[Op] = set()
     out = []
-    for r in plan.regions:
-        place = f"the plan's region {r.ops} of {r.function}"
-        all_ops = graphs[r.function].ops if r.function in graphs else ()
-        if not r.ops or not all(0 <= k < len(all_ops) for k in r.ops):
+    for region in plan.regions:
+        place = f"the plan's region {region.ops} of {region.function}"
+        all_ops = graphs[region.function].ops if region.function in graphs else ()
+        if not region.ops or not all(0 <= k < len(all_ops) for k in region.ops):
             raise PlanRefused(f"{place} is not in the module")
-        ops = tuple(all_ops[k] for k in r.ops)
-        safe = len(ops) == 1 or not graphs[r.function].mutates
-        if not safe or not _allowed(r, ops, backends[r.backend], lowered, flows[r.function]):
-            raise PlanRefused(f"{place} does not match {r.backend}, pattern {r.pattern}")
+        ops = tuple(all_ops[k] for k in region.ops)
+        safe = len(ops) == 1 or not graphs[region.function].mutates
+        if not safe or not _allowed(
+            region, ops, backends[region.backend], lowered, flows[region.function]
+        ):
+            raise PlanRefused(f"{place} does not match {region.backend}, pattern {region.pattern}")
         if taken & set(ops):
             raise PlanRefused(f"{place} overlaps another region")
         taken |= set(ops)
-        out.append(Match(r.backend, r.pattern, ops, 0.0))
+        out.append(Match(region.backend, region.pattern, ops, 0.0))
     if lowered.ring(out) is not None:
         raise PlanRefused("regions of the plan depend on each other cyclically")
     return out
 
 
 def _allowed(
-    r: PlannedRegion,
+    region: PlannedRegion,
     ops: tuple[Op, ...],
-    b: Backend,
+    backend: Backend,
     lowered: Lowered,
     flows: Sequence[Dependences],
 ) -> bool:
-    chains = [p for p in b.patterns if p.name == r.pattern]
+    chains = [p for p in backend.patterns if p.name == region.pattern]
     if any(ops == m for p in chains for op in ops for m in p.matches(op, lowered.infos)):
         return True
-    coarse = [c for c in b.coarse if c.name == r.pattern]
+    coarse = [c for c in backend.coarse if c.name == region.pattern]
     return any(c.allows(flows, ops, lowered.infos) for c in coarse)

@@ -76,9 +76,9 @@ def in_best_layouts(
     known = OpSpecs(check(desired or {}), offers=offers, analyse=lowered.analyse)
     planner = Planner(lowered.mod, known, "region", bytes_moved, {}, 60.0)
     plans = {}
-    for gvar, g in lowered.functions.items():
+    for gvar, graph in lowered.functions.items():
         regions = Regions(lowered, gvar, planner, backends, rules, measure)
-        plans[gvar] = planner.plan(gvar, g, regions)
+        plans[gvar] = planner.plan(gvar, graph, regions)
     return _module_in_layouts(lowered, plans, planner)
 
 
@@ -94,17 +94,17 @@ def in_layouts(
         lowered.mod, OpSpecs({}, analyse=lowered.analyse), "region", bytes_moved, {}, 60.0
     )
     plans = {}
-    for gvar, g in lowered.functions.items():
+    for gvar, graph in lowered.functions.items():
         saved = layouts.get(str(gvar.name_hint), ())
-        if len(saved) != len(g.ops):
+        if len(saved) != len(graph.ops):
             raise ValueError(
-                f"{gvar.name_hint}: layouts of {len(saved)} operators, expected {len(g.ops)}"
+                f"{gvar.name_hint}: layouts of {len(saved)} operators, expected {len(graph.ops)}"
             )
-        planner.kinds.update(planner.specs.of(g))
-        plan = planned_in(g, dict(zip(g.ops, saved, strict=True)), status)
-        for op, _ in planner.refused(g, plan):
+        planner.kinds.update(planner.specs.of(graph))
+        plan = planned_in(graph, dict(zip(graph.ops, saved, strict=True)), status)
+        for op, _ in planner.refused(graph, plan):
             raise ValueError(f"{op.name} has no proved form in its layouts")
-        plans[gvar] = g, plan
+        plans[gvar] = graph, plan
     return _module_in_layouts(lowered, plans, planner)
 
 
@@ -182,14 +182,17 @@ class Regions:
     def _matches(self, variants: Variants) -> list[Match]:
         """All chains, and the maximal coarse regions without a conversion inside."""
         out = chains(list(variants.infos), variants.infos, self.backends, self.mutates)
-        for b in self.backends:
-            for c in b.coarse:
-                taken = [op for op in variants.infos if c.why_not(op, variants.infos) is None]
+        for backend in self.backends:
+            for coarse in backend.coarse:
+                taken = [op for op in variants.infos if coarse.why_not(op, variants.infos) is None]
                 for part in _connected(taken):
-                    for f in self.flows:
-                        for s in maximal(f, f.set([op for op in part if op in f.places])):
-                            ops = tuple(part[f.ops[k]] for k in bits(s))
-                            out.append(match(b, c.name, ops, variants.infos))
+                    for dependences in self.flows:
+                        for s in maximal(
+                            dependences,
+                            dependences.set([op for op in part if op in dependences.places]),
+                        ):
+                            ops = tuple(part[dependences.ops[k]] for k in bits(s))
+                            out.append(match(backend, coarse.name, ops, variants.infos))
         return [m for m in out if self.rules.usable(_of_program(m))]
 
 

@@ -31,8 +31,8 @@ class Forced:
     backend: str
     pattern: str | None
 
-    def allows(self, m: Match) -> bool:
-        return m.backend == self.backend and self.pattern in (None, m.pattern)
+    def allows(self, match: Match) -> bool:
+        return match.backend == self.backend and self.pattern in (None, match.pattern)
 
 
 def forced_ops(
@@ -58,12 +58,14 @@ def forced_ops(
     return out
 
 
-def _only(b: Backend, pattern: str | None) -> Backend:
+def _only(backend: Backend, pattern: str | None) -> Backend:
     """The backend with only this pattern; with all patterns if it is None."""
     if pattern is None:
-        return b
-    chains = tuple(p for p in b.patterns if p.name == pattern)
-    return replace(b, patterns=chains, coarse=tuple(c for c in b.coarse if c.name == pattern))
+        return backend
+    chains = tuple(p for p in backend.patterns if p.name == pattern)
+    return replace(
+        backend, patterns=chains, coarse=tuple(c for c in backend.coarse if c.name == pattern)
+    )
 
 
 def _name(info: OpInfo | None) -> str | None:

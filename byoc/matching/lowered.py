@@ -79,21 +79,21 @@ class Lowered:
         for gvar, g in self.functions.items():
             blocks = [joined(f, [s for m in chosen if (s := f.set(m.ops))])
                       for f in self.flows[gvar]]  # fmt: skip
-            for b in backends:
-                excluded = rules.excluded.of(b.name)
+            for backend in backends:
+                excluded = rules.excluded.of(backend.name)
                 free = [op for op in g.ops if op not in taken and op not in excluded
-                        and (op not in forced or forced[op].backend == b.name)]  # fmt: skip
-                for c in b.coarse:
-                    for ops in c.regions(blocks, free, self.infos):
-                        out.append(match(b, c.name, ops, self.infos))
+                        and (op not in forced or forced[op].backend == backend.name)]  # fmt: skip
+                for coarse in backend.coarse:
+                    for ops in coarse.regions(blocks, free, self.infos):
+                        out.append(match(backend, coarse.name, ops, self.infos))
         return out
 
     def ring(self, matches: Sequence[Match]) -> list[int] | None:
         """The numbers of matches that depend on each other cyclically; None if there are none."""
-        for f in (f for blocks in self.flows.values() for f in blocks):
-            sets = [f.set(m.ops) if len(m.ops) > 1 else 0 for m in matches]
+        for dependences in (f for blocks in self.flows.values() for f in blocks):
+            sets = [dependences.set(m.ops) if len(m.ops) > 1 else 0 for m in matches]
             numbers = [k for k, s in enumerate(sets) if s]
-            ring = cycle(f, [sets[k] for k in numbers])
+            ring = cycle(dependences, [sets[k] for k in numbers])
             if ring is not None:
                 return [numbers[k] for k in ring]
         return None
@@ -132,20 +132,20 @@ def chains(
     chain would read later than its op did.
     """
     out = []
-    for b in backends:
+    for backend in backends:
         for op in ops:
-            for p in b.patterns:
+            for pattern in backend.patterns:
                 out += [
-                    match(b, p.name, c, infos)
-                    for c in p.matches(op, infos)
+                    match(backend, pattern.name, c, infos)
+                    for c in pattern.matches(op, infos)
                     if len(c) == 1 or not mutates
                 ]
     return out
 
 
-def match(b: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
+def match(backend: Backend, pattern: str, ops: tuple[Op, ...], infos: Infos) -> Match:
     """The match of some ops, with its cost by the backend."""
-    if b.cost is None:
-        return Match(b.name, pattern, ops, COST)
-    placed = region("", ops, infos, b.merges, elements=False)
-    return Match(b.name, pattern, ops, b.cost(placed.region))
+    if backend.cost is None:
+        return Match(backend.name, pattern, ops, COST)
+    placed = region("", ops, infos, backend.merges, elements=False)
+    return Match(backend.name, pattern, ops, backend.cost(placed.region))

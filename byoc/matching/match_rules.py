@@ -20,10 +20,10 @@ class ExcludedMatches:
     def of(self, backend: str) -> frozenset[Op]:
         return self.ops.get(backend, frozenset())
 
-    def allows(self, m: Match) -> bool:
-        if not self.of(m.backend).isdisjoint(m.ops):
+    def allows(self, match: Match) -> bool:
+        if not self.of(match.backend).isdisjoint(match.ops):
             return False
-        return not any(b == m.backend and ops.issubset(m.ops) for b, ops in self.chains)
+        return not any(b == match.backend and ops.issubset(match.ops) for b, ops in self.chains)
 
     def without(self, backend: str, ops: Collection[Op]) -> ExcludedMatches:
         return replace(self, ops={**self.ops, backend: self.of(backend) | frozenset(ops)})
@@ -53,9 +53,9 @@ class MatchRules:
         """Operators that some backend has to take."""
         return [op for op, f in self.forced.items() if f.backend != "tvm"]
 
-    def usable(self, m: Match) -> bool:
-        if m.backend in self.below and not any(op in self.forced for op in m.ops):
+    def usable(self, match: Match) -> bool:
+        if match.backend in self.below and not any(op in self.forced for op in match.ops):
             return False
-        if not self.excluded.allows(m):
+        if not self.excluded.allows(match):
             return False
-        return all(op not in self.forced or self.forced[op].allows(m) for op in m.ops)
+        return all(op not in self.forced or self.forced[op].allows(match) for op in match.ops)

@@ -67,11 +67,11 @@ class PartialMatches:
         self.infos, self.backends = infos, backends
         self.ends: dict[Op, list[_Partial]] = {}
         self.within: dict[Op, _Partial] = {}
-        for b in backends:
-            for p in b.patterns:
+        for backend in backends:
+            for pattern in backend.patterns:
                 for op in infos:
-                    for s in p.states(op, infos):
-                        self._add(_Partial(b, p, s))
+                    for state in pattern.states(op, infos):
+                        self._add(_Partial(backend, pattern, state))
 
     def _add(self, partial: _Partial) -> None:
         self.ends.setdefault(partial.state.chain[-1], []).append(partial)
@@ -81,63 +81,63 @@ class PartialMatches:
 
     def nearest(self, op: Op) -> Miss | None:
         """The miss that matches most ops, then most conditions; the first of equals."""
-        return max(self.misses(op), key=lambda m: (m.matched, m.passed), default=None)
+        return max(self.misses(op), key=lambda miss: (miss.matched, miss.passed), default=None)
 
     def misses(self, op: Op) -> Iterator[Miss]:
         if op in self.within:
             yield self._unfinished(op, self.within[op])
         yield from self._as_anchor(op)
         yield from self._in_coarse(op)
-        for v in op.inputs:
-            if v is not None and v.producer is not None:
-                yield from self._as_follower(op, v, v.producer)
-                yield from self._behind(op, v.producer)
+        for value in op.inputs:
+            if value is not None and value.producer is not None:
+                yield from self._as_follower(op, value, value.producer)
+                yield from self._behind(op, value.producer)
 
     def _unfinished(self, op: Op, partial: _Partial) -> Miss:
         """A pattern that contains the op, and needs a follower or was not chosen."""
-        p, s = partial.pattern, partial.state
-        last = s.chain[-1]
-        if p.done(s):
-            place = f"{partial.backend.name}.{p.name}"
+        pattern, state = partial.pattern, partial.state
+        last = state.chain[-1]
+        if pattern.done(state):
+            place = f"{partial.backend.name}.{pattern.name}"
             taken = Unmet(TAKEN, force(_name(op, self.infos), place))
-            return partial.miss(0, taken, len(s.chain) + 1)
-        names = {n for k, _ in p.next(s) for n in p.steps[k].names}
+            return partial.miss(0, taken, len(state.chain) + 1)
+        names = {n for k, _ in pattern.next(state) for n in pattern.steps[k].names}
         needs = f"{listed(names)} must follow {_name(last, self.infos)}, and "
         after = follower(last, self.infos)
         if after is None:
             return partial.miss(0, _ending(last, self.infos).after(needs))
-        failed = max(f for k, _ in p.next(s) if (f := p.steps[k].failing(after)))
+        failed = max(f for k, _ in pattern.next(state) if (f := pattern.steps[k].failing(after)))
         return partial.miss(failed[0], failed[1].after(needs))
 
     def _as_anchor(self, op: Op) -> Iterator[Miss]:
         start = node(op, self.infos)
         assert start is not None
-        for b in self.backends:
-            for p in b.patterns:
-                failed = p.steps[0].failing(start)
-                if failed is not None and start.info.name in p.steps[0].names:
-                    yield _missed(b, p.name, failed)
-                elif failed is not None and any(start.info.name in s.names for s in p.steps):
-                    before = _before(p, start.info.name)
+        for backend in self.backends:
+            for pattern in backend.patterns:
+                failed = pattern.steps[0].failing(start)
+                if failed is not None and start.info.name in pattern.steps[0].names:
+                    yield _missed(backend, pattern.name, failed)
+                elif failed is not None and any(start.info.name in s.names for s in pattern.steps):
+                    before = _before(pattern, start.info.name)
                     reason = f"{start.info.name} is taken only after {listed(before)}"
-                    yield Miss(b.name, p.name, 0, -2, reason)
+                    yield Miss(backend.name, pattern.name, 0, -2, reason)
 
     def _in_coarse(self, op: Op) -> Iterator[Miss]:
         """The op in a coarse region."""
         candidate = node(op, self.infos)
         assert candidate is not None
-        for b in self.backends:
-            for c in b.coarse:
-                failed = c.failing(candidate)
+        for backend in self.backends:
+            for coarse in backend.coarse:
+                failed = coarse.failing(candidate)
                 if failed is None:
-                    suggestion = force(candidate.info.name, f"{b.name}.{c.name}")
-                    yield Miss(b.name, c.name, 1, 0, TAKEN, suggestion)
+                    suggestion = force(candidate.info.name, f"{backend.name}.{coarse.name}")
+                    yield Miss(backend.name, coarse.name, 1, 0, TAKEN, suggestion)
                 elif failed[0] >= -1:
-                    yield _missed(b, c.name, failed)
+                    yield _missed(backend, coarse.name, failed)
 
-    def _as_follower(self, op: Op, v: Value, producer: Op) -> Iterator[Miss]:
+    def _as_follower(self, op: Op, value: Value, producer: Op) -> Iterator[Miss]:
         """The op reads the result of a partial match."""
-        candidate = node(op, self.infos, v)
+        candidate = node(op, self.infos, value)
         assert candidate is not None
         name, last = candidate.info.name, _name(producer, self.infos)
         for partial in self.ends.get(producer, ()):
@@ -149,7 +149,9 @@ class PartialMatches:
                 continue
             steps = [partial.pattern.steps[k] for k, _ in partial.pattern.next(partial.state)]
             failed = [
-                f for s in steps if name in s.names and (f := s.failing(candidate)) is not None
+                f
+                for step in steps
+                if name in step.names and (f := step.failing(candidate)) is not None
             ]
             if failed:
                 passed, unmet = max(failed)
@@ -158,8 +160,10 @@ class PartialMatches:
     def _behind(self, op: Op, between: Op) -> Iterator[Miss]:
         """Another op stands between a partial match and the op."""
         name = _name(op, self.infos)
-        for v in between.inputs:
-            for partial in self.ends.get(v.producer, ()) if v is not None and v.producer else ():
+        for value in between.inputs:
+            for partial in (
+                self.ends.get(value.producer, ()) if value is not None and value.producer else ()
+            ):
                 if partial.takes(name) and not partial.takes(_name(between, self.infos)):
                     last = _name(partial.state.chain[-1], self.infos)
                     middle = _name(between, self.infos)
@@ -168,20 +172,20 @@ class PartialMatches:
                     yield partial.miss(-2, Unmet(reason, suggestion))
 
 
-def _missed(b: Backend, pattern: str, failed: tuple[int, Unmet]) -> Miss:
+def _missed(backend: Backend, pattern: str, failed: tuple[int, Unmet]) -> Miss:
     passed, unmet = failed
-    return Miss(b.name, pattern, 0, passed, unmet.reason, unmet.suggestion)
+    return Miss(backend.name, pattern, 0, passed, unmet.reason, unmet.suggestion)
 
 
-def _before(p: Pattern, name: str) -> set[str]:
+def _before(pattern: Pattern, name: str) -> set[str]:
     """The operators that a step with this name may follow."""
     out: set[str] = set()
-    for k, step in enumerate(p.steps):
+    for k, step in enumerate(pattern.steps):
         if name not in step.names:
             continue
         for j in range(k - 1, -1, -1):
-            out |= p.steps[j].names
-            if p.steps[j].least:
+            out |= pattern.steps[j].names
+            if pattern.steps[j].least:
                 break
     return out
 
@@ -198,15 +202,15 @@ def buffer_layouts(info: OpInfo | LayoutNormalised) -> str:
 
 def _ending(op: Op, infos: Infos) -> Unmet:
     """Why no chain continues after an op."""
-    (v,) = op.outputs
-    suggestion = duplicate(_name(op, infos)) if v.uses else ""
-    if v.pinned is not None:
-        return Unmet(f"its result is also {v.pinned}", suggestion)
-    if len(v.uses) > 1:
-        return Unmet(f"its result is read by {len(v.uses)} operators, one is taken", suggestion)
-    if not v.uses:
+    (value,) = op.outputs
+    suggestion = duplicate(_name(op, infos)) if value.uses else ""
+    if value.pinned is not None:
+        return Unmet(f"its result is also {value.pinned}", suggestion)
+    if len(value.uses) > 1:
+        return Unmet(f"its result is read by {len(value.uses)} operators, one is taken", suggestion)
+    if not value.uses:
         return Unmet("nothing reads its result")
-    reader = v.uses[0]
+    reader = value.uses[0]
     info = infos[reader].info
     if not isinstance(info, Refusal):
         return Unmet(f"{_name(reader, infos)} reads it laid out as {buffer_layouts(info)}")

@@ -27,8 +27,8 @@ from ...layout.search.decide import Space, layouts_in
 class _Constant:
     """A constant in a layout; its elements are moved when they are read."""
 
-    def __init__(self, v: Value, layout: Layout) -> None:
-        self.of, self.layout = v, layout
+    def __init__(self, value: Value, layout: Layout) -> None:
+        self.of, self.layout = value, layout
 
     @cached_property
     def value(self) -> Any:
@@ -73,25 +73,33 @@ class Variants:
         count = len(op.inputs)
         outputs = tuple(v for v in laid[count:] if v is not None)
         variant = Op(op.name, func, op.call, tuple(laid[:count]), outputs, op)
-        for v in dict.fromkeys(v for v in variant.inputs if v is not None):
-            v.uses.append(variant)
-        for v in outputs:
-            v.makers.append(variant)
+        for value in dict.fromkeys(v for v in variant.inputs if v is not None):
+            value.uses.append(variant)
+        for value in outputs:
+            value.makers.append(variant)
         self.infos[variant] = self.planner.analyse(func).of(func)
         self.ways[variant] = op, way
 
-    def value(self, v: Value, layout: Layout | None) -> Value:
-        layout = layout or Layout.identity(v.rank)
-        if (v, layout) not in self.values:
-            moved = v.constant and not layout.is_identity
-            self.values[v, layout] = Value(
-                v.name, layout.physical(v.shape), v.dtype,
-                _Constant(v, layout) if moved else v.expr,
-                v.constant, v.fixed, v.weight, v.parameter, _elsewhere(v), vdevice=v.vdevice, of=v,
-            )  # fmt: skip
-        return self.values[v, layout]
+    def value(self, value: Value, layout: Layout | None) -> Value:
+        layout = layout or Layout.identity(value.rank)
+        if (value, layout) not in self.values:
+            moved = value.constant and not layout.is_identity
+            self.values[value, layout] = Value(
+                value.name,
+                layout.physical(value.shape),
+                value.dtype,
+                _Constant(value, layout) if moved else value.expr,
+                value.constant,
+                value.fixed,
+                value.weight,
+                value.parameter,
+                _elsewhere(value),
+                vdevice=value.vdevice,
+                of=value,
+            )
+        return self.values[value, layout]
 
 
-def _elsewhere(v: Value) -> str | None:
+def _elsewhere(value: Value) -> str | None:
     """Why a value is needed besides its reader."""
-    return v.pinned or ("read by other operators" if len(v.uses) > 1 else None)
+    return value.pinned or ("read by other operators" if len(value.uses) > 1 else None)

@@ -58,12 +58,12 @@ class Bench:
         """What a job returns; `Excluded` where ``what`` hangs or crashes."""
         try:
             return self.pool.run(job, timeout)
-        except TimeoutError as e:
-            return Excluded(f"{what} hangs: {e}")
-        except Died as e:
-            return Excluded(f"{what} crashes: {e}")
-        except JobFailed as e:
-            raise MeasureError(str(e)) from e
+        except TimeoutError as error:
+            return Excluded(f"{what} hangs: {error}")
+        except Died as error:
+            return Excluded(f"{what} crashes: {error}")
+        except JobFailed as error:
+            raise MeasureError(str(error)) from error
 
     def timed(self, target: Any, job: Callable[[Server], OnServer]) -> Result | NotLoaded:
         """The result of a job, made for the server that it runs on, of code for a target.

@@ -61,20 +61,20 @@ class ConverterFailed(Exception):
     """A backend's converter raised; the message says why."""
 
 
-def by_tvm(s: Subject, machine: TimingMachine) -> Candidate:
+def by_tvm(subject: Subject, machine: TimingMachine) -> Candidate:
     """TVM's own code, with TVM's fusion."""
-    key = _key(s, machine, TVM, str(tvm.__version__), "")
-    return Candidate(key, s, None, tuple(range(len(s.values))))
+    key = _key(subject, machine, TVM, str(tvm.__version__), "")
+    return Candidate(key, subject, None, tuple(range(len(subject.values))))
 
 
 def by_backend(
-    b: Backend, ops: Sequence[Op], infos: Infos, s: Subject, machine: TimingMachine
+    backend: Backend, ops: Sequence[Op], infos: Infos, subject: Subject, machine: TimingMachine
 ) -> Candidate:
     """The backend's code for a region of these ops. Raises `ConverterFailed`."""
-    made = region("", ops, infos, b.merges)
-    by = ByBackend(b, made.region)
-    key = _key(s, machine, b.name, b.version(), hash_of_code(_code([by])))
-    return Candidate(key, s, by, tuple(s.values.index(v) for v in made.inputs))
+    made = region("", ops, infos, backend.merges)
+    by = ByBackend(backend, made.region)
+    key = _key(subject, machine, backend.name, backend.version(), hash_of_code(_code([by])))
+    return Candidate(key, subject, by, tuple(subject.values.index(v) for v in made.inputs))
 
 
 def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
@@ -86,19 +86,19 @@ def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
     if not regions:
         return tvm.ir.save_json(joined([c.subject for c in candidates])), None
     bb = relax.BlockBuilder()
-    for n, c in enumerate(candidates):
-        params = [relax.Var(f"p{k}", c.subject.buffers[k].type) for k in c.inputs]
+    for n, candidate in enumerate(candidates):
+        params = [relax.Var(f"p{k}", candidate.subject.buffers[k].type) for k in candidate.inputs]
         with bb.function(f"main_{n}", params):
-            types = [r.type for r in c.subject.results]
+            types = [r.type for r in candidate.subject.results]
             out = types if len(types) > 1 else types[0]
             call = relax.call_dps_packed(_symbol(n), relax.Tuple(params), out_ty=out)
             bb.emit_func_output(bb.emit(call))
     return tvm.ir.save_json(bb.get()), _code(regions)
 
 
-def arrays(s: Subject) -> tuple[Array, ...]:
+def arrays(subject: Subject) -> tuple[Array, ...]:
     """Values for a subject: its constants, and seeded values for the rest."""
-    pairs = zip(s.values, drawn(s.buffers), strict=True)
+    pairs = zip(subject.values, drawn(subject.buffers), strict=True)
     return tuple(v.expr.value.numpy() if v.constant else a for v, a in pairs)
 
 
@@ -111,11 +111,11 @@ def _code(regions: Sequence[ByBackend]) -> Code:
     named = [replace(r.region, symbol=_symbol(k)) for k, r in enumerate(regions)]
     try:
         return code(regions[0].backend, named)
-    except ForeignError as e:
-        raise ConverterFailed(f"its converter failed: {e}") from e
+    except ForeignError as error:
+        raise ConverterFailed(f"its converter failed: {error}") from error
 
 
-def _key(s: Subject, machine: TimingMachine, backend: str, version: str, code: str) -> Key:
-    shapes = tuple(map(str, (*s.buffers, *s.results)))
-    return Key(s.hash, shapes, machine.target, backend, version, code, machine.device,
+def _key(subject: Subject, machine: TimingMachine, backend: str, version: str, code: str) -> Key:
+    shapes = tuple(map(str, (*subject.buffers, *subject.results)))
+    return Key(subject.hash, shapes, machine.target, backend, version, code, machine.device,
                machine.threads)  # fmt: skip

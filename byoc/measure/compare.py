@@ -25,10 +25,10 @@ def drawn(buffers: Sequence[Buffer], seed: int = 0) -> list[Array]:
     """Values of these buffers: integers are 0 or 1, as they may be indices."""
     rng = np.random.default_rng(seed)
     out: list[Array] = []
-    for b in buffers:
-        real = "float" in b.dtype
-        found = rng.standard_normal(b.shape) if real else rng.integers(0, 2, b.shape)
-        out.append(found.astype(b.dtype))
+    for buffer in buffers:
+        real = "float" in buffer.dtype
+        found = rng.standard_normal(buffer.shape) if real else rng.integers(0, 2, buffer.shape)
+        out.append(found.astype(buffer.dtype))
     return out
 
 

@@ -55,8 +55,8 @@ class Costing:
         singles: list[Ops] = [(op,) for op in self.ops]
         for chain in (*singles, *fused):
             self.asked.add(TVM, chain)
-        for m in matches:
-            self.asked.add(m.backend, m.ops)
+        for match in matches:
+            self.asked.add(match.backend, match.ops)
         missing = [c for c in self.asked.all if c.key not in self.found]
         found, known = results(missing, self.asked.how)
         self.found |= found
@@ -68,13 +68,13 @@ class Costing:
 
     def usable(self, matches: Sequence[Match]) -> Iterator[Match]:
         self.reasons = {}
-        for m in sorted(matches, key=lambda m: len(m.ops)):
-            result = self.cost(m.backend, m.ops)
+        for match in sorted(matches, key=lambda match: len(match.ops)):
+            result = self.cost(match.backend, match.ops)
             if isinstance(result, Measured):
-                yield replace(m, cost=result.microseconds)
+                yield replace(match, cost=result.microseconds)
             else:
-                why = f"{m.backend}, pattern {m.pattern}: {result.reason}"
-                self.reasons.update(dict.fromkeys(m.ops, why))
+                why = f"{match.backend}, pattern {match.pattern}: {result.reason}"
+                self.reasons.update(dict.fromkeys(match.ops, why))
 
     def fused(self, chains: Sequence[Ops]) -> Iterator[Match]:
         for chain in chains:
@@ -90,10 +90,12 @@ class Costing:
         wrong = next((r for r in here if isinstance(r, Excluded)), None)
         return wrong or Measured(fmean(r.microseconds for r in here if isinstance(r, Measured)))
 
-    def timing(self, c: Candidate) -> Timing:
-        names = _names(c.subject.ops, self.infos)
-        known = c.key not in self.new
-        return Timing(c.key.backend, names, c.key.shapes, self.found[c.key], known)
+    def timing(self, candidate: Candidate) -> Timing:
+        names = _names(candidate.subject.ops, self.infos)
+        known = candidate.key not in self.new
+        return Timing(
+            candidate.key.backend, names, candidate.key.shapes, self.found[candidate.key], known
+        )
 
 
 class _Asked:
@@ -120,8 +122,8 @@ class _Asked:
         b = self.backends[backend]
         try:
             return [by_backend(b, ops, self.infos, s, machine) for s in subjects]
-        except ConverterFailed as e:
-            return Excluded(str(e))
+        except ConverterFailed as error:
+            return Excluded(str(error))
 
     @property
     def all(self) -> list[Candidate]:
@@ -132,8 +134,8 @@ class _Asked:
 def _subjects(ops: Ops, points: Sequence[Extents]) -> list[Subject] | Excluded:
     try:
         made = [subject(ops, at) for at in points]
-    except NotMeasurable as e:
-        return Excluded(str(e))
+    except NotMeasurable as error:
+        return Excluded(str(error))
     return list({s.buffers: s for s in made}.values())
 
 
@@ -145,14 +147,14 @@ def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
 def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
     """The chains of several ops for which TVM's code is measured too."""
     out: dict[Ops, None] = {}
-    for m in matches:
-        whole = extended(m.ops, infos)
-        for chain in (m.ops, whole, whole[len(m.ops) :]):
+    for match in matches:
+        whole = extended(match.ops, infos)
+        for chain in (match.ops, whole, whole[len(match.ops) :]):
             if len(chain) > 1:
                 out[chain] = None
     by_start: dict[Op, list[Ops]] = {}
-    for m in matches:
-        by_start.setdefault(m.ops[0], []).append(m.ops)
+    for match in matches:
+        by_start.setdefault(match.ops[0], []).append(match.ops)
     for chains in by_start.values():
         for long in chains:
             rests = (long[len(c) :] for c in chains if long[: len(c)] == c)

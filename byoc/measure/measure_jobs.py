@@ -47,8 +47,8 @@ class Build:
         """Build it, and return None, or why it does not build."""
         try:
             _export(tvm.ir.load_json(self.module), self.code, self.target, self.library)
-        except Exception as e:  # the compiler or the linker
-            return said(e)
+        except Exception as error:  # the compiler or the linker
+            return said(error)
         return None
 
 
@@ -69,8 +69,8 @@ class Compute:
         try:
             machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
             results = flat(machine[self.function](*map(tvm.runtime.tensor, self.inputs)))
-        except Exception as e:
-            return said(e)
+        except Exception as error:
+            return said(error)
         Path(self.case).write_bytes(pickle.dumps((self.inputs, results), pickle.HIGHEST_PROTOCOL))
         return None
 
@@ -122,20 +122,22 @@ class OnServer(ABC):
     server: Server
 
     def run(self) -> Result | Unreachable | NotLoaded:
-        s, begun = self.server, time.monotonic()
+        server, begun = self.server, time.monotonic()
         try:
-            remote = client.connect(s.host, s.port, s.key, session_timeout=s.effort.timeout)
-        except Exception as e:  # refused, or closed before it was accepted
-            return Unreachable(said(e))
+            remote = client.connect(
+                server.host, server.port, server.key, session_timeout=server.effort.timeout
+            )
+        except Exception as error:  # refused, or closed before it was accepted
+            return Unreachable(said(error))
         stage = [LOADED]
         try:
             name = os.path.basename(self.library)
             remote.upload(self.library, name)
             module = remote.load_module(name)
             inputs, expected = pickle.loads(Path(self.case).read_bytes())
-            return self.timed(module, remote.device(s.device, 0), inputs, expected, stage)
-        except Exception as e:  # what the server says, or that it says nothing any more
-            why = self._why(remote, e, stage[-1], time.monotonic() - begun)
+            return self.timed(module, remote.device(server.device, 0), inputs, expected, stage)
+        except Exception as error:  # what the server says, or that it says nothing any more
+            why = self._why(remote, error, stage[-1], time.monotonic() - begun)
             return NotLoaded(why) if stage == [LOADED] else why
 
     @abstractmethod

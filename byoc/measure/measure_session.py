@@ -54,30 +54,31 @@ class MeasureSession(Bench):
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
         self.left = Counter(c.subject.hash for c in candidates)
         unique = {c.subject.hash: c.subject for c in candidates}
-        self.groups = list(together(list(unique.values()), lambda s: s))
+        self.groups = list(together(list(unique.values()), lambda subject: subject))
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
         self.hosts: dict[int, Future[list[BuiltCandidate | Excluded]]] = {}
         self.cases: dict[str, Future[Path | Excluded]] = {}
 
     def measure(self, batch: Sequence[Candidate]) -> None:
         """Build candidates of one backend together, then time one after the other."""
-        for c, built in zip(batch, self.built(batch), strict=True):
-            result = self.result(c, built)
+        for candidate, built in zip(batch, self.built(batch), strict=True):
+            result = self.result(candidate, built)
             if isinstance(result, NotLoaded):
-                (alone,) = self.built([c], alone=True)
-                result = self.result(c, alone)
-            self.forget(c.subject)
-            self.put(c, result.excluded if isinstance(result, NotLoaded) else result)
+                (alone,) = self.built([candidate], alone=True)
+                result = self.result(candidate, alone)
+            self.forget(candidate.subject)
+            self.put(candidate, result.excluded if isinstance(result, NotLoaded) else result)
 
-    def result(self, c: Candidate, built: BuiltCandidate | Excluded) -> Result | NotLoaded:
+    def result(self, candidate: Candidate, built: BuiltCandidate | Excluded) -> Result | NotLoaded:
         if isinstance(built, Excluded):
             return built
-        case = self.case(c.subject)
+        case = self.case(candidate.subject)
         if isinstance(case, Excluded):
             return case
         place = str(built.library), str(case)
         found = self.timed(
-            c.key.target, lambda server: Time(*place, server, built.function, c.inputs)
+            candidate.key.target,
+            lambda server: Time(*place, server, built.function, candidate.inputs),
         )
         return found.excluded if isinstance(found, NotLoaded) and built.alone else found
 
@@ -92,15 +93,15 @@ class MeasureSession(Bench):
         if not isinstance(whole, Excluded) or len(batch) == 1:
             yield from (_function(whole, k, len(batch)) for k in range(len(batch)))
             return
-        for c in batch:
-            yield _function(self.library([c]), 0, 1)
+        for candidate in batch:
+            yield _function(self.library([candidate]), 0, 1)
 
     def library(self, batch: Sequence[Candidate]) -> Path | Excluded:
         try:
             with self.building:
                 module, code = program(batch)
-        except ConverterFailed as e:
-            return Excluded(str(e))
+        except ConverterFailed as error:
+            return Excluded(str(error))
         return self.build(lambda to: Build(module, code, batch[0].key.target, to))
 
     def build(self, job: Callable[[str], Build]) -> Path | Excluded:
@@ -110,9 +111,9 @@ class MeasureSession(Bench):
             return failed
         return to if failed is None else Excluded(f"it does not build: {failed}")
 
-    def host(self, s: Subject) -> BuiltCandidate | Excluded:
+    def host(self, subject: Subject) -> BuiltCandidate | Excluded:
         """TVM's own code for this machine."""
-        n, k = self.place[s.hash]
+        n, k = self.place[subject.hash]
         return _once(self.lock, self.hosts, n, lambda: self.hosted(self.groups[n]))[k]
 
     def hosted(self, group: Sequence[Subject]) -> list[BuiltCandidate | Excluded]:
@@ -126,28 +127,28 @@ class MeasureSession(Bench):
             return [_function(whole, k, len(group)) for k in range(len(group))]
         return [_function(build([s]), 0, 1) for s in group]
 
-    def case(self, s: Subject) -> Path | Excluded:
+    def case(self, subject: Subject) -> Path | Excluded:
         """Inputs and expected results, computed once for all candidates."""
-        return _once(self.lock, self.cases, s.hash, lambda: self.computed(s))
+        return _once(self.lock, self.cases, subject.hash, lambda: self.computed(subject))
 
-    def computed(self, s: Subject) -> Path | Excluded:
-        host, path = self.host(s), self.folder.path / f"case-{s.hash}"
+    def computed(self, subject: Subject) -> Path | Excluded:
+        host, path = self.host(subject), self.folder.path / f"case-{subject.hash}"
         failed: str | Excluded | None = host if isinstance(host, Excluded) else None
         if isinstance(host, BuiltCandidate):
-            job = Compute(str(host.library), host.function, arrays(s), str(path))
+            job = Compute(str(host.library), host.function, arrays(subject), str(path))
             failed = self.run(job, self.how.timeout, "it")
         if failed is None:
             return path
         why = failed.reason if isinstance(failed, Excluded) else failed
         return Excluded(f"TVM does not compute the operators: {why}")
 
-    def forget(self, s: Subject) -> None:
+    def forget(self, subject: Subject) -> None:
         """Remove a case that no candidate needs any more."""
         with self.lock:
-            self.left[s.hash] -= 1
-            last = not self.left[s.hash]
+            self.left[subject.hash] -= 1
+            last = not self.left[subject.hash]
         if last:
-            (self.folder.path / f"case-{s.hash}").unlink(missing_ok=True)
+            (self.folder.path / f"case-{subject.hash}").unlink(missing_ok=True)
 
 
 def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator[list[T]]:
@@ -196,6 +197,6 @@ def _once(lock: threading.Lock, memory: dict[K, Future[T]], key: K, make: Callab
     if mine:
         try:
             future.set_result(make())
-        except BaseException as e:
-            future.set_exception(e)
+        except BaseException as error:
+            future.set_exception(error)
     return future.result()

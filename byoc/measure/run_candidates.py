@@ -31,13 +31,13 @@ def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Re
     done = len(known)
     lock = threading.Lock()
 
-    def put(c: Candidate, result: Result) -> None:
+    def put(candidate: Candidate, result: Result) -> None:
         nonlocal done
         with lock:
-            how.store.put(c.key, result)
+            how.store.put(candidate.key, result)
             done += 1
             if how.progress is not None:
-                how.progress(done, len(wanted), c.name)
+                how.progress(done, len(wanted), candidate.name)
 
     if how.progress is not None:
         how.progress(done, len(wanted), "")
@@ -49,14 +49,16 @@ def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Re
 
 def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:
     by: dict[str, list[Candidate]] = {}
-    for c in sorted(missing, key=lambda c: c.key.ops):
-        by.setdefault(c.key.backend, []).append(c)
-    batches = [b for found in by.values() for b in together(found, lambda c: c.subject)]
+    for candidate in sorted(missing, key=lambda candidate: candidate.key.ops):
+        by.setdefault(candidate.key.backend, []).append(candidate)
+    batches = [
+        b for found in by.values() for b in together(found, lambda candidate: candidate.subject)
+    ]
     session = MeasureSession(how, missing, put)
     pool = ThreadPoolExecutor(session.slots)
     try:
-        for f in as_completed([pool.submit(session.measure, b) for b in batches]):
-            f.result()
+        for future in as_completed([pool.submit(session.measure, b) for b in batches]):
+            future.result()
     finally:
         session.close()
         pool.shutdown(cancel_futures=True)

@@ -103,19 +103,19 @@ class _Function:
         types = [_buffer(v, self.subject.extents).type for v in op.outputs]
         made = self.builder.emit(relax.call_tir(gvar, arguments, types), f"v{k}")
         many = len(types) > 1
-        for j, v in enumerate(op.outputs):
-            self.vars[v] = self.builder.emit(relax.TupleGetItem(made, j)) if many else made
+        for j, value in enumerate(op.outputs):
+            self.vars[value] = self.builder.emit(relax.TupleGetItem(made, j)) if many else made
 
-    def argument(self, v: Value | None, e: Any) -> Any:
-        if v is not None:
-            return self.vars[v]
+    def argument(self, value: Value | None, e: Any) -> Any:
+        if value is not None:
+            return self.vars[value]
         if isinstance(e, relax.Var) or not isinstance(e, tirx.PrimExpr):
             raise NotMeasurable("it reads a value that is no tensor of known shape")
         return _number(e, self.subject.extents)
 
 
-def _buffer(v: Value, extents: Extents) -> Buffer:
-    return Buffer(tuple(int(_number(e, extents)) for e in v.shape), v.dtype)
+def _buffer(value: Value, extents: Extents) -> Buffer:
+    return Buffer(tuple(int(_number(e, extents)) for e in value.shape), value.dtype)
 
 
 def _number(e: Any, extents: Extents) -> Any:

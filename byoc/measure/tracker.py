@@ -71,8 +71,8 @@ class Tracker:
                     if time.monotonic() > end:
                         raise MeasureError(f"tracker {self}: no server was free for {timeout:g} s")
                 return _receive(s)
-        except (OSError, ValueError, struct.error) as e:
-            raise MeasureError(f"tracker {self}: {e}") from e
+        except (OSError, ValueError, struct.error) as error:
+            raise MeasureError(f"tracker {self}: {error}") from error
 
 
 @dataclass(eq=False)
@@ -101,9 +101,9 @@ class LocalTracker:
             self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         with self.lock:
-            for p in self.peers:
+            for peer in self.peers:
                 with contextlib.suppress(OSError):
-                    p.socket.shutdown(socket.SHUT_RDWR)
+                    peer.socket.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:

@@ -20,10 +20,10 @@ def dtype(*taken: str) -> Callable[[Node], Unmet | None]:
     """
 
     def has_dtype(node: Node) -> Unmet | None:
-        for v in node.tensors:
-            if v.dtype not in taken:
-                suggestion = cast(v.dtype, taken[0])
-                return Unmet(f"the dtype is {v.dtype}, {listed(taken)} is taken", suggestion)
+        for value in node.tensors:
+            if value.dtype not in taken:
+                suggestion = cast(value.dtype, taken[0])
+                return Unmet(f"the dtype is {value.dtype}, {listed(taken)} is taken", suggestion)
         return None
 
     return has_dtype
@@ -60,8 +60,8 @@ def constant(k: int) -> Condition:
     """
 
     def is_constant(node: Node) -> str | None:
-        v = node.operand(k)
-        known = k < len(node.info.operands) if v is None else v.constant
+        value = node.operand(k)
+        known = k < len(node.info.operands) if value is None else value.constant
         return None if known else f"operand {k} is not constant"
 
     return is_constant

@@ -39,29 +39,29 @@ class Group:
         return Op(last.name, last.func, last.call, (self.argument,), last.outputs, last.origin)
 
 
-def group(v: Value, infos: Infos) -> Group | None:
+def group(value: Value, infos: Infos) -> Group | None:
     """The function that the several readers of a value compute together; None if it is unknown."""
-    program = v.of or v
+    program = value.of or value
     if program.pinned is not None or len(program.uses) < 2:
         return None
-    known: dict[Value, Poly] = {v: ARGUMENT}
+    known: dict[Value, Poly] = {value: ARGUMENT}
     ops: list[Op] = []
     while len(ops) < LONGEST:
-        following = _next(v, ops, known, infos)
+        following = _next(value, ops, known, infos)
         if following is None:
             return None
         op, result = following
         ops.append(op)
         known[op.outputs[0]] = result
         inside = set(map(_origin, ops))
-        function = unary.named(result) if v.only_in(inside) else None
+        function = unary.named(result) if value.only_in(inside) else None
         if function is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
-            return Group(tuple(ops), v, _info(*function, infos[op].info))
+            return Group(tuple(ops), value, _info(*function, infos[op].info))
     return None
 
 
 def _next(
-    v: Value, ops: Sequence[Op], known: dict[Value, Poly], infos: Infos
+    value: Value, ops: Sequence[Op], known: dict[Value, Poly], infos: Infos
 ) -> tuple[Op, Poly] | None:
     """An op that reads known values only, and its result."""
     inside = set(map(_origin, ops))
@@ -70,7 +70,7 @@ def _next(
             if _origin(op) in inside or len(op.outputs) != 1:
                 continue
             (out,) = op.outputs
-            if out.dtype != v.dtype or not same_shape(out.shape, v.shape):
+            if out.dtype != value.dtype or not same_shape(out.shape, value.shape):
                 continue
             result = _result(op, known, infos)
             if result is not None:
@@ -94,10 +94,10 @@ def _result(op: Op, known: dict[Value, Poly], infos: Infos) -> Poly | None:
 def _operand(k: int | Constant, op: Op, known: dict[Value, Poly]) -> Poly | None:
     if isinstance(k, Constant):
         return _literal(k.value)
-    v = op.values[k]
-    if v is not None and v.constant and all(e == 1 for e in v.shape):
-        return _literal(v.expr.value.numpy().reshape(()).item())
-    return None if v is None else known.get(v)
+    value = op.values[k]
+    if value is not None and value.constant and all(e == 1 for e in value.shape):
+        return _literal(value.expr.value.numpy().reshape(()).item())
+    return None if value is None else known.get(value)
 
 
 def _literal(value: object) -> Poly | None:

@@ -93,23 +93,23 @@ def foreign() -> Iterator[None]:
         yield
     except PASSING:
         raise
-    except BaseException as e:
-        raise ForeignError(said(e)) from e
+    except BaseException as error:
+        raise ForeignError(said(error)) from error
 
 
-def said(e: BaseException) -> str:
+def said(error: BaseException) -> str:
     """An exception as one line: its type and its text; of compiler output, the first error."""
-    text = _text(e)
-    if isinstance(e, ForeignError):
+    text = _text(error)
+    if isinstance(error, ForeignError):
         return text
     reason = first_error(text)
-    return f"{type(e).__name__}: {reason}" if reason else type(e).__name__
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
 
 
-def _text(e: BaseException) -> str:
+def _text(error: BaseException) -> str:
     """The message of an exception whose ``__str__`` may raise."""
     try:
-        return str(e)
+        return str(error)
     except PASSING:
         raise
     except BaseException as nested:
@@ -123,12 +123,12 @@ def first_error(text: str) -> str:
     lines = [line for line in lines if not line.startswith("collect2:")]
     for pattern in (r"(?<=: )(?:fatal )?error: .*", r"undefined (?:reference|symbol).*",
                     r"cannot find .*", r"multiple definition .*"):  # fmt: skip
-        error = next((m.group() for line in lines if (m := re.search(pattern, line))), None)
+        error = next((match.group() for line in lines if (match := re.search(pattern, line))), None)
         if error is not None:
             return error
     return next((line for line in lines if not line.endswith("error:")), "")
 
 
-def last_line(e: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     """The last line of a TVM error: it says why, the lines before it say where."""
-    return (str(e).strip() or type(e).__name__).splitlines()[-1].strip()
+    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()

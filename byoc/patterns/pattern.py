@@ -57,10 +57,12 @@ class Node:
 
     def source(self, k: int) -> Node | None:
         """The producer of an operand, if nothing else reads it."""
-        v = self.operand(k)
-        if v is None or v is self.chain or not _only_here(v):
+        value = self.operand(k)
+        if value is None or value is self.chain or not _only_here(value):
             return None
-        nodes = (node(op, self.infos) for op in ([v.producer] if v.producer else v.makers))
+        nodes = (
+            node(op, self.infos) for op in ([value.producer] if value.producer else value.makers)
+        )
         return next((n for n in nodes if n is not None and len(n.op.outputs) == 1), None)
 
     @property
@@ -252,10 +254,10 @@ class Pattern:
     steps: tuple[PatternStep, ...]
 
     def __init__(self, name: str, *steps: PatternStep) -> None:
-        for s in steps:
-            if not isinstance(s, PatternStep):
+        for step in steps:
+            if not isinstance(step, PatternStep):
                 raise TypeError(f"pattern {name!r}: expected one(...), maybe(...) or many(...), "
-                                f"got {s!r}")  # fmt: skip
+                                f"got {step!r}")  # fmt: skip
         if not steps or steps[0].least != 1:
             raise ValueError(
                 f"pattern {name!r}: the first step is the anchor and must match one op"
@@ -271,10 +273,10 @@ class Pattern:
     def matches(self, anchor: Op, infos: Infos) -> Iterator[tuple[Op, ...]]:
         """All chains from this anchor, the shortest first."""
         seen: set[tuple[Op, ...]] = set()
-        for s in self.states(anchor, infos):
-            if self.done(s) and s.chain not in seen:
-                seen.add(s.chain)
-                yield s.chain
+        for state in self.states(anchor, infos):
+            if self.done(state) and state.chain not in seen:
+                seen.add(state.chain)
+                yield state.chain
 
     def states(self, anchor: Op, infos: Infos) -> Iterator[MatchState]:
         """All partial and complete matches from this anchor."""
@@ -291,19 +293,19 @@ class Pattern:
                         taken = self.steps[k].taken(after)
                         stack.append(MatchState((*state.chain, *taken), k, n))
 
-    def next(self, s: MatchState) -> Iterator[tuple[int, int]]:
+    def next(self, state: MatchState) -> Iterator[tuple[int, int]]:
         """The steps that the next operator may match, with its count within that step."""
-        for k in range(s.step, len(self.steps)):
-            step, n = self.steps[k], s.count if k == s.step else 0
+        for k in range(state.step, len(self.steps)):
+            step, n = self.steps[k], state.count if k == state.step else 0
             if step.most is None or n < step.most:
                 yield k, n + 1
             if n < step.least:
                 break
 
-    def done(self, s: MatchState) -> bool:
+    def done(self, state: MatchState) -> bool:
         """Whether a partial match is complete."""
-        remaining = self.steps[s.step + 1 :]
-        return s.count >= self.steps[s.step].least and all(r.least == 0 for r in remaining)
+        remaining = self.steps[state.step + 1 :]
+        return state.count >= self.steps[state.step].least and all(r.least == 0 for r in remaining)
 
 
 def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
@@ -314,10 +316,10 @@ def node(op: Op, infos: Infos, chain: Value | None = None) -> Node | None:
     return Node(op, info, chain, (), infos)
 
 
-def _only_here(v: Value) -> bool:
+def _only_here(value: Value) -> bool:
     """Whether the program needs a value in one place only."""
-    several = len(v.uses) > 1 and any(u.origin is None for u in v.uses)
-    return v.pinned is None and not several
+    several = len(value.uses) > 1 and any(u.origin is None for u in value.uses)
+    return value.pinned is None and not several
 
 
 def follower(op: Op, infos: Infos) -> Node | None:
@@ -329,9 +331,9 @@ def followers(op: Op, infos: Infos) -> Iterator[Node]:
     """`follower` in each of its layouts, or several readers that together are one function."""
     if len(op.outputs) != 1:
         return
-    (v,) = op.outputs
-    if _only_here(v):
-        nodes = (node(u, infos, v) for u in v.uses)
+    (value,) = op.outputs
+    if _only_here(value):
+        nodes = (node(u, infos, value) for u in value.uses)
         yield from (n for n in nodes if n is not None)
-    elif (merged := group(v, infos)) is not None:
-        yield Node(merged.op, merged.info, v, merged.ops, infos)
+    elif (merged := group(value, infos)) is not None:
+        yield Node(merged.op, merged.info, value, merged.ops, infos)

@@ -68,10 +68,10 @@ class Coarse:
         """The maximal regions of some ops. An op outside of dataflow blocks is a region alone."""
         taken = [op for op in ops if self.why_not(op, infos) is None]
         inside: set[Op] = set()
-        for f in flows:
-            inside |= set(f.ops.values())
-            for s in maximal(f, f.set(taken)):
-                yield tuple(f.ops[k] for k in bits(s))
+        for dependences in flows:
+            inside |= set(dependences.ops.values())
+            for s in maximal(dependences, dependences.set(taken)):
+                yield tuple(dependences.ops[k] for k in bits(s))
         yield from ((op,) for op in taken if op not in inside)
 
     def allows(self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos) -> bool:
@@ -80,10 +80,10 @@ class Coarse:
             return False
         if len(ops) == 1:
             return True
-        for f in flows:
-            s = f.set(ops)
-            if [f.ops[k] for k in bits(s)] == list(ops):
-                return not f.between(s) and len(list(f.components(s))) == 1
+        for dependences in flows:
+            s = dependences.set(ops)
+            if [dependences.ops[k] for k in bits(s)] == list(ops):
+                return not dependences.between(s) and len(list(dependences.components(s))) == 1
         return False
 
 

@@ -128,32 +128,32 @@ def _divided(a: Poly, b: Poly) -> Poly | None:
     return a * _atom("sigmoid", number(-1) * inside[1]) if inside[0] == "exp" else None
 
 
-def named(p: Poly) -> tuple[str, dict[str, float]] | None:
+def named(poly: Poly) -> tuple[str, dict[str, float]] | None:
     """The operator that a polynomial is equal to, with its attributes; None if unknown."""
-    functions = {a for m, _ in p.terms for a in m if a != X}
+    functions = {a for m, _ in poly.terms for a in m if a != X}
     if len(functions) != 1:
         return None
     (f,) = functions
     inside: Poly = f[1]
-    factor, linear = p.at(X, f), inside.at(X)
+    factor, linear = poly.at(X, f), inside.at(X)
     match f[0]:
-        case "erf" if _is(p, {(X,): 0.5, (X, f): 0.5}) and _is(inside, {(X,): sqrt(0.5)}):
+        case "erf" if _is(poly, {(X,): 0.5, (X, f): 0.5}) and _is(inside, {(X,): sqrt(0.5)}):
             return "relax.nn.gelu", {}
-        case "tanh" if _is(p, {(X,): 0.5, (X, f): 0.5}) and _is(
+        case "tanh" if _is(poly, {(X,): 0.5, (X, f): 0.5}) and _is(
             inside, {(X,): sqrt(2 / pi), (X, X, X): 0.044715 * sqrt(2 / pi)}
         ):
             return "relax.nn.gelu_tanh", {}
-        case "sigmoid" if _is(p, {(X, f): 1.0}) and _is(inside, {(X,): 1.0}):
+        case "sigmoid" if _is(poly, {(X, f): 1.0}) and _is(inside, {(X,): 1.0}):
             return "relax.nn.silu", {}
-        case "clip" if _is(p, {(X, f): factor}) and _is(inside, {(X,): linear, (): inside.at()}):
+        case "clip" if _is(poly, {(X, f): factor}) and _is(inside, {(X,): linear, (): inside.at()}):
             if f[2] == 0.0 and isclose(f[3] * factor, 1.0, rel_tol=NEAR):
                 return HARD_SWISH, {"alpha": linear * factor, "beta": inside.at() * factor}
     return None
 
 
-def _is(p: Poly, wanted: Mapping[Monomial, float]) -> bool:
+def _is(poly: Poly, wanted: Mapping[Monomial, float]) -> bool:
     expected = {tuple(sorted(m, key=repr)): c for m, c in wanted.items() if c}
-    terms = dict(p.terms)
+    terms = dict(poly.terms)
     return terms.keys() == expected.keys() and all(
         isclose(terms[m], c, rel_tol=NEAR) for m, c in expected.items()
     )

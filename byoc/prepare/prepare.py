@@ -88,8 +88,8 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
         if axes is None or [int(a) for a in axes] != [int(axis)] or not hasattr(parts, "fields"):
             return call
         total = parts.fields[0]
-        for p in parts.fields[1:]:
-            total = self.builder_.emit(relax.op.add(total, p))
+        for param in parts.fields[1:]:
+            total = self.builder_.emit(relax.op.add(total, param))
         return total
 
     def bound(self, e: Any) -> Any:

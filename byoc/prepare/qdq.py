@@ -100,10 +100,10 @@ def released(
     taken = _taken(bound, patterns)
     _warn(bound, patterns, taken)
     loose: dict[str, Scales] = {}
-    for gvar, g in parameters.functions.items():
+    for gvar, graph in parameters.functions.items():
         name, count = str(gvar.name_hint), len(scales.get(str(gvar.name_hint), ()))
-        hidden = [g.of[p] for p in mod[gvar].params[len(mod[gvar].params) - count :]]
-        pairs = zip(g.ops, bound.functions[gvar].ops, strict=True)
+        hidden = [graph.of[p] for p in mod[gvar].params[len(mod[gvar].params) - count :]]
+        pairs = zip(graph.ops, bound.functions[gvar].ops, strict=True)
         used = {v for op, same in pairs if same in taken for v in op.inputs}
         loose[name] = tuple(None if v in used else s
                             for v, s in zip(hidden, scales.get(name, ()), strict=True))  # fmt: skip
@@ -140,8 +140,8 @@ def _warn(lowered: Lowered, patterns: Sequence[Pattern], taken: set[Op]) -> None
 
 def _small(lowered: Lowered, op: Op) -> bool:
     """Whether an op dequantizes 8-bit integers."""
-    v = op.values[0]
-    return _named(lowered, op) and v is not None and v.dtype in SMALL
+    value = op.values[0]
+    return _named(lowered, op) and value is not None and value.dtype in SMALL
 
 
 def _named(lowered: Lowered, op: Op) -> bool:
@@ -169,8 +169,8 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
         super().__init__(mod)
         self.free: NodeDict[bool] = NodeDict()
         self.seen: NodeDict[list[tuple[Any, Any]]] = NodeDict()
-        for gvar, g in graphs.functions.items():
-            pairs = dict(zip(g.ops, same.functions[gvar].ops, strict=True))
+        for gvar, graph in graphs.functions.items():
+            pairs = dict(zip(graph.ops, same.functions[gvar].ops, strict=True))
             for op, twin in pairs.items():
                 if (
                     _named(same, twin)

@@ -161,8 +161,8 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
                     self.raised.append(Site(place, found.info.name, kind))
                     return new
                 reason = f"the operator's type {new.ty} is not the call's {call.ty}"
-            except NotBuilt as e:
-                reason = str(e)
+            except NotBuilt as error:
+                reason = str(error)
         self.kept.append(Kept(gvar.name_hint, self.name, reason))
         return call
 
@@ -218,13 +218,13 @@ def call_sizes(
     """The value of each symbolic size of a PrimFunc at a call, from the shapes there."""
     values: dict[Var, Any] = {}
     results = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
-    for p, a in zip(params, [*arguments, *(None for _ in results)], strict=False):
-        if isinstance(p, Var) and a is not None:
-            values[p] = getattr(a, "value", a)
+    for param, a in zip(params, [*arguments, *(None for _ in results)], strict=False):
+        if isinstance(param, Var) and a is not None:
+            values[param] = getattr(a, "value", a)
     shapes = [a.ty for a in arguments if hasattr(a.ty, "shape")] + list(results)
     tensors = [p for p in params if isinstance(p, TensorVar)]
-    for p, ty in zip(tensors, shapes, strict=False):
-        for e, dim in zip(p.shape, getattr(ty.shape, "values", ty.shape), strict=False):
-            if isinstance(e, Int) and isinstance(e.atom, Var):
-                values.setdefault(e.atom, dim)
+    for param, ty in zip(tensors, shapes, strict=False):
+        for poly, dim in zip(param.shape, getattr(ty.shape, "values", ty.shape), strict=False):
+            if isinstance(poly, Int) and isinstance(poly.atom, Var):
+                values.setdefault(poly.atom, dim)
     return values

@@ -42,8 +42,8 @@ def lacks_room(path: Path) -> str | None:
     try:
         with tempfile.TemporaryFile(dir=path) as file:
             file.write(bytes(1 << 20))
-    except OSError as e:
-        return e.strerror or type(e).__name__
+    except OSError as error:
+        return error.strerror or type(error).__name__
     return None
 
 

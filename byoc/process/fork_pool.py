@@ -116,8 +116,8 @@ class ForkPool:
             with self.lock:
                 self.root.stdin.write(json.dumps(order).encode() + b"\n")
                 self.root.stdin.flush()
-        except (OSError, ValueError) as e:
-            raise self._lost() from e
+        except (OSError, ValueError) as error:
+            raise self._lost() from error
 
     def _lost(self) -> JobFailed:
         log = (self.folder / "server.log").read_text(errors="replace").strip().splitlines()

@@ -55,8 +55,8 @@ def check_temporary(path: str | Path) -> None:
     try:
         with folder(path):
             pass
-    except Untrusted as e:
-        raise Untrusted(f"temporary files: {e} ($TMPDIR)") from None
+    except Untrusted as error:
+        raise Untrusted(f"temporary files: {error} ($TMPDIR)") from None
 
 
 def refusal(path: str | Path) -> str | None:
@@ -64,8 +64,8 @@ def refusal(path: str | Path) -> str | None:
     try:
         with folder(path):
             return None
-    except Untrusted as e:
-        return str(e)
+    except Untrusted as error:
+        return str(error)
 
 
 def read(name: str | Path, within: int | None = None, most: int | None = None) -> bytes:
@@ -180,8 +180,8 @@ def _has_acl(number: int) -> bool:
         os.getxattr(f"/proc/self/fd/{number}", _ACL)  # a descriptor of O_PATH has no attributes
     except AttributeError:  # not on Linux
         return True
-    except OSError as e:
-        return e.errno not in (errno.ENODATA, errno.ENOTSUP)
+    except OSError as error:
+        return error.errno not in (errno.ENODATA, errno.ENOTSUP)
     return True
 
 

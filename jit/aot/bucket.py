@@ -16,9 +16,9 @@ from ..padding import Padded
 from .kernel_variants import Bucket
 
 
-def held(func: Any, outer: Any, v: Bucket, where: str) -> Any:
+def held(func: Any, outer: Any, bucket: Bucket, where: str) -> Any:
     """Return the body of a bucket's kernel between copies of its padded parameters."""
-    contents = _contents(v.padded, where)
+    contents = _contents(bucket.padded, where)
     grown: list[Any] = []
     before: list[Any] = []
     after: list[Any] = []

@@ -64,22 +64,22 @@ def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:
 # ------------------------------------------------------------------------ one variant
 
 
-def _inlined(v: Variant, outer: Any, known: tuple[Symbol, ...], where: str) -> Any:
+def _inlined(variant: Variant, outer: Any, known: tuple[Symbol, ...], where: str) -> Any:
     """Return the body of a variant over the parameters of the merged function."""
-    _check_names(v, known, where)
-    func = copied(v.func)
+    _check_names(variant, known, where)
+    func = copied(variant.func)
     if len(func.params) != len(outer.params):
         raise ValueError(f"merge: {where} has {len(func.params)} parameters, expected "
                          f"{len(outer.params)}")  # fmt: skip
     own = symbols(func)
-    if own and not isinstance(v, Ranged):
+    if own and not isinstance(variant, Ranged):
         raise ValueError(f"merge: {where} has the symbolic dimension {own[0].name}, expected a "
                          "static function")  # fmt: skip
-    values = {} if isinstance(v, Ranged) else dict(v.values)
+    values = {} if isinstance(variant, Ranged) else dict(variant.values)
     inside = _bound(own, known, where)
     _check_params(func, outer, inside, _numbers(known, values), where)
-    if isinstance(v, Bucket):
-        return held(func, outer, v, where)
+    if isinstance(variant, Bucket):
+        return held(func, outer, variant, where)
     views = [_view(p, q) for p, q in zip(func.params, outer.params, strict=True)
              if not any(p.same_as(a) for a, _ in inside)]  # fmt: skip
     return tirx.SeqStmt([*(tirx.Bind(a, b) for a, b in inside), *views, func.body])
@@ -91,17 +91,17 @@ def _view(inner: Any, outer: Any) -> Any:
     return tirx.DeclBuffer(inner, data=outer.data)
 
 
-def _check_names(v: Variant, known: tuple[Symbol, ...], where: str) -> None:
+def _check_names(variant: Variant, known: tuple[Symbol, ...], where: str) -> None:
     names = {s.name for s in known}
-    strange = set(v.spans) - names
+    strange = set(variant.spans) - names
     if strange:
         raise ValueError(f"merge: {where} names the dimensions {sorted(strange)}, expected "
                          f"some of {sorted(names)}")  # fmt: skip
-    if not isinstance(v, Ranged) and set(v.values) != names:
-        raise ValueError(f"merge: {where} has values for {sorted(v.values)}, expected "
+    if not isinstance(variant, Ranged) and set(variant.values) != names:
+        raise ValueError(f"merge: {where} has values for {sorted(variant.values)}, expected "
                          f"values for {sorted(names)}")  # fmt: skip
-    if isinstance(v, Bucket):
-        strange = {p.name for p in v.padded} - names
+    if isinstance(variant, Bucket):
+        strange = {p.name for p in variant.padded} - names
         if strange:
             raise ValueError(f"merge: {where} pads {sorted(strange)}, expected some of "
                              f"{sorted(names)}")  # fmt: skip
@@ -111,13 +111,13 @@ def _bound(own: tuple[Symbol, ...], known: tuple[Symbol, ...], where: str) -> li
     """Bind the dimensions of a symbolic variant to those of the merged function."""
     there = {(s.param, s.axis): s.var for s in known}
     out = []
-    for s in own:
-        if (s.param, s.axis) not in there:
+    for symbol in own:
+        if (symbol.param, symbol.axis) not in there:
             raise ValueError(
-                f"merge: {where} has the dimension {s.name} at axis {s.axis} of parameter "
-                f"{s.param}, where {sorted(there, key=str)} are expected"
+                f"merge: {where} has the dimension {symbol.name} at axis {symbol.axis} of "
+                f"parameter {symbol.param}, where {sorted(there, key=str)} are expected"
             )
-        out.append((s.var, there[s.param, s.axis]))
+        out.append((symbol.var, there[symbol.param, symbol.axis]))
     return out
 
 
@@ -139,14 +139,14 @@ def _check_params(func: Any, outer: Any, inside: list[tuple[Any, Any]],
 _Type = tuple[list[Any] | None, str, str]
 
 
-def _type(p: Any, values: list[tuple[Any, Any]]) -> _Type:
+def _type(param: Any, values: list[tuple[Any, Any]]) -> _Type:
     """Return a parameter's type after substituting `values`."""
-    if not tirx.is_buffer_var(p):
-        return None, str(p.ty.dtype), ""
-    scope = p.ty.storage_scope if p.ty.storage_scope not in ("", "global") else ""
-    odd = [f" with strides {list(p.ty.strides)}"] if len(p.ty.strides) else []
+    if not tirx.is_buffer_var(param):
+        return None, str(param.ty.dtype), ""
+    scope = param.ty.storage_scope if param.ty.storage_scope not in ("", "global") else ""
+    odd = [f" with strides {list(param.ty.strides)}"] if len(param.ty.strides) else []
     odd += [f" in {scope}"] if scope else []
-    return [replaced(e, values) for e in p.ty.shape], str(p.ty.dtype), "".join(odd)
+    return [replaced(e, values) for e in param.ty.shape], str(param.ty.dtype), "".join(odd)
 
 
 def _equal(a: _Type, b: _Type) -> bool:
@@ -155,12 +155,12 @@ def _equal(a: _Type, b: _Type) -> bool:
     x, y = a[0] or [], b[0] or []
     prove = tvm.sym.Analyzer().can_prove
     return len(x) == len(y) and all(
-        prove(tirx.EQ(_wide(e), _wide(f))) for e, f in zip(x, y, strict=True)
+        prove(tirx.EQ(_wide(expr), _wide(f))) for expr, f in zip(x, y, strict=True)
     )
 
 
-def _wide(e: Any) -> Any:
-    return e.astype("int64")
+def _wide(expr: Any) -> Any:
+    return expr.astype("int64")
 
 
 def _text(t: _Type) -> str:
@@ -169,14 +169,14 @@ def _text(t: _Type) -> str:
     return f"{t[1]}[{', '.join(str(getattr(e, 'value', e)) for e in t[0])}]{t[2]}"
 
 
-def replaced(e: Any, values: list[tuple[Any, Any]]) -> Any:
+def replaced(expr: Any, values: list[tuple[Any, Any]]) -> Any:
     """Substitute variables in an extent and simplify it."""
 
     def value(v: Any, _: Any) -> Any:
         return next((b for a, b in values if a.same_as(v)), v)
 
-    e = e if isinstance(e, tvm.ir.Expr) else tirx.IntImm("int64", int(e))
-    return tvm.sym.Analyzer().simplify(tvm_ffi.structural_mutate(e, [(tvm.ir.Var, value)]))
+    expr = expr if isinstance(expr, tvm.ir.Expr) else tirx.IntImm("int64", int(expr))
+    return tvm.sym.Analyzer().simplify(tvm_ffi.structural_mutate(expr, [(tvm.ir.Var, value)]))
 
 
 __all__ = ["Bucket", "Exact", "Ranged", "Span", "Variant", "merge"]

@@ -44,8 +44,8 @@ Aot, target: Any, known: OpenDatabase | None = None) -> MultiVersioned | Refusal
     ranges = {name: _parts(name, d, how) for name, d in dims.items()} | how.checked()
     shapes = sorted(dict.fromkeys(v for s in sites for v in values_at(s, dims, of)))
     spans: list[dict[str, Span]] = []
-    for s in sites:
-        spans += [x for x in spans_at(s, ranges) if x not in spans]
+    for site in sites:
+        spans += [x for x in spans_at(site, ranges) if x not in spans]
     if not shapes and not spans:
         return Refusal(_undeclared(sites[0], ranges, how))
     names = [s.name for s in sites[0].symbols]
@@ -96,29 +96,29 @@ def _told(safe: Sequence[Padded]) -> str:
     return f", padded in {', '.join(p.name for p in safe)}" if safe else ""
 
 
-def _values(name: str, d: Dim, how: Aot) -> tuple[int, ...]:
+def _values(name: str, dim: Dim, how: Aot) -> tuple[int, ...]:
     """Return the default values of a dimension: the likely ones, or all if they are few."""
-    last = d.last()
+    last = dim.last()
     if how.max:
         return () if last is None else (last,)
-    if d.likely or last is None or name in how.ranges:
-        return d.likely
-    return _every(d, how) or (last,)
+    if dim.likely or last is None or name in how.ranges:
+        return dim.likely
+    return _every(dim, how) or (last,)
 
 
-def _every(d: Dim, how: Aot) -> tuple[int, ...]:
+def _every(dim: Dim, how: Aot) -> tuple[int, ...]:
     """Return all values of a dimension, or none if there are too many."""
-    if d.high is None or (d.high - d.low) // d.multiple_of > how.max_variants:
+    if dim.high is None or (dim.high - dim.low) // dim.multiple_of > how.max_variants:
         return ()
-    every = tuple(v for v in range(max(1, d.low), d.high + 1) if v in d)
+    every = tuple(v for v in range(max(1, dim.low), dim.high + 1) if v in dim)
     return every if len(every) <= how.max_variants else ()
 
 
-def _parts(name: str, d: Dim, how: Aot) -> tuple[Range, ...]:
+def _parts(name: str, dim: Dim, how: Aot) -> tuple[Range, ...]:
     """Return the default ranges of a dimension: none if its buckets are given or cover all."""
-    if how.max or name in how.buckets or (not d.likely and _every(d, how)):
+    if how.max or name in how.buckets or (not dim.likely and _every(dim, how)):
         return ()
-    return parts(d)
+    return parts(dim)
 
 
 def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded, ...], str]:
@@ -140,16 +140,18 @@ def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
     held: dict[int, tuple[Any, str]] = {}
     kept: list[Padded] = []
     why: list[str] = []
-    for p in safe:
-        own = {g.param: (g.content, p.name) for g in p.inputs if g.content is not None}
+    for padded in safe:
+        own = {g.param: (g.content, padded.name) for g in padded.inputs if g.content is not None}
         other = next((k for k in own if k in held and held[k][0] != own[k][0]), None)
         if other is None:
-            kept.append(p)
+            kept.append(padded)
             held |= own
         else:
             content, name = held[other]
-            why.append(f"{p.name}: the padding of parameter {other} would hold {own[other][0]}, "
-                       f"and that of {name} {content}")  # fmt: skip
+            why.append(
+                f"{padded.name}: the padding of parameter {other} would hold {own[other][0]}, "
+                f"and that of {name} {content}"
+            )
     return kept, why
 
 

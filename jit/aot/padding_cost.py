@@ -71,5 +71,5 @@ def runs(s: Any) -> int:
     return 1 if inside is None else runs(inside)
 
 
-def _number(e: Any) -> int:
-    return int(e.value) if isinstance(e, tirx.IntImm) else 1
+def _number(expr: Any) -> int:
+    return int(expr.value) if isinstance(expr, tirx.IntImm) else 1

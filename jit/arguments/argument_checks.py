@@ -97,8 +97,8 @@ class _ShapeAcceptor(Acceptor):
         try:
             numbers = tuple(map(operator.index, arg))
             shape = arg if isinstance(arg, tvm_ffi.Shape) else tvm_ffi.Shape(numbers)
-        except (TypeError, ValueError, OverflowError) as e:
-            raise self.wrong(f"is not a shape: {e}", f"must be {self.param}") from e
+        except (TypeError, ValueError, OverflowError) as error:
+            raise self.wrong(f"is not a shape: {error}", f"must be {self.param}") from error
         for axis, got in enumerate(shape):
             if got < 0:
                 raise self.extent(axis, got, "0 or more")
@@ -195,8 +195,10 @@ class _TensorAcceptor(Acceptor):
             raise self.wrong(f"is {type(arg).__name__}", "must be a tensor")
         try:
             return tvm_ffi.from_dlpack(arg)
-        except Exception as e:  # a DLPack producer may raise anything
-            raise self.wrong(f"cannot be imported as a tensor: {e}", f"must be {self.param}") from e
+        except Exception as error:  # a DLPack producer may raise anything
+            raise self.wrong(
+                f"cannot be imported as a tensor: {error}", f"must be {self.param}"
+            ) from error
 
     def empty(self, array: Any) -> Any:
         """Return an empty tensor with the strides that compiled code expects; numpy's are 0."""
@@ -218,8 +220,10 @@ class _TensorAcceptor(Acceptor):
             )
         try:
             return _aligned(array if isinstance(array, np.ndarray) else np.from_dlpack(array))
-        except (BufferError, TypeError, RuntimeError, ValueError) as e:
-            raise self.wrong(f"cannot be copied: {e}", "must be aligned and contiguous") from e
+        except (BufferError, TypeError, RuntimeError, ValueError) as error:
+            raise self.wrong(
+                f"cannot be copied: {error}", "must be aligned and contiguous"
+            ) from error
 
 
 def acceptor(param: Param, function: str, strict: bool) -> Acceptor:

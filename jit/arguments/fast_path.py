@@ -44,34 +44,34 @@ def plan(boundary: Boundary) -> Any | None:
             out += [0, -1, 1]
         else:
             out += [allowed.low, -1 if allowed.high is None else allowed.high, allowed.multiple_of]
-    for p in params:
-        out += _param(p, names)
+    for param in params:
+        out += _param(param, names)
     return tvm_ffi.Shape(tuple(out))
 
 
-def _param(p: Param, names: list[str]) -> list[int]:
-    if p.kind == "shape":
-        return [2, *_extents(p, names)]
-    if p.kind == "number" and p.dtype is not None:
-        limits = bounds(p.dtype)
-        return [6] if p.dtype == "bool" else [5] if limits is None else [4, *limits]
-    if p.kind != "tensor":
-        return [0 if p.kind == "object" else 3]
-    out = [1, int(tvm_ffi.device(p.device, 0).dlpack_device_type())]
-    if p.dtype is None:
+def _param(param: Param, names: list[str]) -> list[int]:
+    if param.kind == "shape":
+        return [2, *_extents(param, names)]
+    if param.kind == "number" and param.dtype is not None:
+        limits = bounds(param.dtype)
+        return [6] if param.dtype == "bool" else [5] if limits is None else [4, *limits]
+    if param.kind != "tensor":
+        return [0 if param.kind == "object" else 3]
+    out = [1, int(tvm_ffi.device(param.device, 0).dlpack_device_type())]
+    if param.dtype is None:
         out += [ANY, 0, 0]
     else:
-        dtype = tvm_ffi.dtype(p.dtype)
+        dtype = tvm_ffi.dtype(param.dtype)
         out += [int(dtype.type_code), int(dtype.bits), int(dtype.lanes)]
-    return out + _extents(p, names)
+    return out + _extents(param, names)
 
 
-def _extents(p: Param, names: list[str]) -> list[int]:
+def _extents(param: Param, names: list[str]) -> list[int]:
     """Return the rank and the encoded extents."""
-    if p.shape is None:
+    if param.shape is None:
         return [ANY]
-    out = [len(p.shape)]
-    for e in p.shape:
+    out = [len(param.shape)]
+    for e in param.shape:
         if isinstance(e, int):
             out.append(e)
         else:

@@ -57,8 +57,8 @@ class Param:
         """Yield this parameter, or the leaves of a tuple's fields."""
         if self.kind != "tuple":
             yield self
-        for f in self.fields:
-            yield from f.leaves()
+        for param in self.fields:
+            yield from param.leaves()
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,16 @@ class Signature:
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
-        for p in self.params:
-            yield from p.leaves()
+        for param in self.params:
+            yield from param.leaves()
 
     def symbols(self) -> dict[str, tuple[str, int]]:
         """Map each symbolic extent to the first parameter and axis where it stands alone."""
         out: dict[str, tuple[str, int]] = {}
-        for p in self.leaves():
-            for axis, extent in enumerate(p.shape or ()):
+        for param in self.leaves():
+            for axis, extent in enumerate(param.shape or ()):
                 if isinstance(extent, str):
-                    out.setdefault(extent, (p.name, axis))
+                    out.setdefault(extent, (param.name, axis))
         return out
 
     def to_json(self) -> dict[str, Any]:
@@ -109,15 +109,15 @@ class Signature:
                 raise ValueError(f"expected format {FORMAT}, got {told['format']!r}")
             params = tuple(_read(p) for p in told["params"])
             return cls(_text(told["function"]), params)
-        except (KeyError, TypeError, ValueError) as e:
-            raise ValueError(f"not a signature: {type(e).__name__}: {e}") from e
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
 
 
 def variable_names(func: Any) -> dict[Any, str]:
     """Map the shape variables of a Relax function's parameters to unique names."""
     names: dict[Any, str] = {}
-    for p in func.params:
-        _param(str(p.name), p.ty, names)
+    for param in func.params:
+        _param(str(param.name), param.ty, names)
     return names
 
 
@@ -179,20 +179,20 @@ def _extents(shape: Any, ndim: int, names: dict[Any, str]) -> tuple[Extent, ...]
     return (None,) * ndim if ndim >= 0 else None
 
 
-def _extent(e: Any, names: dict[Any, str]) -> Extent:
+def _extent(expr: Any, names: dict[Any, str]) -> Extent:
     """Convert an extent; the second of two variables ``n`` is named ``n_1``."""
     from tvm import tirx
 
-    if isinstance(e, int | tirx.IntImm):
-        return int(e)
-    if isinstance(e, tirx.Var):
-        taken = (n for k in count() if (n := f"{e.name}_{k}" if k else str(e.name))
+    if isinstance(expr, int | tirx.IntImm):
+        return int(expr)
+    if isinstance(expr, tirx.Var):
+        taken = (n for k in count() if (n := f"{expr.name}_{k}" if k else str(expr.name))
                  not in names.values())  # fmt: skip
-        return names[e] if e in names else names.setdefault(e, next(taken))
-    op = OPERATORS.get(type(e).__name__)
+        return names[expr] if expr in names else names.setdefault(expr, next(taken))
+    op = OPERATORS.get(type(expr).__name__)
     if op is None:
         return None
-    a, b = _extent(e.a, names), _extent(e.b, names)
+    a, b = _extent(expr.a, names), _extent(expr.b, names)
     return None if a is None or b is None else (op, a, b)
 
 
@@ -200,10 +200,16 @@ def _listed(extent: Extent) -> Any:
     return [extent[0], *map(_listed, extent[1:])] if isinstance(extent, tuple) else extent
 
 
-def _told(p: Param) -> dict[str, Any]:
-    shape = None if p.shape is None else list(map(_listed, p.shape))
-    return {"name": p.name, "dtype": p.dtype, "device": p.device, "shape": shape, "kind": p.kind,
-            "fields": list(map(_told, p.fields))}  # fmt: skip
+def _told(param: Param) -> dict[str, Any]:
+    shape = None if param.shape is None else list(map(_listed, param.shape))
+    return {
+        "name": param.name,
+        "dtype": param.dtype,
+        "device": param.device,
+        "shape": shape,
+        "kind": param.kind,
+        "fields": list(map(_told, param.fields)),
+    }
 
 
 def _read(told: Mapping[str, Any]) -> Param:

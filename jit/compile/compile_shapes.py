@@ -171,8 +171,8 @@ def _build(mod: Any, settings: Config, target: Any) -> tuple[Specialized, Any]:
         for row in specialized.functions:
             try:
                 compiled(specialized.module[row.function], target, row.function)
-            except Exception as e:  # TVM's lowering and LLVM may raise anything
-                failed[row.function] = f"its schedule does not build: {last_line(e)[:200]}"
+            except Exception as error:  # TVM's lowering and LLVM may raise anything
+                failed[row.function] = f"its schedule does not build: {last_line(error)[:200]}"
         if not failed:
             raise
     specialized = specialize_shapes(mod, settings, target, failed)
@@ -201,7 +201,7 @@ def _view(value: Any) -> tuple[Any, ...] | None:
     return None if None in extents else (value.args[0].__chandle__(), *extents)
 
 
-def _extent(e: Any) -> tuple[str, int] | None:
-    if isinstance(e, tirx.IntImm):
-        return "number", int(e.value)
-    return ("variable", e.__chandle__()) if isinstance(e, tvm.ir.Var) else None
+def _extent(expr: Any) -> tuple[str, int] | None:
+    if isinstance(expr, tirx.IntImm):
+        return "number", int(expr.value)
+    return ("variable", expr.__chandle__()) if isinstance(expr, tvm.ir.Var) else None

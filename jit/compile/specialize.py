@@ -160,8 +160,8 @@ def _unreadable(func: Any) -> Refusal | None:
     """Say why the dimensions of a function cannot be read from its arguments."""
     try:
         symbols(func)
-    except Unbound as e:
-        return Refusal(str(e))
+    except Unbound as error:
+        return Refusal(str(error))
     return None
 
 
@@ -198,9 +198,9 @@ def _code(
     about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
                         "sites": sites, "ranges": ranges, "signatures": signatures,
                         "told": [t.row for t in wanted.values()]})  # fmt: skip
-    codes = [SiteCode(symbol(k), s.function,
-                      tuple((d.param, -1 if d.axis is None else d.axis) for d in s.symbols))
-             for k, s in enumerate(called)]  # fmt: skip
+    codes = [SiteCode(symbol(k), site.function,
+                      tuple((d.param, -1 if d.axis is None else d.axis) for d in site.symbols))
+             for k, site in enumerate(called)]  # fmt: skip
     return Code(source(codes, about), ("opinfo_jit_about", *(c.symbol for c in codes)))
 
 

@@ -58,10 +58,10 @@ def _places(mod: Any) -> dict[str, str]:
         if not isinstance(func, relax.Function):
             continue
         names = variable_names(func)
-        for p in Signature.of(func).leaves():
-            for axis, extent in enumerate(p.shape or ()):
+        for param in Signature.of(func).leaves():
+            for axis, extent in enumerate(param.shape or ()):
                 if isinstance(extent, str):
-                    found[f"{p.name}:{axis}"] = found[extent] = extent
+                    found[f"{param.name}:{axis}"] = found[extent] = extent
         for extent in (e for p in func.params for e in _extents(p.ty)):
             for v in variables(extent):
                 found.setdefault(names.get(v, v.name), names.get(v, v.name))

@@ -60,6 +60,6 @@ def span(r: Range) -> Span:
     return Span(max(1, r.low), r.high, r.multiple_of)
 
 
-def _span(b: Bounds) -> Span:
-    low = max(1, b.low)
-    return Span(low, None if b.high is None else max(low, b.high), b.multiple)
+def _span(bounds: Bounds) -> Span:
+    low = max(1, bounds.low)
+    return Span(low, None if bounds.high is None else max(low, bounds.high), bounds.multiple)

@@ -40,8 +40,8 @@ class CallSite:
     def free(self) -> list[Any]:
         """Return the variables of the Relax function that occur in the dimensions."""
         found: list[Any] = []
-        for e in self.dims:
-            found += [v for v in variables(e) if not any(v.same_as(f) for f in found)]
+        for expr in self.dims:
+            found += [v for v in variables(expr) if not any(v.same_as(f) for f in found)]
         return found
 
 
@@ -74,8 +74,8 @@ def is_call_tir(node: Any) -> bool:
 def _known(func: Any) -> tuple[Symbol, ...] | str:
     try:
         return symbols(func)
-    except Unbound as e:
-        return str(e)
+    except Unbound as error:
+        return str(error)
 
 
 def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
@@ -88,16 +88,18 @@ def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
     if len(call.args) > 2:
         return CallSite(caller, name, known, (), "the call passes a shape besides the arguments")
     dims, types, fields = [], _types(call), call.args[1].fields
-    for s in known:
-        if s.axis is None:
-            if s.param >= len(fields):
-                return CallSite(caller, name, known, (), f"{s.name} is not an argument of the call")
-            dims.append(fields[s.param])
+    for symbol in known:
+        if symbol.axis is None:
+            if symbol.param >= len(fields):
+                return CallSite(
+                    caller, name, known, (), f"{symbol.name} is not an argument of the call"
+                )
+            dims.append(fields[symbol.param])
             continue
-        shape = getattr(types[s.param], "shape", None)
+        shape = getattr(types[symbol.param], "shape", None)
         if shape is None:
-            return CallSite(caller, name, known, (), f"argument {s.param} has no known shape")
-        dims.append(shape[s.axis])
+            return CallSite(caller, name, known, (), f"argument {symbol.param} has no known shape")
+        dims.append(shape[symbol.axis])
     return CallSite(caller, name, known, tuple(dims))
 
 

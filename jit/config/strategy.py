@@ -123,8 +123,8 @@ def _range(name: str, given: Any, expected: str) -> Range:
             raise ValueError(f"Aot: ranges of {name}: expected {expected}, got {given!r}")
         try:
             given = Range(*map(int, numbers))
-        except ValueError as e:
-            raise ValueError(f"Aot: ranges of {name}: {e}") from None
+        except ValueError as error:
+            raise ValueError(f"Aot: ranges of {name}: {error}") from None
     if given.low < 1:
         raise ValueError(f"Aot: ranges of {name}: expected a range from 1 or above, got {given!r}")
     return Range(given.low, given.high, given.multiple_of)
@@ -216,9 +216,9 @@ def config(given: Config | Strategy | str) -> Config:
     for s in (*found.by_function.values(), *found.by_op.values()):
         strategy(s)
     known = {*tvm.ir.Op.list_op_names(), *get_args(PatternKind)}
-    for name, d in found.dims.items():
-        if not isinstance(d, Dim):
-            raise ValueError(f"dims: {name}: expected a Dim, such as Dim(1, 8), got {d!r}")
+    for name, dim in found.dims.items():
+        if not isinstance(dim, Dim):
+            raise ValueError(f"dims: {name}: expected a Dim, such as Dim(1, 8), got {dim!r}")
     for name in found.by_op:
         if name not in known:
             raise ValueError(f"by_op: {name} is neither an operator, such as relax.matmul, nor a "

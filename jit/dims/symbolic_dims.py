@@ -44,12 +44,12 @@ def symbols(func: Any) -> tuple[Symbol, ...]:
     found: list[Symbol] = []
     inside: list[Any] = []
     sizes = _sizes(func)
-    for k, p in enumerate(func.params):
-        if not tirx.is_buffer_var(p):
-            if any(p.same_as(v) for v in sizes):
-                _note(found, p, k, None)
+    for k, param in enumerate(func.params):
+        if not tirx.is_buffer_var(param):
+            if any(param.same_as(v) for v in sizes):
+                _note(found, param, k, None)
             continue
-        for axis, extent in enumerate(p.ty.shape):
+        for axis, extent in enumerate(param.ty.shape):
             if isinstance(extent, tirx.Var):
                 _note(found, extent, k, axis)
             else:
@@ -82,9 +82,9 @@ def _sizes(func: Any) -> list[Any]:
         (tirx.Bind, lambda s: bound.append((s.var, s.value))),
         (tirx.While, lambda s: note(s.condition)),
     ])  # fmt: skip
-    for v, e in reversed(bound):  # later bindings use earlier ones
+    for v, expr in reversed(bound):  # later bindings use earlier ones
         if any(v.same_as(u) for u in used):
-            note(e)
+            note(expr)
     return [p for p in numbers if any(p.same_as(v) for v in used)]
 
 
@@ -182,9 +182,9 @@ def _substituted(node: Any, numbers: Mapping[Any, Any]) -> Any:
     """Substitute integers for variables, and fold constant expressions."""
     simplify = tvm.sym.Analyzer().simplify
 
-    def folded(e: Any) -> Any:
-        operands = [getattr(e, k) for k in ("a", "b") if hasattr(e, k)]
-        return simplify(e) if all(isinstance(x, tirx.IntImm) for x in operands) else e
+    def folded(expr: Any) -> Any:
+        operands = [getattr(expr, k) for k in ("a", "b") if hasattr(expr, k)]
+        return simplify(expr) if all(isinstance(x, tirx.IntImm) for x in operands) else expr
 
     return tvm_ffi.structural_map(node, [
         (tvm.ir.Var, lambda v: numbers.get(v, v)),

@@ -144,8 +144,8 @@ def indexed_by_data(func: Any) -> bool:
     """Return whether an index may depend on data; a named integer that reads data counts."""
     found: list[Any] = []
 
-    def search(e: Any) -> None:
-        tvm_ffi.structural_walk(e, (tvm.ir.TensorLoad, found.append))
+    def search(expr: Any) -> None:
+        tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, found.append))
 
     def named(node: Any) -> None:
         if str(node.var.ty.dtype).startswith(("int", "uint")):

@@ -138,12 +138,12 @@ class Compiler(LineProcess):
         self._jobs = 0
         try:
             ready = self._spawn()
-        except (CompileFailed, OSError) as e:
+        except (CompileFailed, OSError) as error:
             seconds = min(FIRST * 2**self._failures, LAST)
             self._pause = time.monotonic() + seconds
             self._failures += 1
-            raise NotStarted(f"the compiler process failed to start: {e}", seconds,
-                             self._failures <= TIMES, tried=True) from e  # fmt: skip
+            raise NotStarted(f"the compiler process failed to start: {error}", seconds,
+                             self._failures <= TIMES, tried=True) from error  # fmt: skip
         self.toolchain, self._failures = str(ready.get("toolchain", "")), 0
 
     def exited(self, code: int) -> Exception:

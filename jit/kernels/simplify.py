@@ -40,31 +40,31 @@ def _block(block: Any, mutator: Any) -> Any:
     if not axes or any(number(v.dom.min) != 0 for v in axes):
         return block
     analyzer = analyzer_of([Axis(v.var, v.dom.extent) for v in axes])
-    return tvm_ffi.structural_map(block, (DIVISIONS, lambda e: _simple(e, analyzer)))
+    return tvm_ffi.structural_map(block, (DIVISIONS, lambda expr: _simple(expr, analyzer)))
 
 
-def _simple(e: Any, analyzer: Any) -> Any:
+def _simple(expr: Any, analyzer: Any) -> Any:
     """Simplify ``(i * n + j) % n`` for j below a symbolic n, which TVM does not."""
-    if number(e.b) is not None:
-        return analyzer.simplify(e)
-    zero = integer(0, e)
+    if number(expr.b) is not None:
+        return analyzer.simplify(expr)
+    zero = integer(0, expr)
     whole = rest = zero
-    for t in _terms(e.a):
-        factor = _over(t, e.b)
+    for t in _terms(expr.a):
+        factor = _over(t, expr.b)
         whole, rest = (whole, rest + t) if factor is None else (whole + factor, rest)
     rest = analyzer.simplify(rest)
-    if not analyzer.can_prove(tirx.And(rest >= zero, rest < e.b)):
-        return analyzer.simplify(e)
-    return rest if isinstance(e, tirx.FloorMod) else analyzer.simplify(whole)
+    if not analyzer.can_prove(tirx.And(rest >= zero, rest < expr.b)):
+        return analyzer.simplify(expr)
+    return rest if isinstance(expr, tirx.FloorMod) else analyzer.simplify(whole)
 
 
-def _terms(e: Any) -> list[Any]:
-    return [*_terms(e.a), *_terms(e.b)] if isinstance(e, tirx.Add) else [e]
+def _terms(expr: Any) -> list[Any]:
+    return [*_terms(expr.a), *_terms(expr.b)] if isinstance(expr, tirx.Add) else [expr]
 
 
-def _over(e: Any, divisor: Any) -> Any | None:
+def _over(expr: Any, divisor: Any) -> Any | None:
     """Divide a product by one of its factors; None if the divisor is not a factor."""
-    if not isinstance(e, tirx.Mul):
+    if not isinstance(expr, tirx.Mul):
         return None
     same = tvm_ffi.structural_equal
-    return e.a if same(e.b, divisor) else e.b if same(e.a, divisor) else None
+    return expr.a if same(expr.b, divisor) else expr.b if same(expr.a, divisor) else None

@@ -36,8 +36,8 @@ def main() -> int:
         job = json.loads(line)
         try:
             _say(answers, _done(job, makers))
-        except Exception as e:  # report any failure to schedule, compile or link
-            _say(answers, {"error": f"{type(e).__name__}: {_reason(str(e))[:500]}"})
+        except Exception as error:  # report any failure to schedule, compile or link
+            _say(answers, {"error": f"{type(error).__name__}: {_reason(str(error))[:500]}"})
     return 0
 
 

@@ -111,8 +111,8 @@ def _freed(pointer: Any) -> Any:
 def _allocated(b: Any, pointer: Any) -> list[Any]:
     """Return statements that allocate memory, check for failure, and declare the buffer."""
     count: Any = tirx.IntImm("int64", itemsize(b))
-    for e in b.ty.shape:
-        count = count * e.astype("int64")
+    for expr in b.ty.shape:
+        count = count * expr.astype("int64")
     call = tirx.op.TVMBackendAllocWorkspace(_CPU, 0, count.astype("uint64"), _FLOAT, 32)
     # the dtype of the allocation is a hint that CPUs ignore
     typed = tvm.ir.Call(call.op, call.args, ret_ty=pointer.ty)

@@ -31,10 +31,10 @@ def pad_safe(func: Any, name: str) -> Padded | Refusal:
     """
     try:
         return _proved(func, name)
-    except (Unproved, Needs) as e:
-        return Refusal(str(e), name)
-    except Unliftable as e:
-        return Refusal(f"the function cannot be lifted: {e}", name)
+    except (Unproved, Needs) as error:
+        return Refusal(str(error), name)
+    except Unliftable as error:
+        return Refusal(f"the function cannot be lifted: {error}", name)
     except RecursionError:
         return Refusal("the compute is nested too deeply", name)
 
@@ -42,8 +42,8 @@ def pad_safe(func: Any, name: str) -> Padded | Refusal:
 def _proved(func: Any, name: str) -> Padded:
     try:
         known = symbols(func)
-    except Unbound as e:
-        raise Unproved(str(e)) from None
+    except Unbound as error:
+        raise Unproved(str(error)) from None
     symbol = next((s for s in known if s.name == name), None)
     if symbol is None:
         raise ValueError(f"pad_safe: expected one of the dimensions {[s.name for s in known]}, got "
@@ -60,7 +60,7 @@ def _proved(func: Any, name: str) -> Padded:
     grown = _grown(lifted, dim)
     zero = demands(func, lifted, grown)
     start: dict[TensorVar, Number] = {
-        t: 0 for t in grown if t.position in zero and "int" in t.dtype
+        tensor: 0 for tensor in grown if tensor.position in zero and "int" in tensor.dtype
     }
     return _searched(lifted, dim, grown, start, name)
 
@@ -77,16 +77,16 @@ def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...
     """Return the axes of each parameter that grow with the dimension; none may shrink."""
     out = {}
     problem = PaddingProblem(dim, {})
-    for t in lifted.params:
-        if not isinstance(t, TensorVar):
+    for param in lifted.params:
+        if not isinstance(param, TensorVar):
             continue
-        axes = tuple(d for d, e in enumerate(t.shape) if dim in free(e))
+        axes = tuple(d for d, e in enumerate(param.shape) if dim in free(e))
         for d in axes:
-            e = t.shape[d]
-            if not problem.holds(ge0(problem.at(e) - e), ()):
-                raise Unproved(f"axis {d} of {t.name}, {e!r}, may shrink when {dim!r} grows")
+            poly = param.shape[d]
+            if not problem.holds(ge0(problem.at(poly) - poly), ()):
+                raise Unproved(f"axis {d} of {param.name}, {poly!r}, may shrink when {dim!r} grows")
         if axes:
-            out[t] = axes
+            out[param] = axes
     return out
 
 
@@ -104,26 +104,33 @@ def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tupl
             for out in lifted.outputs:
                 same(out.body, ())
             return _claim(lifted, problem, name)
-        except Unproved as e:
-            first = first or e
-        except Needs as e:
-            more = [{**problem.contents, e.tensor: v} for v in _candidates(lifted, e.tensor)]
+        except Unproved as error:
+            first = first or error
+        except Needs as error:
+            more = [
+                {**problem.contents, error.tensor: v} for v in _candidates(lifted, error.tensor)
+            ]
             stack += reversed(more)
     raise first or Unproved("no content of the padding makes it safe")
 
 
-def _candidates(lifted: TensorExpression, t: TensorVar) -> Iterator[Number]:
+def _candidates(lifted: TensorExpression, tensor: TensorVar) -> Iterator[Number]:
     """Yield contents to try for a tensor's padding: identities of combiners, then literals."""
-    if t.dtype == "bool":
+    if tensor.dtype == "bool":
         yield from (False, True)
         return
-    if "float" in t.dtype:
+    if "float" in tensor.dtype:
         yield from (0.0, -math.inf, math.inf, 1.0)
     else:
         ends = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), **SMALL}
-        yield from (0, *ends.get(t.dtype, ()), 1, *(() if t.dtype.startswith("u") else (-1,)))
+        yield from (
+            0,
+            *ends.get(tensor.dtype, ()),
+            1,
+            *(() if tensor.dtype.startswith("u") else (-1,)),
+        )
     terms = {s for c in lifted.outputs for s in subterms(c.body)}
-    literals = {s.value for s in terms if isinstance(s, Const) and s.dtype == t.dtype}
+    literals = {s.value for s in terms if isinstance(s, Const) and s.dtype == tensor.dtype}
     found = sorted(v for v in literals if v not in (0, 1) and math.isfinite(v))
     yield from (found if len(found) <= 4 else ())
 

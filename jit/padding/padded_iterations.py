@@ -45,7 +45,7 @@ class EqualityProver(Protocol):
 
     problem: PaddingProblem
 
-    def known(self, t: Term, facts: Facts) -> bool: ...
+    def known(self, term: Term, facts: Facts) -> bool: ...
 
 
 class Values:
@@ -63,45 +63,45 @@ class Values:
         self.problem = same.problem
         self.there: dict[Var, Term] = {**self.problem.at_bigger, **self.moved}
 
-    def __call__(self, t: Term) -> Value:
-        if isinstance(t, Const):
-            return literal(t)
-        if isinstance(t, Int):
-            return self.integer(t)
-        if isinstance(t, CallTerm) and not t.args and t.op.startswith("state"):
-            return LoopState(t)
-        if self.stable(t):
+    def __call__(self, term: Term) -> Value:
+        if isinstance(term, Const):
+            return literal(term)
+        if isinstance(term, Int):
+            return self.integer(term)
+        if isinstance(term, CallTerm) and not term.args and term.op.startswith("state"):
+            return LoopState(term)
+        if self.stable(term):
             return COMPUTED if self.plain else VALID
-        if isinstance(t, Load):
-            return self.load(t)
-        if isinstance(t, Reduce):
-            return self.reduce(t)
-        if isinstance(t, CallTerm):
-            return self.call(t)
+        if isinstance(term, Load):
+            return self.load(term)
+        if isinstance(term, Reduce):
+            return self.reduce(term)
+        if isinstance(term, CallTerm):
+            return self.call(term)
         return ANYTHING
 
-    def stable(self, t: Term) -> bool:
+    def stable(self, term: Term) -> bool:
         """Return whether a term has the same value at n, finite if the valid elements are."""
-        if t.dtype == "bool" or not free(t).isdisjoint(self.moved):
+        if term.dtype == "bool" or not free(term).isdisjoint(self.moved):
             return False
-        if _stateful(t) or _indirect(t) or not (self.plain or _tame(t)):
+        if _stateful(term) or _indirect(term) or not (self.plain or _tame(term)):
             return False
-        return self.same.known(t, self.facts)
+        return self.same.known(term, self.facts)
 
     def assume(self, finite: bool) -> None:
         self.problem.finite = self.problem.finite or finite
 
     # -------------------------------------------------------------------- integers
 
-    def integer(self, p: Int) -> Value:
+    def integer(self, poly: Int) -> Value:
         """Evaluate a polynomial whose data-dependent atoms are known numbers."""
-        if not p.reads and not _stateful(p):
-            there = as_int(substitute(p, self.there))
+        if not poly.reads and not _stateful(poly):
+            there = as_int(substitute(poly, self.there))
             return ANYTHING if there.const is None else KnownNumber(there.const)
-        if p.atom is not None:
-            return self.atom(p.atom)
+        if poly.atom is not None:
+            return self.atom(poly.atom)
         out = 0  # large values are unknown: the kernel's arithmetic may have overflowed
-        for mono, coef in p.terms:
+        for mono, coef in poly.terms:
             part: int | None = coef
             for found in map(self.atom, mono):
                 small = isinstance(found, KnownNumber) and abs(found.number) <= SMALL
@@ -115,31 +115,31 @@ class Values:
             out += part
         return KnownNumber(out) if abs(out) <= SMALL else ANYTHING
 
-    def atom(self, t: Term) -> Value:
-        if isinstance(t, Load):
-            return self.load(t)
-        if isinstance(t, Reduce):
-            return self.reduce(t)
-        if isinstance(t, Var):
-            there = as_int(substitute(t, self.there))
+    def atom(self, term: Term) -> Value:
+        if isinstance(term, Load):
+            return self.load(term)
+        if isinstance(term, Reduce):
+            return self.reduce(term)
+        if isinstance(term, Var):
+            there = as_int(substitute(term, self.there))
             return ANYTHING if there.const is None else KnownNumber(there.const)
-        if not isinstance(t, CallTerm) or t.dtype == "bool":
+        if not isinstance(term, CallTerm) or term.dtype == "bool":
             return ANYTHING
-        if not t.args and t.op.startswith("state"):
-            return LoopState(t)
-        if t.op in ("lowest", "highest"):
-            return KnownNumber(-math.inf if t.op == "lowest" else math.inf)
-        if t.op == "ite":
-            return self.choice(t)
-        args = [self(a) for a in t.args]
+        if not term.args and term.op.startswith("state"):
+            return LoopState(term)
+        if term.op in ("lowest", "highest"):
+            return KnownNumber(-math.inf if term.op == "lowest" else math.inf)
+        if term.op == "ite":
+            return self.choice(term)
+        args = [self(a) for a in term.args]
         numbers = [
             int(a.number) for a in args if isinstance(a, KnownNumber) and math.isfinite(a.number)
         ]
         if len(numbers) < len(args):
             return ANYTHING
-        if t.op in ("min", "max"):
-            return KnownNumber(min(numbers) if t.op == "min" else max(numbers))
-        if t.op == "floordiv" and numbers[1] > 0:
+        if term.op in ("min", "max"):
+            return KnownNumber(min(numbers) if term.op == "min" else max(numbers))
+        if term.op == "floordiv" and numbers[1] > 0:
             return KnownNumber(numbers[0] // numbers[1])
         return ANYTHING
 
@@ -154,44 +154,44 @@ class Values:
 
     # -------------------------------------------------------------------- loads
 
-    def load(self, t: Load) -> Value:
+    def load(self, load: Load) -> Value:
         inside: list[Term] = []
         outside: list[Term] = []
-        for d in self.problem.grown.get(t.tensor, ()):
-            i = as_int(substitute(t.indices[d], self.there))
-            last = t.tensor.shape[d] - 1 - i
-            inside.append(FALSE if i.reads else ge0(last))
-            outside.append(FALSE if i.reads else negate(ge0(last)))
+        for d in self.problem.grown.get(load.tensor, ()):
+            poly = as_int(substitute(load.indices[d], self.there))
+            last = load.tensor.shape[d] - 1 - poly
+            inside.append(FALSE if poly.reads else ge0(last))
+            outside.append(FALSE if poly.reads else negate(ge0(last)))
         if self.problem.holds(conj(*inside), self.facts):
             return VALID
         if self.problem.holds(disj(*outside), self.facts):
-            if t.tensor not in self.problem.contents:
-                raise Needs(t.tensor)
-            return KnownNumber(self.problem.contents[t.tensor])
-        content = self.problem.contents.get(t.tensor)
+            if load.tensor not in self.problem.contents:
+                raise Needs(load.tensor)
+            return KnownNumber(self.problem.contents[load.tensor])
+        content = self.problem.contents.get(load.tensor)
         return ANYTHING if content is None else joined(KnownNumber(content), VALID)
 
     # -------------------------------------------------------------------- operations
 
-    def call(self, t: CallTerm) -> Value:
-        if t.op == "ite":
-            return self.choice(t)
-        if t.op in ("ge0", "eq0"):
-            return self.comparison(t)
-        if t.op in ("and", "or", "not"):
-            return self.connective(t)
-        value, finite = computed(t, [self(a) for a in t.args])
+    def call(self, call: CallTerm) -> Value:
+        if call.op == "ite":
+            return self.choice(call)
+        if call.op in ("ge0", "eq0"):
+            return self.comparison(call)
+        if call.op in ("and", "or", "not"):
+            return self.connective(call)
+        value, finite = computed(call, [self(a) for a in call.args])
         if value != ANYTHING:
             self.assume(finite)
         return value
 
-    def decided(self, c: Term) -> bool | None:
+    def decided(self, term: Term) -> bool | None:
         """Return whether a condition holds at N, or None if unknown."""
-        found = self(c) if c is not TRUE and c is not FALSE else KnownNumber(c is TRUE)
+        found = self(term) if term is not TRUE and term is not FALSE else KnownNumber(term is TRUE)
         return bool(found.number) if isinstance(found, KnownNumber) else None
 
-    def choice(self, t: CallTerm) -> Value:
-        c, a, b = t.args
+    def choice(self, call: CallTerm) -> Value:
+        c, a, b = call.args
         found = self.decided(c)
         if found is not None:
             return self.under(TRUE)(a if found else b)
@@ -201,74 +201,74 @@ class Values:
         yes, no = (self.under(x)(y) for x, y in ((there, a), (negate(there), b)))
         return joined(yes, no)
 
-    def under(self, c: Term) -> Values:
-        return Values(self.same, (*self.facts, *parts(c)), self.moved)
+    def under(self, term: Term) -> Values:
+        return Values(self.same, (*self.facts, *parts(term)), self.moved)
 
-    def comparison(self, t: CallTerm) -> Value:
-        found = self.integer(as_int(t.args[0]))
+    def comparison(self, call: CallTerm) -> Value:
+        found = self.integer(as_int(call.args[0]))
         if isinstance(found, KnownNumber):
-            return KnownNumber(found.number >= 0 if t.op == "ge0" else found.number == 0)
-        there = self.filled(t)
+            return KnownNumber(found.number >= 0 if call.op == "ge0" else found.number == 0)
+        there = self.filled(call)
         if there.reads or _stateful(there):
             return ANYTHING
         if self.problem.holds(there, self.facts):
             return KnownNumber(True)
         return KnownNumber(False) if self.problem.holds(negate(there), self.facts) else ANYTHING
 
-    def connective(self, t: CallTerm) -> Value:
-        args = [self(a) for a in t.args]
+    def connective(self, call: CallTerm) -> Value:
+        args = [self(a) for a in call.args]
         known = [bool(a.number) for a in args if isinstance(a, KnownNumber)]
-        if t.op == "not":
+        if call.op == "not":
             return KnownNumber(not known[0]) if known else ANYTHING
-        absorbing = t.op == "or"
+        absorbing = call.op == "or"
         if absorbing in known:
             return KnownNumber(absorbing)
         if len(known) == len(args):
             return KnownNumber(not absorbing)
-        there = self.filled(t)
+        there = self.filled(call)
         if there.reads or _stateful(there):
             return ANYTHING
         if self.problem.holds(negate(there), self.facts):
             return KnownNumber(False)
         return KnownNumber(True) if self.problem.holds(there, self.facts) else ANYTHING
 
-    def reduce(self, t: Reduce) -> Value:
+    def reduce(self, reduction: Reduce) -> Value:
         """Evaluate a nested reduction whose iterations all have the same known value."""
-        init = self(t.init)
-        if not independent(t.axes):
+        init = self(reduction.init)
+        if not independent(reduction.axes):
             return ANYTHING
         moved = dict(self.moved)
         some = conj()
-        for a in t.axes:
-            assert a.extent is not None
-            extent = as_int(substitute(a.extent, self.there))
+        for var in reduction.axes:
+            assert var.extent is not None
+            extent = as_int(substitute(var.extent, self.there))
             some = conj(some, ge0(extent - 1))
-            if extent is not a.extent:
-                moved[a] = as_int(fresh(extent, "all"))
+            if extent is not var.extent:
+                moved[var] = as_int(fresh(extent, "all"))
         body = Values(self.same, self.facts, moved)(
-            t.body
+            reduction.body
         )  # the loops of this reduction are not plain
         if not (isinstance(init, KnownNumber) and isinstance(body, KnownNumber)):
             return ANYTHING
-        if t.op in ("max", "min") and self.problem.holds(some, self.facts):
-            return KnownNumber((max if t.op == "max" else min)(init.number, body.number))
+        if reduction.op in ("max", "min") and self.problem.holds(some, self.facts):
+            return KnownNumber((max if reduction.op == "max" else min)(init.number, body.number))
         units = {"add": 0, "mul": 1, "and": True, "or": False}
-        return init if t.op in units and body.number == units[t.op] else ANYTHING
+        return init if reduction.op in units and body.number == units[reduction.op] else ANYTHING
 
 
-def literal(t: Term) -> Value:
+def literal(term: Term) -> Value:
     """Evaluate a term at n, where all loads are valid: a literal, or unknown."""
-    if isinstance(t, Const) and not isinstance(t.value, str):
-        return KnownNumber(t.value)
-    return KnownNumber(t.const) if isinstance(t, Int) and t.const is not None else ANYTHING
+    if isinstance(term, Const) and not isinstance(term.value, str):
+        return KnownNumber(term.value)
+    return KnownNumber(term.const) if isinstance(term, Int) and term.const is not None else ANYTHING
 
 
-def _stateful(t: Term) -> bool:
+def _stateful(term: Term) -> bool:
     """Return whether a term contains the state of a loop."""
-    found: bool | None = t.memo.get("stateful")
+    found: bool | None = term.memo.get("stateful")
     if found is None:
-        own = isinstance(t, CallTerm) and not t.args and t.op.startswith("state")
-        found = t.memo["stateful"] = own or any(map(_stateful, t.children))
+        own = isinstance(term, CallTerm) and not term.args and term.op.startswith("state")
+        found = term.memo["stateful"] = own or any(map(_stateful, term.children))
     return found
 
 
@@ -283,12 +283,12 @@ def independent(axes: tuple[Var, ...]) -> bool:
     return not any(a.extent is not None and not free(a.extent).isdisjoint(axes) for a in axes)
 
 
-def _tame(t: Term) -> bool:
+def _tame(term: Term) -> bool:
     """Return whether a term is finite even in iterations that do not exist at n."""
-    own = t.op in _TAME if isinstance(t, (CallTerm, Reduce)) else not isinstance(t, Fold)
-    return own and all(map(_tame, t.children))
+    own = term.op in _TAME if isinstance(term, (CallTerm, Reduce)) else not isinstance(term, Fold)
+    return own and all(map(_tame, term.children))
 
 
-def _indirect(t: Term) -> bool:
+def _indirect(term: Term) -> bool:
     """Return whether data determines an index."""
-    return any(isinstance(s, Load) and any(i.reads for i in s.indices) for s in subterms(t))
+    return any(isinstance(s, Load) and any(i.reads for i in s.indices) for s in subterms(term))

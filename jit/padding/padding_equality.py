@@ -43,48 +43,52 @@ class PaddingEquality:
         self.problem = problem
         self.proved: set[tuple[Term, Facts]] = set()
 
-    def __call__(self, t: Term, facts: Facts) -> None:
+    def __call__(self, term: Term, facts: Facts) -> None:
         """Prove that a term is the same at n and N under the facts."""
-        if not self.problem.depends(t) or (t, facts) in self.proved:
+        if not self.problem.depends(term) or (term, facts) in self.proved:
             return
-        if isinstance(t, Int):
-            self.integer(t, facts)
-        elif isinstance(t, Load):
-            self.load(t, facts)
-        elif isinstance(t, Reduce):
-            self.reduce(t, facts)
-        elif isinstance(t, Fold):
-            self.fold(t, facts)
-        elif isinstance(t, CallTerm):
-            self.call(t, facts)
-        elif isinstance(t, Var):
-            raise Unproved(f"{t!r} is used as a value")
-        self.proved.add((t, facts))
+        if isinstance(term, Int):
+            self.integer(term, facts)
+        elif isinstance(term, Load):
+            self.load(term, facts)
+        elif isinstance(term, Reduce):
+            self.reduce(term, facts)
+        elif isinstance(term, Fold):
+            self.fold(term, facts)
+        elif isinstance(term, CallTerm):
+            self.call(term, facts)
+        elif isinstance(term, Var):
+            raise Unproved(f"{term!r} is used as a value")
+        self.proved.add((term, facts))
 
-    def known(self, t: Term, facts: Facts) -> bool:
+    def known(self, term: Term, facts: Facts) -> bool:
         """Return whether the proof for a term succeeds."""
         try:
-            self(t, facts)
+            self(term, facts)
         except Unproved:
             return False
         return True
 
     # -------------------------------------------------------------------- integers
 
-    def abstract(self, t: Term, facts: Facts) -> Term:
+    def abstract(self, term: Term, facts: Facts) -> Term:
         """Replace subterms that the provers cannot interpret by opaque names.
 
         Each of these subterms must itself be the same at n and N.
         """
-        if isinstance(t, (Int, Var)):
-            return rebuild(t, lambda c: self.abstract(c, facts)) if isinstance(t, Int) else t
-        if not self.problem.depends(t) and not t.reads:
-            return t
-        if isinstance(t, CallTerm) and t.op in _INTERPRETED and _integral(t):
-            return rebuild(t, lambda c: self.abstract(c, facts))
-        self(t, facts)
-        name = raw_call(f"same {t.uid}", (), t.dtype)
-        return as_int(name) if t.dtype in INT_DTYPES else name
+        if isinstance(term, (Int, Var)):
+            return (
+                rebuild(term, lambda term: self.abstract(term, facts))
+                if isinstance(term, Int)
+                else term
+            )
+        if not self.problem.depends(term) and not term.reads:
+            return term
+        if isinstance(term, CallTerm) and term.op in _INTERPRETED and _integral(term):
+            return rebuild(term, lambda term: self.abstract(term, facts))
+        self(term, facts)
+        name = raw_call(f"same {term.uid}", (), term.dtype)
+        return as_int(name) if term.dtype in INT_DTYPES else name
 
     def integer(self, p: Int, facts: Facts) -> None:
         if isinstance(p.atom, CallTerm) and p.atom.op == "ite" and p.reads:
@@ -96,39 +100,39 @@ class PaddingEquality:
             return
         raise Unproved(f"{_short(p)} changes when {self.problem.dim!r} grows")
 
-    def load(self, t: Load, facts: Facts) -> None:
-        for d, i in enumerate(t.indices):
+    def load(self, load: Load, facts: Facts) -> None:
+        for d, poly in enumerate(load.indices):
             try:
-                self(i, facts)
-            except Unproved as e:
-                raise Unproved(f"axis {d} of the read {_short(t)}: {e}") from None
-        for d in self.problem.grown.get(t.tensor, ()):
-            i = t.indices[d]
-            if i.reads:
+                self(poly, facts)
+            except Unproved as error:
+                raise Unproved(f"axis {d} of the read {_short(load)}: {error}") from None
+        for d in self.problem.grown.get(load.tensor, ()):
+            poly = load.indices[d]
+            if poly.reads:
                 continue  # a read that is executed at n stays inside the buffer there
-            i = as_int(self.abstract(i, facts))
-            inside = conj(ge0(i), ge0(t.tensor.shape[d] - 1 - i))
+            poly = as_int(self.abstract(poly, facts))
+            inside = conj(ge0(poly), ge0(load.tensor.shape[d] - 1 - poly))
             if not self.problem.holds(inside, facts):
-                raise Unproved(f"axis {d} of the read {_short(t)} may be in the padding")
+                raise Unproved(f"axis {d} of the read {_short(load)} may be in the padding")
 
     # -------------------------------------------------------------------- choices
 
-    def call(self, t: CallTerm, facts: Facts) -> None:
-        if t.op == "ite":
-            self.choice(t, facts)
-        elif t.op in _INTERPRETED and _integral(t):
-            self.condition(t, facts)
+    def call(self, call: CallTerm, facts: Facts) -> None:
+        if call.op == "ite":
+            self.choice(call, facts)
+        elif call.op in _INTERPRETED and _integral(call):
+            self.condition(call, facts)
         else:
-            for a in t.args:
-                self(a, facts)
+            for term in call.args:
+                self(term, facts)
 
-    def condition(self, t: CallTerm, facts: Facts) -> None:
-        if not self.equivalent(*self.pair(t, facts), facts):
-            raise Unproved(f"the condition {_short(t)} changes when {self.problem.dim!r} grows")
+    def condition(self, call: CallTerm, facts: Facts) -> None:
+        if not self.equivalent(*self.pair(call, facts), facts):
+            raise Unproved(f"the condition {_short(call)} changes when {self.problem.dim!r} grows")
 
-    def pair(self, c: Term, facts: Facts) -> tuple[Term, Term]:
+    def pair(self, term: Term, facts: Facts) -> tuple[Term, Term]:
         """Return a condition at n and at N."""
-        here = self.abstract(c, facts)
+        here = self.abstract(term, facts)
         return here, self.problem.at(here)
 
     def equivalent(self, here: Term, there: Term, facts: Facts) -> bool:
@@ -139,9 +143,9 @@ class PaddingEquality:
             negate(there), (*facts, *parts(negate(here)))
         )
 
-    def choice(self, t: CallTerm, facts: Facts) -> None:
+    def choice(self, call: CallTerm, facts: Facts) -> None:
         """Prove ``a if c else b`` in four cases, skipping contradictory ones."""
-        c, a, b = t.args
+        c, a, b = call.args
         here, there = self.pair(c, facts)
         both = (*facts, *parts(here), *parts(there))
         neither = (*facts, *parts(negate(here)), *parts(negate(there)))
@@ -149,56 +153,57 @@ class PaddingEquality:
         self.unless(b, neither)
         if here is there:
             return
-        self.mixed(a, (*facts, *parts(here)), negate(there), b, t)
-        self.mixed(b, (*facts, *parts(negate(here))), there, a, t)
+        self.mixed(a, (*facts, *parts(here)), negate(there), b, call)
+        self.mixed(b, (*facts, *parts(negate(here))), there, a, call)
 
-    def unless(self, t: Term, facts: Facts) -> None:
+    def unless(self, term: Term, facts: Facts) -> None:
         """Prove a term unless its facts are contradictory."""
         try:
-            self(t, facts)
+            self(term, facts)
         except (Unproved, Needs):
             if not (facts and self.problem.impossible(facts)):
                 raise
 
-    def mixed(self, small: Term, facts: Facts, only: Term, large: Term, t: Term) -> None:
+    def mixed(self, small: Term, facts: Facts, only: Term, large: Term, term: Term) -> None:
         """Prove that the branches are equal where n and N choose differently."""
         if self.problem.holds(negate(only), facts):
             return
         facts = (*facts, *parts(only))
         there, here = Values(self, facts, {})(large), literal(small)
         if not (isinstance(here, KnownNumber) and here == there):
-            raise Unproved(f"the choice {_short(t)} changes when {self.problem.dim!r} grows")
+            raise Unproved(f"the choice {_short(term)} changes when {self.problem.dim!r} grows")
 
     # -------------------------------------------------------------------- loops
 
-    def reduce(self, t: Reduce, facts: Facts) -> None:
-        self(t.init, facts)
+    def reduce(self, reduction: Reduce, facts: Facts) -> None:
+        self(reduction.init, facts)
         growing = []
-        for a in t.axes:
-            assert a.extent is not None
-            if self.grows(a.extent, facts):
-                growing.append(a)
-        self(t.body, facts)
-        growing = [a for a in growing if not self.repeats(t, a, facts)]
-        if growing and not independent(t.axes):
+        for var in reduction.axes:
+            assert var.extent is not None
+            if self.grows(var.extent, facts):
+                growing.append(var)
+        self(reduction.body, facts)
+        growing = [a for a in growing if not self.repeats(reduction, a, facts)]
+        if growing and not independent(reduction.axes):
             raise Unproved("the extent of a loop depends on a loop that grows")
-        some = conj(*(ge0(a.extent - 1) for a in t.axes if a.extent is not None))
-        for a in growing:
-            moved = self.behind(a, t.axes, growing)
-            found = Values(self, facts, moved, self.problem.holds(some, facts))(t.body)
-            if not (isinstance(found, KnownNumber) and self.nothing(t, found)):
-                raise Unproved(f"the {t.op} over {_extent(a)} includes padding: {_short(t.body)}")
+        some = conj(*(ge0(a.extent - 1) for a in reduction.axes if a.extent is not None))
+        for var in growing:
+            moved = self.behind(var, reduction.axes, growing)
+            found = Values(self, facts, moved, self.problem.holds(some, facts))(reduction.body)
+            if not (isinstance(found, KnownNumber) and self.nothing(reduction, found)):
+                body = _short(reduction.body)
+                raise Unproved(f"the {reduction.op} over {_extent(var)} includes padding: {body}")
 
-    def repeats(self, t: Reduce, a: Var, facts: Facts) -> bool:
+    def repeats(self, reduction: Reduce, var: Var, facts: Facts) -> bool:
         """Return whether further iterations of an axis only repeat elements of an idempotent op."""
-        assert a.extent is not None
-        if t.op not in _IDEMPOTENT or a in free(t.body):
+        assert var.extent is not None
+        if reduction.op not in _IDEMPOTENT or var in free(reduction.body):
             return False
-        if any(x.extent is not None and a in free(x.extent) for x in t.axes):
+        if any(x.extent is not None and var in free(x.extent) for x in reduction.axes):
             return False
-        if not self.problem.holds(ge0(a.extent - 1), facts):
+        if not self.problem.holds(ge0(var.extent - 1), facts):
             return False
-        if "float" in t.body.dtype:
+        if "float" in reduction.body.dtype:
             self.problem.finite = True  # max(NaN, x) is x
         return True
 
@@ -228,51 +233,55 @@ class PaddingEquality:
                 out[x] = as_int(fresh(self.problem.at(x.extent), "all"))
         return out
 
-    def nothing(self, t: Reduce, found: KnownNumber) -> bool:
+    def nothing(self, reduction: Reduce, found: KnownNumber) -> bool:
         """Return whether combining with this value changes nothing."""
-        unit = identity(t.op, t.body.dtype)
-        init = literal(t.init)
+        unit = identity(reduction.op, reduction.body.dtype)
+        init = literal(reduction.init)
         value = found.number
-        if t.op in ("max", "min"):
+        if reduction.op in ("max", "min"):
             ends = [unit.value] if isinstance(unit, Const) else []
-            ends += [-math.inf if t.op == "max" else math.inf] if isinstance(unit, Int) else []
+            ends += (
+                [-math.inf if reduction.op == "max" else math.inf] if isinstance(unit, Int) else []
+            )
             ends += [init.number] if isinstance(init, KnownNumber) else []
-            good = any(value <= e if t.op == "max" else value >= e for e in ends)
-            if good and "float" in t.body.dtype:
+            good = any(value <= e if reduction.op == "max" else value >= e for e in ends)
+            if good and "float" in reduction.body.dtype:
                 self.problem.finite = True  # max(NaN, x) is x
             return good
         if isinstance(unit, Int):
             return unit.const is not None and value == unit.const
         return isinstance(unit, Const) and bool(value == unit.value)
 
-    def fold(self, t: Fold, facts: Facts) -> None:
-        for x in t.inits:
+    def fold(self, fold: Fold, facts: Facts) -> None:
+        for x in fold.inits:
             self(x, facts)
-        assert t.axis.extent is not None
-        if t.axis.extent is FOREVER:
+        assert fold.axis.extent is not None
+        if fold.axis.extent is FOREVER:
             raise Unproved("a while loop depends on a growing dimension")
-        growing = self.grows(t.axis.extent, facts)
-        for u in t.updates:
+        growing = self.grows(fold.axis.extent, facts)
+        for u in fold.updates:
             self(u, facts)
         if not growing:
             return
-        values = Values(self, facts, self.behind(t.axis, (t.axis,), [t.axis]))
-        for s, u in zip(t.states, t.updates, strict=True):
+        values = Values(self, facts, self.behind(fold.axis, (fold.axis,), [fold.axis]))
+        for call, u in zip(fold.states, fold.updates, strict=True):
             found = values(u)
-            if not (isinstance(found, LoopState) and found.state is s):
-                raise Unproved(f"the loop over {_extent(t.axis)} changes its state in the padding")
+            if not (isinstance(found, LoopState) and found.state is call):
+                raise Unproved(
+                    f"the loop over {_extent(fold.axis)} changes its state in the padding"
+                )
 
 
-def _integral(t: CallTerm) -> bool:
+def _integral(call: CallTerm) -> bool:
     """Return whether a term is an operation on integers or on booleans."""
-    inside = t.args[1:] if t.op == "ite" else t.args
-    return t.dtype == "bool" or all(isinstance(a, Int) for a in inside)
+    inside = call.args[1:] if call.op == "ite" else call.args
+    return call.dtype == "bool" or all(isinstance(a, Int) for a in inside)
 
 
-def _extent(a: Var) -> str:
-    return f"0 … {a.extent!r} - 1"
+def _extent(var: Var) -> str:
+    return f"0 … {var.extent!r} - 1"
 
 
-def _short(t: Term) -> str:
-    text = repr(t)
+def _short(term: Term) -> str:
+    text = repr(term)
     return text if len(text) <= 80 else text[:77] + "…"

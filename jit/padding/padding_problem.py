@@ -56,13 +56,13 @@ class PaddingProblem:
         self.bigger: Int = as_int(self.dim) + size(f"{self.dim.name} extra")
         self.at_bigger: dict[Var, Term] = {self.dim: self.bigger}
 
-    def at(self, t: Term) -> Any:
+    def at(self, term: Term) -> Any:
         """Return a term at N."""
-        return substitute(t, self.at_bigger)
+        return substitute(term, self.at_bigger)
 
-    def depends(self, t: Term) -> bool:
+    def depends(self, term: Term) -> bool:
         """Return whether a term depends on the dimension or on a tensor that grows with it."""
-        return self.dim in free(t) or not t.reads.isdisjoint(self.grown)
+        return self.dim in free(term) or not term.reads.isdisjoint(self.grown)
 
     def holds(self, goal: Term, facts: Facts) -> bool:
         """Return whether the facts provably imply the goal."""
@@ -95,5 +95,5 @@ def _related(goal: Term, facts: Facts) -> Facts:
             return tuple(f for f in dict.fromkeys(facts) if f in chosen)
         chosen += more
         rest = [f for f in rest if f not in more]
-        for f in more:
-            near |= free(f)
+        for term in more:
+            near |= free(term)

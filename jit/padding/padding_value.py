@@ -85,40 +85,40 @@ _POINTS: dict[str, dict[float, float]] = {
 _BOUNDED = frozenset({"abs", "neg", "min", "max", "tanh", "sigmoid", "erf", "floor", "ceil"})
 
 
-def computed(t: CallTerm, args: list[Value]) -> tuple[Value, bool]:
+def computed(call: CallTerm, args: list[Value]) -> tuple[Value, bool]:
     """Evaluate a floating-point operation; also return whether it assumes finite elements."""
     if all(isinstance(a, KnownNumber) for a in args):
-        return _of_numbers(t, [a.number for a in args if isinstance(a, KnownNumber)]), False
+        return _of_numbers(call, [a.number for a in args if isinstance(a, KnownNumber)]), False
     pair = _one_number(args)
     if pair is None:
-        if (t.op in _BOUNDED or _widens(t)) and all(isinstance(a, Valid) for a in args):
+        if (call.op in _BOUNDED or _widens(call)) and all(isinstance(a, Valid) for a in args):
             return VALID, True
         return ANYTHING, False
     number, other, first = pair
-    return _RULES.get(t.op, _no_rule)(number, other, first, t)
+    return _RULES.get(call.op, _no_rule)(number, other, first, call)
 
 
-def _widens(t: CallTerm) -> bool:
+def _widens(call: CallTerm) -> bool:
     return (
-        t.op == "cast"
-        and t.dtype in ("float32", "float64")
-        and "float" in t.args[0].dtype
-        and (t.dtype == "float64" or t.args[0].dtype != "float64")
+        call.op == "cast"
+        and call.dtype in ("float32", "float64")
+        and "float" in call.args[0].dtype
+        and (call.dtype == "float64" or call.args[0].dtype != "float64")
     )
 
 
-def _of_numbers(t: CallTerm, numbers: list[Number]) -> Value:
-    if t.op == "cast":
-        return _cast(numbers[0], t.dtype)
-    if t.op in _POINTS:
-        found = _POINTS[t.op].get(float(numbers[0]))
+def _of_numbers(call: CallTerm, numbers: list[Number]) -> Value:
+    if call.op == "cast":
+        return _cast(numbers[0], call.dtype)
+    if call.op in _POINTS:
+        found = _POINTS[call.op].get(float(numbers[0]))
         return ANYTHING if found is None else KnownNumber(found)
-    fn = _EXACT.get(t.op)
+    fn = _EXACT.get(call.op)
     if fn is None:
         return ANYTHING
-    kind = numpy_dtype(t.args[0].dtype)
+    kind = numpy_dtype(call.args[0].dtype)
     with np.errstate(all="ignore"):
-        if t.op == "div" and not np.issubdtype(kind, np.floating):
+        if call.op == "div" and not np.issubdtype(kind, np.floating):
             return ANYTHING
         return known(fn(*(np.asarray(x, kind) for x in numbers)))
 
@@ -152,39 +152,39 @@ Ruled = tuple[Value, bool]
 _NOT: Ruled = (ANYTHING, False)
 
 
-def _no_rule(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _no_rule(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     return _NOT
 
 
-def _add(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _add(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     if number == 0:
         return other, False
     return (KnownNumber(number), True) if math.isinf(number) else _NOT
 
 
-def _sub(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _sub(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     if number == 0 and not first:
         return other, False
     return (KnownNumber(number if first else -number), True) if math.isinf(number) else _NOT
 
 
-def _mul(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _mul(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     if number == 1:
         return other, False
     return (KnownNumber(0.0), True) if number == 0 else _NOT
 
 
-def _div(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _div(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     if number == 0 and first and other == COMPUTED:
         return KnownNumber(0.0), True  # n divides by it with a finite result, so it is not 0
     return (other, False) if number == 1 and not first else _NOT
 
 
-def _least(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _least(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     return _end(number, other, _INF)
 
 
-def _most(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _most(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     return _end(number, other, -_INF)
 
 
@@ -197,18 +197,18 @@ def _end(number: float, other: Value, neutral: float) -> Ruled:
     return (VALID, True) if isinstance(other, Valid) else _NOT
 
 
-def _less(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
+def _less(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     """Evaluate comparisons with an infinity."""
-    if not math.isinf(number) or "float" not in t.args[0].dtype:
+    if not math.isinf(number) or "float" not in call.args[0].dtype:
         return _NOT
     below = (number < 0) == first  # the first operand is the smaller one
-    return KnownNumber(below if t.op in ("lt", "le") else not below), True
+    return KnownNumber(below if call.op in ("lt", "le") else not below), True
 
 
-def _differs(number: float, other: Value, first: bool, t: CallTerm) -> Ruled:
-    if not math.isinf(number) or "float" not in t.args[0].dtype:
+def _differs(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
+    if not math.isinf(number) or "float" not in call.args[0].dtype:
         return _NOT
-    return KnownNumber(t.op == "ne"), True
+    return KnownNumber(call.op == "ne"), True
 
 
 _RULES: dict[str, Callable[[float, Value, bool, CallTerm], Ruled]] = {

@@ -54,8 +54,8 @@ def demands(func: Any, lifted: TensorExpression, grown: Iterable[TensorVar]) -> 
         return frozenset()
     try:
         walker.statement(func.body, ())
-    except Unliftable as e:
-        raise Unproved(f"an expression that data determines cannot be lifted: {e}") from None
+    except Unliftable as error:
+        raise Unproved(f"an expression that data determines cannot be lifted: {error}") from None
     return frozenset(walker.zero)
 
 
@@ -84,9 +84,9 @@ class _Walker:
         self.any = _suspicious(func.body)
         stored = [s.buffer for s in _walk(func.body) if type(s).__name__ == "BufferStore"]
         self.written = {k for p, k in self.params.items() if any(p.same_as(b) for b in stored)}
-        for p, known in zip(items(func.params), lifted.params, strict=True):
+        for param, known in zip(items(func.params), lifted.params, strict=True):
             if isinstance(known, Var):
-                self.env.bound[p] = as_int(variable(known.kind, f"{p.name}#{id(p)}"))
+                self.env.bound[param] = as_int(variable(known.kind, f"{param.name}#{id(param)}"))
 
     def read(self, b: Any, index: tuple[Int, ...]) -> Term:
         return load(self.tensor(b), index)
@@ -120,8 +120,8 @@ class _Walker:
             raise Unproved(f"data determines the extent of the loop over {s.loop_var.name}")
         self.expression(s.min, facts)
         self.expression(s.extent, facts)
-        v = fresh(extent, s.loop_var.name)
-        self.env.bound[s.loop_var] = start + as_int(v)
+        var = fresh(extent, s.loop_var.name)
+        self.env.bound[s.loop_var] = start + as_int(var)
         some = prove(ge0(extent - 1)).proved
         self.statement(s.body, facts if some else (*facts, s))
 
@@ -168,25 +168,25 @@ class _Walker:
 
     # -------------------------------------------------------------------- expressions
 
-    def expression(self, e: Any, facts: Facts) -> None:
+    def expression(self, expr: Any, facts: Facts) -> None:
         """Check every access and division in an expression."""
-        kind = type(e).__name__
+        kind = type(expr).__name__
         if kind in ("Var", "IntImm", "FloatImm", "StringImm"):
             return
         if kind == "Let":
-            self.env.bound[e.var] = self.reader(e.value)
+            self.env.bound[expr.var] = self.reader(expr.value)
         if kind == "Select":
-            facts = (*facts, e)
-        chosen = kind == "Call" and str(getattr(e.op, "name", "")).endswith("if_then_else")
-        for part in _operands(e):
-            self.expression(part, (*facts, e) if chosen else facts)
+            facts = (*facts, expr)
+        chosen = kind == "Call" and str(getattr(expr.op, "name", "")).endswith("if_then_else")
+        for part in _operands(expr):
+            self.expression(part, (*facts, expr) if chosen else facts)
         if kind == "TensorLoad":
-            self.access(e.source, items(e.indices), facts, "read of")
-        if kind in _DIVISIONS and "int" in str(e.ty.dtype):
-            self.division(e)
+            self.access(expr.source, items(expr.indices), facts, "read of")
+        if kind in _DIVISIONS and "int" in str(expr.ty.dtype):
+            self.division(expr)
 
-    def division(self, e: Any) -> None:
-        b = e.b
+    def division(self, expr: Any) -> None:
+        b = expr.b
         if type(b).__name__ == "IntImm" and int(b.value) > 0:
             return
         divisor = as_int(self.reader(b)) if str(b.ty.dtype) in ("int32", "int64") else None
@@ -197,23 +197,23 @@ class _Walker:
     def access(self, b: Any, indices: list[Any], facts: Facts, what: str) -> None:
         terms = [self.reader.index(i) if _reads(i) or _bound_reads(i, self.env) else None
                  for i in indices]  # fmt: skip
-        for d, i in enumerate(terms):
-            if i is None or not i.reads:
+        for d, poly in enumerate(terms):
+            if poly is None or not poly.reads:
                 continue
             extent = self.tensor(b).shape[d]
-            if prove(conj(ge0(i), ge0(extent - 1 - i))).proved:
+            if prove(conj(ge0(poly), ge0(extent - 1 - poly))).proved:
                 continue
-            self.element(i, extent, facts, f"data determines axis {d} of the {what} {b.name}")
+            self.element(poly, extent, facts, f"data determines axis {d} of the {what} {b.name}")
 
-    def element(self, i: Int, extent: Int, facts: Facts, where: str) -> None:
+    def element(self, poly: Int, extent: Int, facts: Facts, where: str) -> None:
         """Prove that an index is one element of a parameter, all used at n, with 0 in bounds."""
-        loads = [s for s in subterms(i) if isinstance(s, Load)]
+        loads = [s for s in subterms(poly) if isinstance(s, Load)]
         if len(loads) != 1 or facts:
             raise Unproved(f"{where}, by more than one element or under a condition")
         (x,) = loads
         if x.tensor.position < 0 or x.tensor.position in self.written or not _whole(x):
             raise Unproved(f"{where}, without using every element of a parameter")
-        zero = as_int(replace(i, {x: ZERO}))
+        zero = as_int(replace(poly, {x: ZERO}))
         if free(zero) or not _increasing(extent):
             raise Unproved(f"{where}, by more than one element")
         if x.tensor.position not in self.grown:
@@ -231,37 +231,37 @@ def _increasing(extent: Int) -> bool:
 def _whole(x: Load) -> bool:
     """Return whether loops cover all elements: each coordinate is a distinct, full loop."""
     seen: set[Term] = set()
-    for i, extent in zip(x.indices, x.tensor.shape, strict=True):
-        if extent.const == 1 and i.const == 0:
+    for poly, extent in zip(x.indices, x.tensor.shape, strict=True):
+        if extent.const == 1 and poly.const == 0:
             continue
-        v = i.atom
-        if not isinstance(v, Var) or v.extent is not extent or v in seen:
+        term = poly.atom
+        if not isinstance(term, Var) or term.extent is not extent or term in seen:
             return False
-        seen.add(v)
+        seen.add(term)
     return True
 
 
-def _conditions(c: Term) -> Facts:
-    return () if c is TRUE else parts(c)
+def _conditions(term: Term) -> Facts:
+    return () if term is TRUE else parts(term)
 
 
-def _operands(e: Any) -> list[Any]:
-    kind = type(e).__name__
+def _operands(expr: Any) -> list[Any]:
+    kind = type(expr).__name__
     if kind == "TensorLoad":
-        return list(items(e.indices))
+        return list(items(expr.indices))
     if kind == "Call":
-        return [a for a in items(e.args) if hasattr(a, "ty")]
+        return [a for a in items(expr.args) if hasattr(a, "ty")]
     if kind == "Select":
-        return [e.condition, e.true_value, e.false_value]
+        return [expr.condition, expr.true_value, expr.false_value]
     if kind == "Let":
-        return [e.value, e.body]
+        return [expr.value, expr.body]
     if kind in ("Cast", "Broadcast"):
-        return [e.value]
+        return [expr.value]
     if kind == "Ramp":
-        return [e.base, e.stride]
-    if hasattr(e, "b"):
-        return [e.a, e.b]
-    return [e.a] if hasattr(e, "a") else []
+        return [expr.base, expr.stride]
+    if hasattr(expr, "b"):
+        return [expr.a, expr.b]
+    return [expr.a] if hasattr(expr, "a") else []
 
 
 def _walk(node: Any) -> Iterator[Any]:
@@ -270,13 +270,13 @@ def _walk(node: Any) -> Iterator[Any]:
     return iter(found)
 
 
-def _reads(e: Any) -> bool:
-    return any(type(x).__name__ == "TensorLoad" for x in _walk(e))
+def _reads(expr: Any) -> bool:
+    return any(type(x).__name__ == "TensorLoad" for x in _walk(expr))
 
 
-def _bound_reads(e: Any, env: _Env) -> bool:
+def _bound_reads(expr: Any, env: _Env) -> bool:
     """Return whether a variable in an expression is bound to data."""
-    values = (env.bound.get(x) for x in _walk(e) if type(x).__name__ == "Var")
+    values = (env.bound.get(x) for x in _walk(expr) if type(x).__name__ == "Var")
     return any(v is not None and v.reads for v in values)
 
 

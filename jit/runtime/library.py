@@ -105,8 +105,8 @@ def loaded(path: str | Path) -> Any:
         raise ValueError(f"{path} is not a loadable library: the file is truncated")
     try:
         return _loaded(Path(path).resolve())
-    except Exception as e:  # what TVM's loader raises
-        raise ValueError(f"{path} is not a loadable library: {last_line(e)}") from e
+    except Exception as error:  # what TVM's loader raises
+        raise ValueError(f"{path} is not a loadable library: {last_line(error)}") from error
 
 
 def _loaded(path: Path) -> Any:

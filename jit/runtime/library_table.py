@@ -64,8 +64,8 @@ def parsed(text: str | bytes) -> LibraryTable:
         rows = tuple(_row(row) for row in told["told"])
         return LibraryTable(str(told["target"]), functions, tuple(told["signatures"]), ranges, rows,
                      tuple(told["sites"]))  # fmt: skip
-    except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as e:
-        raise ValueError(f"the library's table is damaged: {last_line(e)}") from e
+    except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"the library's table is damaged: {last_line(error)}") from error
 
 
 def read(library: Path) -> LibraryTable:
@@ -75,8 +75,8 @@ def read(library: Path) -> LibraryTable:
         raise NoTable(f"{library}: the library's table is damaged")
     try:
         return parsed(text)
-    except ValueError as e:
-        raise ValueError(f"{library}: {last_line(e)}") from e
+    except ValueError as error:
+        raise ValueError(f"{library}: {last_line(error)}") from error
 
 
 def section(library: Path, name: bytes) -> bytes:

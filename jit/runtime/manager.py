@@ -202,15 +202,19 @@ class Manager(threading.Thread):
                 reason = full
             else:
                 what, rule = self._get(site, shape, key)
-        except Interrupted as e:
-            return self._postpone(site, shape, key, e)
-        except CompilerDied as e:
+        except Interrupted as error:
+            return self._postpone(site, shape, key, error)
+        except CompilerDied as error:
             self.crashes[key[0]] += 1
-            what, reason = "failed", str(e)
+            what, reason = "failed", str(error)
             self.failed[key] = reason
-        except Exception as e:  # compiler, loader or disk: this shape stays generic
+        except Exception as error:  # compiler, loader or disk: this shape stays generic
             what = "failed"
-            reason = str(e) if isinstance(e, CompileFailed) else f"{type(e).__name__}: {e}"
+            reason = (
+                str(error)
+                if isinstance(error, CompileFailed)
+                else f"{type(error).__name__}: {error}"
+            )
             self.failed[key] = reason
         if key in self.loaded and not self._closed:
             self.loaded[key].places.add(site.place)
@@ -253,14 +257,14 @@ class Manager(threading.Thread):
                 try:
                     self._load(key, library)
                     return "loaded", ""
-                except Exception as e:  # built by another system: compile it instead
-                    store.discard(name, f"it does not load: {last_line(e)}")
+                except Exception as error:  # built by another system: compile it instead
+                    store.discard(name, f"it does not load: {last_line(error)}")
                 library = self._folder.path / f"{next(self._numbers)}.so"
             return "compiled", self._compile(site, values, key, library, name)
-        except (CompileFailed, OSError) as e:
-            if isinstance(e, Interrupted) or (why := lacks_room(self._folder.path)) is None:
+        except (CompileFailed, OSError) as error:
+            if isinstance(error, Interrupted) or (why := lacks_room(self._folder.path)) is None:
                 raise
-            raise Interrupted(f"no space for a kernel: {why}") from e
+            raise Interrupted(f"no space for a kernel: {why}") from error
         finally:
             for file in self._folder.path.glob("*.so*"):  # including files of a compiler that died
                 file.unlink(missing_ok=True)
@@ -313,9 +317,9 @@ class Manager(threading.Thread):
 
     def _oldest(self) -> tuple[Key | None, int]:
         used: dict[Key, int] = dict.fromkeys(self.loaded, 0)
-        for s in self.sites.sites:
-            for shape, _, tick in self.sites.stats(s.place, misses=False)["kernels"]:
-                key = self.digests[s.function], tuple(shape)
+        for site in self.sites.sites:
+            for shape, _, tick in self.sites.stats(site.place, misses=False)["kernels"]:
+                key = self.digests[site.function], tuple(shape)
                 used[key] = max(used.get(key, 0), tick)
         oldest = min(used, key=lambda k: used[k], default=None)
         return oldest, 0 if oldest is None else int(time.monotonic() * 10) - used[oldest]

@@ -157,8 +157,8 @@ class Session:
         ended = functools.partial(_SERVED.pop, file, None)
         manager = self._manager = _SERVED[file] = Manager(sites, budget, store, compiler, ended)
         try:
-            for s in sites.sites:
-                sites.configure(s, s.strategy, budget.shapes)
+            for site in sites.sites:
+                sites.configure(site, site.strategy, budget.shapes)
             if any(s.strategy == "jit" for s in sites.sites):
                 manager.start()
         except BaseException:
@@ -234,12 +234,12 @@ class Session:
         """
         self._own()
         found = Recording()
-        for s in self._manager.sites.sites:
-            function = self._manager.digests[s.function]
-            found.define(function, self._manager.sites.functions[s.function])
-            for shape, calls in self._site(s).shapes.items():
+        for site in self._manager.sites.sites:
+            function = self._manager.digests[site.function]
+            found.define(function, self._manager.sites.functions[site.function])
+            for shape, calls in self._site(site).shapes.items():
                 if calls:
-                    found.add(s.name, function, s.values(shape), calls)
+                    found.add(site.name, function, site.values(shape), calls)
         return found
 
     @property

@@ -57,10 +57,10 @@ def schedule(
         return Refusal("the function is already scheduled")
     try:
         return _scheduled(func, cpu, _sizes(func, spans))
-    except Unscheduled as e:
-        return Refusal(e.reason)
-    except Exception as e:  # serve it unscheduled
-        return Refusal(f"scheduling failed: {type(e).__name__}: {str(e)[:200]}")
+    except Unscheduled as error:
+        return Refusal(error.reason)
+    except Exception as error:  # serve it unscheduled
+        return Refusal(f"scheduling failed: {type(error).__name__}: {str(error)[:200]}")
 
 
 def _check(func: Any, spans: Mapping[str, Span]) -> None:
@@ -103,10 +103,10 @@ def _written(part: Part, cpu: VectorUnits, views: Views) -> tuple[Any, str, str]
         name = part.step.stage.block.name_hint
         return part.step.plain(), PLAIN, f"{name}: {part.reason}"
     kernel = collapsed(part, views)
-    for r in rules():
-        nest = r.run(kernel, cpu)
+    for rule in rules():
+        nest = rule.run(kernel, cpu)
         if not isinstance(nest, Refusal):
-            return nest, r.name, ""
+            return nest, rule.name, ""
     raise AssertionError("a kernel fits no rule")  # serial never refuses
 
 

@@ -23,10 +23,10 @@ def read(name: str, folder: int, most: int) -> bytes | Damaged | None:
         return trust.read(name, folder, most)
     except FileNotFoundError:
         return None
-    except trust.Untrusted as e:
-        return Damaged(str(e))
-    except OSError as e:
-        return Damaged(e.strerror or type(e).__name__)
+    except trust.Untrusted as error:
+        return Damaged(str(error))
+    except OSError as error:
+        return Damaged(error.strerror or type(error).__name__)
 
 
 def write(name: str, folder: int, raw: bytes) -> None:

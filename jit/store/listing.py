@@ -23,6 +23,6 @@ def about_of(name: str, within: int) -> dict[str, str]:
                 return {"damaged": length.reason}
             file.seek(size - FOOTER - length)
             told = json.loads(file.read(length))
-    except (OSError, ValueError) as e:
-        return {"damaged": str(e)}
+    except (OSError, ValueError) as error:
+        return {"damaged": str(error)}
     return {str(k): str(v) for k, v in told["about"].items()}

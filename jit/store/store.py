@@ -72,8 +72,8 @@ class KernelStore:
             return trust.refusal(self.folder)
         except FileNotFoundError:
             return None
-        except OSError as e:
-            return f"{self.folder}: {e.strerror}"
+        except OSError as error:
+            return f"{self.folder}: {error.strerror}"
 
     def get(self, key: str) -> Path | None:
         """Return the path of a verified library; None if there is no intact entry.
@@ -144,8 +144,8 @@ class KernelStore:
                 return None
             try:
                 entries.write(path.name, folder, raw)
-            except OSError as e:
-                self._not_kept(f"{self.folder}: {e.strerror or type(e).__name__}")
+            except OSError as error:
+                self._not_kept(f"{self.folder}: {error.strerror or type(error).__name__}")
                 return None
             self._trim(path.name, folder)
         return path
@@ -191,12 +191,12 @@ class KernelStore:
         except FileNotFoundError:
             yield None
             return
-        except trust.Untrusted as e:
-            self._not_kept(str(e))
+        except trust.Untrusted as error:
+            self._not_kept(str(error))
             yield None
             return
-        except OSError as e:
-            self._not_kept(f"{self.folder}: {e.strerror or type(e).__name__}")
+        except OSError as error:
+            self._not_kept(f"{self.folder}: {error.strerror or type(error).__name__}")
             yield None
             return
         with stack:

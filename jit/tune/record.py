@@ -77,8 +77,10 @@ class Recording:
         for name, text in self.functions.items():
             try:
                 out[name] = tvm.ir.load_json(text)
-            except Exception as e:  # TVM may raise anything
-                raise RecordError(f"function {name[:12]} cannot be read: {last_line(e)}") from e
+            except Exception as error:  # TVM may raise anything
+                raise RecordError(
+                    f"function {name[:12]} cannot be read: {last_line(error)}"
+                ) from error
             if not isinstance(out[name], tvm.tirx.PrimFunc):
                 raise RecordError(
                     f"function {name[:12]}: expected a PrimFunc, got {type(out[name]).__name__}"
@@ -145,8 +147,8 @@ class Recording:
             out = cls({}, {k: v.text() for k, v in told["functions"].fields().items()})
             for row in told["shapes"].items():
                 out.add(*_row(row))
-        except Malformed as e:
-            raise RecordError(f"{path} is not a record of shapes: {e}") from e
+        except Malformed as error:
+            raise RecordError(f"{path} is not a record of shapes: {error}") from error
         return out
 
     def told(self, n: int | None = None) -> Table:

@@ -95,8 +95,8 @@ class OpenDatabase:
             self.database = _opened(self.folder) if mine else _copied(self.folder)
             told = parse(read(self.folder / SEARCHED) or b"{}").fields()
             self.searched = {k: _searched(v) for k, v in told.items()}
-        except Exception as e:  # TVM may raise anything
-            raise TuneError(f"{folder} is not a tuning database: {last_line(e)}") from e
+        except Exception as error:  # TVM may raise anything
+            raise TuneError(f"{folder} is not a tuning database: {last_line(error)}") from error
 
     @property
     def version(self) -> str:
@@ -198,5 +198,5 @@ def read(path: Path) -> bytes:
         return trust.read(path)
     except FileNotFoundError:
         return b""
-    except trust.Untrusted as e:
-        raise TuneError(f"the tuning database is not used: {path}: {e}") from e
+    except trust.Untrusted as error:
+        raise TuneError(f"the tuning database is not used: {path}: {error}") from error

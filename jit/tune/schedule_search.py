@@ -55,11 +55,11 @@ def search(
 def buffers(func: Any) -> tuple[Buffer, ...]:
     """Return the buffers of a static PrimFunc; raises ``ValueError`` for another one."""
     out = []
-    for p in func.params:
-        shape = getattr(p.ty, "shape", None)
+    for param in func.params:
+        shape = getattr(param.ty, "shape", None)
         if shape is None or not all(isinstance(e, int | tirx.IntImm) for e in shape):
-            raise ValueError(f"parameter {p.name} has no static shape")
-        out.append(Buffer(tuple(map(int, shape)), str(p.ty.dtype)))
+            raise ValueError(f"parameter {param.name} has no static shape")
+        out.append(Buffer(tuple(map(int, shape)), str(param.ty.dtype)))
     return tuple(out)
 
 

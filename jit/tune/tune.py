@@ -100,9 +100,9 @@ def tasks(recording: Recording) -> list[Task]:
             out.append(Task(shape, bind(func, dict(shape.values)), calls))
         except KeyError:
             warnings.warn(f"{shape} is not tuned: its function was not recorded", stacklevel=2)
-        except ValueError as e:
-            warnings.warn(f"{shape} is not tuned: {e}", stacklevel=2)
-    return sorted(out, key=lambda t: -t.calls)
+        except ValueError as error:
+            warnings.warn(f"{shape} is not tuned: {error}", stacklevel=2)
+    return sorted(out, key=lambda task: -task.calls)
 
 
 def tune(
@@ -159,24 +159,24 @@ class _Search:
         self.known, self.bench, self.target = known, bench, target
         self.trials, self.end, self.shown = trials, end, shown
 
-    def __call__(self, t: Task, count: int) -> TuneResult:
+    def __call__(self, task: Task, count: int) -> TuneResult:
         """Run ``count`` more trials of a task."""
         results: list[Measured | Excluded] = []
         why: list[str] = []
         if count and time.monotonic() < self.end:
             try:
-                self.run(t, count, results)
+                self.run(task, count, results)
             except MeasureError:
                 raise
-            except Exception as e:  # meta_schedule does not support every function
-                why = [f"the search failed: {last_line(e)}"]
+            except Exception as error:  # meta_schedule does not support every function
+                why = [f"the search failed: {last_line(error)}"]
         self.shown.done += count
         failed = [r.reason for r in results if isinstance(r, Excluded)]
-        return _found(self.known, t, self.target, len(results), (*why, *failed))
+        return _found(self.known, task, self.target, len(results), (*why, *failed))
 
-    def run(self, t: Task, count: int, results: list[Measured | Excluded]) -> None:
+    def run(self, task: Task, count: int, results: list[Measured | Excluded]) -> None:
         """Search, appending to ``results`` batch by batch."""
-        func = isolated(t.func)
+        func = isolated(task.func)
         case = self.bench.case(tvm.IRModule({"main": func}), buffers(func))
         if isinstance(case, Excluded):
             raise RuntimeError(case.reason)
@@ -186,7 +186,7 @@ class _Search:
 
         for found in search(func, self.target, self.known.database, measure, count, self.end):
             results += found
-            self.shown.tell(len(results), str(t.shape))
+            self.shown.tell(len(results), str(task.shape))
         if self.known.best(func, self.target) is not None:
             # There may be fewer candidates than trials.
             done = self.trials if time.monotonic() < self.end else 0
@@ -219,8 +219,8 @@ def _alone(folder: Path) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
-    except OSError as e:
-        raise TuneError(f"{folder}: {e.strerror}") from e
+    except OSError as error:
+        raise TuneError(f"{folder}: {error.strerror}") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -243,8 +243,8 @@ def _mend(path: Path) -> None:
         path.touch()
 
 
-def _found(known: OpenDatabase, t: Task, target: Any, new: int,
+def _found(known: OpenDatabase, task: Task, target: Any, new: int,
            failed: tuple[str, ...]) -> TuneResult:  # fmt: skip
-    count = len(known.records(t.func, target))
-    done = known.searched_for(t.func, target)
-    return TuneResult(t.shape, t.calls, count, new, done.microseconds, done.structure, failed)
+    count = len(known.records(task.func, target))
+    done = known.searched_for(task.func, target)
+    return TuneResult(task.shape, task.calls, count, new, done.microseconds, done.structure, failed)

@@ -33,8 +33,8 @@ class BuildKernel:
         try:
             mod = tvm.ir.load_json(self.module)
             tvm.tirx.build(mod, target=tvm.target.Target(self.target)).export_library(self.library)
-        except Exception as e:  # lowering, LLVM or the linker
-            return said(e)
+        except Exception as error:  # lowering, LLVM or the linker
+            return said(error)
         return None
 
 
@@ -56,8 +56,8 @@ class RunKernel:
             arrays = [tvm.runtime.tensor(a) for a in given]
             tvm.runtime.load_module(self.library)[ENTRY](*arrays)
             after = [a.numpy() for a in arrays]
-        except Exception as e:
-            return said(e)
+        except Exception as error:
+            return said(error)
         Path(self.case).write_bytes(pickle.dumps((given, after), pickle.HIGHEST_PROTOCOL))
         return None
 

@@ -25,47 +25,52 @@ def copied(func: Any) -> int | None:
     if len(stores) != 1 or not isinstance(stores[0].value, TensorLoad):
         return None
     try:
-        (s,) = stages(func)
+        (stage,) = stages(func)
     except Opaque:
         return None
-    if not copies(s):
+    if not copies(stage):
         return None
-    same = (k for k, p in enumerate(items(func.params)) if p.same_as(s.reads[0].buffer))
+    same = (k for k, p in enumerate(items(func.params)) if p.same_as(stage.reads[0].buffer))
     return next(same, None)
 
 
-def copies(s: Stage) -> bool:
+def copies(stage: Stage) -> bool:
     """Whether a block copies a buffer of the same size to the same flat positions."""
-    return _whole(s) and _same(s.reads[0], s.writes[0])
+    return _whole(stage) and _same(stage.reads[0], stage.writes[0])
 
 
-def stays(s: Stage, source: Layout, target: Layout) -> bool:
+def stays(stage: Stage, source: Layout, target: Layout) -> bool:
     """Whether a block copies a buffer in memory order once both have these layouts."""
-    if not _whole(s):
+    if not _whole(stage):
         return False
-    read, written = _placed(s.reads[0], source), _placed(s.writes[0], target)
+    read, written = _placed(stage.reads[0], source), _placed(stage.writes[0], target)
     return read is not None and written is not None and _same(read, written)
 
 
-def _placed(a: BlockAccess, layout: Layout) -> BlockAccess | None:
+def _placed(access: BlockAccess, layout: Layout) -> BlockAccess | None:
     """The access to the physical buffer; None if it is unknown or padded."""
-    known = [p for p in a.indices if p is not None]
-    shape = literal(a.shape)
-    if len(known) < len(a.indices) or layout.padded(shape):
+    known = [p for p in access.indices if p is not None]
+    shape = literal(access.shape)
+    if len(known) < len(access.indices) or layout.padded(shape):
         return None
     index = tuple(map(term, layout.forward(known, shape)))
-    return BlockAccess(a.buffer, index, physical(a.shape, layout))
+    return BlockAccess(access.buffer, index, physical(access.shape, layout))
 
 
-def _whole(s: Stage) -> bool:
+def _whole(stage: Stage) -> bool:
     """Whether a block writes every element, each a loaded element."""
-    store = s.block.body
-    if s.block.init is not None or s.reduced or len(s.reads) != 1 or len(s.writes) != 1:
+    store = stage.block.body
+    if (
+        stage.block.init is not None
+        or stage.reduced
+        or len(stage.reads) != 1
+        or len(stage.writes) != 1
+    ):
         return False
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, TensorLoad):
         return False
-    shape = s.writes[0].shape
-    return sum(v.extent is not ONE for v in s.axes) == sum(e is not ONE for e in shape)
+    shape = stage.writes[0].shape
+    return sum(v.extent is not ONE for v in stage.axes) == sum(e is not ONE for e in shape)
 
 
 def _same(one: BlockAccess, two: BlockAccess) -> bool:

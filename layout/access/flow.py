@@ -96,58 +96,60 @@ class BlockGraph:
         template = next((s for s in seeds.values() if s.permutation is not None), None)
         for _ in range(len(self.steps) + 1):
             before = len(known)
-            for s in (*self.steps, *reversed(self.steps)):
-                self._through(s, known, template)
+            for accesses in (*self.steps, *reversed(self.steps)):
+                self._through(accesses, known, template)
             if len(known) == before:
                 break
         for b, rank in enumerate(self.ranks):
             own = Layout.identity(rank)
             known.setdefault(b, template if template and template.rank == rank else own)
-        for s in self.steps:
-            order = self.order(s, known, seeds)
-            for p in s.all:
-                if not agree(order, p.loops(known[p.buffer]), s.reduced):
-                    raise Unaligned(f"buffer {p.buffer} is not read in the order of the loops")
+        for accesses in self.steps:
+            order = self.order(accesses, known, seeds)
+            for access in accesses.all:
+                if not agree(order, access.loops(known[access.buffer]), accesses.reduced):
+                    raise Unaligned(f"buffer {access.buffer} is not read in the order of the loops")
         return known
 
-    def _through(self, s: BlockAccesses, known: Layouts, template: Layout | None) -> None:
+    def _through(self, accesses: BlockAccesses, known: Layouts, template: Layout | None) -> None:
         """Extend known layouts to the other buffers of a block."""
-        have = [p for p in s.all if p.buffer in known]
-        if not have or len(have) == len(s.all):
+        have = [p for p in accesses.all if p.buffer in known]
+        if not have or len(have) == len(accesses.all):
             return
         order: list[Digit] = []
-        for p in have:
-            order = merged(order, p.loops(known[p.buffer]))
-        for p in s.all:
-            if p.buffer not in known:
+        for access in have:
+            order = merged(order, access.loops(known[access.buffer]))
+        for access in accesses.all:
+            if access.buffer not in known:
                 try:
-                    known[p.buffer] = p.layout(order, template)
+                    known[access.buffer] = access.layout(order, template)
                 except Unaligned:
-                    known[p.buffer] = p.layout(order, None)
+                    known[access.buffer] = access.layout(order, None)
 
     def order(
-        self, s: BlockAccesses, known: Layouts, first: Mapping[int, Layout] | None = None
+        self, accesses: BlockAccesses, known: Layouts, first: Mapping[int, Layout] | None = None
     ) -> Any:
         """The order of a block's loops: of its writes, then of its reads of given buffers."""
         order: list[Digit] = []
-        chosen = [p for p in s.writes if p.buffer in known]
+        chosen = [p for p in accesses.writes if p.buffer in known]
         own = set(range(len(self.ranks))) - set(self.params)
-        chosen += [p for p in s.reads if first is None or p.buffer in first or p.buffer in own]
-        for p in chosen:
-            order = merged(order, p.loops(known[p.buffer]))
-        natural = [Digit(a) for a in range(s.axes)]
+        chosen += [
+            p for p in accesses.reads if first is None or p.buffer in first or p.buffer in own
+        ]
+        for access in chosen:
+            order = merged(order, access.loops(known[access.buffer]))
+        natural = [Digit(a) for a in range(accesses.axes)]
         return merged(order, natural)
 
     def admits(
         self, known: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]
     ) -> bool:
         """Whether a buffer that is only read may have a layout beside the known ones."""
-        for s in self.steps:
-            mine = [p for p in s.reads if p.buffer == buffer]
+        for accesses in self.steps:
+            mine = [p for p in accesses.reads if p.buffer == buffer]
             if mine:
-                order = self.order(s, known, first)
+                order = self.order(accesses, known, first)
                 try:
-                    if not all(agree(order, p.loops(layout), s.reduced) for p in mine):
+                    if not all(agree(order, p.loops(layout), accesses.reduced) for p in mine):
                         return False
                 except Unaligned:
                     return False
@@ -167,23 +169,25 @@ def flow(func: Any, form: Callable[[Any], Standard] = standard) -> BlockGraph:
     found, _ = form(func)
     number: dict[int, int] = {}
     params: list[int | None] = []
-    for p in func.params:
-        is_buffer = hasattr(p.ty, "shape")
-        params.append(number.setdefault(p.__chandle__(), len(number)) if is_buffer else None)
+    for param in func.params:
+        is_buffer = hasattr(param.ty, "shape")
+        params.append(number.setdefault(param.__chandle__(), len(number)) if is_buffer else None)
     ranks = {k: len(p.ty.shape) for p, k in zip(func.params, params, strict=True) if k is not None}
 
-    def place(s: Stage, a: BlockAccess) -> AlignedAccess:
-        k = number.setdefault(a.buffer.__chandle__(), len(number))
-        ranks[k] = len(a.indices)
-        found = (x for d, i in enumerate(a.indices) for x in pieces(i, d, s.axes, s.reduced))
-        return AlignedAccess(k, tuple(found), len(a.indices))
+    def place(stage: Stage, access: BlockAccess) -> AlignedAccess:
+        k = number.setdefault(access.buffer.__chandle__(), len(number))
+        ranks[k] = len(access.indices)
+        found = (
+            x for d, i in enumerate(access.indices) for x in pieces(i, d, stage.axes, stage.reduced)
+        )
+        return AlignedAccess(k, tuple(found), len(access.indices))
 
     steps = []
-    for s in found:
-        writes = tuple(place(s, a) for a in s.writes)
-        reads = tuple(_broadcast(place(s, a), a, writes) for a in s.reads)
-        reduced = frozenset(k for k, v in enumerate(s.axes) if v in s.reduced)
-        steps.append(BlockAccesses(writes, reads, len(s.axes), reduced))
+    for stage in found:
+        writes = tuple(place(stage, a) for a in stage.writes)
+        reads = tuple(_broadcast(place(stage, a), a, writes) for a in stage.reads)
+        reduced = frozenset(k for k, v in enumerate(stage.axes) if v in stage.reduced)
+        steps.append(BlockAccesses(writes, reads, len(stage.axes), reduced))
     written = frozenset(p.buffer for s in steps for p in s.writes)
     return BlockGraph(
         tuple(steps), tuple(ranks[k] for k in range(len(ranks))), tuple(params), written

@@ -31,22 +31,26 @@ def spread(stages: Sequence[Stage], known: Layouts) -> Layouts:
         for _ in stages:
             if not any(_settled(s, stages, found, whole) for s in stages):
                 break
-    for s in stages:
-        for a in (*s.writes, *s.reads):
-            if a.buffer not in found:
-                found[a.buffer] = Layout.identity(len(a.shape))
+    for stage in stages:
+        for access in (*stage.writes, *stage.reads):
+            if access.buffer not in found:
+                found[access.buffer] = Layout.identity(len(access.shape))
     return found
 
 
 def _settled(stage: Stage, stages: Sequence[Stage], found: Layouts, whole: bool) -> bool:
     """Set the layouts of buffers that a block writes, and return whether any was new."""
     new = False
-    for w in stage.writes:
-        if w.buffer in found:
+    for access in stage.writes:
+        if access.buffer in found:
             continue
-        best = _best([*_from_reads(stage, w, found), *_from_readers(stages, w, found)], w, whole)
+        best = _best(
+            [*_from_reads(stage, access, found), *_from_readers(stages, access, found)],
+            access,
+            whole,
+        )
         if best is not None:
-            found[w.buffer] = best
+            found[access.buffer] = best
             new = True
     return new
 
@@ -58,8 +62,8 @@ class _Candidate:
     rank: int
 
 
-def _best(candidates: Sequence[_Candidate], w: BlockAccess, whole: bool) -> Layout | None:
-    wanted = sum(e is not ONE for e in w.shape)
+def _best(candidates: Sequence[_Candidate], access: BlockAccess, whole: bool) -> Layout | None:
+    wanted = sum(e is not ONE for e in access.shape)
     fit = [c for c in candidates if not whole or c.aligned == wanted]
     if not fit:
         return None
@@ -68,37 +72,37 @@ def _best(candidates: Sequence[_Candidate], w: BlockAccess, whole: bool) -> Layo
     return fit[best].layout
 
 
-def _from_reads(stage: Stage, w: BlockAccess, found: Layouts) -> Iterator[_Candidate]:
-    others = (a for a in (*stage.reads, *stage.writes) if not a.buffer.same_as(w.buffer))
-    yield from _carried(others, w, found)
+def _from_reads(stage: Stage, access: BlockAccess, found: Layouts) -> Iterator[_Candidate]:
+    others = (a for a in (*stage.reads, *stage.writes) if not a.buffer.same_as(access.buffer))
+    yield from _carried(others, access, found)
 
 
 def _from_readers(stages: Iterable[Stage], w: BlockAccess, found: Layouts) -> Iterator[_Candidate]:
-    for s in stages:
-        for a in s.reads:
+    for stage in stages:
+        for a in stage.reads:
             if a.buffer.same_as(w.buffer):
-                yield from _carried(s.writes, a, found)
+                yield from _carried(stage.writes, a, found)
 
 
 def _carried(
     sources: Iterable[BlockAccess], to: BlockAccess, found: Layouts
 ) -> Iterator[_Candidate]:
-    for a in sources:
-        layout = found.get(a.buffer)
+    for access in sources:
+        layout = found.get(access.buffer)
         if layout is not None:
-            own, aligned = carried(a, layout, to)
-            yield _Candidate(own, aligned, sum(e is not ONE for e in a.shape))
+            own, aligned = carried(access, layout, to)
+            yield _Candidate(own, aligned, sum(e is not ONE for e in access.shape))
 
 
-def carried(a: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layout, int]:
-    """The layout of ``to`` that follows that of ``a``, and the number of aligned dimensions.
+def carried(access: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layout, int]:
+    """The layout of ``to`` that follows that of ``access``, and the number of aligned dimensions.
 
-    Dimensions without a counterpart in ``a`` are outermost.
+    Dimensions without a counterpart in ``access`` are outermost.
     """
-    pairs = _aligned(a, to)
+    pairs = _aligned(access, to)
     dims: list[Dim] = []
     for dim in layout.dims:
-        digits = [d for k in dim for d in _digit(k, layout, a, to, pairs)]
+        digits = [d for k in dim for d in _digit(k, layout, access, to, pairs)]
         if digits:
             dims.append(tuple(digits))
     rest = [(Digit(b),) for b in range(len(to.shape)) if b not in pairs.values()]
@@ -106,11 +110,11 @@ def carried(a: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layout, in
     return Layout((*rest, *dims), pad_value=None), aligned
 
 
-def _aligned(a: BlockAccess, to: BlockAccess) -> dict[int, int]:
-    """For each dimension of ``a`` the one of ``to`` that has the same iterator."""
+def _aligned(access: BlockAccess, to: BlockAccess) -> dict[int, int]:
+    """For each dimension of ``access`` the one of ``to`` that has the same iterator."""
     pairs: dict[int, int] = {}
     for related in (_same, _share, _both):
-        for i, p in enumerate(a.indices):
+        for i, p in enumerate(access.indices):
             for j, q in enumerate(to.indices):
                 if p is None or q is None or i in pairs or j in pairs.values():
                     continue
@@ -135,18 +139,18 @@ def _share(p: Int, q: Int) -> bool:
 
 
 def _digit(
-    d: Digit, layout: Layout, a: BlockAccess, to: BlockAccess, pairs: dict[int, int]
+    digit: Digit, layout: Layout, access: BlockAccess, to: BlockAccess, pairs: dict[int, int]
 ) -> list[Digit]:
     """The digit of ``to``, or its whole axis in place of the highest digit."""
-    b = pairs.get(d.axis)
+    b = pairs.get(digit.axis)
     if b is None:
         return []
-    p, q = a.indices[d.axis], to.indices[b]
-    if d.extent is None and d.div == 1:
+    p, q = access.indices[digit.axis], to.indices[b]
+    if digit.extent is None and digit.div == 1:
         return [Digit(b)]
-    extent, own = to.shape[b], a.shape[d.axis]
-    tile = max(k.div for k in layout.digits if k.axis == d.axis)
+    extent, own = to.shape[b], access.shape[digit.axis]
+    tile = max(k.div for k in layout.digits if k.axis == digit.axis)
     divides = extent.const is not None and extent.const % tile == 0
     if p is q and (extent is own or divides):
-        return [Digit(b, d.div, d.extent)]
-    return [Digit(b)] if d.extent is None else []
+        return [Digit(b, digit.div, digit.extent)]
+    return [Digit(b)] if digit.extent is None else []

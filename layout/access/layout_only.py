@@ -45,27 +45,27 @@ def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
     except (Unliftable, RecursionError):
         return ()
     out, origin = [], {}
-    for t in program.params:
-        if isinstance(t, TensorVar):
-            origin[t] = frozenset([t.position])
-    for d in program.definitions:
-        read = tensors(d.body) if d.body is not None else d.order
-        origin[d.tensor] = frozenset().union(*(origin.get(t, ()) for t in read))
-        if converts(d):
-            out.append(LayoutOnlyBuffer(_bytes(d.tensor), origin[d.tensor]))
+    for param in program.params:
+        if isinstance(param, TensorVar):
+            origin[param] = frozenset([param.position])
+    for definition in program.definitions:
+        read = tensors(definition.body) if definition.body is not None else definition.order
+        origin[definition.tensor] = frozenset().union(*(origin.get(t, ()) for t in read))
+        if converts(definition):
+            out.append(LayoutOnlyBuffer(_bytes(definition.tensor), origin[definition.tensor]))
     return tuple(out)
 
 
-def converts(d: TensorDefinition) -> bool:
+def converts(definition: TensorDefinition) -> bool:
     """Whether a buffer is a copy of another in a different memory order."""
-    if d.body is None:
+    if definition.body is None:
         return False
-    copied = _copied(d.body)
+    copied = _copied(definition.body)
     if copied is None or any(tensors(i) for i in copied.indices):
         return False
-    sizes = {v: TRIED for e in (*d.tensor.shape, *copied.tensor.shape) for v in free(e)}
+    sizes = {v: TRIED for e in (*definition.tensor.shape, *copied.tensor.shape) for v in free(e)}
     try:
-        places = _Places(d, copied, sizes)
+        places = _Places(definition, copied, sizes)
     except Unevaluable:
         return False
     return places.jump()
@@ -87,26 +87,26 @@ def _leaves(body: Term) -> Iterator[Term]:
         yield t
 
 
-def _literal(t: Term) -> bool:
-    return isinstance(t, Const) or (isinstance(t, Int) and t.const is not None)
+def _literal(term: Term) -> bool:
+    return isinstance(term, Const) or (isinstance(term, Int) and term.const is not None)
 
 
 class _Places:
     """The flat source position of each element of a copy; -1 for a literal."""
 
-    def __init__(self, d: TensorDefinition, copied: Load, sizes: dict[Any, int]) -> None:
-        self.shape = [int(evaluate(e, sizes)) for e in d.tensor.shape]
+    def __init__(self, definition: TensorDefinition, copied: Load, sizes: dict[Any, int]) -> None:
+        self.shape = [int(evaluate(e, sizes)) for e in definition.tensor.shape]
         self.source = [int(evaluate(e, sizes)) for e in copied.tensor.shape]
         env: dict[Var, Any] = dict(sizes)
         grid = np.indices(self.shape, sparse=True)
-        for a, points in zip(over(d.tensor), grid, strict=True):
+        for a, points in zip(over(definition.tensor), grid, strict=True):
             if isinstance(a.atom, Var):
                 env[a.atom] = points
         flat: Any = np.int64(0)
         for i, extent in zip(copied.indices, self.source, strict=True):
             flat = flat * extent + evaluate(i, env)
-        assert d.body is not None
-        chosen = _chosen(d.body, copied, env)
+        assert definition.body is not None
+        chosen = _chosen(definition.body, copied, env)
         self.flat = np.broadcast_to(np.where(chosen, flat, -1), self.shape)
 
     def jump(self) -> bool:
@@ -156,7 +156,7 @@ def mixed_radix(line: Array) -> bool:
     return bool((whole == known).all())
 
 
-def _bytes(t: TensorVar) -> int:
-    sizes = {v: SYMBOLIC for e in t.shape for v in free(e)}
-    count = math.prod(int(evaluate(e, sizes)) for e in t.shape)
-    return count * numpy_dtype(t.dtype).itemsize
+def _bytes(tensor: TensorVar) -> int:
+    sizes = {v: SYMBOLIC for e in tensor.shape for v in free(e)}
+    count = math.prod(int(evaluate(e, sizes)) for e in tensor.shape)
+    return count * numpy_dtype(tensor.dtype).itemsize

@@ -65,8 +65,8 @@ def _elsewhere(source: Any, between: Any) -> bool:
     return local and not isinstance(between, relax.DataflowVar)
 
 
-def _name(e: Any) -> str:
-    return str(getattr(getattr(e, "op", None), "name", ""))
+def _name(expr: Any) -> str:
+    return str(getattr(getattr(expr, "op", None), "name", ""))
 
 
 def _permuted(one: Any, two: Any) -> Any:
@@ -108,8 +108,8 @@ def _same(a: Any, b: Any) -> bool:
 def _as_many(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Whether two shapes have equally many elements, so nothing was padded in between."""
     one, two = (tvm.tirx.const(1, "int64"), tvm.tirx.const(1, "int64"))
-    for e in a:
-        one = one * e
-    for e in b:
-        two = two * e
+    for expr in a:
+        one = one * expr
+    for expr in b:
+        two = two * expr
     return _same(one, two)

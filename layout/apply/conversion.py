@@ -82,8 +82,8 @@ def copy(step: LayoutConversion) -> Any:
     sizes = [e for e in shape if not isinstance(e, int)]
     x = te.placeholder(_wide(source.physical(shape)), step.dtype, "source")
 
-    def element(*p: Any) -> Any:
-        logical = target.backward(p, shape)
+    def element(*param: Any) -> Any:
+        logical = target.backward(param, shape)
         value = x(*source.forward(logical, shape))
         if not target.padded(shape):
             return value

@@ -69,10 +69,10 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         _homes(func.body, self.home)
         self.block_of = {op: self.home.get(var) for var, op in graph.by_var.items()}
         for op in graph.ops:
-            for k, v in enumerate(op.inputs):
-                if v is not None and v.constant:
-                    layout = plan.reads[op].get(k) or Layout.identity(v.rank)
-                    self.constants.setdefault(v.expr.__chandle__(), set()).add(layout)
+            for k, value in enumerate(op.inputs):
+                if value is not None and value.constant:
+                    layout = plan.reads[op].get(k) or Layout.identity(value.rank)
+                    self.constants.setdefault(value.expr.__chandle__(), set()).add(layout)
         self.params = list(func.params)
         new = list(map(self.parameter, self.params))
         moved = any(not self.same(p, q) for p, q in zip(self.params, new, strict=True))
@@ -80,13 +80,13 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         func = relax.Function(new, body, func.ret_ty, func.is_pure, func.attrs)
         self.builder_.update_func(gvar, self.visit_expr(func))
 
-    def parameter(self, p: Any) -> Any:
+    def parameter(self, param: Any) -> Any:
         """The variable of a parameter; a new one if its layout is pinned."""
-        value = self.graph.of.get(p)
+        value = self.graph.of.get(param)
         layout = None if value is None else self.plan.stored[value]
         if value is None or layout is None or layout.is_identity:
-            return p
-        new = relax.Var(p.name, relax.TensorType(layout.physical(value.shape), value.dtype,
+            return param
+        new = relax.Var(param.name, relax.TensorType(layout.physical(value.shape), value.dtype,
                                                value.vdevice))  # fmt: skip
         self.at[value] = {layout: new}
         return new
@@ -135,14 +135,14 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         if self.started:
             return
         self.started = True
-        for p in self.params:
-            value = self.graph.of.get(p)
+        for param in self.params:
+            value = self.graph.of.get(param)
             if value is not None:
                 layout = self.plan.stored[value]
-                own = self.at[value][layout] if value in self.at else p
-                self.have(value, layout, self.visit_expr(own), p)
+                own = self.at[value][layout] if value in self.at else param
+                self.have(value, layout, self.visit_expr(own), param)
                 if value in self.plan.needed and not layout.is_identity:
-                    self.set_var_remap(p, self.at[value][self.plan.needed[value]])
+                    self.set_var_remap(param, self.at[value][self.plan.needed[value]])
 
     def alias(self, value: Value, var: Any) -> None:
         """Bind another name of a value, or a field of a tuple, if it is needed."""
@@ -194,12 +194,12 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Record the results of an op, and convert them to the layouts that are read."""
         way = self.plan.ways[op]
         many = hasattr(op.call.ty, "fields")
-        for k, (v, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
+        for k, (value, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
             part = new
             if many:
-                out = self.leaves(v, layout, b.var)
+                out = self.leaves(value, layout, b.var)
                 part = self.emit(relax.TupleGetItem(new, k), b.var, out)
-            self.have(v, layout, part, b.var)
+            self.have(value, layout, part, b.var)
         if not many:
             self.alias(op.outputs[0], b.var)
         elif any(v in self.plan.needed for v in op.outputs):
@@ -248,27 +248,27 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         read = self.plan.reads[op]
         fields = list(op.call.args[1].fields)
         return [
-            self.visit_expr(e) if v is None else self.operand(v, read.get(k))
-            for k, (v, e) in enumerate(zip(op.inputs, fields, strict=True))
+            self.visit_expr(expr) if value is None else self.operand(value, read.get(k))
+            for k, (value, expr) in enumerate(zip(op.inputs, fields, strict=True))
         ]
 
-    def operand(self, v: Value, layout: Layout | None) -> Any:
-        layout = layout or Layout.identity(v.rank)
-        if not v.constant:
-            return self.at[v][layout]
+    def operand(self, value: Value, layout: Layout | None) -> Any:
+        layout = layout or Layout.identity(value.rank)
+        if not value.constant:
+            return self.at[value][layout]
         if layout.is_identity:
-            return v.expr
-        key = (v.expr.__chandle__(), layout)
-        if key not in self.folded and not self.affordable(v, layout):
-            step = LayoutConversion(v.shape, v.dtype, Layout.identity(v.rank), layout)
-            return self.builder_.emit(converted(v.expr, step, self.add(step)), "const")
+            return value.expr
+        key = (value.expr.__chandle__(), layout)
+        if key not in self.folded and not self.affordable(value, layout):
+            step = LayoutConversion(value.shape, value.dtype, Layout.identity(value.rank), layout)
+            return self.builder_.emit(converted(value.expr, step, self.add(step)), "const")
         if key not in self.folded:
-            self.folded[key] = relax.const(layout.move(array_of(v.expr).numpy()), v.dtype)
+            self.folded[key] = relax.const(layout.move(array_of(value.expr).numpy()), value.dtype)
         return self.folded[key]
 
-    def affordable(self, v: Value, layout: Layout) -> bool:
+    def affordable(self, value: Value, layout: Layout) -> bool:
         """Whether the budget allows one more copy of a constant."""
-        size = weight(v) if len(self.constants[v.expr.__chandle__()]) > 1 else 0
+        size = weight(value) if len(self.constants[value.expr.__chandle__()]) > 1 else 0
         if self.budget is not None and self.copied + size > self.budget:
             return False
         self.copied += size
@@ -285,17 +285,19 @@ def _wanted(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
     """The layouts in which each value is read."""
     out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
     for op in graph.ops:
-        for v in dict.fromkeys(op.inputs):
-            if v is not None and not v.constant:
-                mine = out.setdefault(v, [])
-                mine += [x for x in _read(plan, op, v) if x not in mine]
+        for value in dict.fromkeys(op.inputs):
+            if value is not None and not value.constant:
+                mine = out.setdefault(value, [])
+                mine += [x for x in _read(plan, op, value) if x not in mine]
     return out
 
 
-def _read(plan: Plan, op: Op, v: Value) -> list[Layout]:
+def _read(plan: Plan, op: Op, value: Value) -> list[Layout]:
     """The layouts in which an op reads a value."""
     own = plan.reads[op]
-    found = (own.get(k) or Layout.identity(v.rank) for k, x in enumerate(op.inputs) if x is v)
+    found = (
+        own.get(k) or Layout.identity(value.rank) for k, x in enumerate(op.inputs) if x is value
+    )
     return list(dict.fromkeys(found))
 
 

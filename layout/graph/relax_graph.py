@@ -117,8 +117,8 @@ class Graph:
 
     def shares(self, op: Op) -> bool:
         """Whether the only result may share its operand's memory."""
-        (v,) = op.outputs if len(op.outputs) == 1 else (None,)
-        return v is not None and v.pinned is None and not self.mutates
+        (value,) = op.outputs if len(op.outputs) == 1 else (None,)
+        return value is not None and value.pinned is None and not self.mutates
 
 
 def graph(mod: Any, func: Any) -> Graph:
@@ -149,8 +149,8 @@ class _Reader:
 
     def function(self, func: Any) -> None:
         count = (func.attrs or {}).get("num_input")
-        for k, p in enumerate(func.params):
-            value = self.new(p, p.name, p.ty)
+        for k, param in enumerate(func.params):
+            value = self.new(param, param.name, param.ty)
             if value is not None:
                 value.fixed = value.parameter = True
                 value.weight = count is not None and k >= int(count)
@@ -187,8 +187,8 @@ class _Reader:
             self.tuples[b.var] = tuple(self.of[f] for f in value.fields)
         elif not self.call_tir(b, value):
             self.mutates = self.mutates or may_write(value)
-            for e in (value, getattr(b, "ty", None)):
-                self.pin(e, f"used by {_name(value)}")
+            for expr in (value, getattr(b, "ty", None)):
+                self.pin(expr, f"used by {_name(value)}")
             self.opaque(b.var)
 
     def opaque(self, var: Any) -> None:
@@ -222,28 +222,28 @@ class _Reader:
         op.outputs = tuple(v for v in results if v is not None)
         if many:
             self.tuples[b.var] = op.outputs
-        for v in op.inputs:
-            if v is not None and op not in v.uses:
-                v.uses.append(op)
+        for value in op.inputs:
+            if value is not None and op not in value.uses:
+                value.uses.append(op)
         self.ops.append(op)
         self.by_var[b.var] = op
 
-    def argument(self, e: Any) -> Value | None:
-        if isinstance(e, GenericConst):
-            value = self.new(None, "const", e.ty)
+    def argument(self, expr: Any) -> Value | None:
+        if isinstance(expr, GenericConst):
+            value = self.new(None, "const", expr.ty)
             if value is not None:
-                value.constant, value.expr = True, e
+                value.constant, value.expr = True, expr
             return value
-        if isinstance(e, relax.Var):
-            return self.of.get(e)
-        self.pin(e, "used by an expression")
+        if isinstance(expr, relax.Var):
+            return self.of.get(expr)
+        self.pin(expr, "used by an expression")
         return None
 
-    def pin(self, e: Any, why: str) -> None:
+    def pin(self, expr: Any, why: str) -> None:
         """Pin all values that an expression mentions."""
-        for var in _variables(e):
-            for v in self.tuples.get(var) or ((self.of[var],) if var in self.of else ()):
-                v.pinned = v.pinned or why
+        for var in _variables(expr):
+            for value in self.tuples.get(var) or ((self.of[var],) if var in self.of else ()):
+                value.pinned = value.pinned or why
 
 
 def _casts(b: Any) -> bool:
@@ -251,15 +251,15 @@ def _casts(b: Any) -> bool:
     return isinstance(b, relax.MatchCast)
 
 
-def _variables(e: Any) -> Iterator[Any]:
+def _variables(expr: Any) -> Iterator[Any]:
     variables: list[Any] = []
-    if e is not None:
-        tvm_ffi.structural_walk(e, (relax.Var, variables.append))
+    if expr is not None:
+        tvm_ffi.structural_walk(expr, (relax.Var, variables.append))
     return iter(variables)
 
 
-def _known(e: Any, of: NodeDict[Value]) -> bool:
-    return isinstance(e, relax.Var) and e in of
+def _known(expr: Any, of: NodeDict[Value]) -> bool:
+    return isinstance(expr, relax.Var) and expr in of
 
 
 #: Operators that count as pure in Relax, but run unknown code or write in place.

@@ -82,13 +82,13 @@ def _linear(index: Int, axes: Sequence[Var]) -> tuple[list[Scaled], int] | None:
 
 
 def _quotient(atom: object, axes: Sequence[Var]) -> tuple[int, int] | None:
-    """Axis and divisor of ``v`` or ``v // k``."""
+    """Axis and divisor of ``term`` or ``v // k``."""
     if isinstance(atom, Var):
         return (axes.index(atom), 1) if atom in axes else None
     if isinstance(atom, CallTerm) and is_div(atom):
-        v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
-        if isinstance(v, Var) and v in axes and k:
-            return axes.index(v), k
+        term, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
+        if isinstance(term, Var) and term in axes and k:
+            return axes.index(term), k
     return None
 
 
@@ -115,14 +115,14 @@ def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list
     return out[::-1]
 
 
-def cut(d: Digit, low: int, high: int | None) -> Digit:
+def cut(digit: Digit, low: int, high: int | None) -> Digit:
     """The part of a digit between the place values ``low`` and ``high``."""
-    return Digit(d.axis, low, None if high is None else high // low)
+    return Digit(digit.axis, low, None if high is None else high // low)
 
 
-def top(d: Digit) -> int | None:
+def top(digit: Digit) -> int | None:
     """The place value above a digit."""
-    return None if d.extent is None else d.div * d.extent
+    return None if digit.extent is None else digit.div * digit.extent
 
 
 def to_loops(digits: Sequence[Digit], found: Sequence[AlignedDim]) -> list[Digit]:

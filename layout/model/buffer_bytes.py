@@ -15,14 +15,14 @@ from ...analysis.support.tvm_compat import sym
 SYMBOLIC = 64
 
 
-def extent(e: Any) -> int:
+def extent(expr: Any) -> int:
     """An extent as a number; each symbolic variable counts as `SYMBOLIC`."""
-    if isinstance(e, int):
-        return e
+    if isinstance(expr, int):
+        return expr
     analyzer = sym.Analyzer()
-    for v in tirx.analysis.undefined_vars(e):
+    for v in tirx.analysis.undefined_vars(expr):
         analyzer.bind(v, tirx.IntImm(str(v.ty.dtype), SYMBOLIC))
-    found = analyzer.simplify(e)
+    found = analyzer.simplify(expr)
     return int(found) if isinstance(found, tirx.IntImm) else SYMBOLIC
 
 

@@ -35,8 +35,8 @@ def atoms(digits: Sequence[Digit], cuts: Cuts) -> Sequence[Digit]:
 def places(*sequences: Iterable[Digit]) -> Cuts:
     """The place values between digits, by axis."""
     found: Cuts = {}
-    for s in sequences:
-        for d in s:
+    for iterable in sequences:
+        for d in iterable:
             if d.div != 1:
                 found.setdefault(d.axis, set()).add(d.div)
             if d.extent is not None:
@@ -92,12 +92,12 @@ def complete(digits: Sequence[Digit], rank: int, template: Layout | None = None)
     dims = tuple(tuple(group) for _, group in groupby(seq, key=lambda d: d.axis))
     try:
         return Layout(dims)
-    except ValueError as e:
-        raise Unaligned(str(e)) from None
+    except ValueError as error:
+        raise Unaligned(str(error)) from None
 
 
-def _identity(d: Digit) -> tuple[int, int]:
-    return (d.axis, -d.div)
+def _identity(digit: Digit) -> tuple[int, int]:
+    return (digit.axis, -digit.div)
 
 
 def _gaps(digits: Sequence[Digit], rank: int) -> list[Digit]:

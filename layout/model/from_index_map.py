@@ -19,8 +19,8 @@ def digits_of(index_map: MapLike, shape: Sequence[Any]) -> tuple[tuple[Digit, ..
     """
     try:
         found = convert(index_map, shape)
-    except Unsupported as e:
-        raise ValueError(f"index map {index_map}: not supported: {e}") from None
+    except Unsupported as error:
+        raise ValueError(f"index map {index_map}: not supported: {error}") from None
     single = [k for k, e in enumerate(found.extents) if e.const == 1]
     dims: list[tuple[Digit, ...]] = []
     for result in found.results:

@@ -146,8 +146,8 @@ class Layout:
     def backward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
         """The logical coordinates of physical ones."""
         parts: dict[int, list[tuple[int, Any]]] = {}
-        for p, dim in zip(index, self.dims, strict=True):
-            rest = p
+        for param, dim in zip(index, self.dims, strict=True):
+            rest = param
             for k, d in reversed(list(enumerate(dim))):
                 value = rest if k == 0 else rest % d.size(shape)
                 rest = rest if k == 0 else rest // d.size(shape)
@@ -247,8 +247,8 @@ def _sum(parts: Sequence[tuple[int, Any]]) -> Any:
 
 
 def _dim_text(dim: Dim) -> str:
-    def digit_text(d: Digit) -> str:
-        text = f"i{d.axis}" + (f"//{d.div}" if d.div != 1 else "")
-        return text + (f"%{d.extent}" if d.extent is not None else "")
+    def digit_text(digit: Digit) -> str:
+        text = f"i{digit.axis}" + (f"//{digit.div}" if digit.div != 1 else "")
+        return text + (f"%{digit.extent}" if digit.extent is not None else "")
 
     return " . ".join(map(digit_text, dim))

@@ -78,29 +78,29 @@ class _Counter:
         self.inside.pop()
         return result
 
-    def sequence(self, e: Any) -> bool:
-        if not isinstance(e, relax.SeqExpr):
-            return self.value(e)
-        for block in e.blocks:
+    def sequence(self, expr: Any) -> bool:
+        if not isinstance(expr, relax.SeqExpr):
+            return self.value(expr)
+        for block in expr.blocks:
             for binding in block.bindings:
                 if len(self.inside) == 1:
                     self.at = (self.at[0], str(binding.var.name))
                 self.constant[binding.var] = self.value(binding.value)
-        return self.value(e.body)
+        return self.value(expr.body)
 
-    def value(self, e: Any) -> bool:
+    def value(self, expr: Any) -> bool:
         """Count an expression, and return whether it depends on constants only."""
-        if isinstance(e, relax.Var):
-            return self.constant.get(e, False)
-        if isinstance(e, relax.If):
-            sides = [self.sequence(e.true_branch), self.sequence(e.false_branch)]
-            return self.value(e.cond) and all(sides)
-        if isinstance(e, relax.Tuple):
-            return all([self.value(f) for f in e.fields])
-        if isinstance(e, relax.TupleGetItem):
-            return self.value(e.tuple_value)
-        if isinstance(e, tvm.ir.Call):
-            return self.call(e)
+        if isinstance(expr, relax.Var):
+            return self.constant.get(expr, False)
+        if isinstance(expr, relax.If):
+            sides = [self.sequence(expr.true_branch), self.sequence(expr.false_branch)]
+            return self.value(expr.cond) and all(sides)
+        if isinstance(expr, relax.Tuple):
+            return all([self.value(f) for f in expr.fields])
+        if isinstance(expr, relax.TupleGetItem):
+            return self.value(expr.tuple_value)
+        if isinstance(expr, tvm.ir.Call):
+            return self.call(expr)
         return True
 
     def call(self, call: Any) -> bool:
@@ -133,14 +133,14 @@ class _Counter:
             self.add(self.moves(func), constant)
         return all(constant)
 
-    def callee(self, e: Any) -> Any:
-        return self.mod[e] if isinstance(e, tvm.ir.GlobalVar) else None
+    def callee(self, expr: Any) -> Any:
+        return self.mod[expr] if isinstance(expr, tvm.ir.GlobalVar) else None
 
     def add(self, found: Sequence[LayoutOnlyBuffer], constant: Sequence[bool]) -> None:
-        for m in found:
-            if not all(constant[k] for k in m.sources if k < len(constant)):
+        for buffer in found:
+            if not all(constant[k] for k in buffer.sources if k < len(constant)):
                 old = self.found.get(self.at, Conversions())
-                self.found[self.at] = Conversions(old.number + 1, old.bytes + m.bytes)
+                self.found[self.at] = Conversions(old.number + 1, old.bytes + buffer.bytes)
 
 
 def _lowered(call: Any) -> Any:

@@ -40,31 +40,38 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
     )
 
 
-def _value(v: Value, plan: Plan, axes: str) -> ValueChoice:
-    layout = plan.stored.get(v, Layout.identity(v.rank)).over(axes)
-    if v.fixed:
-        why = "a parameter of the function" if v.producer is None else "made by a Relax operator"
-    elif v.producer is not None:
-        why = f"{v.producer.name}: {plan.ways[v.producer].why}"
+def _value(value: Value, plan: Plan, axes: str) -> ValueChoice:
+    layout = plan.stored.get(value, Layout.identity(value.rank)).over(axes)
+    if value.fixed:
+        why = (
+            "a parameter of the function" if value.producer is None else "made by a Relax operator"
+        )
+    elif value.producer is not None:
+        why = f"{value.producer.name}: {plan.ways[value.producer].why}"
     else:
         why = "as given"
-    return ValueChoice(v.name, v.shape, v.dtype, layout, why)
+    return ValueChoice(value.name, value.shape, value.dtype, layout, why)
 
 
 def _conversions(
     graph: Graph, plan: Plan, kinds: Mapping[Op, Kind], axes: Axes
 ) -> list[Conversion]:
     out = []
-    for v, targets in plan.converted.items():
-        if v.weight:
+    for value, targets in plan.converted.items():
+        if value.weight:
             continue
         for target in targets:
-            users = [op for op in v.uses if target in _read(plan, op, v)]
-            out.append(Conversion(
-                v.name, plan.stored[v].over(axes.get(v, "")), target.over(axes.get(v, "")),
-                size_of(target.physical(v.shape), v.dtype), _why(v, target, users, plan, kinds),
-                tuple(op.outputs[0].name for op in users if op.outputs),
-            ))  # fmt: skip
+            users = [op for op in value.uses if target in _read(plan, op, value)]
+            out.append(
+                Conversion(
+                    value.name,
+                    plan.stored[value].over(axes.get(value, "")),
+                    target.over(axes.get(value, "")),
+                    size_of(target.physical(value.shape), value.dtype),
+                    _why(value, target, users, plan, kinds),
+                    tuple(op.outputs[0].name for op in users if op.outputs),
+                )
+            )
     for op, way in plan.ways.items():
         if way.moves:
             source = next(v for v in op.inputs if v is not None)
@@ -76,15 +83,17 @@ def _conversions(
     return out
 
 
-def _read(plan: Plan, op: Op, v: Value) -> list[Layout]:
-    return [plan.reads[op][k] for k, x in enumerate(op.inputs) if x is v and k in plan.reads[op]]
+def _read(plan: Plan, op: Op, value: Value) -> list[Layout]:
+    return [
+        plan.reads[op][k] for k, x in enumerate(op.inputs) if x is value and k in plan.reads[op]
+    ]
 
 
 def _why(
-    v: Value, target: Layout, users: Sequence[Op], plan: Plan, kinds: Mapping[Op, Kind]
+    value: Value, target: Layout, users: Sequence[Op], plan: Plan, kinds: Mapping[Op, Kind]
 ) -> str:
-    if plan.needed.get(v) == target:
-        return f"pinned: {v.pinned}"
+    if plan.needed.get(value) == target:
+        return f"pinned: {value.pinned}"
     wanted = [kinds[op].want for op in users]
     first = next((w.why for w in wanted if w is not None), None)
     if first is not None:
@@ -101,7 +110,7 @@ def _op(op: Op, way: Choice, kind: Kind, axes: Axes) -> OpChoice:
     laid = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
     why = kind.reason or way.why
     constrained = kind.want is not None and any(
-        not x.is_identity for x in kind.want.layouts.values()
+        not layout.is_identity for layout in kind.want.layouts.values()
     )
     if constrained and kind.want is not None and way.why == GIVEN:
         why = f"{GIVEN}: {kind.want.why}, but that costs more, or it has no proved form"

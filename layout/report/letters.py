@@ -23,9 +23,9 @@ def letters(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, str]:
     """The axes of each value; values without names are left out."""
     out: dict[Value, str] = {}
     for op in graph.ops:
-        for v, text in zip(op.values, kinds[op].strings, strict=False):
-            if v is not None and text and not v.weight:
-                out.setdefault(v, text)
+        for value, text in zip(op.values, kinds[op].strings, strict=False):
+            if value is not None and text and not value.weight:
+                out.setdefault(value, text)
     quiet = [op for op in graph.ops if not any(kinds[op].strings)]
     for op in (*quiet, *reversed(quiet)):
         _through(op, kinds[op].flow, out)
@@ -38,21 +38,21 @@ def _through(op: Op, flow: BlockGraph | None, out: dict[Value, str]) -> None:
         return
     values = {b: v for b, v in zip(flow.params, op.values, strict=True) if b is not None and v}
     known: Named = {b: out[v] for b, v in values.items() if _plain(out.get(v, ""))}
-    for s in (*flow.steps, *reversed(flow.steps)) if known else ():
-        loops = {a: c for p in s.all for a, c in _loops(p, known).items()}
-        for p in s.all:
-            if p.buffer not in known:
-                dims = {x.dim.axis: loops.get(x.loop.axis) for x in p.found if _whole(x)}
-                known[p.buffer] = [dims.get(k) for k in range(p.rank)]
+    for accesses in (*flow.steps, *reversed(flow.steps)) if known else ():
+        loops = {a: c for p in accesses.all for a, c in _loops(p, known).items()}
+        for access in accesses.all:
+            if access.buffer not in known:
+                dims = {x.dim.axis: loops.get(x.loop.axis) for x in access.found if _whole(x)}
+                known[access.buffer] = [dims.get(k) for k in range(access.rank)]
     named = [(v, out[v]) for b, v in values.items() if v in out and b in known]
-    for b, v in values.items():
-        found = _with_units(v, known.get(b, ()), named)
-        if len(set(found)) == v.rank and v not in out and not v.weight:
-            out[v] = "".join(found)
+    for b, value in values.items():
+        found = _with_units(value, known.get(b, ()), named)
+        if len(set(found)) == value.rank and value not in out and not value.weight:
+            out[value] = "".join(found)
 
 
 def _with_units(
-    v: Value, found: Sequence[str | None], named: Sequence[tuple[Value, str]]
+    value: Value, found: Sequence[str | None], named: Sequence[tuple[Value, str]]
 ) -> list[str]:
     """The letters with those of dimensions of extent 1, which have no loop.
 
@@ -60,17 +60,17 @@ def _with_units(
     of extent 1.
     """
     out = list(found)
-    for k in [k for k, c in enumerate(found) if c is None and v.shape[k] == 1]:
-        like = [text[k] for u, text in named if u.rank == v.rank]
+    for k in [k for k, c in enumerate(found) if c is None and value.shape[k] == 1]:
+        like = [text[k] for u, text in named if u.rank == value.rank]
         ones = [c for u, text in named for c, e in zip(text, u.shape, strict=True) if e == 1]
         out[k] = next((c for c in (*like, *ones) if c not in out), None)
     return [c for c in out if c is not None]
 
 
-def _loops(p: AlignedAccess, known: Named) -> dict[int, str]:
+def _loops(access: AlignedAccess, known: Named) -> dict[int, str]:
     """The letters of loops over a whole dimension of a buffer."""
-    named = known.get(p.buffer, ())
-    pairs = ((x.loop.axis, named[x.dim.axis]) for x in p.found if _whole(x) and named)
+    named = known.get(access.buffer, ())
+    pairs = ((x.loop.axis, named[x.dim.axis]) for x in access.found if _whole(x) and named)
     return {a: c for a, c in pairs if c is not None}
 
 

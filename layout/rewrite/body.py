@@ -80,8 +80,8 @@ class Body:
         self.leaves, self.reader, self.shapes, self.dtype = leaves, reader, shapes, dtype
         self.index = Emitter(leaves, dtype)
         self.values = NodeDict[Any]()
-        for v, variable in old.items():
-            self.values[variable] = self.index(nest.at[v])
+        for var, variable in old.items():
+            self.values[variable] = self.index(nest.at[var])
         self.simple = all(_plain(nest.at[v]) for v in old)
         self.rules = [
             (TensorLoad, NodeCallback(self.load)),
@@ -105,10 +105,10 @@ class Body:
     def analyzer(self) -> Any:
         """Simplifies expressions that are not over terms."""
         found = sym.Analyzer()
-        for v, e in self.leaves.items():
-            if v.extent is not None:
+        for var, expr in self.leaves.items():
+            if var.extent is not None:
                 zero = tirx.IntImm(self.dtype, 0)  # a plain 0 would be an int32
-                found.bind(e, tvm.ir.Range(zero, self.index(v.extent)))
+                found.bind(expr, tvm.ir.Range(zero, self.index(var.extent)))
         return found
 
     # ------------------------------------------------------------------ nodes
@@ -117,9 +117,9 @@ class Body:
         found = self.values.get(v)
         return v if found is None else found
 
-    def load(self, e: Any, mutator: Any) -> Any:
-        index = self.place(source_of(e), e.indices, mutator)
-        return self.access(0, self.buffers[source_of(e)], index)
+    def load(self, expr: Any, mutator: Any) -> Any:
+        index = self.place(source_of(expr), expr.indices, mutator)
+        return self.access(0, self.buffers[source_of(expr)], index)
 
     def store(self, s: Any, mutator: Any) -> Any:
         index = self.place(s.buffer, s.indices, mutator)
@@ -154,50 +154,52 @@ class Body:
         return [q if unknown or p is None else p
                 for p, q, unknown in zip(places, plain, mixed, strict=True)]  # fmt: skip
 
-    def read(self, e: Any) -> Int | None:
+    def read(self, expr: Any) -> Int | None:
         """The term of an index over the new iterators."""
         try:
-            return ints(self.reader.index(e), self.nest.at)
+            return ints(self.reader.index(expr), self.nest.at)
         except Unliftable:
             return None
 
-    def written(self, t: Int) -> Any:
+    def written(self, poly: Int) -> Any:
         """The expression of a term, or None if it has none."""
         try:
-            return self.index(t)
+            return self.index(poly)
         except Unsupported:
             return None
 
-    def one(self, t: Int | None, e: Any, mutator: Any) -> Any:
+    def one(self, poly: Int | None, expr: Any, mutator: Any) -> Any:
         """An index; what data decide on stays as it stands, as it may have floats."""
-        found = None if t is None else self.written(t)
-        return mutator.mutate(e) if found is None else found
+        found = None if poly is None else self.written(poly)
+        return mutator.mutate(expr) if found is None else found
 
     # ------------------------------------------------------------------ what gets simpler
 
-    def comparison(self, e: Any, mutator: Any) -> Any:
+    def comparison(self, expr: Any, mutator: Any) -> Any:
         loads = self.loads
-        new = mutator.default_mutate(e)
-        if str(e.a.ty.dtype) != self.dtype or self.loads > loads:
+        new = mutator.default_mutate(expr)
+        if str(expr.a.ty.dtype) != self.dtype or self.loads > loads:
             return new
         return self.analyzer.simplify(new)
 
-    def cast(self, e: Any, mutator: Any) -> Any:
+    def cast(self, expr: Any, mutator: Any) -> Any:
         loads = self.loads
-        new = mutator.default_mutate(e)
-        plain = str(e.value.ty.dtype) != self.dtype or type(new).__name__ != "Cast"
+        new = mutator.default_mutate(expr)
+        plain = str(expr.value.ty.dtype) != self.dtype or type(new).__name__ != "Cast"
         if plain or self.loads > loads:
             return new
         return tirx.Cast(str(new.ty.dtype), self.analyzer.simplify(new.value))
 
-    def call(self, e: Any, mutator: Any) -> Any:
+    def call(self, expr: Any, mutator: Any) -> Any:
         """A selection whose condition became a literal is one of its branches."""
-        if str(getattr(e.op, "name", "")).rpartition(".")[2] != "if_then_else":
-            return mutator.default_mutate(e)
+        if str(getattr(expr.op, "name", "")).rpartition(".")[2] != "if_then_else":
+            return mutator.default_mutate(expr)
         loads = self.loads
-        condition = mutator.mutate(e.args[0])
+        condition = mutator.mutate(expr.args[0])
         if self.loads == loads:
             condition = self.analyzer.simplify(condition)
         if type(condition).__name__ == "IntImm":
-            return mutator.mutate(e.args[1 if int(condition) else 2])
-        return tirx.if_then_else(condition, mutator.mutate(e.args[1]), mutator.mutate(e.args[2]))
+            return mutator.mutate(expr.args[1 if int(condition) else 2])
+        return tirx.if_then_else(
+            condition, mutator.mutate(expr.args[1]), mutator.mutate(expr.args[2])
+        )

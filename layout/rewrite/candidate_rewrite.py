@@ -63,9 +63,9 @@ def drafted(
     """
     found, sizes = read or standard(func)
     known: Layouts = NodeDict()
-    for p, layout in zip(items(func.params), layouts, strict=True):
-        if is_buffer_var(p):
-            known[p] = layout or Layout.identity(len(p.ty.shape))
+    for param, layout in zip(items(func.params), layouts, strict=True):
+        if is_buffer_var(param):
+            known[param] = layout or Layout.identity(len(param.ty.shape))
     return _Writer(func, found, sizes, known, loop_order).written()
 
 
@@ -127,37 +127,39 @@ class _Writer:
 
     # ------------------------------------------------------------------ one stage
 
-    def stage(self, s: Stage) -> Any:
-        reader = reader_of(s, self.sizes)
-        made = nest(s, self.layouts, reader, self.follow, self.tile)
+    def stage(self, stage: Stage) -> Any:
+        reader = reader_of(stage, self.sizes)
+        made = nest(stage, self.layouts, reader, self.follow, self.tile)
         self.iterators.append(_over_block(made))
-        dtype = _index_dtype(s)
+        dtype = _index_dtype(stage)
         leaves: dict[Var, Any] = {}
         stems: set[str] = set()
-        for i in made.iterators:
-            leaves[i.var] = tirx.Var(f"v_{_unique(i.stem.removeprefix('v_'), stems)}", dtype)
+        for iterator in made.iterators:
+            leaves[iterator.var] = tirx.Var(
+                f"v_{_unique(iterator.stem.removeprefix('v_'), stems)}", dtype
+            )
         leaves.update(self.sizes.leaves)
-        old = {v: iv.var for v, iv in zip(s.axes, items(s.block.iter_vars), strict=True)}
-        moved = self.layouts[s.writes[0].buffer].dims
+        old = {v: iv.var for v, iv in zip(stage.axes, items(stage.block.iter_vars), strict=True)}
+        moved = self.layouts[stage.writes[0].buffer].dims
         stored = NodeDict[None]()  # buffers whose accesses are all at the element that is stored
-        for w in s.writes:
-            if made.place is not None and self.layouts[w.buffer].dims == moved:
-                stored[w.buffer] = None
+        for access in stage.writes:
+            if made.place is not None and self.layouts[access.buffer].dims == moved:
+                stored[access.buffer] = None
         body = Body(
             made, stored, self.layouts, self.buffers, leaves, old, reader, self.shapes, dtype
         )
-        init = None if s.block.init is None else body(s.block.init)
-        init, code = self.guarded(s, made, body, init, body(s.block.body))
-        return self.loops(s, made, body, init, code, dtype)
+        init = None if stage.block.init is None else body(stage.block.init)
+        init, code = self.guarded(stage, made, body, init, body(stage.block.body))
+        return self.loops(stage, made, body, init, code, dtype)
 
     def guarded(
-        self, s: Stage, made: BlockNest, body: Body, init: Any, code: Any
+        self, stage: Stage, made: BlockNest, body: Body, init: Any, code: Any
     ) -> tuple[Any, Any]:
         """Elements of the padding get the pad value, or whatever comes where nobody asks."""
-        padded = [w for w in s.writes if self.layouts[w.buffer].padded(literal(w.shape))]
+        padded = [w for w in stage.writes if self.layouts[w.buffer].padded(literal(w.shape))]
         first = [w for w in padded if w.buffer not in self.started]
-        for w in s.writes:
-            self.started[w.buffer] = True
+        for access in stage.writes:
+            self.started[access.buffer] = True
         asked = any(self.layouts[w.buffer].pad_value is not None for w in padded)
         if not padded:
             return init, code
@@ -165,17 +167,17 @@ class _Writer:
             if any(self.layouts[w.buffer].pad_value is not None for w in first):
                 raise Unmovable("the padding of a result is not written by a block of its own form")
             return init, code
-        if asked and len({self.layouts[w.buffer].dims for w in s.writes}) > 1:
+        if asked and len({self.layouts[w.buffer].dims for w in stage.writes}) > 1:
             raise Unmovable("results of one block have different layouts with padding")
-        shapes = [self.physical(a.buffer) for a in s.reads]
-        if harmless(s, made, self.layouts, shapes) and not (
-            asked and not keeps(s, made, self.layouts)
+        shapes = [self.physical(a.buffer) for a in stage.reads]
+        if harmless(stage, made, self.layouts, shapes) and not (
+            asked and not keeps(stage, made, self.layouts)
         ):
             return init, code
         inside = body.index(made.inside)
         values = NodeDict[float]()
-        for w in s.writes:
-            values[self.buffers[w.buffer]] = self.layouts[w.buffer].pad_value or 0
+        for access in stage.writes:
+            values[self.buffers[access.buffer]] = self.layouts[access.buffer].pad_value or 0
         if init is None:
             return None, selected(code, inside, values)
         return selected(init, inside, values), only(code, inside)
@@ -183,32 +185,36 @@ class _Writer:
     def physical(self, b: Any) -> tuple[Int, ...]:
         return physical(self.shapes[b], self.layouts[b])
 
-    def loops(self, s: Stage, made: BlockNest, body: Body, init: Any, code: Any, dtype: str) -> Any:
+    def loops(
+        self, stage: Stage, made: BlockNest, body: Body, init: Any, code: Any, dtype: str
+    ) -> Any:
         iters, values = [], []
         split = Counter(k.iterator for k in made.loops)
         names: dict[Loop, Any] = {}
         value: dict[Iterator, Any] = {}
-        for k in made.loops:
-            stem = body.leaves[k.iterator.var].name.removeprefix("v_")
-            name = f"{stem}_{int(k.div == 1)}" if split[k.iterator] > 1 else stem
-            digit = names[k] = tirx.Var(name, dtype)
-            digit = digit if k.div == 1 else digit * tirx.IntImm(dtype, k.div)
-            value[k.iterator] = value[k.iterator] + digit if k.iterator in value else digit
-        for i in made.iterators:
-            dom = tvm.ir.Range(tirx.IntImm(dtype, 0), body.index(i.extent))
-            iters.append(tirx.IterVar(dom, body.leaves[i.var], 2 if i.reduced else 0))
-            values.append(value.get(i, tirx.IntImm(dtype, 0)))
+        for loop in made.loops:
+            stem = body.leaves[loop.iterator.var].name.removeprefix("v_")
+            name = f"{stem}_{int(loop.div == 1)}" if split[loop.iterator] > 1 else stem
+            digit = names[loop] = tirx.Var(name, dtype)
+            digit = digit if loop.div == 1 else digit * tirx.IntImm(dtype, loop.div)
+            value[loop.iterator] = value[loop.iterator] + digit if loop.iterator in value else digit
+        for iterator in made.iterators:
+            dom = tvm.ir.Range(tirx.IntImm(dtype, 0), body.index(iterator.extent))
+            iters.append(tirx.IterVar(dom, body.leaves[iterator.var], 2 if iterator.reduced else 0))
+            values.append(value.get(iterator, tirx.IntImm(dtype, 0)))
         reads, writes = ([_region(e) for e in known.values()] for known in body.touched)
-        block = SBlock(iters, _without(reads, writes, init), writes, s.block.name_hint, code, init)
+        block = SBlock(
+            iters, _without(reads, writes, init), writes, stage.block.name_hint, code, init
+        )
         out: Any = SBlockRealize(values, True, block)
-        for k in reversed(made.loops):
+        for loop in reversed(made.loops):
             zero = tirx.IntImm(dtype, 0)
-            out = tirx.For(names[k], zero, body.index(k.extent), tirx.ForKind.SERIAL, out)
+            out = tirx.For(names[loop], zero, body.index(loop.extent), tirx.ForKind.SERIAL, out)
         return out
 
 
-def _index_dtype(s: Stage) -> str:
-    kinds = {str(iv.var.ty.dtype) for iv in s.block.iter_vars}
+def _index_dtype(stage: Stage) -> str:
+    kinds = {str(iv.var.ty.dtype) for iv in stage.block.iter_vars}
     if len(kinds) > 1:
         raise Unmovable(f"iterators of several types: {sorted(kinds)}")
     return kinds.pop() if kinds else "int64"
@@ -217,7 +223,8 @@ def _index_dtype(s: Stage) -> str:
 def _over_block(made: BlockNest) -> Mapping[Var, Int]:
     """The old iterators over the new ones as a block's stage names them."""
     names = {
-        i.var: as_int(variable(i.var.kind, f"v{k}", i.extent)) for k, i in enumerate(made.iterators)
+        iterator.var: as_int(variable(iterator.var.kind, f"v{k}", iterator.extent))
+        for k, iterator in enumerate(made.iterators)
     }
     return {v: ints(p, names) for v, p in made.at.items()}
 

@@ -46,10 +46,10 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
-def _worth(s: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
+def _worth(stage: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
     """Of copies, and of what is evaluated no more often by its reader."""
-    once = len(uses) == 1 and uses[0].evaluations is volume(s.writes[0].shape)
-    return once or copies(s)
+    once = len(uses) == 1 and uses[0].evaluations is volume(stage.writes[0].shape)
+    return once or copies(stage)
 
 
 class _Inliner:
@@ -62,8 +62,8 @@ class _Inliner:
     def __call__(self, node: Any) -> Any:
         return tvm_ffi.structural_mutate(node, self.rules)
 
-    def load(self, e: Any, mutator: Any) -> Any:
-        made = self.found.get(source_of(e))
+    def load(self, expr: Any, mutator: Any) -> Any:
+        made = self.found.get(source_of(expr))
         if made is None:
-            return mutator.default_mutate(e)
-        return self(made.at([mutator.mutate(i) for i in items(e.indices)]))
+            return mutator.default_mutate(expr)
+        return self(made.at([mutator.mutate(i) for i in items(expr.indices)]))

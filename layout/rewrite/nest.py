@@ -82,12 +82,12 @@ class BlockNest:
     padded: frozenset[Var] = field(default_factory=frozenset)
     place: tuple[Int, ...] | None = None
 
-    def placed(self, a: BlockAccess, layout: Layout) -> tuple[Int | None, ...]:
+    def placed(self, access: BlockAccess, layout: Layout) -> tuple[Int | None, ...]:
         """The physical indices of an access; all None where data decide on one that moves."""
-        index = tuple(None if p is None else ints(p, self.at) for p in a.indices)
+        index = tuple(None if p is None else ints(p, self.at) for p in access.indices)
         if layout.is_identity or any(p is None for p in index):
             return index if layout.is_identity else (None,) * len(layout.dims)
-        return tuple(layout.forward(index, literal(a.shape)))
+        return tuple(layout.forward(index, literal(access.shape)))
 
 
 def nest(
@@ -109,21 +109,21 @@ def nest(
         return _as_given(stage)
     shape = literal(first.shape)
     spatial = tuple(
-        Iterator(variable("loop", f"p{d}", e), f"ax{d}")
-        for d, e in enumerate(physical(first.shape, layout))
+        Iterator(variable("loop", f"p{d}", poly), f"ax{d}")
+        for d, poly in enumerate(physical(first.shape, layout))
     )
     place = tuple(as_int(s.var) for s in spatial)
     logical = tuple(map(term, layout.backward(place, shape)))
     at: dict[Var, Int] = {v: ZERO for v in stage.axes}
     inside: Term = TRUE
     padded: frozenset[Var] = frozenset()
-    for v, value, extent in zip(_stored(stage, reader), logical, first.shape, strict=True):
+    for var, value, extent in zip(_stored(stage, reader), logical, first.shape, strict=True):
         bound = ge0(extent - 1 - value)
         if bound is not TRUE:
             inside = conj(inside, bound)
             padded |= free(value)
-        if v is not None and (bound is TRUE or extent is not ONE):
-            at[v] = value
+        if var is not None and (bound is TRUE or extent is not ONE):
+            at[var] = value
     reduced = [r for v in stage.axes if v.kind == "reduce"
                for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
     every = (*spatial, *reduced)
@@ -145,15 +145,15 @@ def _stored(stage: Stage, reader: ExpressionReader) -> list[Var | None]:
     return [p if isinstance(p, Var) else None for p in index]
 
 
-def _direct(stage: Stage, w: BlockAccess) -> bool:
+def _direct(stage: Stage, access: BlockAccess) -> bool:
     """Whether every element is written in an iteration of its own, at the iterators themselves."""
-    used = [p.atom for p in w.indices if p is not None and isinstance(p.atom, Var)]
+    used = [p.atom for p in access.indices if p is not None and isinstance(p.atom, Var)]
     spatial = [v for v in stage.axes if v.kind != "reduce" and v.extent is not ONE]
     whole = all(
         e is ONE if p is ZERO else p is not None and isinstance(p.atom, Var) and p.atom.extent is e
-        for p, e in zip(w.indices, w.shape, strict=True)
+        for p, e in zip(access.indices, access.shape, strict=True)
     )
-    apart = all(o.indices == w.indices and o.shape == w.shape for o in stage.writes)
+    apart = all(o.indices == access.indices and o.shape == access.shape for o in stage.writes)
     mine = {o.buffer.__chandle__() for o in stage.writes}
     scans = any(a.buffer.__chandle__() in mine for a in stage.reads)
     return whole and apart and not scans and len(used) == len(spatial) and set(used) == set(spatial)
@@ -171,36 +171,38 @@ def _as_given(stage: Stage) -> BlockNest:
 
 
 def _split(
-    v: Var, stage: Stage, layouts: Layouts, at: dict[Var, Int], follow: bool
+    var: Var, stage: Stage, layouts: Layouts, at: dict[Var, Int], follow: bool
 ) -> list[Iterator]:
     """The digits of a reduction, from the highest; ``at`` gets its value."""
-    assert v.extent is not None
+    assert var.extent is not None
     stem = next(iv.var.name for a, iv in zip(stage.axes, stage.block.iter_vars, strict=True)
-                if a is v)  # fmt: skip
-    cuts = _cuts(v, stage, layouts) if follow else []
+                if a is var)  # fmt: skip
+    cuts = _cuts(var, stage, layouts) if follow else []
     if not cuts:
-        at[v] = as_int(v)
-        return [Iterator(v, stem)]
+        at[var] = as_int(var)
+        return [Iterator(var, stem)]
     out = []
-    at[v] = ZERO
-    above = v.extent.const or 0
+    at[var] = ZERO
+    above = var.extent.const or 0
     for k, cut in enumerate((*cuts, 1)):
-        digit = Iterator(variable("reduce", f"{v.name}_{k}", integer(above // cut)), f"{stem}_{k}")
+        digit = Iterator(
+            variable("reduce", f"{var.name}_{k}", integer(above // cut)), f"{stem}_{k}"
+        )
         if digit.extent is not ONE:
-            at[v] = at[v] + as_int(digit.var) * cut
+            at[var] = at[var] + as_int(digit.var) * cut
             out.append(digit)
         above = cut
     return out
 
 
-def _cuts(v: Var, stage: Stage, layouts: Layouts) -> list[int]:
+def _cuts(var: Var, stage: Stage, layouts: Layouts) -> list[int]:
     """Where the layouts of what is read cut the reduction, from the highest; they divide it."""
-    extent = v.extent.const if v.extent is not None else None
+    extent = var.extent.const if var.extent is not None else None
     found: set[int] = set()
-    for a in stage.reads:
-        for d in layouts[a.buffer].digits:
-            p = a.indices[d.axis]
-            if p is not None and d.div > 1 and coefficient(p, v) is ONE:
+    for access in stage.reads:
+        for d in layouts[access.buffer].digits:
+            poly = access.indices[d.axis]
+            if poly is not None and d.div > 1 and coefficient(poly, var) is ONE:
                 found.add(d.div)
     cuts = sorted((c for c in found if extent and c < extent and extent % c == 0), reverse=True)
     return [c for k, c in enumerate(cuts) if all(a % b == 0 for a, b in pairwise(cuts[: k + 1]))]
@@ -243,23 +245,26 @@ def _ordered(
     return (*_whole(spatial[:k]), *groups, *_whole(reduced), *inner)
 
 
-def _grouped(i: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int, Int]:
+def _grouped(iterator: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int, Int]:
     """How many steps of an iterator run over neighbours in all that is accessed, and how often.
 
     pad[f // 16 * 8 + r], w[f, r]    16 at a time
     """
-    extent = i.extent.const or 0
+    extent = iterator.extent.const or 0
     atoms = (a for r in reads for p in r if p is not None for a in subterms(p))
-    cuts = {as_int(a.args[1]).const for a in atoms
-            if isinstance(a, CallTerm) and is_div(a) and a.args[0] is as_int(i.var)}  # fmt: skip
+    cuts = {
+        as_int(a.args[1]).const
+        for a in atoms
+        if isinstance(a, CallTerm) and is_div(a) and a.args[0] is as_int(iterator.var)
+    }
     for few in sorted((c for c in cuts if c and extent % c == 0), reverse=True):
         high = variable("loop", "high", integer(extent // few))
         low = variable("loop", "low", integer(few))
-        at = {i.var: as_int(high) * few + as_int(low)}
+        at = {iterator.var: as_int(high) * few + as_int(low)}
         parts = ([None if p is None else ints(p, at) for p in r] for r in reads)
         if all(_fastest(low, r) for r in parts):
             return integer(few), integer(extent // few)
-    return ONE, i.extent
+    return ONE, iterator.extent
 
 
 #: Elements that are in registers at a time: neighbours, and terms of a sum.
@@ -308,13 +313,13 @@ def _as_read(
         return {v: d for d, p in enumerate(read) if p is not None for v in free(p)}
 
     known = max(map(places, reads), default={}, key=lambda p: sum(r.var in p for r in reduced))
-    return sorted(reduced, key=lambda r: known.get(r.var, -1))
+    return sorted(reduced, key=lambda iterator: known.get(iterator.var, -1))
 
 
-def _fastest(v: Var, index: Sequence[Int | None]) -> bool:
-    """Whether an access goes to the next element with ``v``, or does not depend on it."""
-    own = [k for k, p in enumerate(index) if p is not None and v in free(p)]
+def _fastest(var: Var, index: Sequence[Int | None]) -> bool:
+    """Whether an access goes to the next element with ``var``, or does not depend on it."""
+    own = [k for k, p in enumerate(index) if p is not None and var in free(p)]
     if not own:
         return True
-    p = index[-1]
-    return own == [len(index) - 1] and p is not None and coefficient(p, v) is ONE
+    poly = index[-1]
+    return own == [len(index) - 1] and poly is not None and coefficient(poly, var) is ONE

@@ -24,13 +24,15 @@ from ..model.extents import literal
 from .nest import BlockNest
 
 
-def harmless(s: Stage, made: BlockNest, layouts: Layouts, shapes: Sequence[Sequence[Int]]) -> bool:
+def harmless(
+    stage: Stage, made: BlockNest, layouts: Layouts, shapes: Sequence[Sequence[Int]]
+) -> bool:
     """Whether the block may be executed for the padding: all it reads is in its buffer.
 
     ``shapes`` are the physical ones of what it reads.
     """
-    reads = zip((made.placed(a, layouts[a.buffer]) for a in s.reads), shapes, strict=True)
-    return all(_within(index, shape, made) for index, shape in reads) and not _divides(s.block)
+    reads = zip((made.placed(a, layouts[a.buffer]) for a in stage.reads), shapes, strict=True)
+    return all(_within(index, shape, made) for index, shape in reads) and not _divides(stage.block)
 
 
 def _within(index: Sequence[Int | None], shape: Sequence[Int], made: BlockNest) -> bool:
@@ -40,31 +42,31 @@ def _within(index: Sequence[Int | None], shape: Sequence[Int], made: BlockNest) 
     )
 
 
-def _moves(p: Int | None, made: BlockNest) -> bool:
+def _moves(poly: Int | None, made: BlockNest) -> bool:
     """Whether an index over new iterators may be one of the padding."""
-    return p is None or not made.padded.isdisjoint(free(p))
+    return poly is None or not made.padded.isdisjoint(free(poly))
 
 
 def _divides(block: Any) -> bool:
     """Whether integers are divided by what may be anything in the padding."""
     found: list[Any] = []
 
-    def visit(e: Any) -> None:
-        if "float" not in str(e.ty.dtype) and type(e.b).__name__ != "IntImm":
-            found.append(e)
+    def visit(expr: Any) -> None:
+        if "float" not in str(expr.ty.dtype) and type(expr.b).__name__ != "IntImm":
+            found.append(expr)
 
     kinds = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
     tvm_ffi.structural_walk(block.body, (kinds, visit))
     return bool(found)
 
 
-def keeps(s: Stage, made: BlockNest, layouts: Layouts) -> bool:
+def keeps(stage: Stage, made: BlockNest, layouts: Layouts) -> bool:
     """Whether one store makes its pad value of those of what it reads.
 
     One axis is padded, in the same way in all that it reads.
     """
-    store, w = s.block.body, s.writes[0]
-    if s.block.init is not None or type(store).__name__ != "BufferStore" or not s.reads:
+    store, w = stage.block.body, stage.writes[0]
+    if stage.block.init is not None or type(store).__name__ != "BufferStore" or not stage.reads:
         return False
 
     def padded(indices: Sequence[Int | None], shape: Sequence[Int]) -> list[tuple[Any, Int]]:
@@ -72,7 +74,7 @@ def keeps(s: Stage, made: BlockNest, layouts: Layouts) -> bool:
         return [(p, e) for p, e in both if p is None or _moves(ints(p, made.at), made)]
 
     axes, pads = padded(w.indices, w.shape), NodeDict[float]()
-    for a in s.reads:
+    for a in stage.reads:
         layout = layouts[a.buffer]
         promised = layout.pad_value is not None and layout.padded(literal(a.shape))
         if not promised or len(axes) != 1 or padded(a.indices, a.shape) != axes:
@@ -80,7 +82,8 @@ def keeps(s: Stage, made: BlockNest, layouts: Layouts) -> bool:
         pads[a.buffer] = layout.pad_value or 0
     try:
         rest = tvm_ffi.structural_map(
-            store.value, (TensorLoad, lambda e: tirx.const(pads[source_of(e)], str(e.ty.dtype)))
+            store.value,
+            (TensorLoad, lambda expr: tirx.const(pads[source_of(expr)], str(expr.ty.dtype))),
         )
         rest = sym.Analyzer().simplify(rest)
     except ValueError:  # a literal that its type does not have, such as bool(-1)

@@ -130,17 +130,19 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
     if len(layouts) != len(params):
         raise ValueError(f"rewrite: {len(layouts)} layouts for {len(params)} parameters")
     out: list[Layout | None] = []
-    for p, layout in zip(params, layouts, strict=True):
-        if not is_buffer_var(p):
+    for param, layout in zip(params, layouts, strict=True):
+        if not is_buffer_var(param):
             if layout is not None:
-                raise ValueError(f"rewrite: a layout for {p.name}, which is a scalar")
+                raise ValueError(f"rewrite: a layout for {param.name}, which is a scalar")
             out.append(None)
             continue
-        own = layout or Layout.identity(len(p.ty.shape))
-        if own.rank != len(p.ty.shape):
-            raise ValueError(f"rewrite: {own} for {p.name} of rank {len(p.ty.shape)}")
-        if own.pad_value is not None and not _holds(str(p.ty.dtype), own.pad_value):
-            raise ValueError(f"rewrite: {p.name}, of {p.ty.dtype}, cannot hold {own.pad_value}")
+        own = layout or Layout.identity(len(param.ty.shape))
+        if own.rank != len(param.ty.shape):
+            raise ValueError(f"rewrite: {own} for {param.name} of rank {len(param.ty.shape)}")
+        if own.pad_value is not None and not _holds(str(param.ty.dtype), own.pad_value):
+            raise ValueError(
+                f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {own.pad_value}"
+            )
         out.append(own)
     return tuple(out)
 
@@ -168,19 +170,19 @@ def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritte
             continue
         try:
             proof = _proved(seen, draft, layouts)
-        except TVM_RAISES as e:
-            proof = _refused(e)
+        except TVM_RAISES as error:
+            proof = _refused(error)
         if isinstance(proof, Certificate):
             return Rewritten(draft.func, layouts, proof, copied(draft.func))
         reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
 
 
-def _refused(e: Exception) -> Refusal:
-    if isinstance(e, (Unmovable, Opaque, Unsupported)):
-        return Refusal(str(e))
-    told = str(e).strip().splitlines() or [""]
-    return Refusal(f"TVM refuses its form: {type(e).__name__}: {told[-1]}")
+def _refused(error: Exception) -> Refusal:
+    if isinstance(error, (Unmovable, Opaque, Unsupported)):
+        return Refusal(str(error))
+    told = str(error).strip().splitlines() or [""]
+    return Refusal(f"TVM refuses its form: {type(error).__name__}: {told[-1]}")
 
 
 def _still(seen: _Seen, layouts: Layouts) -> int | None:
@@ -188,16 +190,16 @@ def _still(seen: _Seen, layouts: Layouts) -> int | None:
         found, _ = seen.standard
     except Opaque:
         return None
-    s = found[0]
-    if len(found) > 1 or len(s.reads) != 1 or len(s.writes) != 1:
+    stage = found[0]
+    if len(found) > 1 or len(stage.reads) != 1 or len(stage.writes) != 1:
         return None
     params = items(seen.func.params)
     places = [next((k for k, p in enumerate(params) if p.same_as(a.buffer)), None)
-              for a in (s.reads[0], s.writes[0])]  # fmt: skip
+              for a in (stage.reads[0], stage.writes[0])]  # fmt: skip
     if None in places or any(_strided(p) for p in params if is_buffer_var(p)):
         return None
     source, target = (layouts[k] for k in places if k is not None)
-    if source is None or target is None or not stays(s, source, target):
+    if source is None or target is None or not stays(stage, source, target):
         return None
     return places[0]
 
@@ -225,19 +227,21 @@ def _drafts(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Dr
             if func is not seen.func and order != "given":
                 yield drafted(func, layouts, order, read)
             yield drafted(seen.func, layouts, order, seen.standard)
-        except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as e:
-            yield _refused(e)
+        except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as error:
+            yield _refused(error)
             break
     try:
         yield Draft(substituted(seen.func, layouts))
-    except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as e:
-        yield _refused(e)
+    except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as error:
+        yield _refused(error)
 
 
-def _strided(p: Any) -> bool:
+def _strided(param: Any) -> bool:
     """Whether a buffer's elements lie in an order of its own, or not from its start."""
-    offset, kind = p.ty.elem_offset, type(p.ty.elem_offset).__name__
-    return bool(len(p.ty.strides)) or not (kind == "Var" or (kind == "IntImm" and not int(offset)))
+    offset, kind = param.ty.elem_offset, type(param.ty.elem_offset).__name__
+    return bool(len(param.ty.strides)) or not (
+        kind == "Var" or (kind == "IntImm" and not int(offset))
+    )
 
 
 def _with_attributes(new: Any, func: Any) -> Any:

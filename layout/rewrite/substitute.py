@@ -48,12 +48,12 @@ class _Moved:
         self.layouts = NodeDict[Layout]()
         self.padded = NodeDict[tuple[Any, float]]()  # results and what their padding holds
         self.refused = ""
-        for p, layout in zip(items(func.params), layouts, strict=True):
+        for param, layout in zip(items(func.params), layouts, strict=True):
             if layout is None or layout.is_identity:
                 continue
-            shape = sizes.shape(p)
-            self.buffers[p] = decl(p, layout, shape, sizes.leaves)
-            self.layouts[p] = layout
+            shape = sizes.shape(param)
+            self.buffers[param] = decl(param, layout, shape, sizes.leaves)
+            self.layouts[param] = layout
         self.rules = [
             (TensorLoad, self.load),
             (tirx.BufferStore, self.store),
@@ -62,11 +62,11 @@ class _Moved:
             (tvm.ir.Var, self.variable),
         ]
 
-    def load(self, e: Any, mutator: Any) -> Any:
-        buffer = source_of(e)
+    def load(self, expr: Any, mutator: Any) -> Any:
+        buffer = source_of(expr)
         if buffer not in self.buffers:
-            return mutator.default_mutate(e)
-        return tirx.BufferLoad(self.buffers[buffer], self.place(buffer, e.indices, mutator))
+            return mutator.default_mutate(expr)
+        return tirx.BufferLoad(self.buffers[buffer], self.place(buffer, expr.indices, mutator))
 
     def store(self, s: Any, mutator: Any) -> Any:
         if s.buffer not in self.buffers:

@@ -42,8 +42,8 @@ class Choice:
     def strict(self) -> Choice:
         """The alternative with the usual input layouts only."""
         inputs = tuple(
-            given if given is None or u is None else frozenset((u,))
-            for given, u in zip(self.inputs, self.usual, strict=True)
+            given if given is None or layout is None else frozenset((layout,))
+            for given, layout in zip(self.inputs, self.usual, strict=True)
         )
         return replace(self, inputs=inputs)
 
@@ -111,17 +111,18 @@ def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
     given = as_given(op, kind)
     if kind.named:
         return [*known, given]
-    same = any(c.outputs == given.outputs
+    same = any(choice.outputs == given.outputs
                and all(a is None or b is None or a >= b
-                       for a, b in zip(c.inputs, given.inputs, strict=True))
-               for c in known)  # fmt: skip
+                       for a, b in zip(choice.inputs, given.inputs, strict=True))
+               for choice in known)  # fmt: skip
     return known if same else [*known, given]
 
 
 def as_given(op: Op, kind: Kind) -> Choice:
     """The unchanged alternative; a layout-only op costs a conversion."""
     inputs = tuple(
-        None if v is None or v.free else frozenset((Layout.identity(v.rank),)) for v in op.inputs
+        None if value is None or value.free else frozenset((Layout.identity(value.rank),))
+        for value in op.inputs
     )
     outputs = tuple(Layout.identity(v.rank) for v in op.outputs)
     moves = kind.moves and not op.outputs[0].weight and not _still(op, kind)
@@ -145,9 +146,9 @@ def _still(op: Op, kind: Kind) -> bool:
     return own.order(value.shape) == Layout.identity(value.rank).order(value.shape)
 
 
-def weight(v: Value) -> int:
+def weight(value: Value) -> int:
     """The bytes of a value without padding; a symbolic extent counts as 64."""
-    return size_of(v.shape, v.dtype)
+    return size_of(value.shape, value.dtype)
 
 
 def _buffer(flow: BlockGraph, param: int) -> int:
@@ -225,13 +226,13 @@ def _met(
             return
     inputs: list[frozenset[Layout] | None] = []
     usual: list[Layout | None] = []
-    for k, v in enumerate(op.inputs):
-        if v is None or v.free:
+    for k, value in enumerate(op.inputs):
+        if value is None or value.free:
             inputs.append(None)
             usual.append(None)
             continue
         b = _buffer(flow, k)
-        own = [seeds[b]] if b in seeds else candidates[v]
+        own = [seeds[b]] if b in seeds else candidates[value]
         kept = [x for x in own if takes(k, x)
                 and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
         if not kept:

@@ -18,10 +18,10 @@ def candidates(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, list[Layou
     found = {v: [Layout.identity(v.rank)] for v in graph.values}
     todo: deque[tuple[Value, Layout]] = deque()
 
-    def offer(v: Value, layout: Layout) -> None:
-        if not v.free and layout not in found[v] and len(found[v]) < LIMIT:
-            found[v].append(layout)
-            todo.append((v, layout))
+    def offer(value: Value, layout: Layout) -> None:
+        if not value.free and layout not in found[value] and len(found[value]) < LIMIT:
+            found[value].append(layout)
+            todo.append((value, layout))
 
     for op in graph.ops:
         for k, layout in seeds(op, kinds[op]):
@@ -44,9 +44,9 @@ def seeds(op: Op, kind: Kind) -> list[tuple[int, Layout]]:
     for want in kind.wants:
         out += [(k, x) for k, x in want.layouts.items() if op.values[k] is not None]
     if kind.moves:
-        for v in op.values:
-            if v is not None:
-                out += spread(op, kind, v, Layout.identity(v.rank))
+        for value in op.values:
+            if value is not None:
+                out += spread(op, kind, value, Layout.identity(value.rank))
     return out
 
 

@@ -102,7 +102,7 @@ def full(name: str, argument: str) -> str:
     from tvm.ir import Op
 
     recovered = {
-        op for r in recognisers() for op in r.ops
+        op for recogniser in recognisers() for op in recogniser.ops
     }  # relax.nn.relu6 is not in TVM's registry
     for known in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
         if known in recovered or known in Op.list_op_names():

@@ -44,16 +44,16 @@ class Plan:
         return [*(read.get(k) for k in range(len(op.inputs))), *self.ways[op].outputs]
 
 
-def bytes_moved(v: Value, layout: Layout) -> float:
+def bytes_moved(value: Value, layout: Layout) -> float:
     """The bytes that a conversion of a value reads and writes, padding included."""
-    if v.weight:
+    if value.weight:
         return CHANGE
-    return float(weight(v) + size_of(layout.physical(v.shape), v.dtype))
+    return float(weight(value) + size_of(layout.physical(value.shape), value.dtype))
 
 
-def conversions_counted(v: Value, layout: Layout) -> float:
+def conversions_counted(value: Value, layout: Layout) -> float:
     """The number of conversions; bytes break ties."""
-    return CHANGE if v.weight else 1e9 + weight(v)
+    return CHANGE if value.weight else 1e9 + weight(value)
 
 
 OBJECTIVES: dict[str, Cost] = {"bytes": bytes_moved, "count": conversions_counted}
@@ -112,9 +112,9 @@ def space(
 ) -> Space:
     """The search space of a function."""
     found = candidates(graph, kinds)
-    for v, layout in pins.items():
-        if layout not in found[v]:
-            found[v].append(layout)
+    for value, layout in pins.items():
+        if layout not in found[value]:
+            found[value].append(layout)
     needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.constant}  # fmt: skip
     given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
@@ -128,19 +128,21 @@ def cheapest(known: Space, cost: Cost, seconds: float, extend: Extend | None = N
     found = known.candidates
     cost = functools.cache(cost)
     unit = _unit(found, cost)
-    made = problem(graph, known.ways, found, lambda v, x: cost(v, x) / unit, needed, given)
+    made = problem(
+        graph, known.ways, found, lambda value, layout: cost(value, layout) / unit, needed, given
+    )
     if extend is not None:
         extend(known, made, unit)
     solved = solve(made.program, seconds=seconds)
     solved = replace(solved, objective=solved.objective * unit, bound=solved.bound * unit)
     chosen = {op: c for op, c, x in made.ways if x in solved.chosen}
     stored = dict(given)
-    for op, c in chosen.items():
-        stored.update(zip(op.outputs, c.outputs, strict=True))
+    for op, choice in chosen.items():
+        stored.update(zip(op.outputs, choice.outputs, strict=True))
     converted: dict[Value, list[Layout]] = {}
-    for v, layout, x in made.converted:
-        if x in solved.chosen and stored[v] != layout:
-            converted.setdefault(v, []).append(layout)
+    for value, layout, x in made.converted:
+        if x in solved.chosen and stored[value] != layout:
+            converted.setdefault(value, []).append(layout)
     reads = {op: _reads(op, chosen[op], kinds[op], stored, converted) for op in graph.ops}
     kept = {v: tuple(x) for v, x in converted.items()}
     return Plan(chosen, stored, kept, reads, needed, solved)
@@ -194,12 +196,12 @@ def _reads(
     converted: Mapping[Value, list[Layout]],
 ) -> dict[int, Layout]:  # fmt: skip
     out: dict[int, Layout] = {}
-    for k, (v, allowed) in enumerate(zip(op.inputs, way.inputs, strict=True)):
-        if v is None or allowed is None:
+    for k, (value, allowed) in enumerate(zip(op.inputs, way.inputs, strict=True)):
+        if value is None or allowed is None:
             continue
-        here = [stored[v], *converted.get(v, ())]
-        orders = {x.order(v.shape): x for x in allowed}
-        same = (orders.get(x.order(v.shape)) for x in here)
+        here = [stored[value], *converted.get(value, ())]
+        orders = {x.order(value.shape): x for x in allowed}
+        same = (orders.get(x.order(value.shape)) for x in here)
         direct = next((x for x in here if x in allowed), None)
         out[k] = direct or next(x for x in same if x is not None)
     known = {**out, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}

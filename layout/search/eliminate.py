@@ -59,8 +59,8 @@ def eliminated(part: Part) -> frozenset[int] | None:
         return None
     rank = {v: k for k, v in enumerate(order)}
     tables = _Tables(variables, rank)
-    for k, v in enumerate(variables):
-        tables.add([k], np.array(v.values({c: part[0][c] for c in v.columns})))
+    for k, variable in enumerate(variables):
+        tables.add([k], np.array(variable.values({c: part[0][c] for c in variable.columns})))
     for (low, row), scope in zip(part[1], scopes, strict=True):
         tables.add(*tables.row(low, dict(row), scope))
     values = tables.solved(order)

@@ -62,8 +62,8 @@ def problem(
         builder.ways(op, choices[op])
     for op in graph.ops:
         builder.reads(op, choices[op])
-    for v, layout in needed.items():
-        builder.require(v, (layout,), {})
+    for value, layout in needed.items():
+        builder.require(value, (layout,), {})
     return LayoutProblem(builder.program, tuple(builder.all_ways), tuple(builder.all_converted))
 
 
@@ -86,86 +86,92 @@ class _Builder:
     def ways(self, op: Op, choices: Sequence[Choice]) -> None:
         """Add the variables of an op's alternatives."""
         variables = self.variables[op] = []
-        for c in choices:
-            x = self.program.variable(c.cost + self.moved(op, c) + _change(op, c))
+        for choice in choices:
+            x = self.program.variable(choice.cost + self.moved(op, choice) + _change(op, choice))
             variables.append(x)
-            self.all_ways.append((op, c, x))
-            for v, layout in zip(op.outputs, c.outputs, strict=True):
-                self.produced.setdefault(v, {}).setdefault(layout, []).append(x)
+            self.all_ways.append((op, choice, x))
+            for value, layout in zip(op.outputs, choice.outputs, strict=True):
+                self.produced.setdefault(value, {}).setdefault(layout, []).append(x)
         self.program.rows.append((1.0, dict.fromkeys(variables, 1.0)))
         self.program.rows.append((-1.0, dict.fromkeys(variables, -1.0)))
 
-    def moved(self, op: Op, c: Choice) -> float:
-        v = op.outputs[0] if c.moves else None
-        return 0.0 if v is None else self.cost(v, Layout.identity(v.rank))
+    def moved(self, op: Op, choice: Choice) -> float:
+        value = op.outputs[0] if choice.moves else None
+        return 0.0 if value is None else self.cost(value, Layout.identity(value.rank))
 
     def reads(self, op: Op, choices: Sequence[Choice]) -> None:
         """Require each input of an alternative in one of the layouts that it reads."""
         for v in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
             groups: dict[frozenset[Layout], list[int]] = {}
-            for c, x in zip(choices, self.variables[op], strict=True):
-                for value, allowed in zip(op.inputs, c.inputs, strict=True):
+            for choice, x in zip(choices, self.variables[op], strict=True):
+                for value, allowed in zip(op.inputs, choice.inputs, strict=True):
                     if value is v and allowed is not None:
                         groups.setdefault(allowed, []).append(x)
             for allowed, ways in groups.items():
                 if not allowed.issuperset(self.candidates[v]):
                     self.require(v, allowed, dict.fromkeys(set(ways), 1.0))
 
-    def require(self, v: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
+    def require(self, value: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
         """Add ``Σ ways <= Σ p + c + s`` over the allowed layouts, or ``1 <= …`` without ways."""
-        if self.given.get(v) in allowed:
+        if self.given.get(value) in allowed:
             return
         row: dict[int, float] = {}
-        for layout in [x for x in self.candidates[v] if x in allowed]:
-            for x in self.produced.get(v, {}).get(layout, ()):
+        for layout in [x for x in self.candidates[value] if x in allowed]:
+            for x in self.produced.get(value, {}).get(layout, ()):
                 row[x] = 1.0
-            row[self.conversion(v, layout)] = 1.0
-            peers = self.peers(v, layout)
+            row[self.conversion(value, layout)] = 1.0
+            peers = self.peers(value, layout)
             if peers is not None:
-                row[self.reshape(v, layout, peers)] = 1.0
+                row[self.reshape(value, layout, peers)] = 1.0
         for x, k in ways.items():
             row[x] = row.get(x, 0.0) - k
         self.program.rows.append((0.0 if ways else 1.0, row))
 
-    def peers(self, v: Value, layout: Layout) -> list[int] | None:
-        """The variables that put ``v`` into the same memory in another shape; None without any.
+    def peers(self, value: Value, layout: Layout) -> list[int] | None:
+        """The variables that put ``value`` into the same memory in another shape; None without any.
 
         The list is empty if the value is given in that memory.
         """
-        same = [x for x in self.candidates[v]
-                if x != layout and x.order(v.shape) == layout.order(v.shape)]  # fmt: skip
-        if self.given.get(v) in same:
+        same = [x for x in self.candidates[value]
+                if x != layout and x.order(value.shape) == layout.order(value.shape)]  # fmt: skip
+        if self.given.get(value) in same:
             return []
-        produced = self.produced.get(v, {})
+        produced = self.produced.get(value, {})
         return [x for peer in same for x in produced.get(peer, ())] or None
 
-    def reshape(self, v: Value, layout: Layout, peers: Sequence[int]) -> int:
-        key = (v, layout)
+    def reshape(self, value: Value, layout: Layout, peers: Sequence[int]) -> int:
+        key = (value, layout)
         if key not in self.reshaped:
             x = self.reshaped[key] = self.program.variable(RESHAPE)
             if peers:
                 self.program.rows.append((0.0, {**dict.fromkeys(peers, 1.0), x: -1.0}))
         return self.reshaped[key]
 
-    def conversion(self, v: Value, layout: Layout) -> int:
-        key = (v, layout)
+    def conversion(self, value: Value, layout: Layout) -> int:
+        key = (value, layout)
         if key not in self.converted:
-            cost = self.cost(v, layout)
+            cost = self.cost(value, layout)
             if not math.isfinite(cost):
-                raise ValueError(f"objective: a conversion of {v.name} to {layout} costs {cost}")
+                raise ValueError(
+                    f"objective: a conversion of {value.name} to {layout} costs {cost}"
+                )
             self.converted[key] = self.program.variable(cost)
-            self.all_converted.append((v, layout, self.converted[key]))
+            self.all_converted.append((value, layout, self.converted[key]))
         return self.converted[key]
 
 
-def _change(op: Op, c: Choice) -> float:
+def _change(op: Op, choice: Choice) -> float:
     """The tie-break of an alternative: higher if it changes more."""
-    moved = sum(x is not None and not any(y.is_identity for y in x) for x in c.inputs)
-    own = max((_own(v, x) for v, x in zip(op.outputs, c.outputs, strict=True)), default=0.0)
+    moved = sum(x is not None and not any(y.is_identity for y in x) for x in choice.inputs)
+    own = max((_own(v, x) for v, x in zip(op.outputs, choice.outputs, strict=True)), default=0.0)
     return own + CHANGE * moved / 16
 
 
-def _own(v: Value, layout: Layout) -> float:
+def _own(value: Value, layout: Layout) -> float:
     if layout.is_identity:
         return 0.0
-    return SAME if layout.order(v.shape) == Layout.identity(v.rank).order(v.shape) else CHANGE
+    return (
+        SAME
+        if layout.order(value.shape) == Layout.identity(value.rank).order(value.shape)
+        else CHANGE
+    )

@@ -63,8 +63,8 @@ class OpSpecs:
         try:
             blocks = flow(func, self.form)
             blocks = self.flows.setdefault(blocks, blocks)
-        except Opaque as e:
-            reason = e.reason
+        except Opaque as error:
+            reason = error.reason
         moves = blocks is not None and only_moves(self.analyse.lifted(func))
         if not self.desired and not self.given and not self.offers:
             return Kind(blocks, reason, None, moves)
@@ -101,8 +101,8 @@ def only_moves(lifted: TensorExpression | Refusal) -> bool:
     """Whether the only output permutes the elements of the only input."""
     if isinstance(lifted, Refusal) or len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
         return False
-    (c,) = lifted.outputs
-    return isinstance(_load(c.body), Load) and _size(lifted, 0) is _size(lifted, 1)
+    (comprehension,) = lifted.outputs
+    return isinstance(_load(comprehension.body), Load) and _size(lifted, 0) is _size(lifted, 1)
 
 
 def _load(body: Any) -> Any:

@@ -38,12 +38,12 @@ class Pins:
         self.used |= {v.name for v in pinned}
         return out
 
-    def _layout(self, v: Value) -> Layout:
-        layout = Layout.parse(self.wanted[v.name])
-        if layout.rank != v.rank:
+    def _layout(self, value: Value) -> Layout:
+        layout = Layout.parse(self.wanted[value.name])
+        if layout.rank != value.rank:
             raise ValueError(
-                f"pins[{v.name!r}]: {self.wanted[v.name]} is of rank {layout.rank}, "
-                f"the parameter of rank {v.rank}"
+                f"pins[{value.name!r}]: {self.wanted[value.name]} is of rank {layout.rank}, "
+                f"the parameter of rank {value.rank}"
             )
         return layout
 

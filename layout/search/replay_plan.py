@@ -35,11 +35,11 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
         ways[op] = Choice(outputs, inputs, 0.0, GIVEN if given else "as planned before")
         stored.update(zip(op.outputs, outputs, strict=True))
     converted: dict[Value, dict[Layout, None]] = {}
-    wanted = [(v, x) for op in graph.ops for k, x in reads[op].items()
-              if (v := op.inputs[k]) is not None and not v.free]  # fmt: skip
-    for v, x in (*wanted, *needed.items()):
-        if v in stored and stored[v] != x:
-            converted.setdefault(v, {})[x] = None
+    wanted = [(value, x) for op in graph.ops for k, x in reads[op].items()
+              if (value := op.inputs[k]) is not None and not value.free]  # fmt: skip
+    for value, layout in (*wanted, *needed.items()):
+        if value in stored and stored[value] != layout:
+            converted.setdefault(value, {})[layout] = None
     kept = {v: tuple(x) for v, x in converted.items()}
     solution = Solution(frozenset(), 0.0, 0.0, status, 0)
     return Plan(ways, stored, kept, reads, needed, solution)
@@ -50,8 +50,10 @@ def _completed(op: Op, layouts: Layouts) -> list[Layout | None]:
     if len(layouts) != len(op.values):
         raise ValueError(f"{op.name}: {len(layouts)} layouts for {len(op.values)} buffers")
     out: list[Layout | None] = []
-    for v, x in zip(op.values, layouts, strict=True):
-        if x is not None and (v is None or v.rank != x.rank):
-            raise ValueError(f"{op.name}: {x} for {'a scalar' if v is None else v.name}")
-        out.append(x if x is not None or v is None else Layout.identity(v.rank))
+    for value, layout in zip(op.values, layouts, strict=True):
+        if layout is not None and (value is None or value.rank != layout.rank):
+            raise ValueError(
+                f"{op.name}: {layout} for {'a scalar' if value is None else value.name}"
+            )
+        out.append(layout if layout is not None or value is None else Layout.identity(value.rank))
     return out

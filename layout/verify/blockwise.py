@@ -90,8 +90,8 @@ def prove_stages(
     """
     try:
         return _proved(func, new, witness, known or standard(func))
-    except (Disagree, Undefined, Opaque, Unliftable) as e:
-        return Refusal(str(e))
+    except (Disagree, Undefined, Opaque, Unliftable) as error:
+        return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
@@ -138,25 +138,25 @@ class _Buffers:
                 raise Disagree(f"{b.name} has not the physical shape of {layout}")
             if layout.padded(literal(shape)):
                 raise Disagree(f"{b.name} has padding")
-            t = TensorVar(b.name, shape, str(b.ty.dtype))
-            self.old[b], self.new[c] = t, (t, layout)
-            self.tensors.append(t)
+            tensor = TensorVar(b.name, shape, str(b.ty.dtype))
+            self.old[b], self.new[c] = tensor, (tensor, layout)
+            self.tensors.append(tensor)
         pairs = list(zip(items(func.params), items(new.params), strict=True))
-        for p, q in pairs:
-            if not is_buffer_var(p):
-                same = not is_buffer_var(q) and _value(sizes, p) is _value(new_sizes, q)
+        for param, q in pairs:
+            if not is_buffer_var(param):
+                same = not is_buffer_var(q) and _value(sizes, param) is _value(new_sizes, q)
             else:
-                same = q in self.new and self.old[p] is self.new[q][0]
+                same = q in self.new and self.old[param] is self.new[q][0]
             if not same:
-                raise Disagree(f"{p.name} is another parameter")
+                raise Disagree(f"{param.name} is another parameter")
         if any(b not in self.new for b in items(new.body.block.alloc_buffers)):
             raise Disagree("a buffer inside has no other one")
         self.inlined = [b for b in items(func.body.block.alloc_buffers) if b not in self.old]
         self.defined = NodeDict[BlockDefinition]()
 
 
-def _value(sizes: SizeTerms, p: Any) -> Term | None:
-    return sizes.env.get(p)
+def _value(sizes: SizeTerms, param: Any) -> Term | None:
+    return sizes.env.get(param)
 
 
 @dataclass
@@ -217,8 +217,8 @@ class _Pair:
     def as_it_was(self) -> bool:
         """Whether the loops are the same ones, in the same order."""
         same = all(
-            p is as_int(w) and v.kind == w.kind and v.extent is w.extent
-            for (v, p), w in zip(self.said.items(), self.two.axes, strict=False)
+            poly is as_int(w) and v.kind == w.kind and v.extent is w.extent
+            for (v, poly), w in zip(self.said.items(), self.two.axes, strict=False)
         )
         return (
             same
@@ -238,7 +238,7 @@ class _Pair:
         if any(a.buffer.__chandle__() in written for a in one.reads):
             raise Disagree("a stage reads other elements of what it stores")
         if len(written) < len(one.writes) or any(
-            _coordinates(a) != _wide(one, reduced=False) for a in one.writes
+            _coordinates(access) != _wide(one, reduced=False) for access in one.writes
         ):
             raise Disagree("an element is not stored by one iteration")
         mine = _wide(two, reduced=False)
@@ -246,11 +246,11 @@ class _Pair:
             raise Disagree("the new iterators are not the coordinates of what is stored")
         if _count(mine) is not _count(_wide(one, reduced=False)):
             raise Disagree("there are not as many iterations")
-        for v in one.axes:
-            p, extent = self.said[v], v.extent
-            if extent is None or not _inside(p, extent):
+        for var in one.axes:
+            poly, extent = self.said[var], var.extent
+            if extent is None or not _inside(poly, extent):
                 raise Disagree("an old iterator may be outside of its domain")
-            if v.kind != "reduce" and any(w.kind == "reduce" for w in free(p)):
+            if var.kind != "reduce" and any(w.kind == "reduce" for w in free(poly)):
                 raise Disagree("spatial iterators and reductions are mixed")
 
     def digits(self) -> list[Var]:
@@ -259,11 +259,11 @@ class _Pair:
         Each old one is a mixed-radix number of new ones.
         """
         out: list[Var] = []
-        for v in _order(self.one):
-            if v.kind != "reduce" or v.extent is ONE:
+        for var in _order(self.one):
+            if var.kind != "reduce" or var.extent is ONE:
                 continue
-            parts = [(c, m[0]) for m, c in self.said[v].terms if len(m) == 1]
-            if len(parts) != len(self.said[v].terms):
+            parts = [(c, m[0]) for m, c in self.said[var].terms if len(m) == 1]
+            if len(parts) != len(self.said[var].terms):
                 raise Disagree("a reduction is no number of new ones")
             scale: Int = ONE
             mine: list[Var] = []
@@ -273,7 +273,7 @@ class _Pair:
                 assert atom.extent is not None
                 mine.insert(0, atom)
                 scale = scale * atom.extent
-            if scale is not v.extent:
+            if scale is not var.extent:
                 raise Disagree("a reduction runs over another range")
             out += mine
         if len(set(out)) < len(out) or set(out) != _wide(self.two, reduced=True):
@@ -300,48 +300,48 @@ class _Pair:
             proof.ordered |= kind in ("Min", "Max")
 
 
-def _inside(p: Int, extent: Int) -> bool:
+def _inside(poly: Int, extent: Int) -> bool:
     """Whether ``0 <= p < extent``, as it stands or over the digits of its variables."""
-    return any(nonneg(q) and nonneg(extent - 1 - q) for q in (p, _over_digits(p)))
+    return any(nonneg(q) and nonneg(extent - 1 - q) for q in (poly, _over_digits(poly)))
 
 
-def _over_digits(p: Int) -> Int:
+def _over_digits(poly: Int) -> Int:
     """The number with each variable that it divides written as digits, which it then may order.
 
     4*v - 7*(v // 2)  is  v // 2 + 4*(v % 2):  with v = 2*q + r it is  q + 4*r
     """
     cuts: dict[Var, set[int]] = {}
-    for atom in (a for m, _ in p.terms for a in m):
+    for atom in (a for m, _ in poly.terms for a in m):
         if isinstance(atom, CallTerm) and is_div(atom):
             v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
             if isinstance(v, Var) and v.extent is not None and k is not None and k > 1:
                 cuts.setdefault(v, set()).add(k)
-    return ints(p, {v: _number(v, v.extent, sorted(c)) for v, c in cuts.items() if v.extent})
+    return ints(poly, {v: _number(v, v.extent, sorted(c)) for v, c in cuts.items() if v.extent})
 
 
-def _number(v: Var, extent: Int, cuts: list[int]) -> Int:
+def _number(var: Var, extent: Int, cuts: list[int]) -> Int:
     """``Σ place * digit``, which takes every value of the variable; itself if it has no digits."""
     if any(b % a for a, b in pairwise(cuts)):
-        return as_int(v)
+        return as_int(var)
     places = [1, *cuts]
     sizes = [integer(b // a) for a, b in pairwise(places)]
     sizes.append(floordiv(extent + (places[-1] - 1), integer(places[-1])))
-    digits = [as_int(variable("loop", f"{v.name}.{k}", e)) for k, e in enumerate(sizes)]
+    digits = [as_int(variable("loop", f"{var.name}.{k}", e)) for k, e in enumerate(sizes)]
     return sum((d * k for d, k in zip(digits, places, strict=True)), start=ZERO)
 
 
 _COMBINERS = frozenset({"Add", "Mul", "Min", "Max"})
 
 
-def _wide(s: Stage, *, reduced: bool) -> set[Var]:
+def _wide(stage: Stage, *, reduced: bool) -> set[Var]:
     """The iterators of one kind that run over more than one value."""
-    return {v for v in s.axes if (v.kind == "reduce") == reduced and v.extent is not ONE}
+    return {v for v in stage.axes if (v.kind == "reduce") == reduced and v.extent is not ONE}
 
 
-def _coordinates(a: BlockAccess) -> set[Var] | None:
+def _coordinates(access: BlockAccess) -> set[Var] | None:
     """The iterators that an access has as its coordinates; None if it has others."""
-    found = [p.atom for p in a.indices if p is not None and p.const is None]
-    if len(found) < sum(p is None or p.const is None for p in a.indices):
+    found = [p.atom for p in access.indices if p is not None and p.const is None]
+    if len(found) < sum(p is None or p.const is None for p in access.indices):
         return None
     iterators = {p for p in found if isinstance(p, Var)}
     return iterators if len(iterators) == len(set(found)) else None
@@ -349,29 +349,29 @@ def _coordinates(a: BlockAccess) -> set[Var] | None:
 
 def _count(iterators: set[Var]) -> Int:
     out: Int = ONE
-    for v in iterators:
-        assert v.extent is not None
-        out = out * v.extent
+    for var in iterators:
+        assert var.extent is not None
+        out = out * var.extent
     return out
 
 
-def _order(s: Stage) -> list[Var]:
+def _order(stage: Stage) -> list[Var]:
     """The iterators in the order of their loops, those without a loop first."""
-    looped = list(dict.fromkeys(v for v, _ in s.order))
-    return [v for v in s.axes if v not in looped] + looped
+    looped = list(dict.fromkeys(v for v, _ in stage.order))
+    return [v for v in stage.axes if v not in looped] + looped
 
 
-def _is_own(e: Any, store: Any) -> bool:
+def _is_own(expr: Any, store: Any) -> bool:
     return (
-        isinstance(e, TensorLoad)
-        and source_of(e).same_as(store.buffer)
-        and same_access(e.indices, store.indices)
+        isinstance(expr, TensorLoad)
+        and source_of(expr).same_as(store.buffer)
+        and same_access(expr.indices, store.indices)
     )
 
 
-def _reads(e: Any, buffer: Any) -> bool:
+def _reads(expr: Any, buffer: Any) -> bool:
     found: list[Any] = []
-    tvm_ffi.structural_walk(e, (TensorLoad, lambda x: found.append(source_of(x))))
+    tvm_ffi.structural_walk(expr, (TensorLoad, lambda x: found.append(source_of(x))))
     return any(b.same_as(buffer) for b in found)
 
 
@@ -389,8 +389,8 @@ class _Statements:
     ) -> None:
         self.sizes, self.defined = sizes, defined or NodeDict()
         self.env = BlockEnv(sizes.env)
-        for iv, v in zip(items(stage.block.iter_vars), stage.axes, strict=True):
-            self.env.axes[iv.var] = at[v]
+        for iv, var in zip(items(stage.block.iter_vars), stage.axes, strict=True):
+            self.env.axes[iv.var] = at[var]
         self.find, self.logical = find, logical
         self.reader = ExpressionReader(self.env, self.read)
         self.values: list[Term] = []
@@ -402,9 +402,9 @@ class _Statements:
         env = BlockEnv(self.sizes.env)
         for v in made.units:
             env.axes[v] = ZERO
-        for v, p in zip(made.iterators, index, strict=True):
+        for v, poly in zip(made.iterators, index, strict=True):
             if v is not None:
-                env.axes[v] = p
+                env.axes[v] = poly
         return ExpressionReader(env, self.read)(made.value)
 
     def place(self, buffer: Any, index: Index) -> tuple[TensorVar, Index]:
@@ -431,6 +431,6 @@ class _Statements:
             return (kind, value)
         raise Disagree(f"a statement {kind}")
 
-    def value(self, e: Any) -> Term:
-        self.values.append(self.reader(e))
+    def value(self, expr: Any) -> Term:
+        self.values.append(self.reader(expr))
         return self.values[-1]

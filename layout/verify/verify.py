@@ -77,8 +77,8 @@ def known(func: Any) -> VerifiedFunction | Refusal:
     """What the PrimFunc computes, or why it is not understood."""
     try:
         return VerifiedFunction(func, lift(func))
-    except Unliftable as e:
-        return Refusal(e.reason, e.where)
+    except Unliftable as error:
+        return Refusal(error.reason, error.where)
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
@@ -101,8 +101,8 @@ def prove_moved(func: VerifiedFunction, new: Any, layouts: Layouts) -> Certifica
     try:
         logical = _undone(after.lifted, layouts, func)
         return _compared(func.lifted, logical, after.lifted, layouts, func.shapes)
-    except Different as e:
-        return Refusal(str(e))
+    except Different as error:
+        return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
@@ -114,16 +114,16 @@ def _undone(after: TensorExpression, layouts: Layouts, func: VerifiedFunction) -
     if len(before) != len(after.params):
         raise Different(f"{len(after.params)} parameters instead of {len(before)}")
     for position in reversed(range(len(before))):
-        one, t = before[position], after.params[position]
-        if not isinstance(one, TensorVar) or not isinstance(t, TensorVar):
-            if one is not t:
+        one, param = before[position], after.params[position]
+        if not isinstance(one, TensorVar) or not isinstance(param, TensorVar):
+            if one is not param:
                 raise Different(f"parameter {position} is another scalar")
             continue
         layout = layouts[position] or Layout.identity(len(one.shape))
-        if physical(one.shape, layout) != t.shape or one.dtype != t.dtype:
+        if physical(one.shape, layout) != param.shape or one.dtype != param.dtype:
             raise Different(f"parameter {position} has not the physical shape of {layout}")
         if not layout.is_identity:
-            state = apply_change(state, position, _move(layout, one.shape, t.shape))
+            state = apply_change(state, position, _move(layout, one.shape, param.shape))
     return _over(state.lifted, before)
 
 
@@ -131,16 +131,18 @@ def _over(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> Tens
     """The same over other tensors of the same shapes."""
     own = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
 
-    def other(t: TensorVar, index: Index) -> Term:
-        new = own[t]
+    def other(tensor: TensorVar, index: Index) -> Term:
+        new = own[tensor]
         assert isinstance(new, TensorVar)
         return load(new, index)
 
     outputs = []
-    for c in lifted.outputs:
-        new = own[c.out]
+    for comprehension in lifted.outputs:
+        new = own[comprehension.out]
         assert isinstance(new, TensorVar)
-        outputs.append(replace(c, out=new, body=rename(c.body, frozenset(own), other)))
+        outputs.append(
+            replace(comprehension, out=new, body=rename(comprehension.body, frozenset(own), other))
+        )
     return replace(lifted, params=params, outputs=tuple(outputs))
 
 
@@ -210,19 +212,21 @@ def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
 
 
 def _check_padding(
-    c: Comprehension, after: TensorExpression, layouts: Layouts, shapes: Sequence[Index]
+    comprehension: Comprehension, after: TensorExpression, layouts: Layouts, shapes: Sequence[Index]
 ) -> None:
     """Raises `Different` if the padding of a result may not hold its pad value."""
-    position = c.out.position
+    position = comprehension.out.position
     layout = layouts[position]
     if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):
         return
-    for condition in _outside(layout, c.axes, shapes[position]):
-        body = c.body
-        for t in sorted(tensors(body), key=lambda t: t.position):
-            body = map_loads(body, t, _of_padding(layouts, shapes, condition))
+    for condition in _outside(layout, comprehension.axes, shapes[position]):
+        body = comprehension.body
+        for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
+            body = map_loads(body, tensor, _of_padding(layouts, shapes, condition))
         if not _is(simplify(body, (condition,), thorough), layout.pad_value):
-            raise Different(f"the padding of {c.out.name} may not hold {layout.pad_value}")
+            raise Different(
+                f"the padding of {comprehension.out.name} may not hold {layout.pad_value}"
+            )
 
 
 def _of_padding(

@@ -23,16 +23,16 @@ class Bits(Encoder):
 
         return z3.BitVecVal(value, self.width, ctx=self.ctx)
 
-    def variable(self, v: Var) -> Any:
+    def variable(self, var: Var) -> Any:
         import z3
 
-        return z3.BitVec(f"{v.name}!{v.uid}", self.width, ctx=self.ctx)
+        return z3.BitVec(f"{var.name}!{var.uid}", self.width, ctx=self.ctx)
 
     def total(self, parts: list[Any]) -> Any:
         return reduce(operator.add, parts) if parts else self.literal(0)
 
-    def fallback(self, t: Term) -> Any:
-        raise Unsupported(f"{t!r} has no bit-vector meaning")
+    def fallback(self, term: Term) -> Any:
+        raise Unsupported(f"{term!r} has no bit-vector meaning")
 
     def call_bitand(self, *args: Term) -> Any:
         return reduce(operator.and_, map(self, args))

@@ -72,8 +72,10 @@ def normal_form(goal: Goal, timeout_ms: int) -> Verdict:
     return Verdict("unknown", "normal-form", reason="does not simplify to true")
 
 
-def _bounded(c: Term) -> bool:
-    return isinstance(c, CallTerm) and c.op == "ge0" and certainly_nonneg(as_int(c.args[0]))
+def _bounded(term: Term) -> bool:
+    return (
+        isinstance(term, CallTerm) and term.op == "ge0" and certainly_nonneg(as_int(term.args[0]))
+    )
 
 
 def numpy(goal: Goal, timeout_ms: int) -> Verdict:
@@ -86,8 +88,8 @@ def numpy(goal: Goal, timeout_ms: int) -> Verdict:
         return Verdict("unknown", "numpy", reason="values may exceed 64 bits")
     env: dict[Var, Any] = dict(grid(extents))
     try:
-        for v, t in goal.lets:
-            env[v] = evaluate(t, env)
+        for var, poly in goal.lets:
+            env[var] = evaluate(poly, env)
         holds = evaluate(disj(negate(goal.given), goal.claim), env)
     except Unevaluable as error:
         return Verdict("unknown", "numpy", reason=str(error))
@@ -106,13 +108,13 @@ def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
     leaves = {v: tvm.tirx.Var(f"{v.name}_{k}", "int64") for k, v in enumerate(goal.variables)}
     try:
         inner: dict[Var, Any] = dict(leaves)
-        for v, t in goal.lets:
-            inner[v] = to_tvm(t, leaves)
+        for var, poly in goal.lets:
+            inner[var] = to_tvm(poly, leaves)
         claims = [to_tvm(c, inner) for c in parts(goal.claim)]
         premise = to_tvm(goal.given, inner)
         analyzer = sym.Analyzer()
-        for v in reversed(goal.variables):
-            _bind(analyzer, v, leaves)
+        for var in reversed(goal.variables):
+            _bind(analyzer, var, leaves)
     except Unsupported as error:
         return Verdict("unknown", "tvm", reason=str(error))
     with analyzer.constraint_scope(premise):
@@ -121,14 +123,14 @@ def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
     return Verdict("unknown", "tvm", reason="not proved")
 
 
-def _bind(analyzer: Any, v: Var, leaves: Mapping[Var, Any]) -> None:
+def _bind(analyzer: Any, var: Var, leaves: Mapping[Var, Any]) -> None:
     import tvm
 
-    if v.kind == "size":
+    if var.kind == "size":
         top = tvm.tirx.max_value("int64")
-        analyzer.bind(leaves[v], tvm.ir.Range(1, top))
-    elif v.extent is not None:
-        analyzer.bind(leaves[v], tvm.ir.Range(0, to_tvm(v.extent, leaves)))
+        analyzer.bind(leaves[var], tvm.ir.Range(1, top))
+    elif var.extent is not None:
+        analyzer.bind(leaves[var], tvm.ir.Range(0, to_tvm(var.extent, leaves)))
 
 
 ENGINES: dict[str, Callable[[Goal, int], Verdict]] = {

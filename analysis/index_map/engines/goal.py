@@ -34,11 +34,11 @@ class Goal:
         seen: dict[Var, None] = {}
         stack = [self.claim, self.given, *(t for _, t in self.lets)]
         while stack:
-            for v in sorted(free(stack.pop()) - bound, key=lambda v: v.uid):
-                if v not in seen:
-                    seen[v] = None
-                    if v.extent is not None:
-                        stack.append(v.extent)
+            for var in sorted(free(stack.pop()) - bound, key=lambda var: var.uid):
+                if var not in seen:
+                    seen[var] = None
+                    if var.extent is not None:
+                        stack.append(var.extent)
         return tuple(seen)
 
     def closed(self) -> tuple[Term, Term]:
@@ -57,61 +57,63 @@ def _inside(values: Iterable[Int], extents: Iterable[Int]) -> Term:
     )
 
 
-def left_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
+def left_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> Goal:
     """Return ``g(f(x)) = x``: the map is injective and g is its inverse on the image."""
-    lets = _bound("f", m.results)
+    lets = _bound("f", index_map.results)
     renamed = {y: as_int(v) for y, (v, _) in zip(ys, lets, strict=True)}
-    claim = conj(*(eq0(ints(t, renamed) - m.coordinate(k)) for k, t in enumerate(g)))
-    return Goal("left_inverse", "g(f(x)) = x", claim, m.predicate, lets)
+    claim = conj(*(eq0(ints(t, renamed) - index_map.coordinate(k)) for k, t in enumerate(polys)))
+    return Goal("left_inverse", "g(f(x)) = x", claim, index_map.predicate, lets)
 
 
-def in_range(m: Map, out: Sequence[Int]) -> Goal:
+def in_range(index_map: Map, out: Sequence[Int]) -> Goal:
     """Return ``0 <= f(x) < out``."""
-    lets = _bound("f", m.results)
+    lets = _bound("f", index_map.results)
     claim = _inside((as_int(v) for v, _ in lets), out)
-    return Goal("range", "0 <= f(x) < out_shape", claim, m.predicate, lets)
+    return Goal("range", "0 <= f(x) < out_shape", claim, index_map.predicate, lets)
 
 
-def same_volume(m: Map, out: Sequence[Int]) -> Goal:
+def same_volume(index_map: Map, out: Sequence[Int]) -> Goal:
     """Return that there are as many points as places: if injective and in range, f is onto."""
-    return Goal("volume", "prod(shape) = prod(out_shape)", eq0(volume(m.extents) - volume(out)))
+    return Goal(
+        "volume", "prod(shape) = prod(out_shape)", eq0(volume(index_map.extents) - volume(out))
+    )
 
 
-def right_inverse(m: Map, ys: tuple[Var, ...], g: Sequence[Int]) -> Goal:
+def right_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> Goal:
     """Return ``f(g(y)) = y`` with ``g(y)`` in the domain: f is onto."""
-    lets = _bound("g", g)
-    inner = {a: as_int(v) for a, (v, _) in zip(m.axes, lets, strict=True)}
+    lets = _bound("g", polys)
+    inner = {a: as_int(v) for a, (v, _) in zip(index_map.axes, lets, strict=True)}
     claim = conj(
-        _inside((as_int(v) for v, _ in lets), m.extents),
-        substitute(m.predicate, inner),
-        *(eq0(ints(r, inner) - place(y)) for r, y in zip(m.results, ys, strict=True)),
+        _inside((as_int(v) for v, _ in lets), index_map.extents),
+        substitute(index_map.predicate, inner),
+        *(eq0(ints(r, inner) - place(y)) for r, y in zip(index_map.results, ys, strict=True)),
     )
     return Goal("right_inverse", "f(g(y)) = y and g(y) in the domain", claim, TRUE, lets)
 
 
-def injective(m: Map) -> Goal:
+def injective(index_map: Map) -> Goal:
     """Return ``f(x) = f(z) => x = z``, for maps without an inverse in closed form."""
-    twins = tuple(variable("axis", f"z{k}", e) for k, e in enumerate(m.extents))
-    inner = {a: as_int(z) for a, z in zip(m.axes, twins, strict=True)}
-    same = (eq0(r - ints(r, inner)) for r in m.results)
-    premise = conj(m.predicate, substitute(m.predicate, inner), *same)
+    twins = tuple(variable("axis", f"z{k}", e) for k, e in enumerate(index_map.extents))
+    inner = {a: as_int(z) for a, z in zip(index_map.axes, twins, strict=True)}
+    same = (eq0(r - ints(r, inner)) for r in index_map.results)
+    premise = conj(index_map.predicate, substitute(index_map.predicate, inner), *same)
     claim = conj(
         *(
             eq0(as_int(a) - as_int(z))
-            for a, z, e in zip(m.axes, twins, m.extents, strict=True)
-            if e.const != 1
+            for a, z, poly in zip(index_map.axes, twins, index_map.extents, strict=True)
+            if poly.const != 1
         )
     )
     return Goal("injective", "f(x) = f(z) implies x = z", claim, premise)
 
 
-def equal(f: Map, g: Sequence[Int], name: str = "equal") -> Goal:
+def equal(index_map: Map, polys: Sequence[Int], name: str = "equal") -> Goal:
     """Return ``f(x) = g(x)`` for results over the same axes."""
-    lets = _bound("f", f.results)
-    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, g, strict=True)))
-    return Goal(name, "f(x) = g(x)", claim, f.predicate, lets)
+    lets = _bound("f", index_map.results)
+    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, polys, strict=True)))
+    return Goal(name, "f(x) = g(x)", claim, index_map.predicate, lets)
 
 
-def place(y: Var) -> Int:
+def place(var: Var) -> Int:
     """Return the value of an output coordinate: 0 where its extent is 1."""
-    return ZERO if y.extent is ONE else as_int(y)
+    return ZERO if var.extent is ONE else as_int(var)

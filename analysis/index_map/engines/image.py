@@ -22,7 +22,7 @@ class Image:
     count: int
 
 
-def image(m: Map, shape: tuple[int, ...], sizes: Mapping[Any, int] | None = None) -> Image:
+def image(index_map: Map, shape: tuple[int, ...], sizes: Mapping[Any, int] | None = None) -> Image:
     """Return every point of the box where the predicate holds, with its image."""
     env_of_sizes = {v: np.asarray(k, dtype=np.int64) for v, k in (sizes or {}).items()}
     n = math.prod(shape)
@@ -30,19 +30,19 @@ def image(m: Map, shape: tuple[int, ...], sizes: Mapping[Any, int] | None = None
         np.arange(e, dtype=np.int64).reshape(-1, *[1] * (len(shape) - 1 - k))
         for k, e in enumerate(shape)
     ]
-    env = {**env_of_sizes, **dict(zip(m.source.initial_indices, grids, strict=True))}
-    values = [_flat(evaluate(e, env), shape) for e in m.source.final_indices]
+    env = {**env_of_sizes, **dict(zip(index_map.source.initial_indices, grids, strict=True))}
+    values = [_flat(evaluate(e, env), shape) for e in index_map.source.final_indices]
     points = [_flat(g, shape) for g in grids]
-    if m.source_predicate is not None:
-        keep = _flat(evaluate(m.source_predicate, env), shape)
+    if index_map.source_predicate is not None:
+        keep = _flat(evaluate(index_map.source_predicate, env), shape)
         values = [v[keep] for v in values]
         points = [p[keep] for p in points]
         n = int(keep.sum())
     return Image(tuple(points), tuple(values), n)
 
 
-def _flat(a: Array, shape: tuple[int, ...]) -> Array:
-    return np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1)
+def _flat(array: Array, shape: tuple[int, ...]) -> Array:
+    return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1)
 
 
 def linear(values: tuple[Array, ...], lower: tuple[int, ...], box: tuple[int, ...]) -> Array:

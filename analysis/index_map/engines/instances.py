@@ -24,16 +24,16 @@ POINTS = 1 << 12
 SAMPLES = 1 << 12
 
 
-def instances(m: Map) -> Iterator[tuple[dict[Any, int], Image]]:
+def instances(index_map: Map) -> Iterator[tuple[dict[Any, int], Image]]:
     """Yield images for small sizes, with the values of the TVM variables of the sizes."""
-    for values in _values(len(m.sizes)):
-        sizes = {s: np.asarray(k) for (s, _), k in zip(m.sizes, values, strict=True)}
+    for values in _values(len(index_map.sizes)):
+        sizes = {s: np.asarray(k) for (s, _), k in zip(index_map.sizes, values, strict=True)}
         try:
-            shape = tuple(int(evaluate(e, sizes)) for e in m.extents)
+            shape = tuple(int(evaluate(e, sizes)) for e in index_map.extents)
             if min(shape, default=1) < 1 or math.prod(shape) > POINTS:
                 continue
-            given = {v: k for (_, v), k in zip(m.sizes, values, strict=True)}
-            points = image(m, shape, given)
+            given = {v: k for (_, v), k in zip(index_map.sizes, values, strict=True)}
+            points = image(index_map, shape, given)
         except (Unsupported, Unevaluable):
             continue
         if points.count:
@@ -50,19 +50,19 @@ def _values(rank: int) -> Iterator[tuple[int, ...]]:
         yield tuple(int(k) for k in rng.integers(1, 8, rank))
 
 
-def find_collision(m: Map) -> Counterexample | None:
+def find_collision(index_map: Map) -> Counterexample | None:
     """Return two points with the same image in a small instance, or None."""
-    for sizes, points in instances(m):
+    for sizes, points in instances(index_map):
         pair = collision(points)
         if pair is not None:
             return _example("collision", points, sizes, *pair)
     return None
 
 
-def find_gap(m: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]:
+def find_gap(index_map: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]:
     """Return a point whose image is outside the box, and whether an instance has unused places."""
-    for given, points in instances(m):
-        sizes = {s: np.asarray(given[v]) for s, v in m.sizes}
+    for given, points in instances(index_map):
+        sizes = {s: np.asarray(given[v]) for s, v in index_map.sizes}
         extents = tuple(int(evaluate(e, sizes)) for e in box)
         for values, e in zip(points.values, extents, strict=True):
             bad = np.flatnonzero((values < 0) | (values >= e))
@@ -73,14 +73,14 @@ def find_gap(m: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]
     return None, False
 
 
-def corners(m: Map, shape: tuple[int, ...]) -> Image:
+def corners(index_map: Map, shape: tuple[int, ...]) -> Image:
     """Return the corners of a literal box, at most 2^10 of them."""
     ends = [(0, e - 1) if e > 1 else (0,) for e in shape]
     at = np.array(list(itertools.islice(itertools.product(*ends), 1 << 10)), dtype=np.int64)
-    return points_at(m, at.reshape(-1, len(shape)).T)
+    return points_at(index_map, at.reshape(-1, len(shape)).T)
 
 
-def sample(m: Map, shape: tuple[int, ...]) -> Image:
+def sample(index_map: Map, shape: tuple[int, ...]) -> Image:
     """Return random points of a large literal domain, half of them near the origin."""
     rng = np.random.default_rng(0)
     axes = [
@@ -89,25 +89,25 @@ def sample(m: Map, shape: tuple[int, ...]) -> Image:
     ]
     keys = linear(tuple(axes), (0,) * len(shape), shape)
     distinct = np.unique(keys, return_index=True)[1]
-    return points_at(m, np.stack(axes)[:, distinct])
+    return points_at(index_map, np.stack(axes)[:, distinct])
 
 
-def points_at(m: Map, at: Array, sizes: Mapping[Any, int] | None = None) -> Image:
+def points_at(index_map: Map, at: Array, sizes: Mapping[Any, int] | None = None) -> Image:
     """Return the images of points (one column each) where the predicate holds."""
-    env = dict(zip(m.source.initial_indices, at, strict=True))
+    env = dict(zip(index_map.source.initial_indices, at, strict=True))
     env.update({v: np.asarray(k) for v, k in (sizes or {}).items()})
     n = at.shape[1]
-    values = [np.broadcast_to(evaluate_tvm(e, env), (n,)) for e in m.source.final_indices]
+    values = [np.broadcast_to(evaluate_tvm(e, env), (n,)) for e in index_map.source.final_indices]
     keep = np.ones(n, dtype=bool)
-    if m.source_predicate is not None:
-        keep = np.broadcast_to(evaluate_tvm(m.source_predicate, env), (n,)).astype(bool)
+    if index_map.source_predicate is not None:
+        keep = np.broadcast_to(evaluate_tvm(index_map.source_predicate, env), (n,)).astype(bool)
     return Image(tuple(at[:, keep]), tuple(v[keep] for v in values), int(keep.sum()))
 
 
-def sample_collision(m: Map, shape: tuple[int, ...]) -> Counterexample | None:
+def sample_collision(index_map: Map, shape: tuple[int, ...]) -> Counterexample | None:
     """Return two sampled points with the same image, or None."""
     try:
-        points = sample(m, shape)
+        points = sample(index_map, shape)
     except Unsupported:
         return None
     pair = collision(points)

@@ -21,11 +21,11 @@ def reach_of(goal: Goal) -> int | None:
     """Return the largest magnitude of any intermediate value, or None if unknown."""
     bound: dict[Var, Sized] = {}
     top = 1
-    for v, t in goal.lets:
-        size_of_term = sized(t)
+    for var, poly in goal.lets:
+        size_of_term = sized(poly)
         if size_of_term is None:
             return None
-        bound[v] = size_of_term
+        bound[var] = size_of_term
         top = max(top, size_of_term[2])
     for condition in (goal.claim, goal.given):
         size_of_term = sized(condition, bound)
@@ -47,10 +47,10 @@ def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
     solver = z3.SolverFor("QF_BV", ctx=context())
     limit(solver, timeout_ms)
     try:
-        for v, k in extents.items():
-            solver.add(bits(v) >= bits.literal(0), bits(v) < bits.literal(k))
-        for v, t in goal.lets:
-            solver.add(bits(v) == bits(t))
+        for var, k in extents.items():
+            solver.add(bits(var) >= bits.literal(0), bits(var) < bits.literal(k))
+        for var, poly in goal.lets:
+            solver.add(bits(var) == bits(poly))
         solver.add(bits(goal.given), z3.Not(bits(goal.claim)))
     except Unsupported as error:
         return Verdict("unknown", "z3-bv", reason=str(error))
@@ -64,8 +64,8 @@ def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
     model = Formulas()
     solver = z3.Solver(ctx=context())
     limit(solver, timeout_ms)
-    for v in goal.variables:
-        model.domain(v)
+    for var in goal.variables:
+        model.domain(var)
     try:
         lets = [model(v) == model(t) for v, t in goal.lets]
         premise, claim = model(goal.given), model(goal.claim)
@@ -90,7 +90,9 @@ def _answer(
         return Verdict("unknown", engine, reason=solver.reason_unknown())
     model = solver.model()
     point = {
-        v: _signed(model.eval(known[v], model_completion=True)) for v in variables if v in known
+        var: _signed(model.eval(known[var], model_completion=True))
+        for var in variables
+        if var in known
     }
     if is_counterexample(*goal.closed(), point):
         return Verdict("refuted", engine, counterexample=MappingProxyType(point))

@@ -21,13 +21,13 @@ Choice = Callable[[Term], "Term | None"]
 DEPTH = 5
 
 
-def by_cases(m: Map, ys: tuple[Var, ...], solve: Solve) -> Results | None:
+def by_cases(index_map: Map, ys: tuple[Var, ...], solve: Solve) -> Results | None:
     """Return inverse results over ``ys``; ``solve(results, condition)`` solves each case."""
-    return _cases(m, ys, m.results, m.predicate, solve, DEPTH)
+    return _cases(index_map, ys, index_map.results, index_map.predicate, solve, DEPTH)
 
 
 def _cases(
-    m: Map, ys: tuple[Var, ...], results: Results, where: Term, solve: Solve, depth: int
+    index_map: Map, ys: tuple[Var, ...], results: Results, where: Term, solve: Solve, depth: int
 ) -> Results | None:
     split = selection(results)
     if split is None or depth == 0:
@@ -36,20 +36,26 @@ def _cases(
     f1, f2 = (tuple(as_int(_chosen(r, choice)) for r in results) for choice in (first, second))
     inside, outside = conj(where, condition), conj(where, negate(condition))
     if inside is FALSE or outside is FALSE:
-        return _cases(m, ys, f2 if inside is FALSE else f1, where, solve, depth)
-    g1 = _cases(m, ys, f1, inside, solve, depth - 1)
-    g2 = None if g1 is None else _cases(m, ys, f2, outside, solve, depth - 1)
+        return _cases(index_map, ys, f2 if inside is FALSE else f1, where, solve, depth)
+    g1 = _cases(index_map, ys, f1, inside, solve, depth - 1)
+    g2 = None if g1 is None else _cases(index_map, ys, f2, outside, solve, depth - 1)
     if g1 is None or g2 is None:
         return None
-    test = hit(m, ys, g1, f1, inside)
+    test = hit(index_map, ys, g1, f1, inside)
     return tuple(as_int(ite(test, a, b)) for a, b in zip(g1, g2, strict=True))
 
 
-def hit(m: Map, ys: tuple[Var, ...], g: Sequence[Int], results: Results, where: Term) -> Term:
+def hit(
+    index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int], results: Results, where: Term
+) -> Term:
     """Return whether ``g(y)`` is in the domain, satisfies ``where`` and has the image ``y``."""
-    inner = dict(zip(m.axes, g, strict=True))
+    inner = dict(zip(index_map.axes, polys, strict=True))
     return conj(
-        *(c for t, e in zip(g, m.extents, strict=True) for c in (ge0(t), ge0(e - 1 - t))),
+        *(
+            c
+            for t, e in zip(polys, index_map.extents, strict=True)
+            for c in (ge0(t), ge0(e - 1 - t))
+        ),
         substitute(where, inner),
         *(eq0(ints(r, inner) - place(y)) for r, y in zip(results, ys, strict=True)),
     )
@@ -70,16 +76,16 @@ def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
 
 
 def _replacing(old: Term, new: Int) -> Choice:
-    return lambda t: new if t is old else None
+    return lambda term: new if term is old else None
 
 
-def _decided(c: Term, value: bool) -> Choice:
-    """A choice of one branch in every selection by ``c`` or its negation."""
-    negated = negate(c)
+def _decided(term: Term, value: bool) -> Choice:
+    """A choice of one branch in every selection by ``term`` or its negation."""
+    negated = negate(term)
 
     def choice(t: Term) -> Term | None:
-        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (c, negated):
-            return t.args[1 if (t.args[0] is c) is value else 2]
+        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (term, negated):
+            return t.args[1 if (t.args[0] is term) is value else 2]
         return None
 
     return choice
@@ -97,13 +103,13 @@ def _other_operands(t: CallTerm) -> Int:
     return as_int(t.args[1]) if len(t.args) == 2 else as_int(call(t.op, t.args[1:], t.dtype))
 
 
-def _chosen(r: Int, choice: Choice) -> Term:
+def _chosen(poly: Int, choice: Choice) -> Term:
     memo: dict[Term, Term] = {}
 
-    def go(t: Term) -> Term:
-        if t not in memo:
-            side = choice(t)
-            memo[t] = rebuild(t, go) if side is None else go(side)
-        return memo[t]
+    def go(term: Term) -> Term:
+        if term not in memo:
+            side = choice(term)
+            memo[term] = rebuild(term, go) if side is None else go(side)
+        return memo[term]
 
-    return go(r)
+    return go(poly)

@@ -15,31 +15,35 @@ from .f2 import f2_inverse
 Candidate = tuple[str, tuple[Int, ...]]
 
 
-def candidates(m: Map, ys: tuple[Var, ...]) -> Iterator[Candidate]:
+def candidates(index_map: Map, ys: tuple[Var, ...]) -> Iterator[Candidate]:
     """Yield ``(method, results over ys)``: equations, cases, bit matrices."""
 
     def solved(results: tuple[Int, ...], where: Term) -> tuple[Int, ...] | None:
-        return _solved(m, ys, results, where)
+        return _solved(index_map, ys, results, where)
 
-    by_case = selection(m.results) is not None
-    inverse = by_cases(m, ys, solved) if by_case else solved(m.results, m.predicate)
+    by_case = selection(index_map.results) is not None
+    inverse = (
+        by_cases(index_map, ys, solved)
+        if by_case
+        else solved(index_map.results, index_map.predicate)
+    )
     if inverse is not None:
         yield "cases" if by_case else "equations", inverse
-    inverse = f2_inverse(m, ys)
+    inverse = f2_inverse(index_map, ys)
     if inverse is not None:
         yield "bits", inverse
 
 
 def _solved(
-    m: Map, ys: tuple[Var, ...], results: tuple[Int, ...], where: Term
+    index_map: Map, ys: tuple[Var, ...], results: tuple[Int, ...], where: Term
 ) -> tuple[Int, ...] | None:
     """All axes from the equations ``results = ys`` and those in the condition."""
-    unknown = [a for a, e in zip(m.axes, m.extents, strict=True) if e.const != 1]
+    unknown = [a for a, e in zip(index_map.axes, index_map.extents, strict=True) if e.const != 1]
     equations = [(r, place(y)) for r, y in zip(results, ys, strict=True)]
-    for c in parts(where):
-        if isinstance(c, CallTerm) and c.op == "eq0":
-            equations.append((as_int(c.args[0]), ZERO))
+    for term in parts(where):
+        if isinstance(term, CallTerm) and term.op == "eq0":
+            equations.append((as_int(term.args[0]), ZERO))
     values = solve(unknown, equations)
     if any(a not in values for a in unknown):
         return None
-    return tuple(values.get(a, ZERO) for a in m.axes)
+    return tuple(values.get(a, ZERO) for a in index_map.axes)

@@ -37,11 +37,11 @@ class InverseProblem:
 
 
 _GOALS: dict[str, Callable[[Any], Goal]] = {
-    "left_inverse": lambda p: left_inverse(p.map, p.ys, p.inverse),
-    "right_inverse": lambda p: right_inverse(p.map, p.ys, p.inverse),
-    "range": lambda p: in_range(p.map, p.box),
-    "volume": lambda p: same_volume(p.map, p.box),
-    "injective": lambda p: injective(p.map),
+    "left_inverse": lambda param: left_inverse(param.map, param.ys, param.inverse),
+    "right_inverse": lambda param: right_inverse(param.map, param.ys, param.inverse),
+    "range": lambda param: in_range(param.map, param.box),
+    "volume": lambda param: same_volume(param.map, param.box),
+    "injective": lambda param: injective(param.map),
 }
 
 
@@ -106,20 +106,21 @@ def _prove_independently(goal: Goal, done: EngineAnswer, timeout_ms: int) -> Eng
     return discharge(goal, others, timeout_ms)[0]
 
 
-def _replay_collision(c: InverseCertificate, done: EngineAnswer) -> EngineAnswer:
+def _replay_collision(certificate: InverseCertificate, done: EngineAnswer) -> EngineAnswer:
     """The images of the counterexample's points, computed with terms."""
-    assert c.problem is not None and c.counterexample is not None
+    assert certificate.problem is not None and certificate.counterexample is not None
     start = time.perf_counter()
-    m, example = c.problem.map, c.counterexample
+    index_map, example = certificate.problem.map, certificate.counterexample
     sizes = dict(example.sizes)
     images = []
     for point in example.points:
-        env = {a: np.asarray(x) for a, x in zip(m.axes, point, strict=True)}
-        env.update({v: np.asarray(sizes[v.name]) for v, _ in m.sizes})
-        inside = bool(evaluate(m.predicate, env)) and all(
-            0 <= x < int(evaluate(e, env)) for x, e in zip(point, m.extents, strict=True)
+        env = {a: np.asarray(x) for a, x in zip(index_map.axes, point, strict=True)}
+        env.update({v: np.asarray(sizes[v.name]) for v, _ in index_map.sizes})
+        inside = bool(evaluate(index_map.predicate, env)) and all(
+            0 <= x < int(evaluate(poly, env))
+            for x, poly in zip(point, index_map.extents, strict=True)
         )
-        images.append((inside, *(int(evaluate(r, env)) for r in m.results)))
+        images.append((inside, *(int(evaluate(r, env)) for r in index_map.results)))
     same = images[0] == images[1] and images[0][0] and example.points[0] != example.points[1]
     ms = (time.perf_counter() - start) * 1e3
     return replace(done, verdict="proved" if same else "refuted", engine="terms", ms=ms)

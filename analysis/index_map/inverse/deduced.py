@@ -82,22 +82,22 @@ class _Deduction:
 
 
 def certify_by_deduction(
-    m: Map, shape: tuple[Any, ...], out: tuple[Int, ...] | None, timeout_ms: int
+    index_map: Map, shape: tuple[Any, ...], out: tuple[Int, ...] | None, timeout_ms: int
 ) -> InverseCertificate:
     """Return the certificate of a map over a symbolic or large box."""
-    work = _Deduction(m, m.literal_shape, timeout_ms)
+    work = _Deduction(index_map, index_map.literal_shape, timeout_ms)
     box = work.box() if out is None else out
     ys = tuple(
         variable("free", f"y{k}") if box is None else variable("axis", f"y{k}", box[k])
-        for k in range(len(m.results))
+        for k in range(len(index_map.results))
     )
     candidate, example = work.inverse_or_collision(ys)
     if example is not None:
-        return _not_injective(work, shape, box, example, InverseProblem(m, ys, box))
+        return _not_injective(work, shape, box, example, InverseProblem(index_map, ys, box))
     if candidate is None:
-        return _without_inverse(work, shape, InverseProblem(m, ys, box))
+        return _without_inverse(work, shape, InverseProblem(index_map, ys, box))
     return _with_inverse(
-        work, shape, InverseProblem(m, ys, box, candidate[1]), candidate[0], out is not None
+        work, shape, InverseProblem(index_map, ys, box, candidate[1]), candidate[0], out is not None
     )
 
 
@@ -143,19 +143,19 @@ def _without_inverse(
 def _with_inverse(
     work: _Deduction, shape: tuple[Any, ...], problem: InverseProblem, method: str, given: bool
 ) -> InverseCertificate:
-    m = work.m
-    inverse = index_map_of(problem.inverse or (), problem.ys, m)
+    index_map = work.m
+    inverse = index_map_of(problem.inverse or (), problem.ys, index_map)
     outside, onto = None, False
     if problem.box is not None:
         onto = _onto(work, problem)
         if not onto:
-            outside, _ = find_gap(m, problem.box) if work.shape is None else (None, True)
+            outside, _ = find_gap(index_map, problem.box) if work.shape is None else (None, True)
     hidden = onto or outside is not None or problem.box is None
     return InverseCertificate(
         "bijective" if onto else "injective",
-        m.source,
+        index_map.source,
         shape,
-        _shown(m, problem.box),
+        _shown(index_map, problem.box),
         inverse,
         None if hidden else _padding(problem, inverse),
         outside,
@@ -167,12 +167,12 @@ def _with_inverse(
 
 def _onto(work: _Deduction, problem: InverseProblem) -> bool:
     """Whether f is onto: in range, and as many points as places or a right inverse."""
-    m = work.m
+    index_map = work.m
     if problem.box is None or not work.prove(problem, "range").proved:
         return False
-    if m.predicate is TRUE and work.prove(problem, "volume").proved:
+    if index_map.predicate is TRUE and work.prove(problem, "volume").proved:
         return True
-    if problem.inverse is None or (work.shape is None and find_gap(m, problem.box)[1]):
+    if problem.inverse is None or (work.shape is None and find_gap(index_map, problem.box)[1]):
         return False
     return work.prove(problem, "right_inverse").proved
 
@@ -184,25 +184,29 @@ def _padding(problem: InverseProblem, inverse: IndexMap) -> Any:
         return None
 
 
-def _pair(m: Map, point: Mapping[Var, int]) -> Counterexample:
+def _pair(index_map: Map, point: Mapping[Var, int]) -> Counterexample:
     """The two points of a refuted injectivity."""
     from ...terms.evaluate import evaluate
 
     names = {v.name: k for v, k in point.items()}
-    points = tuple(tuple(names.get(f"{stem}{k}", 0) for k in range(len(m.axes))) for stem in "xz")
-    env: dict[Var, Any] = {a: x for a, x in zip(m.axes, points[0], strict=True)}
-    env.update({s: point.get(s, 1) for s, _ in m.sizes})
-    value = tuple(int(evaluate(r, env)) for r in m.results)
-    sizes = tuple((v.name, int(env[s])) for s, v in m.sizes)
+    points = tuple(
+        tuple(names.get(f"{stem}{k}", 0) for k in range(len(index_map.axes))) for stem in "xz"
+    )
+    env: dict[Var, Any] = {a: x for a, x in zip(index_map.axes, points[0], strict=True)}
+    env.update({s: point.get(s, 1) for s, _ in index_map.sizes})
+    value = tuple(int(evaluate(r, env)) for r in index_map.results)
+    sizes = tuple((v.name, int(env[s])) for s, v in index_map.sizes)
     return Counterexample("collision", points, (value, value), sizes)
 
 
-def _shown(m: Map, box: tuple[Term, ...] | None) -> tuple[Any, ...] | None:
+def _shown(index_map: Map, box: tuple[Term, ...] | None) -> tuple[Any, ...] | None:
     """The box as integers and TVM expressions."""
     if box is None:
         return None
-    leaves = dict(m.sizes)
+    leaves = dict(index_map.sizes)
     return tuple(
-        e.const if isinstance(e, Int) and e.const is not None else to_tvm(e, leaves, m.dtype)
-        for e in box
+        term.const
+        if isinstance(term, Int) and term.const is not None
+        else to_tvm(term, leaves, index_map.dtype)
+        for term in box
     )

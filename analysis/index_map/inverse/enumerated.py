@@ -31,28 +31,28 @@ BOX = 1 << 20
 Box = tuple[int, ...]
 
 
-def certify_by_enumeration(m: Map, shape: Box, out_shape: Box | None) -> InverseCertificate:
+def certify_by_enumeration(index_map: Map, shape: Box, out_shape: Box | None) -> InverseCertificate:
     """Return the certificate of a map over a literal box; raise `Unsupported` if it cannot."""
     start = time.perf_counter()
-    points = image(m, shape)
+    points = image(index_map, shape)
     if points.count == 0:
         raise Unsupported("the predicate holds at no point")
     pair = collision(points)
     if pair is not None:
         return InverseCertificate(
             "not_injective",
-            m.source,
+            index_map.source,
             shape,
             out_shape,
             counterexample=_example("collision", points, *pair),
             obligations=(_record("collision", "f(x) = f(z)", start),),
-            problem=InverseProblem(m),
+            problem=InverseProblem(index_map),
         )
-    return _injective(m, shape, points, out_shape, start)
+    return _injective(index_map, shape, points, out_shape, start)
 
 
 def _injective(
-    m: Map, shape: Box, points: Image, out_shape: Box | None, start: float
+    index_map: Map, shape: Box, points: Image, out_shape: Box | None, start: float
 ) -> InverseCertificate:
     ends = [(int(v.min()), int(v.max())) for v in points.values]
     box = out_shape or tuple(max(hi, 0) + 1 for _, hi in ends)
@@ -62,24 +62,24 @@ def _injective(
         variable("axis", f"y{k}", integer(max(e, hi + 1))) if lo >= 0 else variable("free", f"y{k}")
         for k, (e, (lo, hi)) in enumerate(zip(box, ends, strict=True))
     )
-    method, g, inverse = find_inverse(m, ys, points, shape)
-    problem = InverseProblem(m, ys, tuple(map(integer, box)), g)
+    method, polys, inverse = find_inverse(index_map, ys, points, shape)
+    problem = InverseProblem(index_map, ys, tuple(map(integer, box)), polys)
     answers = [
-        _record("injective" if g is None else "left_inverse", _CLAIMS[g is None], start),
+        _record("injective" if polys is None else "left_inverse", _CLAIMS[polys is None], start),
     ]
     if outside is None:
         answers.append(_record("range", "0 <= f(x) < out_shape", start))
     if onto:
-        name = "volume" if m.source_predicate is None or g is None else "right_inverse"
+        name = "volume" if index_map.source_predicate is None or polys is None else "right_inverse"
         answers.append(_record(name, "every place of the box is hit", start))
     hidden = onto or outside is not None or not isinstance(inverse, IndexMap)
     return InverseCertificate(
         "bijective" if onto else "injective",
-        m.source,
+        index_map.source,
         shape,
         box,
         inverse,
-        None if hidden or g is None else _padding(problem, points, box, inverse),
+        None if hidden or polys is None else _padding(problem, points, box, inverse),
         outside,
         tuple(answers),
         method,
@@ -91,37 +91,41 @@ _CLAIMS = {False: "g(f(x)) = x", True: "f(x) = f(z) implies x = z"}
 
 
 def find_inverse(
-    m: Map, ys: tuple[Var, ...], points: Image, shape: Box
+    index_map: Map, ys: tuple[Var, ...], points: Image, shape: Box
 ) -> tuple[str, tuple[Int, ...] | None, IndexMap | InverseTable | None]:
     """Return the first candidate that is right at every point, else a table."""
-    for method, g in candidates(m, ys):
+    for method, polys in candidates(index_map, ys):
         try:
-            inverse = index_map_of(g, ys, m)
+            inverse = index_map_of(polys, ys, index_map)
             env = dict(zip(inverse.initial_indices, points.values, strict=True))
             right = all(
-                np.array_equal(np.broadcast_to(evaluate(e, env), p.shape), p)
-                for e, p in zip(inverse.final_indices, points.points, strict=True)
+                np.array_equal(np.broadcast_to(evaluate(expr, env), p.shape), p)
+                for expr, p in zip(inverse.final_indices, points.points, strict=True)
             )
         except Unsupported:
             continue
         if right:
-            return method, g, inverse
+            return method, polys, inverse
     return "table", None, table(points, shape)
 
 
-def index_map_of(g: tuple[Int, ...], ys: tuple[Var, ...], m: Map) -> IndexMap:
+def index_map_of(polys: tuple[Int, ...], ys: tuple[Var, ...], index_map: Map) -> IndexMap:
     """Return inverse results as a TVM map of ``y0, y1, ...``."""
-    variables = [tvm.tirx.Var(f"y{k}", m.dtype) for k in range(len(ys))]
-    leaves = {**dict(zip(ys, variables, strict=True)), **dict(m.sizes)}
-    return IndexMap(variables, [to_tvm(t, leaves, m.dtype) for t in g], None)
+    variables = [tvm.tirx.Var(f"y{k}", index_map.dtype) for k in range(len(ys))]
+    leaves = {**dict(zip(ys, variables, strict=True)), **dict(index_map.sizes)}
+    return IndexMap(variables, [to_tvm(t, leaves, index_map.dtype) for t in polys], None)
 
 
 def padding_of(problem: InverseProblem, inverse: IndexMap) -> Any:
     """Return the predicate of places to which no point is mapped, over the inverse's variables."""
-    m, ys, g = problem.map, problem.ys, problem.inverse
-    assert g is not None
-    leaves = {**dict(zip(ys, inverse.initial_indices, strict=True)), **dict(m.sizes)}
-    return to_tvm(negate(hit(m, ys, g, m.results, m.predicate)), leaves, m.dtype)
+    index_map, ys, polys = problem.map, problem.ys, problem.inverse
+    assert polys is not None
+    leaves = {**dict(zip(ys, inverse.initial_indices, strict=True)), **dict(index_map.sizes)}
+    return to_tvm(
+        negate(hit(index_map, ys, polys, index_map.results, index_map.predicate)),
+        leaves,
+        index_map.dtype,
+    )
 
 
 def _padding(problem: InverseProblem, points: Image, box: Box, inverse: Any) -> Any:

@@ -22,23 +22,23 @@ from ..maps.to_terms import Map
 SAMPLES = 32
 
 
-def f2_inverse(m: Map, ys: Sequence[Var]) -> tuple[Int, ...] | None:
+def f2_inverse(index_map: Map, ys: Sequence[Var]) -> tuple[Int, ...] | None:
     """Return inverse results over ``ys``, or None if the map is not affine over bits."""
-    shape = m.literal_shape
-    if shape is None or m.predicate is not TRUE or any(k & (k - 1) for k in shape):
+    shape = index_map.literal_shape
+    if shape is None or index_map.predicate is not TRUE or any(k & (k - 1) for k in shape):
         return None
-    parts = _images(m, shape)
+    parts = _images(index_map, shape)
     if parts is None:
         return None
     columns, offset, images = parts
     solved = _eliminated(images, len(columns))
     if solved is None:
         return None
-    start = [0] * len(m.axes)
+    start = [0] * len(index_map.axes)
     for b in _bits(offset):
         for c in _rows_with(solved, b):
             start[columns[c][0]] ^= 1 << columns[c][1]
-    return tuple(_assembled(k, columns, solved, start[k], ys) for k in range(len(m.axes)))
+    return tuple(_assembled(k, columns, solved, start[k], ys) for k in range(len(index_map.axes)))
 
 
 Output = tuple[int, int]
@@ -46,7 +46,7 @@ Output = tuple[int, int]
 
 
 def _images(
-    m: Map, shape: tuple[int, ...]
+    index_map: Map, shape: tuple[int, ...]
 ) -> tuple[list[tuple[int, int]], frozenset[Output], list[frozenset[Output]]] | None:
     """Input bits, the image of zero, and the flips of each input bit; None if not affine."""
     columns = [(k, b) for k, e in enumerate(shape) for b in range(e.bit_length() - 1)]
@@ -56,11 +56,11 @@ def _images(
     rng = np.random.default_rng(0)
     random = np.stack([rng.integers(0, e, SAMPLES) for e in shape]) if shape else units[:, :0]
     at = np.concatenate([units, random], axis=1)
-    if not all(fits(r) for r in m.results):
+    if not all(fits(r) for r in index_map.results):
         return None
     try:
-        env = dict(zip(m.axes, at, strict=True))
-        values = [np.broadcast_to(evaluate(r, env), (at.shape[1],)) for r in m.results]
+        env = dict(zip(index_map.axes, at, strict=True))
+        values = [np.broadcast_to(evaluate(r, env), (at.shape[1],)) for r in index_map.results]
     except Unevaluable:
         return None
     n = len(columns) + 1
@@ -146,8 +146,8 @@ def _assembled(
             parts.append(digit * (1 << (low + shift)))
     if not overlap:
         value = ZERO
-        for p in parts:
-            value = value + p
+        for poly in parts:
+            value = value + poly
         return xor(value, integer(start)) if start else value
     return xor(*parts, integer(start))
 

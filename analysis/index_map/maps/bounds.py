@@ -11,23 +11,23 @@ from ...terms.quotient import is_div
 from ...terms.term import ZERO, Int, as_int, mul, polynomial
 
 
-def upper(p: Int) -> Int | None:
+def upper(poly: Int) -> Int | None:
     """Return the least known upper bound; a literal one if two are not comparable."""
     best: Int | None = None
-    for top in uppers(p):
+    for top in uppers(poly):
         if best is None or nonneg(best - top) or (top.const is not None and best.const is None):
             best = top
     return best
 
 
-def certainly_nonneg(p: Int) -> bool:
+def certainly_nonneg(poly: Int) -> bool:
     """Return whether a bound shows ``p >= 0``."""
-    return nonneg(p) or any(nonneg(-top) for top in uppers(-p))
+    return nonneg(poly) or any(nonneg(-top) for top in uppers(-poly))
 
 
-def uppers(p: Int) -> list[Int]:
+def uppers(poly: Int) -> list[Int]:
     """Return distinct, valid upper bounds over sizes."""
-    candidates = (bounds(p)[1], _digits(p), *_merged(p))
+    candidates = (bounds(poly)[1], _digits(poly), *_merged(poly))
     return list(dict.fromkeys(t for t in candidates if t is not None))
 
 

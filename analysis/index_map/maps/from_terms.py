@@ -22,13 +22,13 @@ Piece = tuple[Int, Any]
 """A coefficient (literal or over sizes) and what it multiplies, as a TVM expression or None."""
 
 
-def to_tvm(t: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
+def to_tvm(term: Term, leaves: Mapping[Var, Any], dtype: str = "int64") -> Any:
     """Return the expression of a term; ``leaves`` has the expression of each variable.
 
     Raises:
         Unsupported: A variable or an operation has no expression.
     """
-    return Emitter(leaves, dtype)(t)
+    return Emitter(leaves, dtype)(term)
 
 
 class Emitter:
@@ -39,24 +39,24 @@ class Emitter:
         self.rank = {v: k for k, v in enumerate(leaves)}
         self.memo: dict[Term, Any] = {}
 
-    def __call__(self, t: Term) -> Any:
-        if t not in self.memo:
-            self.memo[t] = self.emit(t)
-        return self.memo[t]
+    def __call__(self, term: Term) -> Any:
+        if term not in self.memo:
+            self.memo[term] = self.emit(term)
+        return self.memo[term]
 
-    def emit(self, t: Term) -> Any:
-        if isinstance(t, Int):
-            return self.total(self.pieces(t))
-        if isinstance(t, Var):
-            if t not in self.leaves:
-                raise Unsupported(f"variable {t!r} has no expression")
-            return self.leaves[t]
-        if isinstance(t, Const) and t.dtype == "bool":
-            return tirx.IntImm("bool", int(t is TRUE))
-        rule = _CALLS.get(t.op) if isinstance(t, CallTerm) else None
+    def emit(self, term: Term) -> Any:
+        if isinstance(term, Int):
+            return self.total(self.pieces(term))
+        if isinstance(term, Var):
+            if term not in self.leaves:
+                raise Unsupported(f"variable {term!r} has no expression")
+            return self.leaves[term]
+        if isinstance(term, Const) and term.dtype == "bool":
+            return tirx.IntImm("bool", int(term is TRUE))
+        rule = _CALLS.get(term.op) if isinstance(term, CallTerm) else None
         if rule is None:
-            raise Unsupported(f"{t!r} has no index expression")
-        return rule(self, *t.args)  # type: ignore[attr-defined]
+            raise Unsupported(f"{term!r} has no index expression")
+        return rule(self, *term.args)  # type: ignore[attr-defined]
 
     def pieces(self, p: Int) -> list[tuple[int, Any]]:
         """Return signed summands; remainders are recognised first."""
@@ -77,8 +77,8 @@ class Emitter:
         ranks = (self.rank.get(v, len(self.rank)) for a in part[0] for v in free(a))
         return min(ranks, default=len(self.rank))
 
-    def scaled(self, k: Int, e: Any, sign: int) -> tuple[int, Any]:
-        return (k.const * sign, e) if k.const is not None else (sign, e * self(k))
+    def scaled(self, poly: Int, expr: Any, sign: int) -> tuple[int, Any]:
+        return (poly.const * sign, expr) if poly.const is not None else (sign, expr * self(poly))
 
     def literal(self, value: int) -> Any:
         return tirx.IntImm(self.dtype, value)
@@ -86,37 +86,43 @@ class Emitter:
     def total(self, pieces: list[tuple[int, Any]]) -> Any:
         """Return the sum: positive parts first, large factors first, the literal last."""
         out = None
-        for coef, e in sorted(pieces, key=lambda c: (c[0] < 0, c[1] is None, -abs(c[0]))):
-            size = self.literal(abs(coef)) if e is None else e if abs(coef) == 1 else e * abs(coef)
+        for coef, expr in sorted(pieces, key=lambda c: (c[0] < 0, c[1] is None, -abs(c[0]))):
+            size = (
+                self.literal(abs(coef))
+                if expr is None
+                else expr
+                if abs(coef) == 1
+                else expr * abs(coef)
+            )
             if out is None:
-                out = size if coef > 0 else self.literal(coef) if e is None else e * coef
+                out = size if coef > 0 else self.literal(coef) if expr is None else expr * coef
             else:
                 out = out + size if coef > 0 else out - size
         return self.literal(0) if out is None else out
 
-    def compare(self, p: Int, op: Any) -> Any:
+    def compare(self, poly: Int, op: Any) -> Any:
         """Return ``p op 0`` with the negative parts moved to the right."""
-        pieces = self.pieces(p)
+        pieces = self.pieces(poly)
         positive = [c for c in pieces if c[0] > 0]
         right = [(-c, e) for c, e in pieces if c < 0]
         return op(self.total(positive), self.total(right))
 
-    def ge0(self, p: Term) -> Any:
-        p = as_int(p)
-        shift = next((c for m, c in p.terms if not m), 0)
+    def ge0(self, term: Term) -> Any:
+        term = as_int(term)
+        shift = next((c for m, c in term.terms if not m), 0)
         if shift == -1:
-            return self.compare(p + 1, tirx.GT)
-        if shift > 0 and all(c < 0 for m, c in p.terms if m):
-            return self.compare(p + 1, tirx.GT)
-        return self.compare(p, tirx.GE)
+            return self.compare(term + 1, tirx.GT)
+        if shift > 0 and all(c < 0 for m, c in term.terms if m):
+            return self.compare(term + 1, tirx.GT)
+        return self.compare(term, tirx.GE)
 
     def fold(self, op: Any, *args: Term) -> Any:
         return functools.reduce(op, (self(a) for a in args))
 
-    def negation(self, t: Term) -> Any:
-        if isinstance(t, CallTerm) and t.op == "eq0":
-            return self.compare(as_int(t.args[0]), tirx.NE)
-        return tirx.Not(self(t))
+    def negation(self, term: Term) -> Any:
+        if isinstance(term, CallTerm) and term.op == "eq0":
+            return self.compare(as_int(term.args[0]), tirx.NE)
+        return tirx.Not(self(term))
 
 
 _CALLS: dict[str, Any] = {
@@ -134,6 +140,6 @@ _CALLS: dict[str, Any] = {
     "and": lambda emit, *args: emit.fold(tirx.And, *args),
     "or": lambda emit, *args: emit.fold(tirx.Or, *args),
     "not": lambda emit, a: emit.negation(a),
-    "ge0": lambda emit, p: emit.ge0(p),
-    "eq0": lambda emit, p: emit.compare(as_int(p), tirx.EQ),
+    "ge0": lambda emit, param: emit.ge0(param),
+    "eq0": lambda emit, param: emit.compare(as_int(param), tirx.EQ),
 }

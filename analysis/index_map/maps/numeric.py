@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 LIMIT = 1 << 62
 
 
-def evaluate(e: Any, env: Mapping[Any, Array]) -> Array:
+def evaluate(expr: Any, env: Mapping[Any, Array]) -> Array:
     """Return the values of a TVM expression at arrays of points.
 
     Raises:
@@ -26,7 +26,7 @@ def evaluate(e: Any, env: Mapping[Any, Array]) -> Array:
         64
             bits.
     """
-    return _Evaluator(env)(e)
+    return _Evaluator(env)(expr)
 
 
 class _Evaluator:
@@ -34,45 +34,45 @@ class _Evaluator:
         # Comparing TVM variables builds an expression, so they are identified by their handles.
         self.env = {v.__chandle__(): a for v, a in env.items()}
 
-    def __call__(self, e: Any) -> Array:
-        kind = type(e).__name__
+    def __call__(self, expr: Any) -> Array:
+        kind = type(expr).__name__
         fn = _BINARY.get(kind)
         if fn is not None:
-            return fn(self(e.a), self(e.b))
+            return fn(self(expr.a), self(expr.b))
         if kind == "IntImm":
-            return np.asarray(e.value, dtype=np.int64)
+            return np.asarray(expr.value, dtype=np.int64)
         if kind == "Var":
-            values = self.env.get(e.__chandle__())
+            values = self.env.get(expr.__chandle__())
             if values is None:
-                raise Unsupported(f"variable {e} has no value")
+                raise Unsupported(f"variable {expr} has no value")
             return values
-        return self.operation(kind, e)
+        return self.operation(kind, expr)
 
-    def operation(self, kind: str, e: Any) -> Array:
+    def operation(self, kind: str, expr: Any) -> Array:
         if kind == "Call":
-            return self.call(e)
+            return self.call(expr)
         if kind == "Select":
-            return np.where(self(e.condition), self(e.true_value), self(e.false_value))
+            return np.where(self(expr.condition), self(expr.true_value), self(expr.false_value))
         if kind == "Not":
-            return np.logical_not(self(e.a))
+            return np.logical_not(self(expr.a))
         if kind == "Cast":
-            return self.cast(e)
+            return self.cast(expr)
         raise Unsupported(f"expression {kind} has no numpy meaning")
 
-    def call(self, e: Any) -> Array:
-        name = str(getattr(e.op, "name", "")).split(".")[-1]
+    def call(self, expr: Any) -> Array:
+        name = str(getattr(expr.op, "name", "")).split(".")[-1]
         if name == "if_then_else":
-            return np.where(self(e.args[0]), self(e.args[1]), self(e.args[2]))
+            return np.where(self(expr.args[0]), self(expr.args[1]), self(expr.args[2]))
         if name == "likely":
-            return self(e.args[0])
+            return self(expr.args[0])
         fn = _CALLS.get(name)
         if fn is None:
             raise Unsupported(f"call of {name} has no numpy meaning")
-        return fn(self(e.args[0]), self(e.args[1]))
+        return fn(self(expr.args[0]), self(expr.args[1]))
 
-    def cast(self, e: Any) -> Array:
-        dtype = str(e.ty.dtype)
-        value = self(e.value)
+    def cast(self, expr: Any) -> Array:
+        dtype = str(expr.ty.dtype)
+        value = self(expr.value)
         if dtype == "int64" or (dtype == "int32" and _reach(value) < 1 << 31):
             return value.astype(np.int64)
         if dtype in ("bool", "int8", "uint8", "int16", "uint16"):
@@ -80,8 +80,8 @@ class _Evaluator:
         raise Unsupported(f"cast to {dtype} has no numpy meaning")
 
 
-def _reach(a: Array) -> int:
-    return max(int(a.max()), -int(a.min())) if a.size else 0
+def _reach(array: Array) -> int:
+    return max(int(array.max()), -int(array.min())) if array.size else 0
 
 
 def _checked(fn: Callable[[Array, Array], Array], reach: Callable[[int, int], int]) -> Any:

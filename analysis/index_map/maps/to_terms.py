@@ -70,11 +70,11 @@ class ExtentScope:
             self.sizes[v] = variable("size", name)
         return self.sizes[v]
 
-    def read(self, e: Any, axes: Mapping[Any, Term]) -> Term:
+    def read(self, expr: Any, axes: Mapping[Any, Term]) -> Term:
         """Return an expression over axes; every other variable is a size, at least 1."""
-        env = {v: axes[v] if v in axes else as_int(self.size(v)) for v in variables(e)}
+        env = {v: axes[v] if v in axes else as_int(self.size(v)) for v in variables(expr)}
         try:
-            return ExpressionReader(env, _no_loads)(e)
+            return ExpressionReader(env, _no_loads)(expr)
         except Unliftable as error:
             raise Unsupported(str(error)) from error
 
@@ -96,18 +96,20 @@ def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
             f"{what}: expected a map of {rank} axes as the shape has, "
             f"got one of {len(source.initial_indices)}"
         )
-    for k, e in enumerate(source.final_indices):
-        if not str(e.ty.dtype).startswith("int"):
-            raise TypeError(f"{what}: result {k} must be an integer, got {e.ty.dtype}: {script(e)}")
+    for k, expr in enumerate(source.final_indices):
+        if not str(expr.ty.dtype).startswith("int"):
+            raise TypeError(
+                f"{what}: result {k} must be an integer, got {expr.ty.dtype}: {script(expr)}"
+            )
     return source
 
 
 def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
     """The map that a function of the axes describes; parameters with a default are not axes."""
     names = [
-        p.name
-        for p in inspect.signature(fn).parameters.values()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        parameter.name
+        for parameter in inspect.signature(fn).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ][:rank]
     names += [f"i{k}" for k in range(len(names), rank)]
     axes = [tirx.Var(name, "int64") for name in names]
@@ -129,15 +131,15 @@ def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
 def extents(shape: Sequence[Any], scope: ExtentScope, what: str = "shape") -> tuple[Int, ...]:
     """Return the extents as terms; raise if one is not a positive integer or an expression."""
     out = []
-    for k, e in enumerate(shape):
-        if isinstance(e, bool) or not (isinstance(e, int) or tvm.ir.is_prim_expr(e)):
-            raise TypeError(f"{what}[{k}]: expected an int or a TVM expression, got {script(e)}")
-        if not isinstance(e, int) and not str(e.ty.dtype).startswith("int"):
-            raise TypeError(f"{what}[{k}]: expected an integer expression, got {e.ty.dtype}")
-        p = integer(e) if isinstance(e, int) else as_int(scope.read(e, {}))
-        if p.const is not None and p.const < 1:
-            raise ValueError(f"{what}[{k}]: expected a positive extent, got {p.const}")
-        out.append(p)
+    for k, expr in enumerate(shape):
+        if isinstance(expr, bool) or not (isinstance(expr, int) or tvm.ir.is_prim_expr(expr)):
+            raise TypeError(f"{what}[{k}]: expected an int or a TVM expression, got {script(expr)}")
+        if not isinstance(expr, int) and not str(expr.ty.dtype).startswith("int"):
+            raise TypeError(f"{what}[{k}]: expected an integer expression, got {expr.ty.dtype}")
+        poly = integer(expr) if isinstance(expr, int) else as_int(scope.read(expr, {}))
+        if poly.const is not None and poly.const < 1:
+            raise ValueError(f"{what}[{k}]: expected a positive extent, got {poly.const}")
+        out.append(poly)
     return tuple(out)
 
 
@@ -160,8 +162,8 @@ def convert(
     m = index_map(source, len(sizes), what)
     axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(sizes))
     env: dict[Any, Term] = {
-        v: ZERO if e.const == 1 else as_int(a)
-        for v, a, e in zip(m.initial_indices, axes, sizes, strict=True)
+        v: ZERO if poly.const == 1 else as_int(var)
+        for v, var, poly in zip(m.initial_indices, axes, sizes, strict=True)
     }
     if callable(predicate):
         predicate = predicate(*m.initial_indices)
@@ -181,25 +183,25 @@ def convert(
 _CHILDREN = ("a", "b", "value", "condition", "true_value", "false_value", "body")
 
 
-def children(e: Any) -> Iterator[Any]:
+def children(expr: Any) -> Iterator[Any]:
     """Yield the operands of an expression, in order."""
-    if type(e).__name__ == "Call":
-        yield from e.args
-    elif type(e).__name__ not in ("IntImm", "FloatImm", "StringImm", "Var"):
+    if type(expr).__name__ == "Call":
+        yield from expr.args
+    elif type(expr).__name__ not in ("IntImm", "FloatImm", "StringImm", "Var"):
         for name in _CHILDREN:
-            child = getattr(e, name, None)
+            child = getattr(expr, name, None)
             if child is not None:
                 yield child
 
 
-def variables(e: Any) -> list[Any]:
+def variables(expr: Any) -> list[Any]:
     """Return the variables of an expression, in order of occurrence."""
     seen: dict[Any, None] = {}
-    stack = [e]
+    stack = [expr]
     while stack:
-        s = stack.pop()
-        if type(s).__name__ == "Var":
-            seen[s] = None
+        stmt = stack.pop()
+        if type(stmt).__name__ == "Var":
+            seen[stmt] = None
         else:
-            stack.extend(children(s))
+            stack.extend(children(stmt))
     return list(seen)

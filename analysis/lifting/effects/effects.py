@@ -113,10 +113,10 @@ class Write:
             if chosen.get(e.atom) is not i and not (e is i and e.const is not None)  # type: ignore[call-overload]
         ]
         inside = [
-            c
-            for v, p in chosen.items()
-            if v.extent is not None and not ranges_over(p, v.extent)
-            for c in (ge0(p), ge0(v.extent - 1 - p))
+            term
+            for var, poly in chosen.items()
+            if var.extent is not None and not ranges_over(poly, var.extent)
+            for term in (ge0(poly), ge0(var.extent - 1 - poly))
         ]
         condition = conj(*hits, *inside, substitute(self.guard, chosen))
         if condition is FALSE:
@@ -131,24 +131,24 @@ class Write:
         return conj(condition, *runs), value
 
 
-def _satisfying(guard: Term, v: Var, remaining: tuple[Term, ...]) -> Int | None:
+def _satisfying(guard: Term, var: Var, remaining: tuple[Term, ...]) -> Int | None:
     """The only value of a variable that satisfies a guard, or an extreme one if only bounded."""
-    if v.extent is None or v not in free(guard):
+    if var.extent is None or var not in free(guard):
         return None
-    only = pinned_value(guard, v)
+    only = pinned_value(guard, var)
     if only is not None:
         return only
-    bound = [c for c in parts(guard) if v in free(c)]
-    if any(v in free(t) for t in remaining) or len(bound) != 1 or v.extent is None:
+    bound = [c for c in parts(guard) if var in free(c)]
+    if any(var in free(t) for t in remaining) or len(bound) != 1 or var.extent is None:
         return None
-    (c,) = bound
-    if not (isinstance(c, CallTerm) and c.op == "ge0"):
+    (term,) = bound
+    if not (isinstance(term, CallTerm) and term.op == "ge0"):
         return None
-    p = as_int(c.args[0])
-    coef = dict(p.terms).get((v,), 0)
-    if coef == 0 or v in free(p - as_int(v) * coef):
+    poly = as_int(term.args[0])
+    coef = dict(poly.terms).get((var,), 0)
+    if coef == 0 or var in free(poly - as_int(var) * coef):
         return None
-    return ZERO if coef < 0 else v.extent - 1
+    return ZERO if coef < 0 else var.extent - 1
 
 
 @cache
@@ -168,8 +168,8 @@ class Effects:
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
         inside = _inside(tensor, index)
-        for w in reversed(self.writes.get(tensor, ())):
-            condition, element = w.at(index, tensor.name)
+        for write in reversed(self.writes.get(tensor, ())):
+            condition, element = write.at(index, tensor.name)
             if inside:
                 condition = conj(*(c for c in parts(condition) if not follows_from(c, inside)))
             if condition is TRUE:
@@ -183,12 +183,12 @@ class Effects:
             value = ite(condition, element, value)
         return value
 
-    def store(self, tensor: TensorVar, w: Write) -> None:
+    def store(self, tensor: TensorVar, write: Write) -> None:
         """Append a write whose loads are from the state before these effects."""
         before = self.writes.setdefault(tensor, [])
-        if before and w.guard is TRUE:
-            before[:] = [b for b in before if not self._covers(w, b, tensor)]
-        before.append(w)
+        if before and write.guard is TRUE:
+            before[:] = [b for b in before if not self._covers(write, b, tensor)]
+        before.append(write)
 
     @staticmethod
     def _covers(w: Write, b: Write, tensor: TensorVar) -> bool:
@@ -209,40 +209,42 @@ class Effects:
         snapshot = Effects()
         snapshot.writes = {t: list(ws) for t, ws in self.writes.items()}
 
-        def now(t: Term) -> Term:
-            return map_loads(t, written, snapshot.read) if written else t
+        def now(term: Term) -> Term:
+            return map_loads(term, written, snapshot.read) if written else term
 
         for tensor, writes in later.writes.items():
-            for w in writes:
-                index = tuple(as_int(now(i)) for i in w.index)
-                full = conj(guard, now(w.guard))
+            for write in writes:
+                index = tuple(as_int(now(i)) for i in write.index)
+                full = conj(guard, now(write.guard))
                 if full is not FALSE:
-                    self.store(tensor, Write(w.vars, full, index, now(w.value), w.scattered))
+                    self.store(
+                        tensor, Write(write.vars, full, index, now(write.value), write.scattered)
+                    )
 
 
 def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     """The facts that a load implies: its coordinates are inside the buffer."""
     return tuple(
-        c
+        term
         for i, e in zip(index, tensor.shape, strict=True)
         if tensors(i)
-        for c in (ge0(i), ge0(e - 1 - i))
+        for term in (ge0(i), ge0(e - 1 - i))
     )
 
 
-def pinned_value(guard: Term, i: Var) -> Int | None:
-    """Return the only value of ``i`` that the guard allows, or None."""
-    assert i.extent is not None
-    lo, hi = ZERO, i.extent - 1
-    for c in () if guard is TRUE else parts(guard):
-        if not (isinstance(c, CallTerm) and c.op in ("ge0", "eq0") and i in free(c)):
+def pinned_value(guard: Term, var: Var) -> Int | None:
+    """Return the only value of ``var`` that the guard allows, or None."""
+    assert var.extent is not None
+    lo, hi = ZERO, var.extent - 1
+    for term in () if guard is TRUE else parts(guard):
+        if not (isinstance(term, CallTerm) and term.op in ("ge0", "eq0") and var in free(term)):
             continue
-        p = as_int(c.args[0])
-        coef = dict(p.terms).get((i,))
-        bound = p - as_int(i) * (coef or 0)
-        if coef not in (1, -1) or i in free(bound):
+        poly = as_int(term.args[0])
+        coef = dict(poly.terms).get((var,))
+        bound = poly - as_int(var) * (coef or 0)
+        if coef not in (1, -1) or var in free(bound):
             continue
-        if c.op == "eq0":
+        if term.op == "eq0":
             return bound * -coef
         if coef == 1 and nonneg(-bound - lo):
             lo = -bound
@@ -251,21 +253,21 @@ def pinned_value(guard: Term, i: Var) -> Int | None:
     return lo if lo is hi else None
 
 
-def same_or_later(w: Write, i: Var, index: tuple[Int, ...], where: str) -> bool:
-    """Return whether ``w``, repeated over loop ``i``, writes ``index`` in no iteration before i.
+def same_or_later(write: Write, var: Var, index: tuple[Int, ...], where: str) -> bool:
+    """Return whether no earlier iteration of loop ``var`` writes ``index`` by ``write``.
 
-    ``index`` may depend on i; it is the element that iteration i accesses.
+    ``index`` may depend on ``var``; it is the element that iteration ``var`` accesses.
     """
-    if index == w.index:
-        if not any(i in free(e) for e in index):
+    if index == write.index:
+        if not any(var in free(e) for e in index):
             return False
-        if any(e.atom is i for e in index):
+        if any(e.atom is var for e in index):
             return True
-    every = Write((*w.vars, i), TRUE, w.index, TRUE)
+    every = Write((*write.vars, var), TRUE, write.index, TRUE)
     values = dict(zip(coordinates(len(index)), index, strict=True))
-    inverse = every.inverse.get(i)
+    inverse = every.inverse.get(var)
     if inverse is not None:
-        lo, _ = bounds(ints(inverse, values) - as_int(i))
+        lo, _ = bounds(ints(inverse, values) - as_int(var))
         if lo is not None and nonneg(lo):
             return True
     try:

@@ -34,45 +34,45 @@ class NoReduction(Unliftable):
     """An update of an element is not a commutative reduction: its order matters."""
 
 
-def runs(i: Var) -> Term:
+def runs(var: Var) -> Term:
     """Return whether the loop has an iteration."""
-    assert i.extent is not None
-    return ge0(i.extent - 1)
+    assert var.extent is not None
+    return ge0(var.extent - 1)
 
 
-def accumulate(i: Var, tensor: TensorVar, w: Write, state: Term) -> Write:
+def accumulate(var: Var, tensor: TensorVar, write: Write, state: Term) -> Write:
     """Return the write for ``state = op(state, f(i))`` over i, possibly reset in iteration 0."""
-    varies = [c for c in parts(w.guard) if i in free(c) or occurs(state, c)]
-    inside, outside = conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
-    same = as_int(state) if isinstance(w.value, Int) else state
-    value = ite(inside, w.value, same)
-    return Write(w.vars, outside, w.index, state_after_loop(i, tensor, value, state))
+    varies = [c for c in parts(write.guard) if var in free(c) or occurs(state, c)]
+    inside, outside = conj(*varies), conj(*(c for c in parts(write.guard) if c not in varies))
+    same = as_int(state) if isinstance(write.value, Int) else state
+    value = ite(inside, write.value, same)
+    return Write(write.vars, outside, write.index, state_after_loop(var, tensor, value, state))
 
 
-def state_after_loop(i: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
+def state_after_loop(var: Var, tensor: TensorVar, value: Term, state: Term) -> Term:
     """Return the state after the loop; a selection independent of it is handled by branch."""
-    assert i.extent is not None
+    assert var.extent is not None
     if not occurs(state, value):
         before = as_int(state) if isinstance(value, Int) else state
-        return ite(runs(i), substitute(value, {i: i.extent - 1}), before)
-    t = value.atom if isinstance(value, Int) else value
-    if isinstance(t, CallTerm) and t.op == "ite" and not occurs(state, t.args[0]):
-        if i not in free(t.args[0]) and not occurs(state, t.args[1]):
-            yes, no = (state_after_loop(i, tensor, v, state) for v in t.args[1:])
-            return ite(t.args[0], yes, no)
+        return ite(runs(var), substitute(value, {var: var.extent - 1}), before)
+    term = value.atom if isinstance(value, Int) else value
+    if isinstance(term, CallTerm) and term.op == "ite" and not occurs(state, term.args[0]):
+        if var not in free(term.args[0]) and not occurs(state, term.args[1]):
+            yes, no = (state_after_loop(var, tensor, v, state) for v in term.args[1:])
+            return ite(term.args[0], yes, no)
     op = combiner(value, state)
     if op is None:
         raise NoReduction("an update of an element is not a known reduction", tensor.name)
-    seed, terms = _peel(value, op, state, i)
+    seed, terms = _peel(value, op, state, var)
     if seed is None or not terms or any(occurs(state, t) for t in terms):
         raise NoReduction("an update of an element is not a known reduction", tensor.name)
-    rolled = _rolled(i, terms)
+    rolled = _rolled(var, terms)
     if rolled is not None:
         return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)
     body = terms[0]
-    for t in terms[1:]:
-        body = _combine(op, body, t)
-    return reduce(op, (i,), body, seed, tensor.dtype)
+    for term in terms[1:]:
+        body = _combine(op, body, term)
+    return reduce(op, (var,), body, seed, tensor.dtype)
 
 
 def _rolled(i: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
@@ -92,44 +92,44 @@ def _rolled(i: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
     return None
 
 
-def _replaced(t: Term, old: Int, new: Int) -> Term:
+def _replaced(term: Term, old: Int, new: Int) -> Term:
     """Replace a scaled atom in the integers of a term: ``c * old + e`` becomes ``c * new + e``."""
     (mono, scale), *_ = old.terms
 
-    def go(s: Term) -> Term:
-        if isinstance(s, Int):
-            coef = dict(s.terms).get(mono)
+    def go(term: Term) -> Term:
+        if isinstance(term, Int):
+            coef = dict(term.terms).get(mono)
             if coef is not None and coef % scale == 0:
-                return s + (new - old) * (coef // scale)
-        return rebuild(s, go)
+                return term + (new - old) * (coef // scale)
+        return rebuild(term, go)
 
-    return go(t)
+    return go(term)
 
 
-def occurs(state: Term, t: Term) -> bool:
+def occurs(state: Term, term: Term) -> bool:
     """Return whether the state, an element of a tensor or a symbol, occurs in a term."""
-    return tensors(state) <= tensors(t) and any(s is state for s in subterms(t))
+    return tensors(state) <= tensors(term) and any(s is state for s in subterms(term))
 
 
 def combiner(value: Term, state: Term) -> str | None:
     """Return the operation that combines a value into ``state``."""
-    for t in (value.atom,) if isinstance(value, Int) and value.atom else (value,):
-        if isinstance(t, Reduce) and occurs(state, t.init):
-            return t.op
-        if isinstance(t, CallTerm):
-            if t.op in ("add", "mul", "max", "min", "and", "or"):
-                return t.op
-            if t.op == "ite":
-                return combiner(t.args[1], state) or combiner(t.args[2], state)
+    for term in (value.atom,) if isinstance(value, Int) and value.atom else (value,):
+        if isinstance(term, Reduce) and occurs(state, term.init):
+            return term.op
+        if isinstance(term, CallTerm):
+            if term.op in ("add", "mul", "max", "min", "and", "or"):
+                return term.op
+            if term.op == "ite":
+                return combiner(term.args[1], state) or combiner(term.args[2], state)
     if isinstance(value, Int) and _factor(value, state) is not None:
         return "mul"
     return "add" if isinstance(value, Int) and len(value.terms) > 1 else None
 
 
-def _factor(v: Int, state: Term) -> tuple[Term, Int] | None:
+def _factor(poly: Int, state: Term) -> tuple[Term, Int] | None:
     """The factors of ``v = atom * e`` where only the atom contains the state."""
     factors, atoms = {}, set()
-    for mono, coef in v.terms:
+    for mono, coef in poly.terms:
         holds = [a for a in mono if occurs(state, a)]
         atoms.update(holds)
         if len(holds) != 1:
@@ -144,15 +144,15 @@ def _combine(op: str, a: Term, b: Term) -> Term:
     return scalar_call(op, (a, b), a.dtype)
 
 
-def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
+def _peel(v: Term, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
     """The parts of ``v = seed ⊕ terms[0] ⊕ …``; the seed is the state before, or a reset."""
     t = v.atom if isinstance(v, Int) else v
     if t is state:
         return v, []
     if isinstance(v, Int) and t is None:
-        return _peel_sum(v, op, state, i) if op == "add" else _peel_product(v, op, state, i)
+        return _peel_sum(v, op, state, var) if op == "add" else _peel_product(v, op, state, var)
     if isinstance(t, Reduce) and t.op == op:
-        seed, terms = _peel(t.init, op, state, i)
+        seed, terms = _peel(t.init, op, state, var)
         unit = identity(op, t.dtype)
         if unit is None:
             return None, []
@@ -160,64 +160,64 @@ def _peel(v: Term, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term
     if not isinstance(t, CallTerm):
         return None, []
     if t.op == "ite":
-        return _peel_ite(t, op, state, i)
+        return _peel_ite(t, op, state, var)
     if t.op == op:
         holds = [a for a in t.args if occurs(state, a)]
         others = [a for a in t.args if not occurs(state, a)]
         if len(holds) == 1 and others:
-            seed, terms = _peel(holds[0], op, state, i)
+            seed, terms = _peel(holds[0], op, state, var)
             return seed, [*terms, *others]
     return None, []
 
 
-def _peel_sum(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
-    holds = [(m, c) for m, c in v.terms if any(occurs(state, a) for a in m)]
+def _peel_sum(poly: Int, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
+    holds = [(m, c) for m, c in poly.terms if any(occurs(state, a) for a in m)]
     if len(holds) != 1 or holds[0][1] != 1 or len(holds[0][0]) != 1:
         return None, []
     part = as_int(holds[0][0][0])
-    seed, terms = _peel(part, op, state, i)
-    return seed, [*terms, v - part]
+    seed, terms = _peel(part, op, state, var)
+    return seed, [*terms, poly - part]
 
 
-def _peel_product(v: Int, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
-    factored = _factor(v, state) if op == "mul" else None
+def _peel_product(poly: Int, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
+    factored = _factor(poly, state) if op == "mul" else None
     if factored is None:
         return None, []
-    seed, terms = _peel(as_int(factored[0]), op, state, i)
+    seed, terms = _peel(as_int(factored[0]), op, state, var)
     return seed, [*terms, factored[1]]
 
 
-def _peel_ite(t: CallTerm, op: str, state: Term, i: Var) -> tuple[Term | None, list[Term]]:
-    condition, yes, no = t.args
+def _peel_ite(call: CallTerm, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
+    condition, yes, no = call.args
     if occurs(state, condition):
         return None, []
     if not occurs(state, no):
         condition, yes, no = negate(condition), no, yes
     if not occurs(state, yes):  # a reset: only the first iteration may take it
-        seed, terms = _peel(no, op, state, i)
-        if seed is None or not _only_first(condition, i):
+        seed, terms = _peel(no, op, state, var)
+        if seed is None or not _only_first(condition, var):
             return None, []
-        start = conj(runs(i), substitute(condition, {i: ZERO}))
-        first = substitute(yes, {i: ZERO})
+        start = conj(runs(var), substitute(condition, {var: ZERO}))
+        first = substitute(yes, {var: ZERO})
         if not terms:
             return ite(start, first, seed), []
         return None, []
-    guard, inner = split_guard(t, no)
-    seed, terms = _peel(inner, op, state, i)
-    plain, none = _peel(no, op, state, i)
-    unit = identity(op, t.dtype)
+    guard, inner = split_guard(call, no)
+    seed, terms = _peel(inner, op, state, var)
+    plain, none = _peel(no, op, state, var)
+    unit = identity(op, call.dtype)
     if seed is None or plain is None or none or unit is None:
         return None, []
     if seed is not plain:
-        start = conj(runs(i), substitute(guard, {i: ZERO}))
+        start = conj(runs(var), substitute(guard, {var: ZERO}))
         seed = seed if prove(start).proved else ite(start, seed, plain)
     return seed, [ite(guard, f, unit) for f in terms]
 
 
-def _only_first(condition: Term, i: Var) -> bool:
+def _only_first(condition: Term, var: Var) -> bool:
     """Whether the condition is false in every iteration after the first."""
-    assert i.extent is not None
-    later = fresh(i.extent - 1) if i.extent.const != 1 else None
+    assert var.extent is not None
+    later = fresh(var.extent - 1) if var.extent.const != 1 else None
     if later is None:
         return True
-    return prove(negate(substitute(condition, {i: as_int(later) + 1}))).proved
+    return prove(negate(substitute(condition, {var: as_int(later) + 1}))).proved

@@ -17,41 +17,41 @@ from ...terms.traversal import free
 Ends = tuple[list[Int], list[Int]]
 
 
-def closed_form(r: Reduce) -> Term | None:
+def closed_form(reduction: Reduce) -> Term | None:
     """Return a sum of one integer in closed form, or None."""
-    if r.op != "add" or not isinstance(r.body, Int):
+    if reduction.op != "add" or not isinstance(reduction.body, Int):
         return None
-    guard, body = split_guard(r.body, ZERO)
-    axes = frozenset(r.axes)
+    guard, body = split_guard(reduction.body, ZERO)
+    axes = frozenset(reduction.axes)
     value = as_int(body)
     if not axes.isdisjoint(free(value)):
         return None
     ends: dict[Var, Ends] = {}
-    for a in r.axes:
-        if a.extent is None or not axes.isdisjoint(free(a.extent)):
+    for var in reduction.axes:
+        if var.extent is None or not axes.isdisjoint(free(var.extent)):
             return None
-        ends[a] = [ZERO], [a.extent - 1]
+        ends[var] = [ZERO], [var.extent - 1]
     outside = []
-    for c in parts(guard):
-        used = [a for a in r.axes if a in free(c)]
+    for term in parts(guard):
+        used = [a for a in reduction.axes if a in free(term)]
         if not used:
-            outside.append(c)
-        elif len(used) > 1 or not _bounded(c, used[0], ends[used[0]]):
+            outside.append(term)
+        elif len(used) > 1 or not _bounded(term, used[0], ends[used[0]]):
             return None
     number = ONE
     for low, high in ends.values():
         number = mul(number, _extreme("max", [ZERO, _span(low, high)]))
-    return as_int(r.init) + as_int(ite(conj(*outside), mul(value, number), ZERO))
+    return as_int(reduction.init) + as_int(ite(conj(*outside), mul(value, number), ZERO))
 
 
-def _bounded(c: Term, a: Var, ends: Ends) -> bool:
+def _bounded(term: Term, var: Var, ends: Ends) -> bool:
     """Add the bound that ``k * a + e >= 0`` implies; return False for other conditions."""
-    if not (isinstance(c, CallTerm) and c.op == "ge0"):
+    if not (isinstance(term, CallTerm) and term.op == "ge0"):
         return False
-    p = as_int(c.args[0])
-    k = dict(p.terms).get((a,), 0)
-    bound = p - as_int(a) * k
-    if not k or a in free(bound):
+    poly = as_int(term.args[0])
+    k = dict(poly.terms).get((var,), 0)
+    bound = poly - as_int(var) * k
+    if not k or var in free(bound):
         return False
     if k > 0:  # a >= ceil(-rest / k)
         ends[0].append(-floordiv(bound, integer(k)))
@@ -66,6 +66,6 @@ def _span(low: list[Int], high: list[Int]) -> Int:
 
 def _extreme(op: str, args: list[Int]) -> Int:
     out = args[0]
-    for x in args[1:]:
-        out = as_int(extreme(op, out, x))
+    for poly in args[1:]:
+        out = as_int(extreme(op, out, poly))
     return out

@@ -39,13 +39,13 @@ from ..tir.from_tir import Unliftable
 Terms = tuple[Term, ...]
 
 
-def atom(t: Term) -> Term:
+def atom(term: Term) -> Term:
     """Return the single atom of an integer; any other term unchanged."""
-    return (t.atom or t) if isinstance(t, Int) else t
+    return (term.atom or term) if isinstance(term, Int) else term
 
 
 def close_together(
-    i: Var, tensor: TensorVar, group: Mapping[TensorVar, Write], places: Mapping[TensorVar, int]
+    var: Var, tensor: TensorVar, group: Mapping[TensorVar, Write], places: Mapping[TensorVar, int]
 ) -> Write:
     """Return the effect of a loop on one tensor of a group that read each other's elements.
 
@@ -58,31 +58,35 @@ def close_together(
     order = [tensor, *(t for t in group if t is not tensor)]
     writes = [group[t] for t in order]
     loads = [atom(load(t, w.index)) for t, w in zip(order, writes, strict=True)]
-    inside, outside = zip(*(_guards(i, w, loads) for w in writes), strict=True)
+    inside, outside = zip(*(_guards(var, w, loads) for w in writes), strict=True)
     if any(o is not outside[0] for o in outside) or any(
-        w.vars != writes[0].vars or set(w.inverse) != set(w.vars) for w in writes
+        write.vars != writes[0].vars or set(write.inverse) != set(write.vars) for write in writes
     ):
         raise Unliftable("elements that depend on each other are not updated together", tensor.name)
     updates = tuple(
-        ite(c, w.value, as_int(x) if isinstance(w.value, Int) else x)
-        for c, w, x in zip(inside, writes, loads, strict=True)
+        ite(c, write.value, as_int(term) if isinstance(write.value, Int) else term)
+        for c, write, term in zip(inside, writes, loads, strict=True)
     )
     states = tuple(
-        raw_call(f"state {i.name}.{places[t]}", (), "int" if x.dtype in INT_DTYPES else x.dtype)
-        for t, x in zip(order, loads, strict=True)
+        raw_call(
+            f"state {var.name}.{places[t]}", (), "int" if term.dtype in INT_DTYPES else term.dtype
+        )
+        for t, term in zip(order, loads, strict=True)
     )
-    inits, updates = _started(i, loads, states, updates)
-    return Write(writes[0].vars, outside[0], writes[0].index, make(i, states, inits, updates))
+    inits, updates = _started(var, loads, states, updates)
+    return Write(writes[0].vars, outside[0], writes[0].index, make(var, states, inits, updates))
 
 
-def _guards(i: Var, w: Write, loads: Sequence[Term]) -> tuple[Term, Term]:
+def _guards(var: Var, write: Write, loads: Sequence[Term]) -> tuple[Term, Term]:
     """The parts of a guard that are decided in each iteration, and before the loop."""
-    varies = [c for c in parts(w.guard) if i in free(c) or not set(loads).isdisjoint(subterms(c))]
-    return conj(*varies), conj(*(c for c in parts(w.guard) if c not in varies))
+    varies = [
+        c for c in parts(write.guard) if var in free(c) or not set(loads).isdisjoint(subterms(c))
+    ]
+    return conj(*varies), conj(*(c for c in parts(write.guard) if c not in varies))
 
 
 def _started(
-    i: Var, loads: Sequence[Term], states: tuple[CallTerm, ...], updates: Terms
+    var: Var, loads: Sequence[Term], states: tuple[CallTerm, ...], updates: Terms
 ) -> tuple[Terms, Terms]:
     """Initial values and updates over the states.
 
@@ -90,29 +94,29 @@ def _started(
     value, provided that the first iteration gives the same result.
     """
     placed = dict(zip(loads, states, strict=True))
-    resets = _resets(i, loads, updates)
+    resets = _resets(var, loads, updates)
     inits = tuple(
-        next((atom(substitute(s, {i: ZERO})) for s, y in resets.items() if y is x), x)
-        for x in loads
+        next((atom(substitute(s, {var: ZERO})) for s, y in resets.items() if y is term), term)
+        for term in loads
     )
     seen = {**placed, **{s: placed[x] for s, x in resets.items()}}
     general = tuple(replace(u, seen) for u in updates)
-    start, first = dict(zip(states, inits, strict=True)), {i: ZERO}
+    start, first = dict(zip(states, inits, strict=True)), {var: ZERO}
     for u, g in zip(updates, general, strict=True):
         if atom(substitute(u, first)) is not atom(replace(substitute(g, first), start)):
             return tuple(loads), tuple(replace(u, placed) for u in updates)
     return inits, general
 
 
-def _resets(i: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]:
+def _resets(var: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]:
     """Selections that equal an element in every iteration except the first."""
-    later = (ge0(as_int(i) - 1),)
+    later = (ge0(as_int(var) - 1),)
     resets: dict[Term, Term] = {}
-    for s in (s for u in updates for s in subterms(u)):
-        if isinstance(s, CallTerm) and s.op == "ite" and i in free(s.args[0]):
-            seen = atom(simplify(s, later))
+    for term in (s for u in updates for s in subterms(u)):
+        if isinstance(term, CallTerm) and term.op == "ite" and var in free(term.args[0]):
+            seen = atom(simplify(term, later))
             if seen in loads:
-                resets[s] = seen
+                resets[term] = seen
     return resets
 
 
@@ -124,10 +128,10 @@ def make(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) 
     needed, stack = {states[0]}, [updates[0]]
     by_state = dict(zip(states, updates, strict=True))
     while stack:
-        for s in subterms(stack.pop()):
-            if s in by_state and s not in needed:
-                needed.add(s)
-                stack.append(by_state[s])
+        for term in subterms(stack.pop()):
+            if term in by_state and term not in needed:
+                needed.add(term)
+                stack.append(by_state[term])
     rows = [r for r in zip(states, inits, updates, strict=True) if r[0] in needed]
     rows[1:] = sorted(rows[1:], key=lambda r: r[0].uid)
     states, inits, updates = zip(*rows, strict=True)
@@ -150,8 +154,8 @@ def _flattened(
     ):
         return None
     outer = {s: states.index(atom(x)) for s, x in zip(inner.states, inner.inits, strict=True)}
-    for k, s in enumerate(inner.states):
-        if atom(updates[outer[s]]) is not atom(_result(inner, k)):
+    for k, call in enumerate(inner.states):
+        if atom(updates[outer[call]]) is not atom(_result(inner, k)):
             return None
     name = f"{axis.name}.{inner.axis.name}"
     fused = variable("loop", name, mul(axis.extent, inner.axis.extent))
@@ -174,13 +178,13 @@ def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
     """The loop without final iterations that a guard ``axis < extent`` makes idle."""
     first = atom(updates[0])
     assert axis.extent is not None
-    for c in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
-        if not (isinstance(c, CallTerm) and c.op == "ge0"):
+    for term in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
+        if not (isinstance(term, CallTerm) and term.op == "ge0"):
             continue
-        extent = as_int(c.args[0]) + as_int(axis) + 1
+        extent = as_int(term.args[0]) + as_int(axis) + 1
         if any(v.kind not in SIZES for v in free(extent)) or not nonneg(extent - 1):
             continue
-        idle = (_idle(c, u, s) for u, s in zip(updates, states, strict=True))
+        idle = (_idle(term, u, s) for u, s in zip(updates, states, strict=True))
         if nonneg(axis.extent - extent) and all(idle):
             short = variable("loop", f"{axis.name}'", extent)
             at = {axis: as_int(short)}

@@ -12,28 +12,34 @@ from ...terms.term import FALSE, TRUE, CallTerm, Int, Reduce, Term, as_int, fres
 from ...terms.traversal import substitute, tensors
 
 
-def unpeel(r: Reduce) -> Term | None:
+def unpeel(reduction: Reduce) -> Term | None:
     """Return a reduction whose initial value would be its element before the first; or None."""
-    unit = identity(r.op, r.dtype)
-    if unit is None or not tensors(r.init) or len(r.axes) != 1:
+    unit = identity(reduction.op, reduction.dtype)
+    if unit is None or not tensors(reduction.init) or len(reduction.axes) != 1:
         return None
-    (a,) = r.axes
-    if substitute(r.body, {a: integer(-1)}) is not r.init:
+    (var,) = reduction.axes
+    if substitute(reduction.body, {var: integer(-1)}) is not reduction.init:
         return None
-    assert a.extent is not None
-    new = fresh(a.extent + 1, "r")
-    return reduce(r.op, (new,), substitute(r.body, {a: as_int(new) - 1}), unit, r.dtype)
+    assert var.extent is not None
+    new = fresh(var.extent + 1, "r")
+    return reduce(
+        reduction.op,
+        (new,),
+        substitute(reduction.body, {var: as_int(new) - 1}),
+        unit,
+        reduction.dtype,
+    )
 
 
-def drop_choice(t: CallTerm) -> Term | None:
+def drop_choice(call: CallTerm) -> Term | None:
     """Return R for ``R if c else init``, if R reduces from init and is empty where c is false."""
-    condition, yes, no = t.args
+    condition, yes, no = call.args
     for holds, full, empty in ((condition, yes, no), (negate(condition), no, yes)):
-        r = full.atom if isinstance(full, Int) else full
-        if not isinstance(r, Reduce) or r.init is not empty:
+        term = full.atom if isinstance(full, Int) else full
+        if not isinstance(term, Reduce) or term.init is not empty:
             continue
-        unit = identity(r.op, r.dtype)
-        guard = TRUE if unit is None else split_guard(r.body, unit)[0]
+        unit = identity(term.op, term.dtype)
+        guard = TRUE if unit is None else split_guard(term.body, unit)[0]
         if guard is TRUE:
             continue
         remaining = [c for c in parts(holds) if not _never(guard, c)]
@@ -42,6 +48,6 @@ def drop_choice(t: CallTerm) -> Term | None:
     return None
 
 
-def _never(guard: Term, c: Term) -> bool:
-    """Whether no iteration runs where ``c`` does not hold."""
-    return prove(FALSE, (*parts(guard), negate(c))).proved
+def _never(guard: Term, term: Term) -> bool:
+    """Whether no iteration runs where ``term`` does not hold."""
+    return prove(FALSE, (*parts(guard), negate(term))).proved

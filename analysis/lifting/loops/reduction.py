@@ -38,88 +38,103 @@ from .counting_loops import closed_form
 from .prefix import drop_choice, unpeel
 
 
-def canonical(t: Term) -> Term:
+def canonical(term: Term) -> Term:
     """Return the term with all its reductions in normal form."""
     memo: dict[Term, Term] = {}
-    if not reduces(t):
-        return t
+    if not reduces(term):
+        return term
 
-    def go(s: Term) -> Term:
-        if not reduces(s):
-            return s
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        if not reduces(term):
+            return term
+        result = memo.get(term)
         if result is None:
-            merged = drop_choice(s) if isinstance(s, CallTerm) and s.op == "ite" else None
-            result = rebuild(s, go) if merged is None else go(merged)
+            merged = drop_choice(term) if isinstance(term, CallTerm) and term.op == "ite" else None
+            result = rebuild(term, go) if merged is None else go(merged)
             atom = result.atom if isinstance(result, Int) else result
-            if isinstance(s, Reduce) and isinstance(atom, Reduce):
+            if isinstance(term, Reduce) and isinstance(atom, Reduce):
                 result = normal(atom)
-            memo[s] = result
+            memo[term] = result
         return result
 
-    return _rename(go(t))
+    return _rename(go(term))
 
 
-def reduces(t: Term) -> bool:
+def reduces(term: Term) -> bool:
     """Return whether a term contains a reduction or a fold."""
-    result = t.memo.get("reduces")
+    result = term.memo.get("reduces")
     if result is None:
-        result = t.memo["reduces"] = isinstance(t, (Reduce, Fold)) or any(map(reduces, t.children))
+        result = term.memo["reduces"] = isinstance(term, (Reduce, Fold)) or any(
+            map(reduces, term.children)
+        )
     return result
 
 
-def normal(r: Reduce) -> Term:
+def normal(reduction: Reduce) -> Term:
     """Return a reduction in normal form; its children already are."""
     for _ in range(16):
-        new = closed_form(r) or _unit(r) or unpeel(r) or _shrink(r) or _fuse(r) or _split(r)
+        new = (
+            closed_form(reduction)
+            or _unit(reduction)
+            or unpeel(reduction)
+            or _shrink(reduction)
+            or _fuse(reduction)
+            or _split(reduction)
+        )
         if new is None:
-            return as_int(r) if isinstance(r.body, Int) else r
+            return as_int(reduction) if isinstance(reduction.body, Int) else reduction
         atom = new.atom if isinstance(new, Int) else new
         if not isinstance(atom, Reduce):
             return new
-        r = atom
-    return as_int(r) if isinstance(r.body, Int) else r
+        reduction = atom
+    return as_int(reduction) if isinstance(reduction.body, Int) else reduction
 
 
-def _unit(r: Reduce) -> Term | None:
-    axes = tuple(a for a in r.axes if a.extent is not ONE)
-    if len(axes) == len(r.axes):
+def _unit(reduction: Reduce) -> Term | None:
+    axes = tuple(a for a in reduction.axes if a.extent is not ONE)
+    if len(axes) == len(reduction.axes):
         return None
-    body = substitute(r.body, {a: ZERO for a in r.axes if a.extent is ONE})
-    return reduce(r.op, axes, body, r.init, r.dtype)
+    body = substitute(reduction.body, {a: ZERO for a in reduction.axes if a.extent is ONE})
+    return reduce(reduction.op, axes, body, reduction.init, reduction.dtype)
 
 
-def _shrink(r: Reduce) -> Term | None:
+def _shrink(reduction: Reduce) -> Term | None:
     """Turn ``a >= lo`` and ``a <= hi`` in the guard into the axis' domain."""
-    unit = identity(r.op, r.dtype)
+    unit = identity(reduction.op, reduction.dtype)
     if unit is None:
         return None
-    guard, body = split_guard(r.body, unit)
-    for c in parts(guard):
-        if not (isinstance(c, CallTerm) and c.op == "ge0"):
+    guard, body = split_guard(reduction.body, unit)
+    for term in parts(guard):
+        if not (isinstance(term, CallTerm) and term.op == "ge0"):
             continue
-        p = as_int(c.args[0])
-        bounded = [a for a in r.axes if a in free(p)]
-        if len(bounded) != 1 or len(free(p) - {bounded[0]} - _sizes(p)):
+        poly = as_int(term.args[0])
+        bounded = [a for a in reduction.axes if a in free(poly)]
+        if len(bounded) != 1 or len(free(poly) - {bounded[0]} - _sizes(poly)):
             continue
-        a = bounded[0]
-        coef = dict(p.terms).get((a,))
-        rest = p - as_int(a) * (coef or 0)
-        if coef not in (1, -1) or a in free(rest) or a.extent is None:
+        var = bounded[0]
+        coef = dict(poly.terms).get((var,))
+        rest = poly - as_int(var) * (coef or 0)
+        if coef not in (1, -1) or var in free(rest) or var.extent is None:
             continue
-        others = conj(*(o for o in parts(guard) if o is not c))
-        extent = rest + 1 if coef == -1 else a.extent + rest
-        if not nonneg(extent - 1) or not nonneg(a.extent - extent):
+        others = conj(*(o for o in parts(guard) if o is not term))
+        extent = rest + 1 if coef == -1 else var.extent + rest
+        if not nonneg(extent - 1) or not nonneg(var.extent - extent):
             continue
         new = fresh(extent, "r")
         value = as_int(new) if coef == -1 else as_int(new) - rest
-        full = substitute(ite(others, body, unit), {a: value})
-        return reduce(r.op, tuple(new if x is a else x for x in r.axes), full, r.init, r.dtype)
+        full = substitute(ite(others, body, unit), {var: value})
+        return reduce(
+            reduction.op,
+            tuple(new if x is var else x for x in reduction.axes),
+            full,
+            reduction.init,
+            reduction.dtype,
+        )
     return None
 
 
-def _sizes(p: Int) -> frozenset[Var]:
-    return frozenset(v for v in free(p) if v.kind == "size")
+def _sizes(poly: Int) -> frozenset[Var]:
+    return frozenset(v for v in free(poly) if v.kind == "size")
 
 
 def _index_ints(t: Term) -> list[Int]:
@@ -133,10 +148,10 @@ def _index_ints(t: Term) -> list[Int]:
     return out
 
 
-def _fuse(r: Reduce) -> Term | None:
+def _fuse(reduction: Reduce) -> Term | None:
     """Fuse axes that only occur as ``a * E_b + b`` into one of extent ``E_a * E_b``."""
-    ints = _index_ints(r.body)
-    for a, b in permutations(r.axes, 2):
+    ints = _index_ints(reduction.body)
+    for a, b in permutations(reduction.axes, 2):
         assert a.extent is not None and b.extent is not None
         uses = [dict(p.terms) for p in ints if a in free(p) or b in free(p)]
         if not uses or not all(_is_fused(p, a, b, b.extent) for p in uses):
@@ -144,10 +159,10 @@ def _fuse(r: Reduce) -> Term | None:
         f = fresh(mul(a.extent, b.extent), "r")
         high = floordiv(as_int(f), b.extent)
         low = as_int(f) - mul(high, b.extent)
-        body = substitute(r.body, {a: high, b: low})
+        body = substitute(reduction.body, {a: high, b: low})
         if _divisions(body, f) == 0:
-            axes = tuple(f if x is a else x for x in r.axes if x is not b)
-            return reduce(r.op, axes, body, r.init, r.dtype)
+            axes = tuple(f if x is a else x for x in reduction.axes if x is not b)
+            return reduce(reduction.op, axes, body, reduction.init, reduction.dtype)
     return None
 
 
@@ -158,70 +173,70 @@ def _is_fused(p: dict[tuple[Term, ...], int], a: Var, b: Var, extent: Int) -> bo
     return bool(of_a or of_b or any(is_div(x) for m in p for x in m)) and len(of_a) == len(of_b)
 
 
-def _divisions(t: Term, v: Var) -> int:
-    return sum(1 for s in subterms(t) if is_div(s) and v in free(s))
+def _divisions(term: Term, var: Var) -> int:
+    return sum(1 for s in subterms(term) if is_div(s) and var in free(s))
 
 
-def _split(r: Reduce) -> Term | None:
+def _split(reduction: Reduce) -> Term | None:
     """Split an axis that only occurs through ``a // c`` and ``a % c`` into two."""
-    for a in r.axes:
+    for var in reduction.axes:
         dens = {
-            s.args[1]
-            for s in subterms(r.body)
-            if isinstance(s, CallTerm) and is_div(s) and s.args[0] is as_int(a)
+            term.args[1]
+            for term in subterms(reduction.body)
+            if isinstance(term, CallTerm) and is_div(term) and term.args[0] is as_int(var)
         }
-        for den in sorted((d for d in dens if isinstance(d, Int)), key=lambda d: d.uid):
-            assert a.extent is not None
-            high_extent = floordiv(a.extent, den)
-            if mul(high_extent, den) is not a.extent:
+        for den in sorted((d for d in dens if isinstance(d, Int)), key=lambda poly: poly.uid):
+            assert var.extent is not None
+            high_extent = floordiv(var.extent, den)
+            if mul(high_extent, den) is not var.extent:
                 continue
             high, low = fresh(high_extent, "r"), fresh(den, "r")
             value = mul(as_int(high), den) + as_int(low)
-            body = substitute(r.body, {a: value})
-            if _divisions(body, high) + _divisions(body, low) < _divisions(r.body, a):
-                axes = tuple(y for x in r.axes for y in ((high, low) if x is a else (x,)))
-                return reduce(r.op, axes, body, r.init, r.dtype)
+            body = substitute(reduction.body, {var: value})
+            if _divisions(body, high) + _divisions(body, low) < _divisions(reduction.body, var):
+                axes = tuple(y for x in reduction.axes for y in ((high, low) if x is var else (x,)))
+                return reduce(reduction.op, axes, body, reduction.init, reduction.dtype)
     return None
 
 
-def _rename(t: Term) -> Term:
+def _rename(term: Term) -> Term:
     """Rename bound variables by height: inner reductions get lower numbers."""
     memo: dict[Term, tuple[Term, int]] = {}
 
-    def go(s: Term) -> tuple[Term, int]:
-        if not reduces(s):
-            return s, 0
-        result = memo.get(s)
+    def go(term: Term) -> tuple[Term, int]:
+        if not reduces(term):
+            return term, 0
+        result = memo.get(term)
         if result is None:
             heights = [0]
 
-            def child(c: Term) -> Term:
-                new, h = go(c)
+            def child(term: Term) -> Term:
+                new, h = go(term)
                 heights.append(h)
                 return new
 
-            new = rebuild(s, child)
+            new = rebuild(term, child)
             height = max(heights)
             atom = new.atom if isinstance(new, Int) else new
-            if isinstance(s, Reduce) and isinstance(atom, Reduce):
+            if isinstance(term, Reduce) and isinstance(atom, Reduce):
                 new, height = _named(atom, height), height + 1
-            elif isinstance(s, Fold) and isinstance(atom, Fold):
+            elif isinstance(term, Fold) and isinstance(atom, Fold):
                 new, height = _named_fold(atom, height), height + 1
-            result = memo[s] = new, height
+            result = memo[term] = new, height
         return result
 
-    return go(t)[0]
+    return go(term)[0]
 
 
-def _named(r: Reduce, height: int) -> Term:
+def _named(reduction: Reduce, height: int) -> Term:
     names = {}
     axes = []
-    for position, a in enumerate(_ordered(r)):
-        new = variable("reduce", f"r{height}_{position}", a.extent)
-        names[a] = as_int(new)
+    for position, var in enumerate(_ordered(reduction)):
+        new = variable("reduce", f"r{height}_{position}", var.extent)
+        names[var] = as_int(new)
         axes.append(new)
-    body = substitute(r.body, names)
-    out = raw_reduce(r.op, tuple(axes), body, r.init, r.dtype)
+    body = substitute(reduction.body, names)
+    out = raw_reduce(reduction.op, tuple(axes), body, reduction.init, reduction.dtype)
     return as_int(out) if isinstance(body, Int) else out
 
 
@@ -234,15 +249,15 @@ def _named_fold(f: Fold, height: int) -> Term:
     return fold(axis, states, f.inits, updates)
 
 
-def _ordered(r: Reduce) -> list[Var]:
+def _ordered(reduction: Reduce) -> list[Var]:
     """Axes in the order of their first use in an access; ties keep their order."""
     place: dict[Var, tuple[int, ...]] = {}
     loads = sorted(
-        (s for s in subterms(r.body) if isinstance(s, Load)),
-        key=lambda s: s.tensor.position,
+        (s for s in subterms(reduction.body) if isinstance(s, Load)),
+        key=lambda load: load.tensor.position,
     )
-    for n, s in enumerate(loads):
-        for d, i in enumerate(s.indices):
-            for v in free(i):
-                place.setdefault(v, (n, d))
-    return sorted(r.axes, key=lambda a: place.get(a, (len(loads), 0)))
+    for n, load in enumerate(loads):
+        for d, poly in enumerate(load.indices):
+            for var in free(poly):
+                place.setdefault(var, (n, d))
+    return sorted(reduction.axes, key=lambda var: place.get(var, (len(loads), 0)))

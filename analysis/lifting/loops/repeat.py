@@ -22,30 +22,32 @@ def close_while(condition: Term, body: Effects) -> Effects:
     """Return the effects of the loop; ``condition`` is over the state before an iteration."""
     if tensors(condition).isdisjoint(body.writes):
         raise Unliftable("a while loop does not change its condition")
-    i, out = fresh(FOREVER), Effects()
+    var, out = fresh(FOREVER), Effects()
     group = {t: _only(t, writes) for t, writes in body.writes.items()}
     group = {t: replace(w, guard=conj(condition, w.guard)) for t, w in group.items()}
     states = {atom(load(t, w.index)) for t, w in group.items()}
-    for w in group.values():
-        _check(w, frozenset(group), states)
+    for write in group.values():
+        _check(write, frozenset(group), states)
     places = {t: n for n, t in enumerate(group)}
-    for t in group:
-        out.writes[t] = [close_together(i, t, group, places)]
+    for tensor in group:
+        out.writes[tensor] = [close_together(var, tensor, group, places)]
     return out
 
 
-def _only(t: TensorVar, writes: list[Write]) -> Write:
-    (w, *others) = writes
-    if others or w.vars:
-        raise Unliftable("a while loop stores in more than one element of a buffer", t.name)
-    return w
+def _only(tensor: TensorVar, writes: list[Write]) -> Write:
+    (write, *others) = writes
+    if others or write.vars:
+        raise Unliftable("a while loop stores in more than one element of a buffer", tensor.name)
+    return write
 
 
-def _check(w: Write, changing: frozenset[TensorVar], states: set[Term]) -> None:
+def _check(write: Write, changing: frozenset[TensorVar], states: set[Term]) -> None:
     """Check that the elements that are stored are the only ones that change and are read."""
-    if any(not tensors(e).isdisjoint(changing) for e in w.index):
+    if any(not tensors(e).isdisjoint(changing) for e in write.index):
         raise Unliftable("a while loop decides where to store while it runs")
-    for part in (w.guard, w.value):
-        for x in subterms(part):
-            if isinstance(x, Load) and x.tensor in changing and x not in states:
-                raise Unliftable("a while loop reads another element than it stores", x.tensor.name)
+    for part in (write.guard, write.value):
+        for term in subterms(part):
+            if isinstance(term, Load) and term.tensor in changing and term not in states:
+                raise Unliftable(
+                    "a while loop reads another element than it stores", term.tensor.name
+                )

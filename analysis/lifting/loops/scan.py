@@ -46,7 +46,7 @@ class _State:
     """The element that iteration i leaves for iteration i + 1, over ``seen`` and i."""
 
 
-def close_scan(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carried) -> Write:
+def close_scan(var: Var, tensor: TensorVar, write: Write, body: Effects, carried: Carried) -> Write:
     """Return the write with prefix reductions in place of what it sees of earlier iterations.
 
     All its loads are from the state before the loop.
@@ -56,34 +56,39 @@ def close_scan(i: Var, tensor: TensorVar, w: Write, body: Effects, carried: Carr
     """
     values: dict[Term, Term] = {}
     changing = frozenset(body.writes)
-    for x in carried(i, w, body):
-        assert isinstance(x, Load)
-        for e in (*x.indices, *w.index):
-            if not tensors(e).isdisjoint(changing):
+    for term in carried(var, write, body):
+        assert isinstance(term, Load)
+        for poly in (*term.indices, *write.index):
+            if not tensors(poly).isdisjoint(changing):
                 raise Unliftable("a loop decides where to store while it runs", tensor.name)
-        state = _state(i, x, w, body, carried)
+        state = _state(var, term, write, body, carried)
         after = atom(state.update)
         if after is not atom(state.seen):
-            values[after] = atom(_prefix(i, tensor, state, as_int(i) + 1))
-        values[x] = atom(_prefix(i, tensor, state, as_int(i)))
-    value = replace(w.value, values)
-    is_integer = isinstance(w.value, Int)
-    return Write(w.vars, replace(w.guard, values), w.index, as_int(value) if is_integer else value)
+            values[after] = atom(_prefix(var, tensor, state, as_int(var) + 1))
+        values[term] = atom(_prefix(var, tensor, state, as_int(var)))
+    value = replace(write.value, values)
+    is_integer = isinstance(write.value, Int)
+    return Write(
+        write.vars,
+        replace(write.guard, values),
+        write.index,
+        as_int(value) if is_integer else value,
+    )
 
 
-def atom(t: Term) -> Term:
+def atom(term: Term) -> Term:
     """Return the single atom of an integer; any other term unchanged."""
-    return (t.atom or t) if isinstance(t, Int) else t
+    return (term.atom or term) if isinstance(term, Int) else term
 
 
-def _state(i: Var, x: Load, w: Write, body: Effects, carried: Carried) -> _State:
+def _state(var: Var, x: Load, w: Write, body: Effects, carried: Carried) -> _State:
     (write, *others) = body.writes[x.tensor]
     if others:
         raise Unliftable("several stores change what the next iteration reads", x.tensor.name)
-    if any(i in free(e) for e in x.indices):
-        return _recurrence(i, x, w, write, body, carried)
+    if any(var in free(e) for e in x.indices):
+        return _recurrence(var, x, w, write, body, carried)
     condition, step = write.at(x.indices, x.tensor.name)
-    if not carried(i, Write((), condition, x.indices, step), body) <= {x}:
+    if not carried(var, Write((), condition, x.indices, step), body) <= {x}:
         raise Unliftable("a running value depends on another one", x.tensor.name)
     return _State(x, x, ite(condition, step, as_int(x) if isinstance(step, Int) else x))
 

@@ -45,7 +45,7 @@ class Iterations:
         covered = known and any(_stored(f, tensor, index, facts) for f in frames[self.depth :])
         self.accesses[SharedAccess(tensor, index, guard=conj(*facts), covered=covered)] = None
 
-    def check(self, i: Var, shared: frozenset[TensorVar], assumed: frozenset[TensorVar]) -> None:
+    def check(self, var: Var, shared: frozenset[TensorVar], assumed: frozenset[TensorVar]) -> None:
         """Refuse accesses of different iterations to one element.
 
         Stores into the ``assumed`` buffers do not collide for other reasons, nor do loads of
@@ -56,7 +56,7 @@ class Iterations:
         for w, a in _pairs(known):
             if w.tensor in assumed and (a.value is not None or a.index == w.index):
                 continue
-            if not (is_owned(w, a, i, self.around) or self.one_value(w.tensor, known, changing)):
+            if not (is_owned(w, a, var, self.around) or self.one_value(w.tensor, known, changing)):
                 raise Unliftable("parallel iterations access each other's elements", w.tensor.name)
 
     def one_value(
@@ -76,8 +76,8 @@ class Iterations:
     def equal(self, one: SharedAccess, two: SharedAccess) -> bool:
         """Return whether two stores of any iterations into one element store the same value."""
         assert one.value is not None and two.value is not None
-        w, named = family(one, self.around)
-        value, facts = substitute(one.value, named), tuple(collision_facts(w, named, one, two))
+        write, named = family(one, self.around)
+        value, facts = substitute(one.value, named), tuple(collision_facts(write, named, one, two))
         try:
             return not prove_equal(value, two.value, facts).reassociated
         except Different:
@@ -86,10 +86,10 @@ class Iterations:
 
 def _pairs(known: Sequence[SharedAccess]) -> Iterator[tuple[SharedAccess, SharedAccess]]:
     """Each store with each access to its buffer; each pair of stores once."""
-    for n, w in enumerate(known):
-        if w.value is not None:
+    for n, access in enumerate(known):
+        if access.value is not None:
             others = (a for m, a in enumerate(known) if a.value is None or m <= n)
-            yield from ((w, a) for a in others if a.tensor is w.tensor)
+            yield from ((access, a) for a in others if a.tensor is access.tensor)
 
 
 def _stored(frame: Effects, tensor: TensorVar, index: Index, facts: Sequence[Term]) -> bool:

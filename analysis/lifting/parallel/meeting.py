@@ -59,43 +59,43 @@ def family(store: SharedAccess, around: frozenset[Var]) -> tuple[Write, dict[Var
     """
     parts = (*store.index, store.guard, *(() if store.value is None else (store.value,)))
     variables = {v for p in parts for v in free(p) if v.kind not in SIZES} - around
-    ordered = sorted(variables, key=lambda v: v.uid)
+    ordered = sorted(variables, key=lambda var: var.uid)
     named = {v: as_int(fresh(v.extent)) if v.extent is not None else _unknown() for v in ordered}
     index = tuple(ints(p, named) for p in store.index)
     renamed = frozenset[Var]().union(*map(free, index)) & {p.atom for p in named.values()}
-    return Write(tuple(sorted(renamed, key=lambda v: v.uid)), TRUE, index, TRUE), named
+    return Write(tuple(sorted(renamed, key=lambda var: var.uid)), TRUE, index, TRUE), named
 
 
 def is_owned(
-    store: SharedAccess, access: SharedAccess, t: Var, around: frozenset[Var] = frozenset()
+    store: SharedAccess, access: SharedAccess, var: Var, around: frozenset[Var] = frozenset()
 ) -> bool:
-    """Return whether no other thread stores an element that ``t`` accesses."""
-    w, named = family(store, around)
-    owner, index = named.get(t), access.index
-    inverse = None if owner is None else w.inverse.get(owner.atom)  # type: ignore[call-overload]
+    """Return whether no other thread stores an element that ``var`` accesses."""
+    write, named = family(store, around)
+    owner, index = named.get(var), access.index
+    inverse = None if owner is None else write.inverse.get(owner.atom)  # type: ignore[call-overload]
     if inverse is not None:
         values = dict(zip(coordinates(len(index)), index, strict=True))
-        if ints(inverse, values) is as_int(t):
+        if ints(inverse, values) is as_int(var):
             return True
     try:
-        if w.at(index, "")[0] is FALSE:
+        if write.at(index, "")[0] is FALSE:
             return True
     except Unliftable:
         pass
     return (
         owner is not None
-        and prove(eq0(owner - as_int(t)), collision_facts(w, named, store, access)).proved
+        and prove(eq0(owner - as_int(var)), collision_facts(write, named, store, access)).proved
     )
 
 
 def collision_facts(
-    w: Write, named: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
+    write: Write, named: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
 ) -> list[Term]:
     """Return the facts that hold if a store by another iteration and an access share an element.
 
     The conditions of both accesses may imply more than the indices do.
     """
-    facts = [eq0(a - b) for a, b in zip(w.index, access.index, strict=True)]
+    facts = [eq0(a - b) for a, b in zip(write.index, access.index, strict=True)]
     facts += parts(substitute(store.guard, named))
     facts += parts(access.guard)
     return [c for c in facts if not tensors(c)]

@@ -16,13 +16,13 @@ from ..tir.from_tir import Unliftable
 Shared = frozenset[TensorVar]
 
 
-def meet_by_data(i: Var, effects: Effects, shared: Shared, parallel: bool) -> Shared:
+def meet_by_data(var: Var, effects: Effects, shared: Shared, parallel: bool) -> Shared:
     """Return the buffers in which concurrent iterations may store in one element, as data decides.
 
     A parallel loop has no meaning then. So that they do not is an assumption of the certificate.
     """
     written = [(t, ws) for t, ws in effects.writes.items() if t in shared]
-    racy = [t for t, ws in written if any(_meet(i, w) for w in ws)]
+    racy = [t for t, ws in written if any(_meet(var, w) for w in ws)]
     if racy and not parallel:
         raise Unliftable("threads or lanes store where data says", racy[0].name)
     return frozenset(racy)
@@ -31,34 +31,38 @@ def meet_by_data(i: Var, effects: Effects, shared: Shared, parallel: bool) -> Sh
 def combined_buffers(effects: Effects) -> Shared:
     """Return the buffers whose elements virtual threads update one after another."""
     return frozenset(
-        t for t, writes in effects.writes.items() if any(t in tensors(w.value) for w in writes)
+        tensor
+        for tensor, writes in effects.writes.items()
+        if any(tensor in tensors(w.value) for w in writes)
     )
 
 
-def check_independent(i: Var, effects: Effects, shared: Shared, threads: bool) -> None:
+def check_independent(var: Var, effects: Effects, shared: Shared, threads: bool) -> None:
     """Check that concurrent iterations do not store different values in one element.
 
     Threads may combine into one element: that is how a reduction is bound to them.
     """
-    for t, writes in effects.writes.items():
-        for w in writes:
-            differs = i in free(w.value) or i in free(w.guard)
-            if _meet(i, w):
+    for tensor, writes in effects.writes.items():
+        for write in writes:
+            differs = var in free(write.value) or var in free(write.guard)
+            if _meet(var, write):
                 continue
-            if threads and t in tensors(w.value):
+            if threads and tensor in tensors(write.value):
                 continue
-            if t in shared and differs and not any(i in free(e) for e in w.index):
-                raise Unliftable("parallel iterations store into the same element", t.name)
+            if tensor in shared and differs and not any(var in free(e) for e in write.index):
+                raise Unliftable("parallel iterations store into the same element", tensor.name)
 
 
-def check_no_scan(i: Var, effects: Effects) -> None:
+def check_no_scan(var: Var, effects: Effects) -> None:
     """Check that no lane reads what an earlier one stored: all lanes load before any stores."""
-    for w in (w for writes in effects.writes.values() for w in writes):
-        if carried_by(i, w, effects):
+    for write in (w for writes in effects.writes.values() for w in writes):
+        if carried_by(var, write, effects):
             raise Unliftable("vector lanes read each other's stores")
 
 
-def _meet(i: Var, w: Write) -> bool:
+def _meet(var: Var, write: Write) -> bool:
     """Whether data decides if iterations of a loop store in one element."""
-    inside = w.scattered and not any(i in free(e) for e in w.index)
-    return scatters(i, w) or (inside and (i in free(w.value) or i in free(w.guard)))
+    inside = write.scattered and not any(var in free(e) for e in write.index)
+    return scatters(var, write) or (
+        inside and (var in free(write.value) or var in free(write.guard))
+    )

@@ -47,9 +47,9 @@ class KernelLaunch:
         """Return the thread indices that take more than one value."""
         return frozenset(p.atom for p in self.at.values() if isinstance(p.atom, Var))
 
-    def thread(self, v: Var) -> str:
+    def thread(self, var: Var) -> str:
         """Return the tag of a thread index."""
-        return next(tag for tag, p in self.at.items() if p.atom is v)
+        return next(tag for tag, p in self.at.items() if p.atom is var)
 
     @contextmanager
     def under(self, condition: Term) -> Iterator[None]:
@@ -80,7 +80,7 @@ class KernelLaunch:
         if not self.is_private(tensor):
             path, guard = tuple(self.path), conj(*self.conditions)
             self.stores.append(SharedAccess(tensor, index, path, guard, varies))
-        return tuple(sorted(varies - self.over, key=lambda v: v.uid))
+        return tuple(sorted(varies - self.over, key=lambda var: var.uid))
 
     def read(self, tensor: TensorVar, index: Index) -> None:
         """Record a load."""
@@ -100,7 +100,7 @@ class KernelLaunch:
                 raise Unliftable(f"memory of scope {scope} in a kernel is not understood")
             owners = "blockIdx" if scope.startswith("shared") else ""
             thread_indices = tuple(
-                p for tag, p in self.at.items() if tag.startswith(owners) and p is not ZERO
+                poly for tag, poly in self.at.items() if tag.startswith(owners) and poly is not ZERO
             )
             extents = tuple(_extent(p) for p in thread_indices)
             extended = TensorVar(tensor.name, (*extents, *tensor.shape), tensor.dtype)
@@ -125,40 +125,44 @@ class KernelLaunch:
         stores, reads = ([a.at_any_time(changing) for a in x] for x in (self.stores, self.reads))
         for n, w in enumerate(stores):
             ordered = self.synchronised and w.tensor in shared
-            for t in self.threads:
-                if not (self._is_sole_store(w, t) or self._same(w.tensor, t, effects)):
+            for var in self.threads:
+                if not (self._is_sole_store(w, var) or self._same(w.tensor, var, effects)):
                     raise Unliftable("threads store into the same element", w.tensor.name)
             for access in (*stores[:n], *reads):
                 if access.tensor is not w.tensor or (
                     ordered and may_be_separated(w.path, access.path)
                 ):
                     continue
-                for t in self.threads:
-                    if not (is_owned(w, access, t) or _same_thread(w, access, t)):
+                for var in self.threads:
+                    if not (is_owned(w, access, var) or _same_thread(w, access, var)):
                         raise Unliftable(
                             "threads access each other's elements without a barrier", w.tensor.name
                         )
 
-    def _is_sole_store(self, w: SharedAccess, t: Var) -> bool:
+    def _is_sole_store(self, access: SharedAccess, var: Var) -> bool:
         """Whether only one thread stores an element, or all store the same."""
-        return t not in w.varies or is_owned(w, w, t) or _same_thread(w, w, t)
+        return (
+            var not in access.varies
+            or is_owned(access, access, var)
+            or _same_thread(access, access, var)
+        )
 
-    def _same(self, tensor: TensorVar, t: Var, effects: Effects) -> bool:
+    def _same(self, tensor: TensorVar, var: Var, effects: Effects) -> bool:
         """Whether all threads finally stored the same value, and none loaded it before."""
         writes = effects.writes.get(tensor, ())
-        differs = any(t in free(x) for w in writes for x in (w.guard, w.value, *w.index))
+        differs = any(var in free(x) for w in writes for x in (w.guard, w.value, *w.index))
         return not differs and all(r.tensor is not tensor for r in self.reads)
 
 
-def _same_thread(a: SharedAccess, b: SharedAccess, t: Var) -> bool:
+def _same_thread(a: SharedAccess, b: SharedAccess, var: Var) -> bool:
     """Whether two accesses are those of the same thread."""
-    first, second = pinned_value(a.guard, t), pinned_value(b.guard, t)
+    first, second = pinned_value(a.guard, var), pinned_value(b.guard, var)
     return first is not None and first is second and all(v.kind in SIZES for v in free(first))
 
 
-def _extent(p: Int) -> Int:
-    assert isinstance(p.atom, Var) and p.atom.extent is not None
-    return p.atom.extent
+def _extent(poly: Int) -> Int:
+    assert isinstance(poly.atom, Var) and poly.atom.extent is not None
+    return poly.atom.extent
 
 
 def may_be_separated(first: Path, second: Path) -> bool:
@@ -171,9 +175,9 @@ def may_be_separated(first: Path, second: Path) -> bool:
     return False
 
 
-def bound_threads(s: Any) -> Iterator[tuple[str, Any]]:
+def bound_threads(stmt: Any) -> Iterator[tuple[str, Any]]:
     """Yield the tag and extent of each loop in a statement that is bound to a thread."""
-    todo = [s]
+    todo = [stmt]
     while todo:
         x = todo.pop()
         kind = type(x).__name__
@@ -190,14 +194,14 @@ def bound_threads(s: Any) -> Iterator[tuple[str, Any]]:
             todo.append(x.body)
 
 
-def thread_tag(s: Any) -> str:
+def thread_tag(stmt: Any) -> str:
     """Return the thread that a loop runs on, ``threadIdx.x``; empty for any other loop."""
-    bound = getattr(s, "thread_binding", None)
-    bound = getattr(s, "node", None) if bound is None else bound
+    bound = getattr(stmt, "thread_binding", None)
+    bound = getattr(stmt, "node", None) if bound is None else bound
     return str(getattr(bound, "thread_tag", ""))
 
 
-def combine_threads(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
+def combine_threads(write: Write, tensor: TensorVar, prefix: Index, over: dict[Var, Var]) -> Write:
     """Return a store of a block that reduces over threads, with reduction variables for them.
 
     ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets the whole sum.
@@ -205,16 +209,18 @@ def combine_threads(w: Write, tensor: TensorVar, prefix: Index, over: dict[Var, 
     named: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
     rank = len(prefix)
 
-    def shifted(t: TensorVar, index: Index) -> Term:
-        return load(t, (*prefix, *index[rank:]))
+    def shifted(tensor: TensorVar, index: Index) -> Term:
+        return load(tensor, (*prefix, *index[rank:]))
 
-    def go(p: Term) -> Term:
-        return map_loads(substitute(p, named), frozenset({tensor}), shifted)
+    def go(term: Term) -> Term:
+        return map_loads(substitute(term, named), frozenset({tensor}), shifted)
 
-    index = (*prefix, *(as_int(go(p)) for p in w.index[rank:]))
-    kept = tuple(v for v in w.vars if v not in over)
+    index = (*prefix, *(as_int(go(p)) for p in write.index[rank:]))
+    kept = tuple(v for v in write.vars if v not in over)
     threads = tuple(v for p in prefix for v in free(p) if v in over)
-    return replace(w, vars=(*kept, *threads), guard=go(w.guard), index=index, value=go(w.value))
+    return replace(
+        write, vars=(*kept, *threads), guard=go(write.guard), index=index, value=go(write.value)
+    )
 
 
 __all__ = ["KernelLaunch", "bound_threads", "combine_threads", "may_be_separated", "thread_tag"]

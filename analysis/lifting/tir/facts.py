@@ -60,12 +60,12 @@ def _divisions(index: Index) -> int:
 def _ranges(facts: Sequence[Term]) -> Iterator[tuple[Int, Int, Int]]:
     """``low <= total <= high`` with bounds over sizes."""
     lows, highs = dict[Int, Int](), dict[Int, Int]()
-    for c in facts:
-        if not (isinstance(c, CallTerm) and c.op in ("ge0", "eq0")):
+    for term in facts:
+        if not (isinstance(term, CallTerm) and term.op in ("ge0", "eq0")):
             continue
-        p = as_int(c.args[0])
-        total, rest = _split(p)
-        if c.op == "eq0":
+        poly = as_int(term.args[0])
+        total, rest = _split(poly)
+        if term.op == "eq0":
             lows[total] = highs[total] = -rest
         elif total.terms and total.terms[0][1] > 0:
             lows[total] = -rest
@@ -78,35 +78,35 @@ def _ranges(facts: Sequence[Term]) -> Iterator[tuple[Int, Int, Int]]:
             yield total, low, high
 
 
-def _split(p: Int) -> tuple[Int, Int]:
+def _split(poly: Int) -> tuple[Int, Int]:
     """The part of an integer that varies, and the part over sizes."""
-    varies = {m: c for m, c in p.terms if any(v.kind not in SIZES for a in m for v in free(a))}
+    varies = {m: c for m, c in poly.terms if any(v.kind not in SIZES for a in m for v in free(a))}
     total = polynomial(varies)
-    return total, p - total
+    return total, poly - total
 
 
 def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | None:
     """A summand over a variable for the sum, and that variable over the summands."""
     for mono, coef in reversed(total.terms):
-        v = mono[0]
-        if len(mono) != 1 or coef not in (1, -1) or not isinstance(v, Var) or v.kind in SIZES:
+        term = mono[0]
+        if len(mono) != 1 or coef not in (1, -1) or not isinstance(term, Var) or term.kind in SIZES:
             continue
-        rest = total - as_int(v) * coef
-        if v in free(rest):
+        rest = total - as_int(term) * coef
+        if term in free(rest):
             continue
         extent = high - low + 1
         if not nonneg(extent - 1):
             return None
-        u = fresh(extent, "u")
-        inside = ZERO if extent is ONE else as_int(u)
-        return v, (inside + low - rest) * coef, u, total - low
+        var = fresh(extent, "u")
+        inside = ZERO if extent is ONE else as_int(var)
+        return term, (inside + low - rest) * coef, var, total - low
     return None
 
 
-def simplify_coordinates(t: Term, facts: tuple[Term, ...] = ()) -> Term:
+def simplify_coordinates(term: Term, facts: tuple[Term, ...] = ()) -> Term:
     """Return the term with simplified coordinates; those in a selection use its condition."""
-    if not any(is_div(s) for s in subterms(t)):
-        return t
+    if not any(is_div(s) for s in subterms(term)):
+        return term
     memo = dict[Term, Term]()
 
     def go(s: Term) -> Term:
@@ -126,4 +126,4 @@ def simplify_coordinates(t: Term, facts: tuple[Term, ...] = ()) -> Term:
             memo[s] = result
         return result
 
-    return go(t)
+    return go(term)

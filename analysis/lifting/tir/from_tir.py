@@ -48,7 +48,7 @@ Read = Callable[[Any, tuple[Int, ...]], Term]
 class Env(Protocol):
     """Values of scalar variables."""
 
-    def get(self, v: Any, /) -> Term | None:
+    def get(self, var: Any, /) -> Term | None:
         """Return the value of a variable, or None if it is not bound."""
 
 
@@ -81,65 +81,65 @@ class ExpressionReader:
         self.vectors = False  # whether vectors are allowed: only in a store
         self.lane: Var | None = None  # the lane of the vector that is read, if there is one
 
-    def dtype_of(self, e: Any) -> str:
+    def dtype_of(self, expr: Any) -> str:
         """Return the data type of a number, as text."""
-        dtype = self._dtype_of(e)
+        dtype = self._dtype_of(expr)
         if not dtype:
-            raise Unliftable("an expression is not a number", script(e)[:80])
+            raise Unliftable("an expression is not a number", script(expr)[:80])
         return dtype
 
-    def index(self, e: Any) -> Int:
+    def index(self, expr: Any) -> Int:
         """Return an integer; the type of a literal does not matter."""
-        if type(e) is tvm.tirx.IntImm:
-            return integer(e.value)
-        return as_int(self(e))
+        if type(expr) is tvm.tirx.IntImm:
+            return integer(expr.value)
+        return as_int(self(expr))
 
-    def __call__(self, e: Any) -> Term:
-        kind = type(e).__name__
+    def __call__(self, expr: Any) -> Term:
+        kind = type(expr).__name__
         if kind in _ARITH:
-            a, b = self(e.a), self(e.b)
+            a, b = self(expr.a), self(expr.b)
             integers = isinstance(a, Int) and isinstance(b, Int)
-            return arithmetic(_ARITH[kind], a, b, "int" if integers else self.dtype_of(e))
+            return arithmetic(_ARITH[kind], a, b, "int" if integers else self.dtype_of(expr))
         rule = _RULES.get(kind)
         if rule is not None:
-            return rule(self, e)
+            return rule(self, expr)
         if kind in _COMPARE:
-            return compare(_COMPARE[kind], self(e.a), self(e.b))
+            return compare(_COMPARE[kind], self(expr.a), self(expr.b))
         if kind in _BITS:
-            return _bits(self, _BITS[kind], e, e.a, e.b)
-        raise Unliftable(f"expression {kind} is not understood", script(e)[:80])
+            return _bits(self, _BITS[kind], expr, expr.a, expr.b)
+        raise Unliftable(f"expression {kind} is not understood", script(expr)[:80])
 
 
-def _int_imm(r: ExpressionReader, e: Any) -> Term:
-    dtype = r.dtype_of(e)
+def _int_imm(reader: ExpressionReader, expr: Any) -> Term:
+    dtype = reader.dtype_of(expr)
     if dtype in INT_DTYPES:
-        return integer(int(e.value))
+        return integer(int(expr.value))
     if dtype == "bool":
-        return TRUE if int(e.value) else FALSE
-    return const(int(e.value), dtype)
+        return TRUE if int(expr.value) else FALSE
+    return const(int(expr.value), dtype)
 
 
-def _float_imm(r: ExpressionReader, e: Any) -> Term:
-    return const(float(e.value), r.dtype_of(e))
+def _float_imm(reader: ExpressionReader, expr: Any) -> Term:
+    return const(float(expr.value), reader.dtype_of(expr))
 
 
-def _var(r: ExpressionReader, e: Any) -> Term:
-    value = r.env.get(e)
+def _var(reader: ExpressionReader, expr: Any) -> Term:
+    value = reader.env.get(expr)
     if value is None:
-        if is_buffer_var(e):
-            raise Unliftable("a buffer is used as a pointer", script(e)[:80])
-        raise Unliftable("variable is not bound", script(e)[:80])
+        if is_buffer_var(expr):
+            raise Unliftable("a buffer is used as a pointer", script(expr)[:80])
+        raise Unliftable("variable is not bound", script(expr)[:80])
     return value
 
 
-def _load(r: ExpressionReader, e: Any) -> Term:
-    if is_predicated(e):
-        raise Unliftable("a load under a predicate is not understood", script(e)[:80])
-    indices = items(e.indices)
-    index = tuple(r.index(i) for i in indices)
-    if r.lane is not None:
+def _load(reader: ExpressionReader, expr: Any) -> Term:
+    if is_predicated(expr):
+        raise Unliftable("a load under a predicate is not understood", script(expr)[:80])
+    indices = items(expr.indices)
+    index = tuple(reader.index(i) for i in indices)
+    if reader.lane is not None:
         check_index(indices)
-    return r.read(source_of(e), index)
+    return reader.read(source_of(expr), index)
 
 
 def check_index(indices: Sequence[Any]) -> None:
@@ -149,78 +149,78 @@ def check_index(indices: Sequence[Any]) -> None:
         raise Unliftable("a vector of coordinates that is not the last", at[:80])
 
 
-def _lane(r: ExpressionReader, e: Any, inside: Sequence[Any]) -> Int:
+def _lane(reader: ExpressionReader, expr: Any, inside: Sequence[Any]) -> Int:
     """The lane that is read; one variable for the whole store."""
-    count = lanes_of(str(e.ty.dtype))
-    if not r.vectors or count < 1 or any(lanes_of(str(x.ty.dtype)) != 1 for x in inside):
-        raise Unliftable("a vector is not understood here", script(e)[:80])
-    if r.lane is None:
-        r.lane = fresh(integer(count), "lane")
-    if r.lane.extent is not integer(count):
-        raise Unliftable("vectors of different lengths in one store", script(e)[:80])
-    return as_int(r.lane)
+    count = lanes_of(str(expr.ty.dtype))
+    if not reader.vectors or count < 1 or any(lanes_of(str(x.ty.dtype)) != 1 for x in inside):
+        raise Unliftable("a vector is not understood here", script(expr)[:80])
+    if reader.lane is None:
+        reader.lane = fresh(integer(count), "lane")
+    if reader.lane.extent is not integer(count):
+        raise Unliftable("vectors of different lengths in one store", script(expr)[:80])
+    return as_int(reader.lane)
 
 
-def _ramp(r: ExpressionReader, e: Any) -> Term:
-    lane = _lane(r, e, (e.base, e.stride))
-    return r.index(e.base) + mul(lane, r.index(e.stride))
+def _ramp(reader: ExpressionReader, expr: Any) -> Term:
+    lane = _lane(reader, expr, (expr.base, expr.stride))
+    return reader.index(expr.base) + mul(lane, reader.index(expr.stride))
 
 
-def _broadcast(r: ExpressionReader, e: Any) -> Term:
-    _lane(r, e, (e.value,))
-    return r(e.value)
+def _broadcast(reader: ExpressionReader, expr: Any) -> Term:
+    _lane(reader, expr, (expr.value,))
+    return reader(expr.value)
 
 
-def _floordiv(r: ExpressionReader, e: Any) -> Term:
-    a, b = r(e.a), r(e.b)
+def _floordiv(reader: ExpressionReader, expr: Any) -> Term:
+    a, b = reader(expr.a), reader(expr.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return floordiv(a, b)
-    return call("floordiv_elem", (a, b), r.dtype_of(e))
+    return call("floordiv_elem", (a, b), reader.dtype_of(expr))
 
 
-def _floormod(r: ExpressionReader, e: Any) -> Term:
-    a, b = r(e.a), r(e.b)
+def _floormod(reader: ExpressionReader, expr: Any) -> Term:
+    a, b = reader(expr.a), reader(expr.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return floormod(a, b)
-    return call("floormod_elem", (a, b), r.dtype_of(e))
+    return call("floormod_elem", (a, b), reader.dtype_of(expr))
 
 
-def _truncmod(r: ExpressionReader, e: Any) -> Term:
-    a, b = r(e.a), r(e.b)
+def _truncmod(reader: ExpressionReader, expr: Any) -> Term:
+    a, b = reader(expr.a), reader(expr.b)
     if isinstance(a, Int) and isinstance(b, Int):
         return a - b * truncdiv(a, b)
-    return call("truncmod", (a, b), r.dtype_of(e))
+    return call("truncmod", (a, b), reader.dtype_of(expr))
 
 
-def _cast(r: ExpressionReader, e: Any) -> Term:
-    value, dtype = r(e.value), r.dtype_of(e)
-    if isinstance(value, Int) and dtype == "int32" and r.dtype_of(e.value) == "int32":
+def _cast(reader: ExpressionReader, expr: Any) -> Term:
+    value, dtype = reader(expr.value), reader.dtype_of(expr)
+    if isinstance(value, Int) and dtype == "int32" and reader.dtype_of(expr.value) == "int32":
         return value
     return cast(value, dtype)
 
 
-def _select(r: ExpressionReader, e: Any) -> Term:
-    return _choice(r, e.condition, e.true_value, e.false_value)
+def _select(reader: ExpressionReader, expr: Any) -> Term:
+    return _choice(reader, expr.condition, expr.true_value, expr.false_value)
 
 
-def _choice(r: ExpressionReader, condition: Any, yes: Any, no: Any) -> Term:
+def _choice(reader: ExpressionReader, condition: Any, yes: Any, no: Any) -> Term:
     """A selection; each branch is read under its condition."""
-    c, outside = r(condition), r.given
+    c, outside = reader(condition), reader.given
     try:
-        r.given = (*outside, *parts(c))
-        a = r(yes)
-        r.given = (*outside, *parts(negate(c)))
-        b = r(no)
+        reader.given = (*outside, *parts(c))
+        a = reader(yes)
+        reader.given = (*outside, *parts(negate(c)))
+        b = reader(no)
     finally:
-        r.given = outside
+        reader.given = outside
     return ite(c, a, b)
 
 
-def _let(r: ExpressionReader, e: Any) -> Term:
-    inner = ExpressionReader(_Inner(e.var, r(e.value), r.env), r.read)
-    inner.vectors, inner.lane, inner.given = r.vectors, r.lane, r.given
-    body = inner(e.body)
-    r.lane = inner.lane
+def _let(reader: ExpressionReader, expr: Any) -> Term:
+    inner = ExpressionReader(_Inner(expr.var, reader(expr.value), reader.env), reader.read)
+    inner.vectors, inner.lane, inner.given = reader.vectors, reader.lane, reader.given
+    body = inner(expr.body)
+    reader.lane = inner.lane
     return body
 
 
@@ -232,61 +232,61 @@ class _Inner:
     value: Term
     outer: Env
 
-    def get(self, v: Any) -> Term | None:
-        return self.value if v.same_as(self.var) else self.outer.get(v)
+    def get(self, var: Any) -> Term | None:
+        return self.value if var.same_as(self.var) else self.outer.get(var)
 
 
-def _bits(r: ExpressionReader, op: str, e: Any, a: Any, b: Any) -> Term:
-    count, dtype = getattr(b, "value", None), r.dtype_of(e)
+def _bits(reader: ExpressionReader, op: str, expr: Any, a: Any, buffer: Any) -> Term:
+    count, dtype = getattr(buffer, "value", None), reader.dtype_of(expr)
     if op in ("shl", "shr") and isinstance(count, int) and not 0 <= count < width(dtype):
-        raise Unliftable("a shift by no less than the width has no result", script(e)[:80])
-    return bitwise(op, r(a), r(b), dtype)
+        raise Unliftable("a shift by no less than the width has no result", script(expr)[:80])
+    return bitwise(op, reader(a), reader(buffer), dtype)
 
 
 _EFFECT = "TCallEffectKind"
 _UNPACKED = {"likely", "if_then_else"}
 
 
-def _call(r: ExpressionReader, e: Any) -> Term:
-    if not isinstance(e.op, tvm.ir.Op):
-        raise Unliftable("call of a function that is not an operator", script(e)[:80])
-    name = str(e.op.name).split(".")[-1]
-    _check_arity(e, name in _UNPACKED)
+def _call(reader: ExpressionReader, expr: Any) -> Term:
+    if not isinstance(expr.op, tvm.ir.Op):
+        raise Unliftable("call of a function that is not an operator", script(expr)[:80])
+    name = str(expr.op.name).split(".")[-1]
+    _check_arity(expr, name in _UNPACKED)
     if name == "likely":
-        return r(e.args[0])
+        return reader(expr.args[0])
     if name == "if_then_else":
-        return _choice(r, *e.args)
+        return _choice(reader, *expr.args)
     if name in _BIT_CALLS:
-        return _bits(r, _BIT_CALLS[name], e, *e.args)
-    effect = e.op.get_attr(_EFFECT)
+        return _bits(reader, _BIT_CALLS[name], expr, *expr.args)
+    effect = expr.op.get_attr(_EFFECT)
     if effect is None or int(effect) > 1:
-        raise Unliftable(f"call of {e.op.name} is opaque", script(e)[:80])
-    args = tuple(_argument(r, a) for a in items(e.args))
-    if r.lane is not None:
-        _check_lanes(e)
-    return call(_RENAMED.get(name, name), args, r.dtype_of(e))
+        raise Unliftable(f"call of {expr.op.name} is opaque", script(expr)[:80])
+    args = tuple(_argument(reader, a) for a in items(expr.args))
+    if reader.lane is not None:
+        _check_lanes(expr)
+    return call(_RENAMED.get(name, name), args, reader.dtype_of(expr))
 
 
-def _check_arity(e: Any, exact: bool) -> None:
+def _check_arity(expr: Any, exact: bool) -> None:
     """Check the number of operands, which TVM's builders check and its readers do not.
 
     Not all operators register the right number: ``fmod`` registers 1.
     """
-    count, expected = len(e.args), int(e.op.num_inputs)
+    count, expected = len(expr.args), int(expr.op.num_inputs)
     if count < expected or (exact and count != expected):
-        raise Unliftable(f"a call of {e.op.name} with {count} operands, expected {expected}")
+        raise Unliftable(f"a call of {expr.op.name} with {count} operands, expected {expected}")
 
 
-def _check_lanes(e: Any) -> None:
+def _check_lanes(expr: Any) -> None:
     """Check that a call with vectors applies to each lane separately."""
-    counts = [lanes_of(str(x.ty.dtype)) for x in (e, *e.args) if hasattr(x.ty, "dtype")]
-    each = e.op.get_attr("TVectorizable")
+    counts = [lanes_of(str(x.ty.dtype)) for x in (expr, *expr.args) if hasattr(x.ty, "dtype")]
+    each = expr.op.get_attr("TVectorizable")
     if any(c != 1 for c in counts) and (not each or counts[0] != max(counts)):
-        raise Unliftable(f"call of {e.op.name} on vectors is not understood", script(e)[:80])
+        raise Unliftable(f"call of {expr.op.name} on vectors is not understood", script(expr)[:80])
 
 
-def _argument(r: ExpressionReader, a: Any) -> Term:
-    return const(str(a.value), "str") if type(a).__name__ == "StringImm" else r(a)
+def _argument(reader: ExpressionReader, a: Any) -> Term:
+    return const(str(a.value), "str") if type(a).__name__ == "StringImm" else reader(a)
 
 
 _RULES: dict[str, Callable[[ExpressionReader, Any], Term]] = {
@@ -303,10 +303,10 @@ _RULES: dict[str, Callable[[ExpressionReader, Any], Term]] = {
     "Ramp": _ramp,
     "Broadcast": _broadcast,
     "Call": _call,
-    "And": lambda r, e: conj(r(e.a), r(e.b)),
-    "Or": lambda r, e: disj(r(e.a), r(e.b)),
-    "Not": lambda r, e: negate(r(e.a)),
-    "Min": lambda r, e: extreme("min", r(e.a), r(e.b)),
-    "Max": lambda r, e: extreme("max", r(e.a), r(e.b)),
-    "BitwiseNot": lambda r, e: call("bitnot", (r(e.a),), r.dtype_of(e)),
+    "And": lambda reader, expr: conj(reader(expr.a), reader(expr.b)),
+    "Or": lambda reader, expr: disj(reader(expr.a), reader(expr.b)),
+    "Not": lambda reader, expr: negate(reader(expr.a)),
+    "Min": lambda reader, expr: extreme("min", reader(expr.a), reader(expr.b)),
+    "Max": lambda reader, expr: extreme("max", reader(expr.a), reader(expr.b)),
+    "BitwiseNot": lambda reader, expr: call("bitnot", (reader(expr.a),), reader.dtype_of(expr)),
 }

@@ -36,9 +36,9 @@ def int64_extents(mod: tvm.IRModule) -> tvm.IRModule:
 def _widened(func: Any) -> Any:
     params = items(func.params)
     wide = NodeDict[Any]()
-    for p in params:
-        if is_buffer_var(p) and _is_narrow(p.ty):
-            wide[p] = _wide(p)
+    for param in params:
+        if is_buffer_var(param) and _is_narrow(param.ty):
+            wide[param] = _wide(param)
     if not wide.values():
         return func
     params = [wide[p] if p in wide else p for p in params]
@@ -55,14 +55,14 @@ def _is_literal(extent: Any) -> bool:
     return isinstance(extent, tirx.IntImm)
 
 
-def _wide(p: Any) -> Any:
-    extents = items(p.ty.shape)
+def _wide(param: Any) -> Any:
+    extents = items(param.ty.shape)
     shape = [tirx.IntImm("int64", int(e)) if _is_literal(e) else e for e in extents]
-    scope = str(p.ty.storage_scope)
+    scope = str(param.ty.storage_scope)
     return tirx.decl_buffer(
         shape,
-        str(p.ty.dtype),
-        p.name,
+        str(param.ty.dtype),
+        param.name,
         scope="" if scope == "global" else scope,
-        layout=None if p.ty.layout is None else "default",
+        layout=None if param.ty.layout is None else "default",
     )

@@ -56,18 +56,22 @@ class NodeDict(Generic[T]):
 def substitute(node: Any, at: NodeDict[Any]) -> Any:
     """Return a node with variables replaced."""
 
-    def variable(v: Any) -> Any:
-        value = at.get(v)
-        return v if value is None else value
+    def variable(var: Any) -> Any:
+        value = at.get(var)
+        return var if value is None else value
 
     return tvm_ffi.structural_map(node, (tvm.ir.Var, variable))
 
 
-def as_dtype(e: Any, dtype: str) -> Any:
+def as_dtype(expr: Any, dtype: str) -> Any:
     """Return a scalar expression, cast if its type differs."""
-    if str(e.ty.dtype) == dtype:
-        return e
-    return tirx.IntImm(dtype, int(e.value)) if isinstance(e, tirx.IntImm) else tirx.Cast(dtype, e)
+    if str(expr.ty.dtype) == dtype:
+        return expr
+    return (
+        tirx.IntImm(dtype, int(expr.value))
+        if isinstance(expr, tirx.IntImm)
+        else tirx.Cast(dtype, expr)
+    )
 
 
 _LANES = re.compile(r"x(vscalex)?\d+$")
@@ -104,8 +108,8 @@ class Dtypes:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, str]] = {}
 
-    def __call__(self, e: Any) -> str:
-        ty = e.ty
+    def __call__(self, expr: Any) -> str:
+        ty = expr.ty
         known = self._known.get(ty.__chandle__())
         if known is None:
             dtype = _LANES.sub("", str(getattr(ty, "dtype", "")))

@@ -28,12 +28,12 @@ def compare(op: str, a: Term, b: Term) -> Term:
     if op in ("gt", "ge"):
         op, a, b = {"gt": "lt", "ge": "le"}[op], b, a
     if isinstance(a, Int) or isinstance(b, Int):
-        d = as_int(b) - as_int(a)
+        poly = as_int(b) - as_int(a)
         if op == "lt":
-            return ge0(d - 1)
+            return ge0(poly - 1)
         if op == "le":
-            return ge0(d)
-        return eq0(d) if op == "eq" else negate(eq0(d))
+            return ge0(poly)
+        return eq0(poly) if op == "eq" else negate(eq0(poly))
     return call(op, (a, b), "bool")
 
 
@@ -51,7 +51,7 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
         if op == "bitand" and lo is not None and k == 0:
             return integer(0)
     if op not in ("shl", "shr"):
-        a, b = sorted((a, b), key=lambda t: t.uid)
+        a, b = sorted((a, b), key=lambda term: term.uid)
     return call(op, (a, b), dtype)
 
 
@@ -60,11 +60,11 @@ def width(dtype: str) -> int:
     return int(dtype.removeprefix("u").removeprefix("int").removeprefix("bool") or 32)
 
 
-def _shifts(a: Int, k: int, dtype: str) -> bool:
+def _shifts(poly: Int, k: int, dtype: str) -> bool:
     """Whether ``a << k`` drops no bits; a scalar parameter may have any value."""
     if k == 0:
         return True
-    return all(v.kind != "scalar" for v in free(a)) and fits(a * (1 << k), dtype)
+    return all(v.kind != "scalar" for v in free(poly)) and fits(poly * (1 << k), dtype)
 
 
 def truncdiv(a: Int, b: Int) -> Int:
@@ -123,8 +123,8 @@ def _of_data(value: Int) -> bool:
     return bool(tensors(value)) or any(v.kind not in _INDEX for v in free(value))
 
 
-def _coefs(t: Term) -> tuple[int, ...]:
-    return tuple(c for _, c in t.terms) if isinstance(t, Int) else ()
+def _coefs(term: Term) -> tuple[int, ...]:
+    return tuple(c for _, c in term.terms) if isinstance(term, Int) else ()
 
 
 def _is_int32(value: Int) -> bool:

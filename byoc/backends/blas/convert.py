@@ -49,39 +49,39 @@ def convert(regions: Sequence[Region]) -> Code:
     return Code("".join([ABI, runtime, *functions, start]), symbols, named, options())
 
 
-def _function(r: Region, constants: list[Array]) -> str:
-    k = next(k for k, c in enumerate(r.calls) if c.op == "relax.matmul")
-    tensors = (*r.inputs, r.result)
+def _function(region: Region, constants: list[Array]) -> str:
+    k = next(k for k, c in enumerate(region.calls) if c.op == "relax.matmul")
+    tensors = (*region.inputs, region.result)
     others: list[Tensor] = []
-    told = statements(r.calls[k + 1 :], others)
+    told = statements(region.calls[k + 1 :], others)
 
-    def view(t: Tensor) -> str:
-        if t.source == "constant":
-            constants.append(r.constants[t.index])
+    def view(tensor: Tensor) -> str:
+        if tensor.source == "constant":
+            constants.append(region.constants[tensor.index])
             return f"constant({len(constants) - 1})"
-        return f"t[{t.index}]"
+        return f"t[{tensor.index}]"
 
     def operand(t: object) -> str:
         assert isinstance(t, Tensor)
         if t.source != "call":
             return view(t)
-        (source,) = r.calls[t.index].operands
+        (source,) = region.calls[t.index].operands
         assert isinstance(source, Tensor)
-        axes = order(r.calls[t.index].attrs["axes"], len(source.shape))
+        axes = order(region.calls[t.index].attrs["axes"], len(source.shape))
         return f'{view(source)}.permuted("{"".join(map(str, axes))}")'
 
-    left, right = map(operand, r.calls[k].operands)
-    kind, name = TYPES[r.result.dtype], f"{r.symbol}_finish"
+    left, right = map(operand, region.calls[k].operands)
+    kind, name = TYPES[region.result.dtype], f"{region.symbol}_finish"
     return FUNCTION % {
         "finish": FINISH % (name, kind, kind, kind, "\n    ".join(told)) if told else "",
-        "name": name if told else "nullptr", "type": kind, "symbol": r.symbol,
+        "name": name if told else "nullptr", "type": kind, "symbol": region.symbol,
         "shapes": ", ".join(map(_shape, tensors)), "count": len(tensors),
         "others": ", ".join([*map(view, others), "View{}"]), "number": len(others),
         "left": left, "right": right,
     }  # fmt: skip
 
 
-def _shape(t: Tensor) -> str:
+def _shape(tensor: Tensor) -> str:
     """Rank, extents."""
-    extents = [e if isinstance(e, int) else UNKNOWN for e in t.shape]
+    extents = [e if isinstance(e, int) else UNKNOWN for e in tensor.shape]
     return ", ".join(map(str, [len(extents), *extents]))

@@ -24,8 +24,10 @@ _ONE: dict[str, str] = {
     "relax.nn.softplus": "softplus(v)",
 }  # fmt: skip
 _WITH: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "relax.nn.leakyrelu": lambda a: f"(v > 0 ? v : v * {number(a['alpha'])})",
-    "relax.clip": lambda a: f"smaller(larger(v, {number(a['min'])}), {number(a['max'])})",
+    "relax.nn.leakyrelu": lambda mapping: f"(v > 0 ? v : v * {number(mapping['alpha'])})",
+    "relax.clip": lambda mapping: (
+        f"smaller(larger(v, {number(mapping['min'])}), {number(mapping['max'])})"
+    ),
 }
 UNARY = (*_ONE, *_WITH)
 
@@ -45,18 +47,18 @@ def statements(calls: Sequence[Call], others: list[Tensor]) -> list[str]:
     return [f"v = {_value(c, others)};" for c in calls]
 
 
-def _value(c: Call, others: list[Tensor]) -> str:
-    if c.op in _WITH:
-        return _WITH[c.op](c.attrs)
-    if c.op in _ONE:
-        return _ONE[c.op]
-    return BINARY[c.op].format(*(_read(o, c, others) for o in c.arguments))
+def _value(call: Call, others: list[Tensor]) -> str:
+    if call.op in _WITH:
+        return _WITH[call.op](call.attrs)
+    if call.op in _ONE:
+        return _ONE[call.op]
+    return BINARY[call.op].format(*(_read(o, call, others) for o in call.arguments))
 
 
-def _read(o: Tensor | float, c: Call, others: list[Tensor]) -> str:
+def _read(o: Tensor | float, call: Call, others: list[Tensor]) -> str:
     if not isinstance(o, Tensor):
         return number(o)
-    if o.source == "call" and o.index == c.result.index - 1:
+    if o.source == "call" and o.index == call.result.index - 1:
         return "v"
     if o not in others:
         others.append(o)

@@ -21,10 +21,10 @@ def floating(node: Node) -> Unmet | None:
     if dtype not in ("float32", "float64"):
         told = f"the dtype is {dtype}, float32 or float64 is taken"
         return Unmet(told, cast(dtype, "float32"))
-    for v in _operands(node):
-        if v.dtype != dtype:
-            told = f"an operand is {v.dtype}, that of the result, {dtype}, is taken"
-            return Unmet(told, cast(v.dtype, dtype))
+    for value in _operands(node):
+        if value.dtype != dtype:
+            told = f"an operand is {value.dtype}, that of the result, {dtype}, is taken"
+            return Unmet(told, cast(value.dtype, dtype))
     return None
 
 
@@ -37,9 +37,9 @@ def matrices(node: Node) -> str | None:
 
 def innermost(node: Node) -> str | None:
     """permute_dims: the last axis stays one of the last two, in steps of one element."""
-    (v,) = _operands(node)
-    axes = order(node.info.attrs["axes"], v.rank)
-    if not 2 <= v.rank <= MOST or v.rank - 1 not in axes[-2:]:
+    (value,) = _operands(node)
+    axes = order(node.info.attrs["axes"], value.rank)
+    if not 2 <= value.rank <= MOST or value.rank - 1 not in axes[-2:]:
         return f"axes is {axes}: the last one is taken as one of the last two"
     return None
 
@@ -57,9 +57,9 @@ def follows(node: Node) -> str | None:
     name = node.info.name
     if not same_shape(node.result.shape, node.chain.shape):
         return f"{name} broadcasts the value that it follows"
-    for v in node.others:
-        if spread(v.shape, node.result.shape) is None:
-            return f"an operand of shape {v.shape} does not broadcast"
+    for value in node.others:
+        if spread(value.shape, node.result.shape) is None:
+            return f"an operand of shape {value.shape} does not broadcast"
     if name == "relax.nn.softplus" and not unary.is_softplus(node.info.attrs):
         return "beta is not 1, or the threshold is below 17"
     return None

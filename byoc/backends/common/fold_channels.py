@@ -80,8 +80,8 @@ def _moderate(scale: Array) -> bool:
     return bool(np.all((scale == 0) | ((abs(scale) < LARGE) & (abs(scale) > 1 / LARGE))))
 
 
-def _float(a: Array) -> Array:
-    return np.ascontiguousarray(a.astype("float32"))
+def _float(array: Array) -> Array:
+    return np.ascontiguousarray(array.astype("float32"))
 
 
 def _by_channel(call: Call, region: Region, channel: int) -> tuple[Array, str] | None:

@@ -39,11 +39,11 @@ class RegionSource(ABC):
     region: Region
     constants: Constants
 
-    def view(self, t: Tensor) -> str:
+    def view(self, tensor: Tensor) -> str:
         """A tensor of the call, or a constant."""
-        if t.source == "constant":
-            return self.constant(self.region.constants[t.index])
-        return self.tensor(t.index if t.source == "input" else len(self.region.inputs))
+        if tensor.source == "constant":
+            return self.constant(self.region.constants[tensor.index])
+        return self.tensor(tensor.index if tensor.source == "input" else len(self.region.inputs))
 
     @abstractmethod
     def tensor(self, k: int) -> str:
@@ -63,9 +63,9 @@ def tensors(region: Region) -> tuple[Tensor, ...]:
     return (*region.inputs, region.result)
 
 
-def row(t: Tensor, *dtype: int) -> list[int]:
+def row(tensor: Tensor, *dtype: int) -> list[int]:
     """A tensor in the table of a region: rank, data type, extents."""
-    extents = [e if isinstance(e, int) else UNKNOWN for e in t.shape]
+    extents = [e if isinstance(e, int) else UNKNOWN for e in tensor.shape]
     return [len(extents), *dtype, *extents]
 
 

@@ -51,12 +51,12 @@ def layouts(last: bool) -> Condition:
 def weights(node: Node) -> str | None:
     """Constant, or in the layout that cuDNN takes."""
     wanted = kernel_layout(str(node.info.attrs["data_layout"]))
-    given, w = str(node.info.attrs["kernel_layout"]), node.operand(1)
+    given, value = str(node.info.attrs["kernel_layout"]), node.operand(1)
     if sorted(given) != sorted(wanted):
         return f"kernel_layout {given} is packed, a permutation of axes is taken"
-    if w is None or not static(w.shape):
+    if value is None or not static(value.shape):
         return "the kernel is symbolic, a static one is taken"
-    if not w.constant and given != wanted:
+    if not value.constant and given != wanted:
         return f"kernel_layout of an input is {given}, {wanted} is taken"
     return None
 
@@ -73,12 +73,12 @@ def kernel_layout(data: str) -> str:
 
 def window(node: Node) -> str | None:
     """The same padding on both sides; a static number of groups and of channels."""
-    attrs, v = node.info.attrs, node.operand(0)
+    attrs, value = node.info.attrs, node.operand(0)
     padding = [int(p) for p in attrs["padding"]]
     half = len(padding) // 2
     if padding[:half] != padding[half:]:
         return f"padding is {padding}, the same before and after is taken"
-    if v is None or not isinstance(v.shape[str(attrs["data_layout"]).index("C")], int):
+    if value is None or not isinstance(value.shape[str(attrs["data_layout"]).index("C")], int):
         return "the number of channels is symbolic"
     return None if isinstance(attrs["groups"], int) else "groups is symbolic"
 
@@ -158,10 +158,10 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
     """The C++ of all regions, the constants that it reads, and what it rounds elsewhere."""
     constants = Constants()
     functions, rounds = [], []
-    for r in regions:
-        body, told = _body(GpuFunction(r, constants))
-        functions.append(function(r, body))
-        rounds += [(r.symbol, "; ".join(told))] * bool(told)
+    for region in regions:
+        body, told = _body(GpuFunction(region, constants))
+        functions.append(function(region, body))
+        rounds += [(region.symbol, "; ".join(told))] * bool(told)
     return whole_file("cudnn.hpp", functions, [r.symbol for r in regions]), constants, tuple(rounds)
 
 
@@ -205,13 +205,13 @@ def _folded(region: Region, data: str) -> Folded:
     return replace(folded, shift=np.broadcast_to(folded.shift, (count,)))
 
 
-def _weights(frame: GpuFunction, t: Tensor, folded: Folded, data: str) -> str:
+def _weights(frame: GpuFunction, tensor: Tensor, folded: Folded, data: str) -> str:
     """Constant weights in the order that goes with the data, multiplied by what follows."""
-    if t.source != "constant":
-        return frame.view(t)
+    if tensor.source != "constant":
+        return frame.view(tensor)
     kernel = str(frame.region.calls[0].attrs["kernel_layout"])
     wanted = kernel_layout(data)
-    array: Array = frame.region.constants[t.index].transpose([kernel.index(c) for c in wanted])
+    array: Array = frame.region.constants[tensor.index].transpose([kernel.index(c) for c in wanted])
     if folded.scale is not None:
         scale = folded.scale.reshape([-1] + [1] * (array.ndim - 1))
         array = (array.astype("float32") * scale).astype(array.dtype)

@@ -37,11 +37,11 @@ def batches(node: Node) -> str | None:
     """Each operand has the whole batch of the result, or none of it: there is one stride."""
     outer = node.result.shape[:-2]
     for k in (0, 1):
-        v = node.operand(k)
-        assert v is not None
-        mine = v.shape[:-2]
+        value = node.operand(k)
+        assert value is not None
+        mine = value.shape[:-2]
         if not _ones(mine) and not same_shape(mine, outer):
-            return f"an operand of shape {v.shape} is broadcast along a part of the batch"
+            return f"an operand of shape {value.shape} is broadcast along a part of the batch"
     return None
 
 
@@ -88,18 +88,22 @@ def sums(node: Node) -> str | None:
 
 def swapped(node: Node) -> str | None:
     """permute_dims of the last two axes."""
-    v, axes = node.operand(0), node.info.attrs.get("axes")
-    if v is None or v.rank < 2:
+    value, axes = node.operand(0), node.info.attrs.get("axes")
+    if value is None or value.rank < 2:
         return "the operand is no matrix"
-    order = [int(a) % v.rank for a in axes] if axes is not None else [*range(v.rank)][::-1]
-    wanted = [*range(v.rank - 2), v.rank - 1, v.rank - 2]
+    order = [int(a) % value.rank for a in axes] if axes is not None else [*range(value.rank)][::-1]
+    wanted = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
     return None if order == wanted else f"axes is {order}, {wanted} is taken"
 
 
 def widened(node: Node) -> str | None:
     """From half to single precision."""
-    v = node.operand(0)
-    if v is not None and v.dtype in ("float16", "bfloat16") and node.result.dtype == "float32":
+    value = node.operand(0)
+    if (
+        value is not None
+        and value.dtype in ("float16", "bfloat16")
+        and node.result.dtype == "float32"
+    ):
         return None
     return "it is no cast of float16 or bfloat16 to float32"
 

@@ -32,7 +32,7 @@ class CudaLibrary:
         """The shared object, by the name that it has at run time."""
         for folder in _folders(self.packages, "lib"):
             for name in (f"{self.shared}.so.*", f"{self.shared}.so"):
-                found = sorted(folder.glob(name), key=lambda p: len(p.name))
+                found = sorted(folder.glob(name), key=lambda path: len(path.name))
                 if found:
                     return found[0]
         return None

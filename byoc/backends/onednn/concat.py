@@ -11,8 +11,8 @@ def concat(frame: OneDnnFunction) -> list[str]:
     call = frame.region.calls[0]
     rank = len(call.result.shape)
 
-    def turned(t: Tensor) -> str:
-        return f"{frame.view(t)}.expanded({rank})"
+    def turned(tensor: Tensor) -> str:
+        return f"{frame.view(tensor)}.expanded({rank})"
 
     parts = ", ".join(frame.view(o) for o in call.operands if isinstance(o, Tensor))
     return [

@@ -25,9 +25,9 @@ def convolution(frame: OneDnnFunction) -> list[str]:
     folded = _folded(frame, out, kernel, groups, transposed)
     frame.rounds += folded.rounds
 
-    def turned(t: Tensor) -> str:
+    def turned(tensor: Tensor) -> str:
         rank = len(frame.region.result.shape)
-        return f"{frame.view(t)}.expanded({rank}){permuted(out, 'NC' + spatial)}"
+        return f"{frame.view(tensor)}.expanded({rank}){permuted(out, 'NC' + spatial)}"
 
     first, second = call.operands[:2]
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
@@ -75,16 +75,16 @@ def _folded(frame: OneDnnFunction, out: str, kernel: str, groups: int, transpose
     return replace(folded, shift=_full(folded.shift, count))
 
 
-def _full(a: Array, count: int) -> Array:
+def _full(array: Array, count: int) -> Array:
     import numpy as np
 
-    return np.ascontiguousarray(np.broadcast_to(a, (count,)))
+    return np.ascontiguousarray(np.broadcast_to(array, (count,)))
 
 
-def _weights(frame: OneDnnFunction, t: Tensor, folded: Folded, kernel: str) -> str:
+def _weights(frame: OneDnnFunction, tensor: Tensor, folded: Folded, kernel: str) -> str:
     if folded.scale is None:
-        return frame.view(t)
-    array = frame.region.constants[t.index]
+        return frame.view(tensor)
+    array = frame.region.constants[tensor.index]
     shape = [-1 if c == "O" else 1 for c in kernel]
     scaled = array.astype("float32") * folded.scale.reshape(shape)
     return frame.constant(scaled.astype(array.dtype))

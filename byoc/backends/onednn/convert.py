@@ -35,13 +35,13 @@ def convert(regions: Sequence[Region]) -> Code:
     """The source of all regions of a model."""
     constants = Constants()
     functions, rounds = [], []
-    for r in regions:
-        frame = OneDnnFunction(r, constants)
-        small = r.find(QUANTIZE, DEQUANTIZE) is not None
-        converter = quantised if small else CONVERTERS.get(r.calls[0].op, pointwise)
-        functions.append(function(r, converter(frame)))
+    for region in regions:
+        frame = OneDnnFunction(region, constants)
+        small = region.find(QUANTIZE, DEQUANTIZE) is not None
+        converter = quantised if small else CONVERTERS.get(region.calls[0].op, pointwise)
+        functions.append(function(region, converter(frame)))
         if frame.rounds:
-            rounds.append((r.symbol, "; ".join(frame.rounds)))
+            rounds.append((region.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
     small = any(r.find(QUANTIZE, DEQUANTIZE) for r in regions)
     runtime = headers(__package__, "runtime.hpp", *["quantised.hpp"] * small)

@@ -43,8 +43,8 @@ def elements(node: Node, k: int) -> Array | None:
     found = node.info.operands[k]
     if isinstance(found, Constant):
         return np.asarray([found.value])
-    v = node.op.values[found]
-    return None if v is None or not v.constant else np.asarray(v.expr.value.numpy())
+    value = node.op.values[found]
+    return None if value is None or not value.constant else np.asarray(value.expr.value.numpy())
 
 
 def parameters(node: Node) -> tuple[Array, Array] | str:
@@ -100,26 +100,26 @@ def weights(node: Node) -> str | Unmet | None:
     made = _dequantized(node, 1)
     if isinstance(made, str):
         return made
-    v = made.operand(0)
-    if v is None or v.dtype != "int8" or made.result.dtype != "float32":
-        return f"the weights are {v.dtype if v else 'a literal'}, int8 is taken"
+    value = made.operand(0)
+    if value is None or value.dtype != "int8" or made.result.dtype != "float32":
+        return f"the weights are {value.dtype if value else 'a literal'}, int8 is taken"
     found = parameters(made)
     if isinstance(found, str):
         return found
     scale, zero = found
     if np.any(zero != 0):
         return f"the weights' zero point is {_first(zero)}, 0 is taken"
-    channel, axis = _channel(node, v.rank), int(made.info.attrs["axis"])
-    if (reason := _short(node, v, channel)) is not None:
+    channel, axis = _channel(node, value.rank), int(made.info.attrs["axis"])
+    if (reason := _short(node, value, channel)) is not None:
         return reason
-    if scale.size > 1 and axis % v.rank != channel:
+    if scale.size > 1 and axis % value.rank != channel:
         return f"the weights have scales along axis {axis}, that of output channels is {channel}"
     return None
 
 
-def _short(node: Node, w: Value, channel: int) -> str | Unmet | None:
+def _short(node: Node, value: Value, channel: int) -> str | Unmet | None:
     """Sums of so many products that 32 bits hold them."""
-    over = [e for k, e in enumerate(w.shape) if k != channel]
+    over = [e for k, e in enumerate(value.shape) if k != channel]
     over = over[-1:] if node.info.name == "relax.matmul" else over
     if not static(over):
         return Unmet("the length of the sums is symbolic", bind(over))
@@ -157,8 +157,8 @@ def channels_last(key: str) -> Condition:
 
 def given(node: Node) -> str | None:
     """What a constant stands for is not computed at each call."""
-    v = node.operand(0)
-    return "it is of a constant, and folded" if v is None or v.constant else None
+    value = node.operand(0)
+    return "it is of a constant, and folded" if value is None or value.constant else None
 
 
 def small(node: Node) -> str | None:
@@ -176,9 +176,12 @@ def in_between(node: Node) -> str | Unmet | bool | None:
     """As for float32, but that all of it has to be done before the result is written."""
     if (reason := follows(node)) is not None:
         return reason
-    for v in node.others:
-        axes = spread(v.shape, node.result.shape)
-        if not same_shape(v.shape, node.result.shape) and axes not in ((), (node.result.rank - 1,)):
+    for value in node.others:
+        axes = spread(value.shape, node.result.shape)
+        if not same_shape(value.shape, node.result.shape) and axes not in (
+            (),
+            (node.result.rank - 1,),
+        ):
             return f"an operand differs along axes {axes}: that of channels, or all are taken"
     return None
 
@@ -187,8 +190,8 @@ def residual(node: Node) -> Sequence[Op]:
     """The other operand of a sum is taken with its dequantize."""
     found = (node.source(k) for k in range(2) if node.info.name == "relax.add")
     return [n.op for n in found if n is not None and n.info.name == DEQUANTIZE
-            and (v := n.operand(0)) is not None and not v.constant
-            and whole(n) is None and same_shape(v.shape, node.result.shape)]  # fmt: skip
+            and (value := n.operand(0)) is not None and not value.constant
+            and whole(n) is None and same_shape(value.shape, node.result.shape)]  # fmt: skip
 
 
 def both(node: Node) -> str | None:
@@ -197,8 +200,8 @@ def both(node: Node) -> str | None:
         made = _dequantized(node, k)
         if isinstance(made, str) or (reason := whole(made)) is not None:
             return made if isinstance(made, str) else reason
-        v = made.operand(0)
-        if v is None or not same_shape(v.shape, node.result.shape):
+        value = made.operand(0)
+        if value is None or not same_shape(value.shape, node.result.shape):
             return f"operand {k} is broadcast"
     if node.operand(0) is node.operand(1):
         return "both operands are the same value"

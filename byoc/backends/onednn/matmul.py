@@ -23,8 +23,8 @@ def matmul(frame: OneDnnFunction) -> list[str]:
     frame.rounds += folded.rounds
     merge = rank > 2 and len(two.shape) == 2 and rows(region, folded)
 
-    def turned(t: Tensor) -> str:
-        return frame.matrix(t, rank, merge)
+    def turned(tensor: Tensor) -> str:
+        return frame.matrix(tensor, rank, merge)
 
     weights = frame.view(two)
     if folded.scale is not None:
@@ -57,9 +57,9 @@ def rows(region: Region, folded: Folded) -> bool:
     """Whether what follows is the same for each row, or as large as the result."""
     out = region.result.shape
     for call in folded.rest:
-        for o in call.operands:
-            if not isinstance(o, Tensor) or same_shape(o.shape, out):
+        for operand in call.operands:
+            if not isinstance(operand, Tensor) or same_shape(operand.shape, out):
                 continue
-            if spread(o.shape, out) not in ((), (len(out) - 1,)):
+            if spread(operand.shape, out) not in ((), (len(out) - 1,)):
                 return False
     return True

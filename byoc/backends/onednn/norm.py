@@ -31,9 +31,9 @@ def layer_norm(frame: OneDnnFunction) -> list[str]:
     body = [f"const View src = {frame.view(source)};", f"const View dst = {frame.result};"]
     names = [n for n, a in (("scale", "scale"), ("shift", "center")) if call.attrs.get(a, True)]
     used = dict(zip(names, given, strict=False))
-    for name, t in used.items():
-        assert isinstance(t, Tensor)
-        body.append(f"const View {name} = {frame.view(t)};")
+    for name, operand in used.items():
+        assert isinstance(operand, Tensor)
+        body.append(f"const View {name} = {frame.view(operand)};")
     arguments = ", ".join(f"&{n}" if n in used else "nullptr" for n in ("scale", "shift"))
     epsilon = number(float(call.attrs["epsilon"]))
     return [*body, *_post(frame, rank),
@@ -41,7 +41,7 @@ def layer_norm(frame: OneDnnFunction) -> list[str]:
 
 
 def _post(frame: OneDnnFunction, rank: int) -> list[str]:
-    def turned(t: Tensor) -> str:
-        return f"{frame.view(t)}.expanded({rank})"
+    def turned(tensor: Tensor) -> str:
+        return f"{frame.view(tensor)}.expanded({rank})"
 
     return ["Post post;", *lines(frame.region.calls[1:], turned)]

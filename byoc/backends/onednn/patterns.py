@@ -28,10 +28,10 @@ def floating(node: Node) -> str | Unmet | None:
     """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
-    for v in node.tensors:
-        if v.dtype != "bfloat16":
-            return Unmet(f"the dtype is {v.dtype}, that of the result, bfloat16, is taken",
-                         cast(v.dtype, "bfloat16"))  # fmt: skip
+    for value in node.tensors:
+        if value.dtype != "bfloat16":
+            return Unmet(f"the dtype is {value.dtype}, that of the result, bfloat16, is taken",
+                         cast(value.dtype, "bfloat16"))  # fmt: skip
     if has_bfloat16():
         return None
     return Unmet("the dtype is bfloat16, which this CPU does not multiply", "cast to float32")
@@ -62,19 +62,19 @@ def kernel(node: Node) -> str | Unmet | None:
 
 def channels(node: Node) -> Unmet | None:
     """Only the batch and the pixels may be symbolic."""
-    layout, v = str(node.info.attrs["data_layout"]), node.operand(0)
-    if v is None or not isinstance(v.shape[layout.index("C")], int):
-        extents = () if v is None else (v.shape[layout.index("C")],)
+    layout, value = str(node.info.attrs["data_layout"]), node.operand(0)
+    if value is None or not isinstance(value.shape[layout.index("C")], int):
+        extents = () if value is None else (value.shape[layout.index("C")],)
         return Unmet("the number of channels is symbolic", bind(extents))
     return None
 
 
 def window(node: Node) -> str | Unmet | None:
-    attrs, v = node.info.attrs, node.operand(0)
-    if v is None:
+    attrs, value = node.info.attrs, node.operand(0)
+    if value is None:
         return "the operand is a literal"
     layout = str(attrs["layout"])
-    spatial = [e for e, c in zip(v.shape, layout, strict=True) if c not in "NC"]
+    spatial = [e for e, c in zip(value.shape, layout, strict=True) if c not in "NC"]
     if not static(spatial):
         told = f"the extents {layout} of the operand are symbolic, static pixels are taken"
         return Unmet(told, bind(spatial))
@@ -93,14 +93,14 @@ def to_one(node: Node) -> str | Unmet | None:
 
 def picture(node: Node) -> str | Unmet | None:
     """mean: over one to three axes of known extents, so that two are left."""
-    v, axes = node.operand(0), node.info.attrs["axis"]
-    if v is None:
+    value, axes = node.operand(0), node.info.attrs["axis"]
+    if value is None:
         return "the operand is a literal"
-    over = {int(a) % v.rank for a in axes} if axes is not None else set(range(v.rank))
-    if not 1 <= len(over) <= 3 or v.rank - len(over) != 2:
-        return f"axis is {sorted(over)} of {v.rank}, all but two of at most five are taken"
-    if not static([v.shape[a] for a in over]):
-        return Unmet("the extents of the axes are symbolic", bind([v.shape[a] for a in over]))
+    over = {int(a) % value.rank for a in axes} if axes is not None else set(range(value.rank))
+    if not 1 <= len(over) <= 3 or value.rank - len(over) != 2:
+        return f"axis is {sorted(over)} of {value.rank}, all but two of at most five are taken"
+    if not static([value.shape[a] for a in over]):
+        return Unmet("the extents of the axes are symbolic", bind([value.shape[a] for a in over]))
     return None
 
 
@@ -122,13 +122,13 @@ def parts(node: Node) -> str | None:
 
 def last_axis(node: Node) -> str | Unmet | None:
     """layer_norm: one axis, the last one, of a known extent."""
-    v = node.operand(0)
+    value = node.operand(0)
     axes = [int(a) for a in node.info.attrs["axes"]]
-    if v is None or len(axes) != 1 or axes[0] % v.rank != v.rank - 1:
+    if value is None or len(axes) != 1 or axes[0] % value.rank != value.rank - 1:
         return f"axes is {axes}, the last one is taken"
-    if isinstance(v.shape[-1], int):
+    if isinstance(value.shape[-1], int):
         return None
-    return Unmet("the extent of the last axis is symbolic", bind(v.shape[-1:]))
+    return Unmet("the extent of the last axis is symbolic", bind(value.shape[-1:]))
 
 
 def follows(node: Node) -> str | Unmet | None:

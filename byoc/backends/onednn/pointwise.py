@@ -13,8 +13,8 @@ def pointwise(frame: OneDnnFunction) -> list[str]:
     tensors = [o for o in call.operands if isinstance(o, Tensor)]
     rank = len(frame.region.result.shape)
 
-    def turned(t: Tensor) -> str:
-        return f"{frame.view(t)}.expanded({rank})"
+    def turned(tensor: Tensor) -> str:
+        return f"{frame.view(tensor)}.expanded({rank})"
 
     body = [f"const View dst = {frame.result};", "Post post;", *lines(rest, turned),
             f"const View src = {frame.view(tensors[0])};"]  # fmt: skip

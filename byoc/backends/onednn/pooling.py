@@ -19,8 +19,8 @@ def pooling(frame: OneDnnFunction) -> list[str]:
     (source,) = call.operands
     assert isinstance(source, Tensor)
 
-    def turned(t: Tensor) -> str:
-        return f"{frame.view(t)}.expanded({len(out)}){permuted(out, order)}"
+    def turned(tensor: Tensor) -> str:
+        return f"{frame.view(tensor)}.expanded({len(out)}){permuted(out, order)}"
 
     extents = [source.shape[data.index(c)] for c in order[2:]]
     strides, window, dilation, left, right = _sizes(call, extents, [
@@ -43,9 +43,9 @@ def mean(frame: OneDnnFunction) -> list[str]:
     order = [a for a in range(rank) if a not in over] + over
     left = 2 + len(over) * bool(call.attrs["keepdims"])
 
-    def turned(t: Tensor) -> str:
+    def turned(tensor: Tensor) -> str:
         kept = f".expanded({left})"
-        return f"{frame.view(t)}{kept}{moved(order) if left > 2 else f'.trailing({rank})'}"
+        return f"{frame.view(tensor)}{kept}{moved(order) if left > 2 else f'.trailing({rank})'}"
 
     n = len(over)
     sizes = [*[1] * n, *(source.shape[a] for a in over), *[0] * 3 * n]

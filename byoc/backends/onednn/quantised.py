@@ -53,18 +53,18 @@ def stripped(region: Region) -> Stripped:
     number = {c.result.index: k for k, c in enumerate(inner)}
     given: dict[tuple[int, int], Scaled] = {}
 
-    def of(k: int, j: int, o: Tensor | Constant) -> Tensor | Constant:
-        if not isinstance(o, Tensor) or o.source != "call":
-            return o
-        if o.index in number:
-            return replace(o, index=number[o.index])
-        given[k, j] = scaled(region, made[o.index])
-        (source, *_) = made[o.index].operands
+    def of(k: int, j: int, operand: Tensor | Constant) -> Tensor | Constant:
+        if not isinstance(operand, Tensor) or operand.source != "call":
+            return operand
+        if operand.index in number:
+            return replace(operand, index=number[operand.index])
+        given[k, j] = scaled(region, made[operand.index])
+        (source, *_) = made[operand.index].operands
         return source
 
     calls = tuple(
-        Call(c.op, c.attrs, tuple(of(k, j, o) for j, o in enumerate(c.operands)),
-             replace(c.result, index=k)) for k, c in enumerate(inner)
+        Call(call.op, call.attrs, tuple(of(k, j, o) for j, o in enumerate(call.operands)),
+             replace(call.result, index=k)) for k, call in enumerate(inner)
     )  # fmt: skip
     told = None if last is None else scaled(region, last)
     return Stripped(replace(region, calls=calls), given, told)
@@ -76,10 +76,10 @@ def scaled(region: Region, call: Call) -> Scaled:
     return Scaled(scale.astype("float32"), int(zero.ravel()[0]))
 
 
-def _elements(region: Region, o: Tensor | Constant) -> Array:
-    if isinstance(o, Constant):
-        return np.asarray([o.value])
-    return np.asarray(region.constants[o.index]).reshape(-1)
+def _elements(region: Region, operand: Tensor | Constant) -> Array:
+    if isinstance(operand, Constant):
+        return np.asarray([operand.value])
+    return np.asarray(region.constants[operand.index]).reshape(-1)
 
 
 def convolution(frame: OneDnnFunction) -> list[str]:
@@ -93,8 +93,8 @@ def convolution(frame: OneDnnFunction) -> list[str]:
     one, two = call.operands
     assert isinstance(one, Tensor) and isinstance(two, Tensor)
 
-    def turned(t: Tensor) -> str:
-        return f"{frame.view(t)}.expanded({rank}){permuted(out, 'NC' + spatial)}"
+    def turned(tensor: Tensor) -> str:
+        return f"{frame.view(tensor)}.expanded({rank}){permuted(out, 'NC' + spatial)}"
 
     folded = fold(inner.region, rank - 1, call.result.shape[-1], True)
     body = [f"const View src = {frame.view(one)}{permuted(data, 'NC' + spatial)};",
@@ -119,8 +119,8 @@ def matmul(frame: OneDnnFunction) -> list[str]:
     merge = rank > 2 and len(two.shape) == 2 and rows(inner.region, folded)
     axes = 2 if merge else rank
 
-    def turned(t: Tensor) -> str:
-        return frame.matrix(t, rank, merge)
+    def turned(tensor: Tensor) -> str:
+        return frame.matrix(tensor, rank, merge)
 
     body = [f"const View src = {turned(one)};",
             f"const View weights = {frame.view(two)}.expanded({axes});",
@@ -165,8 +165,8 @@ def _scale(frame: OneDnnFunction, arg: str, q: Scaled) -> list[str]:
     return out
 
 
-def _plain(a: Array) -> Array:
-    return np.ascontiguousarray(a.reshape(-1).astype("float32"))
+def _plain(array: Array) -> Array:
+    return np.ascontiguousarray(array.reshape(-1).astype("float32"))
 
 
 def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
@@ -196,8 +196,8 @@ def add(frame: OneDnnFunction) -> list[str]:
     assert isinstance(one, Tensor) and isinstance(two, Tensor) and into is not None
     rank = len(call.result.shape)
 
-    def turned(t: Tensor) -> str:
-        return f"{frame.view(t)}.expanded({rank})"
+    def turned(tensor: Tensor) -> str:
+        return f"{frame.view(tensor)}.expanded({rank})"
 
     shift = -(float(a.scale[0]) * a.zero + float(b.scale[0]) * b.zero)
     frame.rounds.append(EVEN)

@@ -18,9 +18,9 @@ class OneDnnFunction(RegionSource):
     def tensor(self, k: int) -> str:
         return f"tensor(in, {k})"
 
-    def matrix(self, t: Tensor, rank: int, merge: bool) -> str:
+    def matrix(self, tensor: Tensor, rank: int, merge: bool) -> str:
         """A tensor with so many axes, or with those before the last one as one."""
-        full = f"{self.view(t)}.expanded({rank})"
+        full = f"{self.view(tensor)}.expanded({rank})"
         return f"{full}.merged()" if merge else full
 
     def constant(self, array: Array) -> str:

@@ -33,8 +33,14 @@ def convert(regions: Sequence[Region]) -> Code:
     symbols = tuple(r.symbol for r in regions)
     named = tuple((f"{r.symbol}_onnx", np.frombuffer(model(r), "uint8")) for r in regions)
     functions = [
-        FUNCTION % {"symbol": r.symbol, "k": k, "inputs": len(r.inputs), "results": len(r.results)}
-        for k, r in enumerate(regions)
+        FUNCTION
+        % {
+            "symbol": region.symbol,
+            "k": k,
+            "inputs": len(region.inputs),
+            "results": len(region.results),
+        }
+        for k, region in enumerate(regions)
     ]
     runtime = (files(__package__) / "session.hpp").read_text(encoding="utf-8")
     start = START % {"first": symbols[0], "path": json.dumps(str(shared)), "count": len(regions)}

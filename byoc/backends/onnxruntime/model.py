@@ -18,32 +18,34 @@ def model(region: Region) -> bytes:
     import onnx
     from onnx import helper
 
-    w = GraphWriter()
-    constants = [w.constant(a) for a in region.constants]
+    writer = GraphWriter()
+    constants = [writer.constant(a) for a in region.constants]
     made: list[str] = []
 
-    def name(o: Tensor | Constant, dtype: str) -> str:
-        if isinstance(o, Constant):
-            return w.scalar(o.value, dtype)
-        if o.source == "input":
-            return f"x{o.index}"
-        return (constants if o.source == "constant" else made)[o.index]
+    def name(operand: Tensor | Constant, dtype: str) -> str:
+        if isinstance(operand, Constant):
+            return writer.scalar(operand.value, dtype)
+        if operand.source == "input":
+            return f"x{operand.index}"
+        return (constants if operand.source == "constant" else made)[operand.index]
 
-    for c in region.calls:
-        made.append(WRITE[c.op](w, c, [name(o, c.result.dtype) for o in c.operands]))
-    for k, t in enumerate(region.results):
-        w.nodes.append(helper.make_node("Identity", [made[t.index]], [f"y{k}"]))
+    for call in region.calls:
+        made.append(
+            WRITE[call.op](writer, call, [name(o, call.result.dtype) for o in call.operands])
+        )
+    for k, tensor in enumerate(region.results):
+        writer.nodes.append(helper.make_node("Identity", [made[tensor.index]], [f"y{k}"]))
     inputs = [_value(f"x{k}", t) for k, t in enumerate(region.inputs)]
     outputs = [_value(f"y{k}", t) for k, t in enumerate(region.results)]
-    graph = helper.make_graph(w.nodes, region.symbol, inputs, outputs, w.initializers)
+    graph = helper.make_graph(writer.nodes, region.symbol, inputs, outputs, writer.initializers)
     opsets = [helper.make_opsetid("", OPSET)]
     made_model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     onnx.checker.check_model(made_model)
     return bytes(made_model.SerializeToString())
 
 
-def _value(name: str, t: Tensor) -> Any:
+def _value(name: str, tensor: Tensor) -> Any:
     from onnx import TensorProto, helper
 
-    extents = [e if isinstance(e, int) else None for e in t.shape]
+    extents = [e if isinstance(e, int) else None for e in tensor.shape]
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, extents)

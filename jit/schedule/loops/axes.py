@@ -16,40 +16,40 @@ TYPICAL = 64
 ENOUGH = 4
 
 
-def extent(kernel: Kernel, a: Axis) -> int:
+def extent(kernel: Kernel, axis: Axis) -> int:
     """Return the known or assumed extent of an axis."""
-    return kernel.bounds(a).within(TYPICAL)
+    return kernel.bounds(axis).within(TYPICAL)
 
 
 def vector_axis(kernel: Kernel) -> Axis | None:
     """Return the best spatial axis along which all reads of a reduction have stride 0 or 1."""
 
-    def fits(a: Axis) -> bool:
-        steps = [x.step(a.var) for x in kernel.reads]
+    def fits(axis: Axis) -> bool:
+        steps = [x.step(axis.var) for x in kernel.reads]
         return all(s in (0, 1) for s in steps) and 1 in steps
 
     found = [a for a in kernel.axes if fits(a)]
-    return max(found, key=lambda a: _value(kernel, a), default=None)
+    return max(found, key=lambda axis: _value(kernel, axis), default=None)
 
 
-def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:
-    stores = sum(x.step(a.var) == 1 for x in kernel.writes)
-    late = sum(x.step(a.var) in (0, 1) for x in kernel.late)
-    return stores, min(extent(kernel, a), TYPICAL), late
+def _value(kernel: Kernel, axis: Axis) -> tuple[int, int, int]:
+    stores = sum(x.step(axis.var) == 1 for x in kernel.writes)
+    late = sum(x.step(axis.var) in (0, 1) for x in kernel.late)
+    return stores, min(extent(kernel, axis), TYPICAL), late
 
 
-def row_axis(kernel: Kernel, j: Axis) -> Axis | None:
-    """Return the axis whose points share the vectors of axis ``j``, or else any axis but ``j``.
+def row_axis(kernel: Kernel, axis: Axis) -> Axis | None:
+    """Return the axis whose points share the vectors of ``axis``, or else any other axis.
 
     A static extent is preferred, because the rows of a symbolic one may be computed twice.
     """
 
     def value(a: Axis) -> tuple[int, bool, int, int]:
-        shared = sum(x.step(j.var) == 1 and x.step(a.var) == 0 for x in kernel.reads)
-        scalars = sum(x.step(j.var) == 0 and x.step(a.var) == 0 for x in kernel.reads)
+        shared = sum(x.step(axis.var) == 1 and x.step(a.var) == 0 for x in kernel.reads)
+        scalars = sum(x.step(axis.var) == 0 and x.step(a.var) == 0 for x in kernel.reads)
         return shared, (a.static or 0) >= ENOUGH, min(extent(kernel, a), TYPICAL), scalars
 
-    others = [a for a in kernel.axes if a is not j]
+    others = [a for a in kernel.axes if a is not axis]
     return max(others, key=value, default=None)
 
 
@@ -64,7 +64,7 @@ def order(kernel: Kernel, i: Axis | None, j: Axis, tile: Tile) -> list[Axis]:
     across = [x for x in kernel.reads if x.step(j.var) == 0]
     if i is None or not along or not across:
         return [a for a in kernel.axes if a is not i and a is not j] + [
-            a for a in (i, j) if a is not None
+            axis for axis in (i, j) if axis is not None
         ]
     first = [a for a in kernel.axes if _uses(along, a)]
     second = [a for a in kernel.axes if _uses(across, a)]
@@ -82,8 +82,8 @@ def order(kernel: Kernel, i: Axis | None, j: Axis, tile: Tile) -> list[Axis]:
     return [*ahead, *right, *left]
 
 
-def _uses(accesses: Sequence[StridedAccess], a: Axis) -> bool:
-    return any(x.step(a.var) != 0 for x in accesses)
+def _uses(accesses: Sequence[StridedAccess], axis: Axis) -> bool:
+    return any(x.step(axis.var) != 0 for x in accesses)
 
 
 def _size(kernel: Kernel, accesses: Sequence[StridedAccess]) -> int:

@@ -41,17 +41,17 @@ class LaneUpdate:
 _NEUTRAL = {tirx.Add: 0, tirx.Mul: 1, tirx.Max: None, tirx.Min: None}
 
 
-def term(a: Accumulator) -> LaneUpdate | None:
+def term(accumulator: Accumulator) -> LaneUpdate | None:
     """Return the update of an accumulator if it is associative, else None."""
-    e = a.update
-    if type(e) not in _NEUTRAL:
+    expr = accumulator.update
+    if type(expr) not in _NEUTRAL:
         return None
-    for acc, value in ((e.a, e.b), (e.b, e.a)):
-        if acc.same_as(a.var) and a.var not in mentions(value):
-            start = _NEUTRAL[type(e)]
+    for acc, value in ((expr.a, expr.b), (expr.b, expr.a)):
+        if acc.same_as(accumulator.var) and accumulator.var not in mentions(value):
+            start = _NEUTRAL[type(expr)]
             # A minimum or maximum may include its initial value several times.
-            neutral = a.init if start is None else tirx.const(start, a.dtype)
-            return LaneUpdate(type(e), value, neutral)
+            neutral = accumulator.init if start is None else tirx.const(start, accumulator.dtype)
+            return LaneUpdate(type(expr), value, neutral)
     return None
 
 
@@ -71,14 +71,14 @@ class Lanes(LoopNest):
 class _Block:
     """One tile: partial results in lanes, their combination, the remainder, the stores."""
 
-    def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, k: Axis) -> None:
-        self.nest, self.kernel, self.rows, self.run, self.k = nest, kernel, rows, run, k
+    def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, axis: Axis) -> None:
+        self.nest, self.kernel, self.rows, self.run, self.k = nest, kernel, rows, run, axis
         self.count = rows.count if rows else 1
         self.spots = self.count * run.count
-        self.bounds = kernel.bounds(k)
+        self.bounds = kernel.bounds(axis)
         self.lanes, self.chains = nest.wide, _chains(self.bounds, nest.wide, self.spots)
         self.width = self.lanes * self.chains  # of one row and column
-        self.terms = [t for a in kernel.accumulators if (t := term(a))]
+        self.terms = [update for a in kernel.accumulators if (update := term(a))]
         kinds = [a.dtype for a in kernel.accumulators]
         self.parts = [local("part", [self.spots * self.width], d) for d in kinds]
         self.whole = [local("acc", [self.spots], d) for d in kinds]
@@ -86,8 +86,8 @@ class _Block:
     def __call__(self) -> Any:
         steps = [tirx.AllocBuffer(b) for b in (*self.parts, *self.whole)]
         steps.append(self.vector(self.spots * self.width, lambda x: seq([
-            tirx.BufferStore(b, t.neutral, [x])
-            for b, t in zip(self.parts, self.terms, strict=True)])))  # fmt: skip
+            tirx.BufferStore(b, update.neutral, [x])
+            for b, update in zip(self.parts, self.terms, strict=True)])))  # fmt: skip
         steps.append(self.each(lambda at, s: seq(
             self.nest.start(self.kernel, [(b, s) for b in self.whole], at))))  # fmt: skip
         others = tuple(a for a in self.kernel.reduced if a is not self.k)
@@ -164,26 +164,26 @@ class _Block:
         """Combine the lanes of a row and column by halving."""
         base = s * integer(self.width, s)
         out = []
-        for b, t, to in zip(self.parts, self.terms, self.whole, strict=True):
+        for b, update, to in zip(self.parts, self.terms, self.whole, strict=True):
             half = self.width // 2
             while half:
-                out.append(self.vector(half, partial(_fold, b, t, base, half)))
+                out.append(self.vector(half, partial(_fold, b, update, base, half)))
                 half //= 2
-            both = t.op(tirx.BufferLoad(to, [s]), tirx.BufferLoad(b, [base]))
+            both = update.op(tirx.BufferLoad(to, [s]), tirx.BufferLoad(b, [base]))
             out.append(tirx.BufferStore(to, both, [s]))
         return out
 
 
-def _fold(b: Any, t: LaneUpdate, base: Any, half: int, lane: Any) -> Any:
+def _fold(b: Any, update: LaneUpdate, base: Any, half: int, lane: Any) -> Any:
     place = base + lane
     other = tirx.BufferLoad(b, [place + integer(half, place)])
-    return tirx.BufferStore(b, t.op(tirx.BufferLoad(b, [place]), other), [place])
+    return tirx.BufferStore(b, update.op(tirx.BufferLoad(b, [place]), other), [place])
 
 
-def _chains(k: Bounds, lanes: int, spots: int) -> int:
+def _chains(bounds: Bounds, lanes: int, spots: int) -> int:
     """Return the vectors in one step, so that enough independent sums are in flight."""
     chains = 1
-    most = CHAINS * lanes if k.high is None else k.high
+    most = CHAINS * lanes if bounds.high is None else bounds.high
     while spots * chains < CHAINS and 2 * chains * lanes <= most:
         chains *= 2
     return chains

@@ -73,9 +73,9 @@ class LoopNest:
             return self.micro(rows, cols)
         axis = self.order[k]
         if axis is self.i:
-            return self._rows(axis, lambda r: self._level(k + 1, r, cols), self._kind(k))
+            return self._rows(axis, lambda run: self._level(k + 1, run, cols), self._kind(k))
         if axis is self.j:
-            return self._columns(axis, lambda c: self.inside(k, rows, c), self._kind(k))
+            return self._columns(axis, lambda runs: self.inside(k, rows, runs), self._kind(k))
 
         def body(v: Any) -> Any:
             self.at[axis.var] = v
@@ -224,8 +224,8 @@ class LoopNest:
         parts: list[Any] = [tirx.AllocBuffer(b) for own in held for b in own]
         if kernel.accumulators:
             parts.append(each(held, lambda at, own: self.start(base, own, at)))
-            parts.append(self.reduce(base, lambda k: each(
-                held, lambda at, own: self.update(k, own, at), first)))  # fmt: skip
+            parts.append(self.reduce(base, lambda kernel: each(
+                held, lambda at, own: self.update(kernel, own, at), first)))  # fmt: skip
         if not (kernel.accumulators and self._heavy()):
             parts.append(each(held, lambda at, own: self.store(base, own, at), last))
             return seq(parts)
@@ -243,8 +243,10 @@ class LoopNest:
 
         The loop over the tile needs an array in memory, while the accumulators are in registers.
         """
-        k = self.kernel
-        return any(calls(e) for e in (*(r.value for r in k.results), *(e for _, e in k.after)))
+        kernel = self.kernel
+        return any(
+            calls(e) for e in (*(r.value for r in kernel.results), *(e for _, e in kernel.after))
+        )
 
     def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
         """Return the axis values of an element, given its row, vector and lane."""
@@ -257,9 +259,9 @@ class LoopNest:
 
     def _vectorizable(self) -> tuple[bool, bool]:
         """Return whether updates and whether stores can be vectorised."""
-        k, axis = self.kernel, None if self.j is None else self.j.var
-        first = [a.update for a in k.accumulators] + [e for _, e in k.before]
-        last = [r.value for r in k.results] + [e for _, e in k.after]
+        kernel, axis = self.kernel, None if self.j is None else self.j.var
+        first = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
+        last = [r.value for r in kernel.results] + [e for _, e in kernel.after]
         return all(vectorizable(e, axis) for e in first), all(vectorizable(e, axis) for e in last)
 
     def _based(self) -> Kernel:
@@ -286,14 +288,16 @@ class LoopNest:
 
     def update(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
         lets, at = _bound(kernel.before, _held(kernel, own, at))
-        for a, (b, place) in zip(kernel.accumulators, own, strict=True):
-            lets += _stored(b, a.update, [place], at)
+        for accumulator, (b, place) in zip(kernel.accumulators, own, strict=True):
+            lets += _stored(b, accumulator.update, [place], at)
         return lets
 
     def store(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
         lets, at = _bound(kernel.after, _held(kernel, own, at))
-        for r in kernel.results:
-            lets += _stored(r.buffer, r.value, [substitute(e, at) for e in r.indices], at)
+        for output in kernel.results:
+            lets += _stored(
+                output.buffer, output.value, [substitute(e, at) for e in output.indices], at
+            )
         return lets
 
 
@@ -339,8 +343,8 @@ def _runs(found: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
     return runs
 
 
-def _least(e: Any, last: Any) -> Any:
-    return e if last is None else tirx.Min(e, last)
+def _least(expr: Any, last: Any) -> Any:
+    return expr if last is None else tirx.Min(expr, last)
 
 
 def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
@@ -362,10 +366,10 @@ def _held(kernel: Kernel, own: Sequence[Any], at: Values) -> Values:
     return values(*at.items(), *pairs)
 
 
-def _stored(buffer: Any, e: Any, index: Sequence[Any], at: Values) -> list[Any]:
+def _stored(buffer: Any, expr: Any, index: Sequence[Any], at: Values) -> list[Any]:
     """Return the bindings that a value needs, and its store."""
     write = Written()
-    value = write(substitute(e, at))
+    value = write(substitute(expr, at))
     return [*(tirx.stmt.Bind(v, x) for v, x in write.bound), tirx.BufferStore(buffer, value, index)]
 
 
@@ -373,9 +377,9 @@ def _bound(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Valu
     """Return bindings under fresh variables, and the values extended by these."""
     made: list[Any] = []
     at = values(*at.items())
-    for v, e in lets:
+    for v, expr in lets:
         write, own = Written(), tirx.Var(v.name, str(v.ty.dtype))
-        value = write(substitute(e, at))
+        value = write(substitute(expr, at))
         made += [tirx.stmt.Bind(x, y) for x, y in (*write.bound, (own, value))]
         at[v] = own
     return made, at

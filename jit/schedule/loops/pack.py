@@ -59,7 +59,7 @@ def worthwhile(
     along = [(e, x) for e, x in found if x.step(j.var) == 1]
     if len(along) != 1:
         return None
-    e, x = along[0]
+    expr, x = along[0]
     after = loops[list(loops).index(j) + 1 :]
     least = [kernel.bounds(a).low for a in after]
     uses = prod(-(-n // tile.rows) if a is i else n for a, n in zip(after, least, strict=True))
@@ -67,13 +67,13 @@ def worthwhile(
         return None
     reduced = tuple(a for a in kernel.reduced if x.step(a.var) != 0)
     counts = [a.static or 0 for a in reduced]
-    size = bits(dtype_of(e)) // 8
+    size = bits(dtype_of(expr)) // 8
     wide = tile.lanes * tile.vectors
     if not counts or prod(counts) * _gap(x, reduced, size) < 2 * machine.cache:
         return None
     if prod(counts) * wide * size > MOST:
         return None
-    return Strip(e, reduced, local("strip", [*counts, wide], dtype_of(e)))
+    return Strip(expr, reduced, local("strip", [*counts, wide], dtype_of(expr)))
 
 
 def _gap(x: StridedAccess, reduced: Sequence[Axis], size: int) -> int:
@@ -98,13 +98,13 @@ class Packed(LoopNest):
         lane = tirx.Var("lane", dtype_of(j.var))
         load = tirx.BufferLoad(strip.buffer, [*(a.var for a in strip.axes), lane])
 
-        def packed(e: Any, mutator: Any) -> Any:
-            same = tvm_ffi.structural_equal(e, strip.load)
-            return load if same else mutator.default_mutate(e)
+        def packed(expr: Any, mutator: Any) -> Any:
+            same = tvm_ffi.structural_equal(expr, strip.load)
+            return load if same else mutator.default_mutate(expr)
 
-        (a,) = kernel.accumulators
-        update = tvm_ffi.structural_mutate(a.update, [(tvm.ir.TensorLoad, packed)])
-        new = replace(kernel, accumulators=(replace(a, update=update),))
+        (accumulator,) = kernel.accumulators
+        update = tvm_ffi.structural_mutate(accumulator.update, [(tvm.ir.TensorLoad, packed)])
+        new = replace(kernel, accumulators=(replace(accumulator, update=update),))
         return cls(new, machine, tile, loops, i, j, strip=strip, lane=lane)
 
     def __call__(self) -> Any:

@@ -44,7 +44,7 @@ def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
         if found is None or not isinstance(part, Kernel):
             out.append(part)
             continue
-        j, phases = found
+        axis, phases = found
         for p in phases:
             inner[p.new] = None
             made = maker(out, p.buffer, parts[k + 1 :], inner)
@@ -52,7 +52,7 @@ def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
                 out.remove(made)
             out += [replace(c, twice=twice(c, inner), sizes=part.sizes)
                     for c in _copies(p, made)]  # fmt: skip
-        read = _reading(part, j, phases)
+        read = _reading(part, axis, phases)
         out.append(replace(read, twice=twice(read, inner)))
     return out
 
@@ -61,14 +61,14 @@ def _apart(kernel: Kernel) -> tuple[Axis, list[_Phases]] | None:
     """Return the axis to vectorise, and the buffers that are strided along it."""
     if not kernel.reduced or vector_axis(kernel) is not None:
         return None
-    for j in kernel.axes:
-        steps = [x.step(j.var) for x in kernel.reads]
-        ours = any(x.step(j.var) == 1 for x in kernel.writes)
+    for axis in kernel.axes:
+        steps = [x.step(axis.var) for x in kernel.reads]
+        ours = any(x.step(axis.var) == 1 for x in kernel.writes)
         if ours and all(s is not None and 0 <= s <= MOST for s in steps):
-            found = [_phases(kernel, e, j) for e in _loads(kernel) if _moves(kernel, e, j)]
+            found = [_phases(kernel, e, axis) for e in _loads(kernel) if _moves(kernel, e, axis)]
             known = [p for p in found if p is not None]
             if len(known) == len(found) and known:
-                return j, _unique(known)
+                return axis, _unique(known)
     return None
 
 
@@ -77,55 +77,55 @@ def _loads(kernel: Kernel) -> list[Any]:
     return [e for p in parts for e in loads(p)]
 
 
-def _moves(kernel: Kernel, e: Any, j: Axis) -> bool:
-    return any(j.var in mentions(i) for i in items(e.indices))
+def _moves(kernel: Kernel, expr: Any, axis: Axis) -> bool:
+    return any(axis.var in mentions(i) for i in items(expr.indices))
 
 
-def _phases(kernel: Kernel, e: Any, j: Axis) -> _Phases | None:
+def _phases(kernel: Kernel, expr: Any, axis: Axis) -> _Phases | None:
     """Return the phases of a load that is strided in its last coordinate only."""
-    index = items(e.indices)
-    dims = [d for d, i in enumerate(index) if j.var in mentions(i)]
+    index = items(expr.indices)
+    dims = [d for d, i in enumerate(index) if axis.var in mentions(i)]
     last = len(index) - 1
     if dims != [last]:
         return None
-    found = detect_linear_equation(index[last], [j.var])
+    found = detect_linear_equation(index[last], [axis.var])
     stride = static(found[0]) if len(found) else None
     if stride is None or not 1 < stride <= MOST:
         return None
-    shape = items(e.source.ty.shape)
+    shape = items(expr.source.ty.shape)
     size = shape[last]
     wide = tirx.FloorDiv(size + integer(stride - 1, size), integer(stride, size))
     known = static(size)
     if known is not None:
         wide = integer(-(-known // stride), size)
-    new = local("phases", [*shape[:last], integer(stride, size), wide], str(e.source.ty.dtype))
-    return _Phases(e.source, last, stride, new)
+    new = local("phases", [*shape[:last], integer(stride, size), wide], str(expr.source.ty.dtype))
+    return _Phases(expr.source, last, stride, new)
 
 
 def _unique(found: Sequence[_Phases]) -> list[_Phases]:
     out: list[_Phases] = []
-    for p in found:
-        if not any(p.buffer.same_as(q.buffer) for q in out):
-            out.append(p)
+    for phases in found:
+        if not any(phases.buffer.same_as(q.buffer) for q in out):
+            out.append(phases)
     return out
 
 
-def _reading(kernel: Kernel, j: Axis, phases: Sequence[_Phases]) -> Kernel:
+def _reading(kernel: Kernel, axis: Axis, phases: Sequence[_Phases]) -> Kernel:
     """Return the kernel that reads the phases."""
 
-    def load(e: Any, mutator: Any) -> Any:
-        p = next((p for p in phases if p.buffer.same_as(e.source)), None)
+    def load(expr: Any, mutator: Any) -> Any:
+        p = next((p for p in phases if p.buffer.same_as(expr.source)), None)
         if p is None:
-            return mutator.default_mutate(e)
-        index = items(e.indices)
+            return mutator.default_mutate(expr)
+        index = items(expr.indices)
         size = integer(p.stride, index[-1])
-        place, inside = as_dtype(j.var, dtype_of(size)), kernel.analyzer.simplify
+        place, inside = as_dtype(axis.var, dtype_of(size)), kernel.analyzer.simplify
         rest = inside(index[-1] - place * size)
         phase = inside(tirx.FloorMod(rest, size))
         return tirx.BufferLoad(p.new, [*index[:-1], phase, place + inside(rest // size)])
 
-    def put(e: Any) -> Any:
-        return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
+    def put(expr: Any) -> Any:
+        return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
 
     return replace(
         kernel,
@@ -145,11 +145,11 @@ def maker(
     others = any(_reads(k, buffer) for k in (*done, *later))
     if len(makers) != 1 or others:
         return None
-    (k,) = makers
-    index = k.results[0].indices
-    axes = [a.var for a in k.axes]
+    (kernel,) = makers
+    index = kernel.results[0].indices
+    axes = [a.var for a in kernel.axes]
     plain = len(index) == len(axes) and all(i.same_as(a) for i, a in zip(index, axes, strict=False))
-    return k if plain and not k.reduced and len(k.results) == 1 else None
+    return kernel if plain and not kernel.reduced and len(kernel.results) == 1 else None
 
 
 def _reads(part: Part, buffer: Any) -> bool:
@@ -158,20 +158,22 @@ def _reads(part: Part, buffer: Any) -> bool:
     return buffer in part.step.reads
 
 
-def _copies(p: _Phases, made: Kernel | None) -> list[Kernel]:
+def _copies(phases: _Phases, made: Kernel | None) -> list[Kernel]:
     """Return the kernels that fill the new buffer, one for each phase."""
-    return [_copy(p, made or identity(p.buffer), phase) for phase in range(p.stride)]
+    return [_copy(phases, made or identity(phases.buffer), phase) for phase in range(phases.stride)]
 
 
-def _copy(p: _Phases, made: Kernel, phase: int) -> Kernel:
+def _copy(phases: _Phases, made: Kernel, phase: int) -> Kernel:
     *outer, last = made.axes
     size = integer(last.extent, last.var) if isinstance(last.extent, int) else last.extent
-    left = tirx.FloorDiv(size + integer(p.stride - 1 - phase, size), integer(p.stride, size))
-    q = Axis(tirx.Var("q", dtype_of(last.var)), made.analyzer.simplify(left))
-    at = values((last.var, q.var * integer(p.stride, q.var) + integer(phase, q.var)))
-    moved = made.at(at, (*outer, q), ())
-    index = (*(a.var for a in outer), integer(phase, q.var), q.var)
-    return replace(moved, results=(KernelOutput(p.new, index, moved.results[0].value),))
+    left = tirx.FloorDiv(
+        size + integer(phases.stride - 1 - phase, size), integer(phases.stride, size)
+    )
+    axis = Axis(tirx.Var("q", dtype_of(last.var)), made.analyzer.simplify(left))
+    at = values((last.var, axis.var * integer(phases.stride, axis.var) + integer(phase, axis.var)))
+    moved = made.at(at, (*outer, axis), ())
+    index = (*(a.var for a in outer), integer(phase, axis.var), axis.var)
+    return replace(moved, results=(KernelOutput(phases.new, index, moved.results[0].value),))
 
 
 def identity(buffer: Any) -> Kernel:

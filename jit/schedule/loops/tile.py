@@ -74,19 +74,19 @@ def _within(extent: int, lanes: int) -> int:
 
 
 def best(
-    rows: int, vectors: int, depth: int, lanes: int, m: VectorUnits, sizes: Sequence[int] = ()
+    rows: int, vectors: int, depth: int, lanes: int, units: VectorUnits, sizes: Sequence[int] = ()
 ) -> Tile:
     """Return the fastest tile for these rows, vectors and reduction depth.
 
     If ``sizes`` is not empty, it lists the permitted numbers of rows.
     """
-    r, v = _best(rows, vectors, depth, m.registers, tuple(sizes))
+    r, v = _best(rows, vectors, depth, units.registers, tuple(sizes))
     return Tile(r, v, lanes)
 
 
-def cycles(rows: int, vectors: int, depth: int, m: VectorUnits) -> float:
+def cycles(rows: int, vectors: int, depth: int, units: VectorUnits) -> float:
     """Estimate the cycles of the best tile over all rows and vectors."""
-    return _cycles(rows, vectors, depth, *_best(rows, vectors, depth, m.registers, ()))
+    return _cycles(rows, vectors, depth, *_best(rows, vectors, depth, units.registers, ()))
 
 
 @lru_cache(maxsize=4096)

@@ -110,23 +110,23 @@ def _fixed(kernel: Kernel, y: Axis, x: Axis) -> bool:
     return known and y.var not in kernel.spoken and x.var not in kernel.spoken
 
 
-def _windows(kernel: Kernel, e: Any, y: Axis, x: Axis) -> _Windows | None:
-    index = items(e.indices)
+def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
+    index = items(expr.indices)
     if len(index) < 2 or any(a.var in mentions(i) for i in index[:-2] for a in (y, x)):
         return None
     row, column = index[-2:]
     down, along = _place(row, y, kernel), _place(column, x, kernel)
     if down is None or along is None or (down.window is not None and down.window is along.window):
         return None
-    if not all(map(_inside, (down, along), items(e.source.ty.shape)[-2:])):
+    if not all(map(_inside, (down, along), items(expr.source.ty.shape)[-2:])):
         return None  # out-of-bounds reads are guarded, and copies have no guards
     rows = (y.static or 0) + max(down.offsets) // down.stride
     phases = {f % down.stride for f in down.offsets}
     if len(along.offsets) * len(phases) > MOST:
         return None
     copies = [len(along.offsets), 1 if len(phases) == 1 else down.stride, rows, x.static or 0]
-    shape = [*items(e.source.ty.shape)[:-2], *(integer(n, column) for n in copies)]
-    return _Windows(e, down, along, local("windows", shape, dtype_of(e)))
+    shape = [*items(expr.source.ty.shape)[:-2], *(integer(n, column) for n in copies)]
+    return _Windows(expr, down, along, local("windows", shape, dtype_of(expr)))
 
 
 def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
@@ -162,7 +162,7 @@ def _gains(kernel: Kernel, found: _Windows, inner: NodeDict[None], machine: Vect
     still = [a for a in kernel.axes if a.static != 1 and not any(a.var.same_as(v) for v in used)]
     if not still:
         return False
-    i = max(still, key=lambda a: extent(kernel, a))
+    i = max(still, key=lambda axis: extent(kernel, axis))
     lanes = machine.vector_bits // bits(kernel.accumulators[0].dtype)
     rows, deep = extent(kernel, i), depth(kernel)
     high, wide = y.static or 0, x.static or 0
@@ -198,8 +198,8 @@ def _copies(found: _Windows, made: Kernel) -> list[Kernel]:
     return out
 
 
-def _linear(a: Axis, stride: int, base: int) -> Any:
-    return a.var * integer(stride, a.var) + integer(base, a.var)
+def _linear(axis: Axis, stride: int, base: int) -> Any:
+    return axis.var * integer(stride, axis.var) + integer(base, axis.var)
 
 
 def _reading(kernel: Kernel, found: _Windows) -> Kernel:
@@ -214,10 +214,10 @@ def _reading(kernel: Kernel, found: _Windows) -> Kernel:
     h = as_dtype(down.axis.var, dtype_of(row)) + inside(tirx.FloorDiv(offset, size))
     load = tirx.BufferLoad(found.new, [*outer, first, phase, h, along.axis.var])
 
-    def put(e: Any, mutator: Any) -> Any:
-        same = tvm_ffi.structural_equal(e, found.load)
-        return load if same else mutator.default_mutate(e)
+    def put(expr: Any, mutator: Any) -> Any:
+        same = tvm_ffi.structural_equal(expr, found.load)
+        return load if same else mutator.default_mutate(expr)
 
-    (a,) = kernel.accumulators
-    update = tvm_ffi.structural_mutate(a.update, [(tvm.ir.TensorLoad, put)])
-    return replace(kernel, accumulators=(replace(a, update=update),))
+    (accumulator,) = kernel.accumulators
+    update = tvm_ffi.structural_mutate(accumulator.update, [(tvm.ir.TensorLoad, put)])
+    return replace(kernel, accumulators=(replace(accumulator, update=update),))

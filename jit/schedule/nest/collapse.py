@@ -86,8 +86,8 @@ def follows(x: StridedAccess, a: Axis, b: Axis, analyzer: Any) -> bool:
     return same(outer, inner * as_dtype(_extent(b), dtype_of(inner)), analyzer)
 
 
-def _extent(a: Axis) -> Any:
-    return integer(a.extent, a.var) if isinstance(a.extent, int) else a.extent
+def _extent(axis: Axis) -> Any:
+    return integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
 
 
 def _joined(kernel: Kernel, k: int, reduced: bool, views: Views) -> Kernel:
@@ -120,9 +120,9 @@ class Views:
 
     def __init__(self, params: Sequence[Any]) -> None:
         self.params: NodeDict[None] = NodeDict()
-        for p in params:
-            if is_buffer_var(p):
-                self.params[p] = None
+        for param in params:
+            if is_buffer_var(param):
+                self.params[param] = None
         self.made: NodeDict[Any] = NodeDict()
 
     def __contains__(self, buffer: Any) -> bool:
@@ -146,20 +146,20 @@ def _flat(kernel: Kernel, b: Any, views: Views) -> Kernel:
     """Rewrite the accesses that depend on an axis to flat indices."""
     axes = [a.var for a in kernel.all_axes]
 
-    def load(e: Any, mutator: Any) -> Any:
-        x = access(e.source, items(e.indices), axes, kernel.analyzer)
+    def load(expr: Any, mutator: Any) -> Any:
+        x = access(expr.source, items(expr.indices), axes, kernel.analyzer)
         if x.step(b) == 0:
-            return mutator.default_mutate(e)
-        return tirx.BufferLoad(views.of(e.source), [x.flat])
+            return mutator.default_mutate(expr)
+        return tirx.BufferLoad(views.of(expr.source), [x.flat])
 
-    def put(e: Any) -> Any:
-        return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
+    def put(expr: Any) -> Any:
+        return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
 
-    def stored(r: KernelOutput) -> KernelOutput:
-        x = access(r.buffer, r.indices, axes, kernel.analyzer)
+    def stored(output: KernelOutput) -> KernelOutput:
+        x = access(output.buffer, output.indices, axes, kernel.analyzer)
         same_place = x.step(b) == 0
-        return KernelOutput(r.buffer if same_place else views.of(r.buffer),
-                      r.indices if same_place else (x.flat,), put(r.value))  # fmt: skip
+        return KernelOutput(output.buffer if same_place else views.of(output.buffer),
+                      output.indices if same_place else (x.flat,), put(output.value))  # fmt: skip
 
     return replace(
         kernel,

@@ -32,12 +32,12 @@ def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition
     return [s for s in made.steps if id(s.stage) in kept], found
 
 
-def _worth(s: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
+def _worth(stage: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
     """Inline copies, and definitions that are not evaluated more often in their readers.
 
     A definition that calls a function is not inlined into two loop nests.
     """
-    own = volume(s.writes[0].shape)
+    own = volume(stage.writes[0].shape)
     no_more = all(u.evaluations is own for u in uses)
     together = len({u.stage for u in uses}) <= 1
     return _moves(found.value) or (no_more and (together or not calls(found.value)))
@@ -51,9 +51,9 @@ def _moves(value: Any) -> bool:
     return isinstance(value, (tirx.IntImm, tirx.FloatImm))
 
 
-def _nodes(e: Any) -> list[Any]:
+def _nodes(expr: Any) -> list[Any]:
     found: list[Any] = []
-    tvm_ffi.structural_walk(e, found.append)
+    tvm_ffi.structural_walk(expr, found.append)
     return found
 
 
@@ -71,36 +71,36 @@ class Expander:
             (tirx.Select, self.select),
         ]
 
-    def __call__(self, e: Any) -> Any:
-        return tvm_ffi.structural_mutate(e, self.rules)
+    def __call__(self, expr: Any) -> Any:
+        return tvm_ffi.structural_mutate(expr, self.rules)
 
-    def call(self, e: Any, mutator: Any) -> Any:
-        return self.guard(e, mutator) if is_guard(e) else mutator.default_mutate(e)
+    def call(self, expr: Any, mutator: Any) -> Any:
+        return self.guard(expr, mutator) if is_guard(expr) else mutator.default_mutate(expr)
 
-    def select(self, e: Any, mutator: Any) -> Any:
-        return self.guard(e, mutator)
+    def select(self, expr: Any, mutator: Any) -> Any:
+        return self.guard(expr, mutator)
 
-    def guard(self, e: Any, mutator: Any) -> Any:
+    def guard(self, expr: Any, mutator: Any) -> Any:
         self.guarded += 1
         try:
-            return mutator.default_mutate(e)
+            return mutator.default_mutate(expr)
         finally:
             self.guarded -= 1
 
-    def load(self, e: Any, mutator: Any) -> Any:
-        made = self.found.get(e.source)
+    def load(self, expr: Any, mutator: Any) -> Any:
+        made = self.found.get(expr.source)
         if made is None:
-            return mutator.default_mutate(e)
-        index = tuple(mutator.mutate(i) for i in items(e.indices))
+            return mutator.default_mutate(expr)
+        index = tuple(mutator.mutate(i) for i in items(expr.indices))
         for buffer, at, value in self.known:
-            if buffer.same_as(e.source) and _equal(at, index):
+            if buffer.same_as(expr.source) and _equal(at, index):
                 return value
         value = self(made.at(index))
         if self.guarded or not _named(value):
             return value
         v = tirx.Var("t", str(value.ty.dtype))
         self.lets.append((v, value))
-        self.known.append((e.source, index, v))
+        self.known.append((expr.source, index, v))
         return v
 
 

@@ -69,9 +69,9 @@ class Kernel:
     copy: bool = False
     sizes: SymbolicSizes = UNSAID
 
-    def bounds(self, a: Axis) -> Bounds:
+    def bounds(self, axis: Axis) -> Bounds:
         """Return the bounds of an axis's extent."""
-        return self.sizes.of(a.extent)
+        return self.sizes.of(axis.extent)
 
     @property
     def all_axes(self) -> tuple[Axis, ...]:
@@ -106,30 +106,31 @@ class Kernel:
         """The axes that occur outside the indices of loads and stores."""
         found: NodeDict[None] = NodeDict()
         parts = [a.update for a in self.accumulators] + [e for _, e in (*self.before, *self.after)]
-        rules = [(tvm.ir.TensorLoad, lambda e, visitor: None),
+        rules = [(tvm.ir.TensorLoad, lambda expr, visitor: None),
                  (tvm.ir.Var, lambda v, visitor: _note(found, v))]  # fmt: skip
-        for p in [*parts, *(r.value for r in self.results)]:
-            tvm_ffi.structural_visit(p, rules)
+        for param in [*parts, *(r.value for r in self.results)]:
+            tvm_ffi.structural_visit(param, rules)
         return found
 
     def at(self, where: Values, axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> Kernel:
         """Return the kernel over new axes; ``where`` maps old axes to their values."""
 
-        def put(e: Any) -> Any:
-            return substitute(e, where)
+        def put(expr: Any) -> Any:
+            return substitute(expr, where)
 
         return replace(
             self,
             axes=axes,
             reduced=reduced,
             accumulators=tuple(
-                replace(a, init=put(a.init), update=put(a.update)) for a in self.accumulators
+                replace(accumulator, init=put(accumulator.init), update=put(accumulator.update))
+                for accumulator in self.accumulators
             ),
             before=tuple((v, put(e)) for v, e in self.before),
             after=tuple((v, put(e)) for v, e in self.after),
             results=tuple(
-                KernelOutput(r.buffer, tuple(map(put, r.indices)), put(r.value))
-                for r in self.results
+                KernelOutput(output.buffer, tuple(map(put, output.indices)), put(output.value))
+                for output in self.results
             ),
         )
 
@@ -155,11 +156,11 @@ def parts(made: LoopProgram) -> list[Part]:
     into = _epilogues(left, made.inner, found)
     gone = {id(r) for r in into.values()}
     out: list[Part] = []
-    for s in left:
-        if id(s) in gone:
+    for step in left:
+        if id(step) in gone:
             continue
-        anchor = into.get(id(s))
-        part = _part(s, found) if anchor is None else _merged(anchor, s, found, made.sizes)
+        anchor = into.get(id(step))
+        part = _part(step, found) if anchor is None else _merged(anchor, step, found, made.sizes)
         if isinstance(part, Kernel):
             part = replace(part, twice=twice(part, made.inner), sizes=made.sizes)
         out.append(part)
@@ -193,7 +194,7 @@ def _epilogues(
     return out
 
 
-def _real_reads(s: LoopStep, found: NodeDict[BlockDefinition]) -> NodeDict[None]:
+def _real_reads(step: LoopStep, found: NodeDict[BlockDefinition]) -> NodeDict[None]:
     """Return the buffers that a step reads after inlining."""
     seen: NodeDict[None] = NodeDict()
 
@@ -203,10 +204,10 @@ def _real_reads(s: LoopStep, found: NodeDict[BlockDefinition]) -> NodeDict[None]
         seen[b] = None
         made = found.get(b)
         if made is not None:
-            for e in loads(made.value):
-                visit(e.source)
+            for expr in loads(made.value):
+                visit(expr.source)
 
-    for b, _ in s.reads.items():
+    for b, _ in step.reads.items():
         visit(b)
     return seen
 
@@ -222,15 +223,15 @@ def _joins(r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]) -> bool:
     return len(_places(r, e, found)) == 1
 
 
-def _direct(r: LoopStep) -> bool:
+def _direct(step: LoopStep) -> bool:
     """Return whether the results of a reduction are indexed by its spatial axes, one each."""
-    if not r.updates or any(not _same(u.indices, r.updates[0].indices) for u in r.updates):
+    if not step.updates or any(not _same(u.indices, step.updates[0].indices) for u in step.updates):
         return False
-    axes = [a.var for a in r.spatial]
-    used = [i for i in r.updates[0].indices if static(i) != 0]
+    axes = [a.var for a in step.spatial]
+    used = [i for i in step.updates[0].indices if static(i) != 0]
     return all(sum(i.same_as(a) for a in axes) == 1 for i in used) and all(
         sum(i.same_as(a) for i in used) == 1 or static(extent.extent) == 1
-        for a, extent in zip(axes, r.spatial, strict=True)
+        for a, extent in zip(axes, step.spatial, strict=True)
     )
 
 
@@ -267,75 +268,77 @@ def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 def _coupled(updates: Sequence[Update]) -> bool:
     """Return whether an update reads the buffer of another, as in an argmax."""
-    for u in updates:
-        for e in loads(u.value):
-            if any(e.source.same_as(o.buffer) for o in updates if o is not u):
+    for update in updates:
+        for expr in loads(update.value):
+            if any(expr.source.same_as(o.buffer) for o in updates if o is not update):
                 return True
     return False
 
 
-def _part(s: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
+def _part(step: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
     """Convert a step to a kernel."""
-    if not s.updates:
-        return Plain(s, "its body does more than update elements")
-    if _coupled(s.updates):
-        return Plain(s, "its results depend on one another")
-    if not s.reduced:
-        return _spatial(s, found)
-    own = {u.buffer.__chandle__(): u for u in s.updates}
-    if any(u.init is None for u in s.updates):
-        return Plain(s, "a reduction has no initial value")
-    if any(v.same_as(a.var) for u in s.updates for e in (*u.indices, u.init) for v in variables(e)
-           for a in s.reduced):  # fmt: skip
-        return Plain(s, "a reduction stores at an index with a reduced axis")
-    if any(not _at_store(e, own) for u in s.updates for e in loads(u.value)):
-        return Plain(s, "a reduction reads other elements of its result")
-    accumulators, before = _reduction(s, found)
+    if not step.updates:
+        return Plain(step, "its body does more than update elements")
+    if _coupled(step.updates):
+        return Plain(step, "its results depend on one another")
+    if not step.reduced:
+        return _spatial(step, found)
+    own = {u.buffer.__chandle__(): u for u in step.updates}
+    if any(u.init is None for u in step.updates):
+        return Plain(step, "a reduction has no initial value")
+    used = [v for u in step.updates for e in (*u.indices, u.init) for v in variables(e)]
+    if any(v.same_as(axis.var) for v in used for axis in step.reduced):
+        return Plain(step, "a reduction stores at an index with a reduced axis")
+    if any(not _at_store(e, own) for u in step.updates for e in loads(u.value)):
+        return Plain(step, "a reduction reads other elements of its result")
+    accumulators, before = _reduction(step, found)
     results = tuple(KernelOutput(u.buffer, u.indices, a.var)
-                    for u, a in zip(s.updates, accumulators, strict=True))  # fmt: skip
-    return Kernel(s.spatial, s.reduced, accumulators, before, (), results,
-                  s.stage.block.name_hint)  # fmt: skip
+                    for u, a in zip(step.updates, accumulators, strict=True))  # fmt: skip
+    return Kernel(step.spatial, step.reduced, accumulators, before, (), results,
+                  step.stage.block.name_hint)  # fmt: skip
 
 
-def _at_store(e: Any, own: dict[int, Update]) -> bool:
-    u = own.get(e.source.__chandle__())
-    return u is None or _same(items(e.indices), u.indices)
+def _at_store(expr: Any, own: dict[int, Update]) -> bool:
+    update = own.get(expr.source.__chandle__())
+    return update is None or _same(items(expr.indices), update.indices)
 
 
-def _spatial(s: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
-    if any(e.source.same_as(b) for b in s.writes for u in s.updates for e in loads(u.value)):
-        return Plain(s, "it reads what it writes")
+def _spatial(step: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
+    if any(e.source.same_as(b) for b in step.writes for u in step.updates for e in loads(u.value)):
+        return Plain(step, "it reads what it writes")
     expand = Expander(found)
-    results = tuple(KernelOutput(u.buffer, u.indices, expand(u.value)) for u in s.updates)
-    made = Kernel(s.axes, (), (), (), tuple(expand.lets), results, s.stage.block.name_hint)
-    same = copies(s.stage) and loads(s.updates[0].value)[0].source not in found
+    results = tuple(KernelOutput(u.buffer, u.indices, expand(u.value)) for u in step.updates)
+    made = Kernel(step.axes, (), (), (), tuple(expand.lets), results, step.stage.block.name_hint)
+    same = copies(step.stage) and loads(step.updates[0].value)[0].source not in found
     return replace(made, copy=same)
 
 
 def _reduction(
-    s: LoopStep, found: NodeDict[BlockDefinition]
+    step: LoopStep, found: NodeDict[BlockDefinition]
 ) -> tuple[tuple[Accumulator, ...], tuple[Let, ...]]:
     """Return the accumulators of a reduction, and the bindings that they need."""
     expand = Expander(found)
     held: NodeDict[Any] = NodeDict()
-    for u in s.updates:
-        held[u.buffer] = tirx.Var("acc", str(u.buffer.ty.dtype))
+    for update in step.updates:
+        held[update.buffer] = tirx.Var("acc", str(update.buffer.ty.dtype))
     made = []
-    for u in s.updates:
-        value = expand(loaded(u.value, held))
-        assert u.init is not None
-        made.append(Accumulator(held[u.buffer], str(u.buffer.ty.dtype), u.init, value))
+    for update in step.updates:
+        value = expand(loaded(update.value, held))
+        assert update.init is not None
+        made.append(
+            Accumulator(held[update.buffer], str(update.buffer.ty.dtype), update.init, value)
+        )
     return tuple(made), tuple(expand.lets)
 
 
-def loaded(e: Any, held: NodeDict[Any]) -> Any:
+def loaded(expr: Any, held: NodeDict[Any]) -> Any:
     """Replace the loads of some buffers in an expression by variables."""
 
     def load(x: Any, mutator: Any) -> Any:
         v = held.get(x.source)
         return mutator.default_mutate(x) if v is None else v
 
-    return tvm_ffi.structural_mutate(e, [(tvm.ir.TensorLoad, load)])
+    return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
 
 
 def _merged(
@@ -354,8 +357,8 @@ def _merged(
             at[target] = as_dtype(analyzer.simplify(i), str(target.ty.dtype))
     moved = whole.at(at, e.axes, whole.reduced)
     held: NodeDict[Any] = NodeDict()
-    for u, a in zip(r.updates, moved.accumulators, strict=True):
-        held[u.buffer] = a.var
+    for update, accumulator in zip(r.updates, moved.accumulators, strict=True):
+        held[update.buffer] = accumulator.var
     expand = Expander(found)
     values_ = [expand(u.value) for u in e.updates]
     results = tuple(KernelOutput(u.buffer, u.indices, loaded(v, held))

@@ -69,8 +69,8 @@ class LoopStep:
         found: NodeDict[None] = NodeDict()
         block = self.stage.block
         for part in (block.init, block.body):
-            for e in [] if part is None else loads(part):
-                found[e.source] = None
+            for expr in [] if part is None else loads(part):
+                found[expr.source] = None
         return found
 
     def plain(self) -> Any:
@@ -118,8 +118,8 @@ def program(func: Any, sizes: SymbolicSizes = UNSAID) -> LoopProgram:
         raise Unscheduled("the parameters may overlap: the attribute tirx.noalias is missing")
     try:
         stages, _ = standard(func)
-    except Opaque as e:
-        raise Unscheduled(e.reason) from None
+    except Opaque as error:
+        raise Unscheduled(error.reason) from None
     inner: NodeDict[None] = NodeDict()
     for b in items(func.body.block.alloc_buffers):
         inner[b] = None
@@ -187,13 +187,13 @@ def _all(conditions: list[Any]) -> Any:
 def _pure(made: LoopProgram) -> None:
     """Check that every buffer has one writer, which precedes its readers."""
     written: NodeDict[int] = NodeDict()
-    for k, s in enumerate(made.steps):
-        for b in s.writes:
+    for k, step in enumerate(made.steps):
+        for b in step.writes:
             if b in written:
                 raise Unscheduled(f"{b.name} is written by several blocks")
             written[b] = k
-    for k, s in enumerate(made.steps):
-        for b, _ in s.reads.items():
+    for k, step in enumerate(made.steps):
+        for b, _ in step.reads.items():
             at = written.get(b)
             if (at is None and b in made.inner) or (at is not None and at > k):
                 raise Unscheduled(f"{b.name} is read before it is written")

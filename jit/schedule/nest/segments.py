@@ -33,44 +33,44 @@ class _Guard:
     rest: Any | None
 
 
-def segments(kernel: Kernel, j: Axis) -> list[Kernel]:
+def segments(kernel: Kernel, axis: Axis) -> list[Kernel]:
     """Split a kernel into ranges of an axis, none of which has guards of that axis alone."""
-    found = _guard(kernel, j)
+    found = _guard(kernel, axis)
     if found is None:
         return [kernel]
     a, b = found.call.args[1], found.call.args[2]
     inside = a if found.rest is None else tirx.if_then_else(found.rest, a, b)
-    end = integer(j.extent, j.var) if isinstance(j.extent, int) else j.extent
-    zero = integer(0, j.var)
+    end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
+    zero = integer(0, axis.var)
     ranges = [(zero, found.low, b), (found.low, found.high, inside), (found.high, end, b)]
     out = []
     for low, high, value in ranges:
-        part = _over(_replaced(kernel, found.call, value), j, low, high)
+        part = _over(_replaced(kernel, found.call, value), axis, low, high)
         if part is not None:
             out += segments(*part)
     return out
 
 
-def _over(kernel: Kernel, j: Axis, low: Any, high: Any) -> tuple[Kernel, Axis] | None:
+def _over(kernel: Kernel, axis: Axis, low: Any, high: Any) -> tuple[Kernel, Axis] | None:
     """Restrict a kernel to a range of an axis; None if the range is empty."""
     extent = kernel.analyzer.simplify(high - low)
     known = static(extent)
     if known is not None and known <= 0:
         return None
-    v = tirx.Var(j.var.name, dtype_of(j.var))
+    v = tirx.Var(axis.var.name, dtype_of(axis.var))
     new = Axis(v, extent)
-    at = values((j.var, v + low))
-    axes = tuple(new if a is j else a for a in kernel.axes)
+    at = values((axis.var, v + low))
+    axes = tuple(new if a is axis else a for a in kernel.axes)
     return kernel.at(at, axes, kernel.reduced), new
 
 
 def _replaced(kernel: Kernel, call: Any, value: Any) -> Kernel:
-    def guard(e: Any, mutator: Any) -> Any:
-        same = is_guard(e) and tvm_ffi.structural_equal(e, call)
-        return value if same else mutator.default_mutate(e)
+    def guard(expr: Any, mutator: Any) -> Any:
+        same = is_guard(expr) and tvm_ffi.structural_equal(expr, call)
+        return value if same else mutator.default_mutate(expr)
 
-    def put(e: Any) -> Any:
-        return tvm_ffi.structural_mutate(e, [(tvm.ir.Call, guard)])
+    def put(expr: Any) -> Any:
+        return tvm_ffi.structural_mutate(expr, [(tvm.ir.Call, guard)])
 
     return replace(
         kernel,
@@ -79,29 +79,29 @@ def _replaced(kernel: Kernel, call: Any, value: Any) -> Kernel:
     )
 
 
-def _guard(kernel: Kernel, j: Axis) -> _Guard | None:
+def _guard(kernel: Kernel, axis: Axis) -> _Guard | None:
     """Return the first outermost guard with conditions on the axis."""
     calls: list[Any] = []
-    for e in [*(e for _, e in kernel.after), *(r.value for r in kernel.results)]:
-        tvm_ffi.structural_walk(e, (tvm.ir.Call, calls.append))
+    for expr in [*(e for _, e in kernel.after), *(r.value for r in kernel.results)]:
+        tvm_ffi.structural_walk(expr, (tvm.ir.Call, calls.append))
     for call in calls:
-        found = _ranged(call, kernel, j) if is_guard(call) else None
+        found = _ranged(call, kernel, axis) if is_guard(call) else None
         if found is not None:
             return found
     return None
 
 
-def _ranged(call: Any, kernel: Kernel, j: Axis) -> _Guard | None:
-    end = integer(j.extent, j.var) if isinstance(j.extent, int) else j.extent
-    low: Any = integer(0, j.var)
-    high: Any = as_dtype(end, dtype_of(j.var))
+def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
+    end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
+    low: Any = integer(0, axis.var)
+    high: Any = as_dtype(end, dtype_of(axis.var))
     rest = None
     some = False
     for c in _conjuncts(call.args[0]):
-        if j.var not in mentions(c):
+        if axis.var not in mentions(c):
             rest = c if rest is None else tirx.And(rest, c)
             continue
-        bound = _bound(c, j.var)
+        bound = _bound(c, axis.var)
         if bound is None:
             return None
         some = True
@@ -110,16 +110,16 @@ def _ranged(call: Any, kernel: Kernel, j: Axis) -> _Guard | None:
     if not some:
         return None
     simplify = kernel.analyzer.simplify
-    low = simplify(tirx.Min(low, as_dtype(end, dtype_of(j.var))))
+    low = simplify(tirx.Min(low, as_dtype(end, dtype_of(axis.var))))
     return _Guard(call, low, simplify(tirx.Max(high, low)), rest)
 
 
-def _conjuncts(e: Any) -> Iterator[Any]:
-    if isinstance(e, tirx.And):
-        yield from _conjuncts(e.a)
-        yield from _conjuncts(e.b)
+def _conjuncts(expr: Any) -> Iterator[Any]:
+    if isinstance(expr, tirx.And):
+        yield from _conjuncts(expr.a)
+        yield from _conjuncts(expr.b)
     else:
-        yield e
+        yield expr
 
 
 def _bound(c: Any, v: Any) -> tuple[Any | None, Any | None] | None:

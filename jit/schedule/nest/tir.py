@@ -18,13 +18,13 @@ Values = NodeDict[Any]
 def values(*pairs: tuple[Any, Any]) -> Values:
     """Return a map from variables to values."""
     made = Values()
-    for v, e in pairs:
-        made[v] = e
+    for v, expr in pairs:
+        made[v] = expr
     return made
 
 
-def dtype_of(e: Any) -> str:
-    return str(e.ty.dtype)
+def dtype_of(expr: Any) -> str:
+    return str(expr.ty.dtype)
 
 
 def integer(value: int, like: Any) -> Any:
@@ -32,11 +32,11 @@ def integer(value: int, like: Any) -> Any:
     return tirx.IntImm(dtype_of(like), value)
 
 
-def static(e: Any) -> int | None:
+def static(expr: Any) -> int | None:
     """Return the value of an extent, or None if it is symbolic."""
-    if isinstance(e, int):
-        return e
-    return int(e.value) if isinstance(e, tirx.IntImm) else None
+    if isinstance(expr, int):
+        return expr
+    return int(expr.value) if isinstance(expr, tirx.IntImm) else None
 
 
 def loads(node: Any) -> list[Any]:
@@ -68,8 +68,8 @@ def calls(node: Any) -> bool:
 def seq(parts: Sequence[Any]) -> Any:
     """Return a sequence of statements, flattened."""
     flat: list[Any] = []
-    for p in parts:
-        flat += items(p.seq) if isinstance(p, tirx.SeqStmt) else [p]
+    for param in parts:
+        flat += items(param.seq) if isinstance(param, tirx.SeqStmt) else [param]
     return flat[0] if len(flat) == 1 else tirx.SeqStmt(flat)
 
 
@@ -85,9 +85,9 @@ def loop(
     return tirx.For(v, integer(0, like), end, kind, body(v))
 
 
-def is_guard(e: Any) -> bool:
+def is_guard(expr: Any) -> bool:
     """Return whether a call is an ``if_then_else``, which evaluates only one branch."""
-    return isinstance(e.op, tvm.ir.Op) and str(e.op.name).rpartition(".")[2] == "if_then_else"
+    return isinstance(expr.op, tvm.ir.Op) and str(expr.op.name).rpartition(".")[2] == "if_then_else"
 
 
 def local(name: str, shape: Sequence[Any], dtype: str) -> Any:

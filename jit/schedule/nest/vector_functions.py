@@ -44,10 +44,10 @@ class Written:
 
     def __init__(self) -> None:
         self.bound: list[tuple[Any, Any]] = []
-        self.rules = [(tvm.ir.Call, self._call), (tirx.Select, lambda e, mutator: e)]
+        self.rules = [(tvm.ir.Call, self._call), (tirx.Select, lambda expr, mutator: expr)]
 
-    def __call__(self, e: Any) -> Any:
-        return tvm_ffi.structural_mutate(e, self.rules) if calls(e) else e
+    def __call__(self, expr: Any) -> Any:
+        return tvm_ffi.structural_mutate(expr, self.rules) if calls(expr) else expr
 
     def _call(self, c: Any, mutator: Any) -> Any:
         if is_guard(c):
@@ -56,10 +56,10 @@ class Written:
         rule = _rule(c)
         return c if rule is None else rule(self, self.let(c.args[0]))
 
-    def let(self, e: Any) -> Any:
+    def let(self, expr: Any) -> Any:
         """Bind an expression to a fresh variable and return that."""
-        v = tirx.Var("x", dtype_of(e))
-        self.bound.append((v, e))
+        v = tirx.Var("x", dtype_of(expr))
+        self.bound.append((v, expr))
         return v
 
 
@@ -72,12 +72,12 @@ def _rule(c: Any) -> Rule | None:
     return _RULES.get(str(c.op.name).rpartition(".")[2])
 
 
-def vectorizable(e: Any, axis: Any) -> bool:
+def vectorizable(expr: Any, axis: Any) -> bool:
     """Return whether an expression can be vectorised along an axis.
 
     No guard may depend on the axis, and every call must have a vector form.
     """
-    calls_ = Written()(e)
+    calls_ = Written()(expr)
     found: list[Any] = []
     tvm_ffi.structural_walk(calls_, (tvm.ir.Call, found.append))
     return all(_vectorizable(c, axis) for c in found)

@@ -53,13 +53,13 @@ def lanes(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
 
 
 def _contiguous(kernel: Kernel) -> Axis | None:
-    def fits(a: Axis) -> bool:
-        steps = [x.step(a.var) for x in kernel.reads]
-        most = kernel.bounds(a).high
+    def fits(axis: Axis) -> bool:
+        steps = [x.step(axis.var) for x in kernel.reads]
+        most = kernel.bounds(axis).high
         long = most is None or most >= 4
         return long and all(s in (0, 1) for s in steps) and 1 in steps
 
-    return max(filter(fits, kernel.reduced), key=lambda a: extent(kernel, a), default=None)
+    return max(filter(fits, kernel.reduced), key=lambda axis: extent(kernel, axis), default=None)
 
 
 def _pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:

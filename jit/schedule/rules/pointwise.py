@@ -26,26 +26,26 @@ UNROLL = 4
 def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if kernel.reduced:
         return Refusal("the kernel is a reduction")
-    j = max(kernel.axes, key=lambda a: _value(kernel, a), default=None)
-    if j is None:
+    axis = max(kernel.axes, key=lambda axis: _value(kernel, axis), default=None)
+    if axis is None:
         return LoopNest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
-    place = kernel.axes.index(j)
-    return seq([_nest(part, kernel, machine, part.axes[place]) for part in segments(kernel, j)])
+    place = kernel.axes.index(axis)
+    return seq([_nest(part, kernel, machine, part.axes[place]) for part in segments(kernel, axis)])
 
 
-def _nest(kernel: Kernel, whole: Kernel, machine: VectorUnits, j: Axis) -> Any:
+def _nest(kernel: Kernel, whole: Kernel, machine: VectorUnits, axis: Axis) -> Any:
     lanes = min(machine.lanes(dtype_of(r.value)) for r in kernel.results)
     wide = UNROLL
-    if j.static is not None:
-        found = columns(j.static, lanes)
+    if axis.static is not None:
+        found = columns(axis.static, lanes)
         lanes, wide = found[0][1], min(UNROLL, len(found))
     elif not kernel.late and kernel.axes != whole.axes:
         lanes = wide = 1  # a border, usually of a few elements
-    others = [a for a in kernel.axes if a is not j]
-    return LoopNest(kernel, machine, Tile(1, wide, lanes), [*others, j], None, j)()
+    others = [a for a in kernel.axes if a is not axis]
+    return LoopNest(kernel, machine, Tile(1, wide, lanes), [*others, axis], None, axis)()
 
 
-def _value(kernel: Kernel, a: Axis) -> tuple[int, int, int]:
-    stores = sum(x.step(a.var) == 1 for x in kernel.writes)
-    loads = sum(x.step(a.var) in (0, 1) for x in kernel.late)
-    return 2 * stores + loads, kernel.axes.index(a), extent(kernel, a)
+def _value(kernel: Kernel, axis: Axis) -> tuple[int, int, int]:
+    stores = sum(x.step(axis.var) == 1 for x in kernel.writes)
+    loads = sum(x.step(axis.var) in (0, 1) for x in kernel.late)
+    return 2 * stores + loads, kernel.axes.index(axis), extent(kernel, axis)

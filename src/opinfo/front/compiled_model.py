@@ -137,10 +137,11 @@ def describe(target: Any) -> str:
     return ", ".join(str(p) for p in parts if p)
 
 
-def _served(f: SpecializedFunction) -> str:
+def _served(function: SpecializedFunction) -> str:
     """Format how a function is compiled: ``fused_matmul: jit, rule contraction``."""
-    rule = f", rule {f.rule}" if f.rule else ""
-    return f"{f.function}: {type(f.strategy).__name__.lower()}{rule}{f.why and f' ({f.why})'}"
+    rule = f", rule {function.rule}" if function.rule else ""
+    strategy = type(function.strategy).__name__.lower()
+    return f"{function.function}: {strategy}{rule}{function.why and f' ({function.why})'}"
 
 
 def _on(device: Any, x: Any) -> Any:

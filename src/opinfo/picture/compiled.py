@@ -69,41 +69,72 @@ def _graph(done: Dispatched) -> dict[str, Any]:
     regions, rest = {t.symbol: t for t in done.taken}, {o.name: o for o in done.left}
     nodes, edges = [], []
     place: dict[str, int] = {}
-    for k, n in enumerate(dataflow(main_of(done.module))):
-        taken = regions.get(n.op)
-        nodes.append(_end(n) if n.op in (INPUT, OUTPUT) else _own(n, rest.get(n.name))
-                     if taken is None else _region(n, taken, done))  # fmt: skip
-        edges += [(place[value], k) for value in n.reads]
-        place |= dict.fromkeys(n.gives, k)
+    for k, binding in enumerate(dataflow(main_of(done.module))):
+        taken = regions.get(binding.op)
+        nodes.append(
+            _end(binding)
+            if binding.op in (INPUT, OUTPUT)
+            else _own(binding, rest.get(binding.name))
+            if taken is None
+            else _region(binding, taken, done)
+        )
+        edges += [(place[value], k) for value in binding.reads]
+        place |= dict.fromkeys(binding.gives, k)
     note = plural(len(done.taken), "region")
     return graph(nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)})
 
 
-def _end(n: GraphBinding) -> dict[str, Any]:
-    return node(n.name, sub=n.type, kind="end", name=n.name, facts=[("type", n.type)])
+def _end(binding: GraphBinding) -> dict[str, Any]:
+    return node(
+        binding.name,
+        sub=binding.type,
+        kind="end",
+        name=binding.name,
+        facts=[("type", binding.type)],
+    )
 
 
-def _region(n: GraphBinding, t: Taken, done: Dispatched) -> dict[str, Any]:
+def _region(binding: GraphBinding, t: Taken, done: Dispatched) -> dict[str, Any]:
     time = None if t.microseconds is None else duration(t.microseconds)
     flops = f"{share(done, t.flops):.1%} of FLOPs"
     facts = [
         ("region", t.symbol), ("backend", t.backend), ("pattern", t.pattern),
         ("operators", ", ".join(t.ops)), ("model's nodes", ", ".join(t.nodes)),
-        ("value", n.name), ("type", n.type), ("time", time or ""), ("share", flops),
+        ("value", binding.name), ("type", binding.type), ("time", time or ""), ("share", flops),
         ("rounding", t.rounds or ""),
     ]  # fmt: skip
     sub = " · ".join(filter(None, [time, flops, t.nodes[-1] if t.nodes else ""]))
-    return node(" + ".join(map(_short, t.ops)), sub=sub, name=n.name, node=n.node, key=t.backend,
-                time=t.microseconds, facts=facts)  # fmt: skip
+    return node(
+        " + ".join(map(_short, t.ops)),
+        sub=sub,
+        name=binding.name,
+        node=binding.node,
+        key=t.backend,
+        time=t.microseconds,
+        facts=facts,
+    )
 
 
-def _own(n: GraphBinding, o: Left | None) -> dict[str, Any]:
-    label = _short(n.op if o is None else o.op)
+def _own(binding: GraphBinding, o: Left | None) -> dict[str, Any]:
+    label = _short(binding.op if o is None else o.op)
     why = "" if o is None else o.why
-    facts = [("computed by", "tvm"), ("operator", o.op if o else n.op), ("model's node", n.node),
-             ("value", n.name), ("type", n.type), ("why", why),
-             ("what would help", o.suggestion if o else "")]  # fmt: skip
-    return node(label, sub=n.node or n.type, name=n.name, node=n.node, key="tvm", facts=facts)
+    facts = [
+        ("computed by", "tvm"),
+        ("operator", o.op if o else binding.op),
+        ("model's node", binding.node),
+        ("value", binding.name),
+        ("type", binding.type),
+        ("why", why),
+        ("what would help", o.suggestion if o else ""),
+    ]
+    return node(
+        label,
+        sub=binding.node or binding.type,
+        name=binding.name,
+        node=binding.node,
+        key="tvm",
+        facts=facts,
+    )
 
 
 def _short(op: str) -> str:
@@ -150,6 +181,6 @@ def _layouts(report: PlanReport) -> str:
     )
 
 
-def _candidate(t: Timing) -> tuple[str, ...]:
-    return (t.backend, _listed(t.ops), _listed(t.shapes), str(t.result),
-            "the database" if t.known else "this run")  # fmt: skip
+def _candidate(timing: Timing) -> tuple[str, ...]:
+    return (timing.backend, _listed(timing.ops), _listed(timing.shapes), str(timing.result),
+            "the database" if timing.known else "this run")  # fmt: skip

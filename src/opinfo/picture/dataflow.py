@@ -48,9 +48,9 @@ def dataflow(func: Any) -> list[GraphBinding]:
     """Return the nodes of a function in program order, without constant subgraphs."""
     reader = _Reader()
     inputs = int((func.attrs or {}).get("num_input", len(func.params)))
-    for k, p in enumerate(func.params):
+    for k, param in enumerate(func.params):
         if k < inputs:
-            reader.add(p, INPUT, ())
+            reader.add(param, INPUT, ())
     for block in func.body.blocks:
         for b in block.bindings:
             reader.binding(b)

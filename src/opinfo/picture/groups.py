@@ -48,7 +48,7 @@ def blocks(operators: Sequence[str], names: Sequence[str]) -> list[Block]:
     """
     out: list[Block] = []
     _search(operators, names, 0, len(operators), out)
-    return sorted(out, key=lambda b: b.start)
+    return sorted(out, key=lambda block: block.start)
 
 
 def _search(

@@ -97,28 +97,36 @@ class _Drawing:
     def _sort(self, conversions: Sequence[Conversion]) -> None:
         """Separate conversions that the model keeps from inserted ones."""
         own = {n.gives[0]: n for n in self.flow if n.name in self.moving}
-        for c in conversions:
-            reader = own.get(c.consumers[0]) if len(c.consumers) == 1 else None
-            if reader is not None and c.value in reader.reads and reader.name not in self.stays:
-                self.stays[reader.name] = c
+        for conversion in conversions:
+            reader = own.get(conversion.consumers[0]) if len(conversion.consumers) == 1 else None
+            if (
+                reader is not None
+                and conversion.value in reader.reads
+                and reader.name not in self.stays
+            ):
+                self.stays[reader.name] = conversion
             else:
-                self.behind[c.value].append(_Inserted(c, frozenset(c.consumers or (OUTPUT,))))
+                self.behind[conversion.value].append(
+                    _Inserted(conversion, frozenset(conversion.consumers or (OUTPUT,)))
+                )
 
     def _draw(self) -> None:
         place: dict[str, int] = {}
         converted: dict[tuple[str, str], int] = {}
-        for n in self.flow:
-            here = self._add(self._op(n))
+        for binding in self.flow:
+            here = self._add(self._op(binding))
             self.starts.append(here)
-            for value in n.reads:
+            for value in binding.reads:
                 self.before.append((place[value], here))
-                reader = next((g for g in (*n.gives, n.name) if (value, g) in converted), "")
+                reader = next(
+                    (g for g in (*binding.gives, binding.name) if (value, g) in converted), ""
+                )
                 source = converted.get((value, reader), place[value])
                 self.after.append((source, here))
-            for value in n.gives:
+            for value in binding.gives:
                 place[value] = here
                 for inserted in self.behind.get(value, ()):
-                    turned = self._add(_conversion(inserted.conversion, n))
+                    turned = self._add(_conversion(inserted.conversion, binding))
                     self.after.append((here, turned))
                     converted.update({(value, r): turned for r in inserted.readers})
 
@@ -126,15 +134,15 @@ class _Drawing:
         self.nodes.append(box)
         return len(self.nodes) - 1
 
-    def _op(self, n: GraphBinding) -> dict[str, Any]:
-        first = n.gives[0] if n.gives else ""
-        value, op, stays = self.values.get(first), self.ops.get(first), self.stays.get(n.name)
-        moved, call = self.moving.get(n.name, 0), self.operators.get(n.op, "")
+    def _op(self, binding: GraphBinding) -> dict[str, Any]:
+        first = binding.gives[0] if binding.gives else ""
+        value, op, stays = self.values.get(first), self.ops.get(first), self.stays.get(binding.name)
+        moved, call = self.moving.get(binding.name, 0), self.operators.get(binding.op, "")
         stored = value.why if value else ""
         layout = value.layout.spell() if value and not value.layout.is_identity else ""
         facts = [
-            ("model's node", n.node), ("value", n.name), ("type", n.type),
-            ("operator", call or n.op),
+            ("model's node", binding.node), ("value", binding.name), ("type", binding.type),
+            ("operator", call or binding.op),
             ("layout", value.layout.spell() if value else ""), ("reason of the layout", stored),
             ("implementation", op.implementation if op else ""),
             ("reason of the implementation", op.why if op and op.why not in stored else ""),
@@ -142,20 +150,39 @@ class _Drawing:
             ("still moves", f"{size(stays.bytes)}: {stays.why}" if stays else ""),
             ("saved", f"{size(moved)}: it is now a view" if moved and not stays else ""),
         ]  # fmt: skip
-        end = n.op in (INPUT, OUTPUT)
-        operator = (call.partition("(")[0] or n.op).removeprefix("relax.")
-        label = n.name if n.op == INPUT else operator
+        end = binding.op in (INPUT, OUTPUT)
+        operator = (call.partition("(")[0] or binding.op).removeprefix("relax.")
+        label = binding.name if binding.op == INPUT else operator
         return node(
-            label, sub=n.type if end else n.node or n.type, kind="end" if end else "op",
-            name=n.name, node=n.node, key=layout, before=moved, after=stays.bytes if stays else 0,
+            label,
+            sub=binding.type if end else binding.node or binding.type,
+            kind="end" if end else "op",
+            name=binding.name,
+            node=binding.node,
+            key=layout,
+            before=moved,
+            after=stays.bytes if stays else 0,
             facts=facts,
-        )  # fmt: skip
+        )
 
 
-def _conversion(c: Conversion, source: GraphBinding) -> dict[str, Any]:
-    change = f"{c.source.spell()} → {c.target.spell()}"
-    facts = [("converts", c.value), ("model's node", source.node), ("moves", size(c.bytes)),
-             ("why", c.why), ("for", ", ".join(c.consumers) or OUTPUT)]  # fmt: skip
-    key = "" if c.target.is_identity else c.target.spell()
-    return node(change, sub=f"conversion of {c.value}, {size(c.bytes)}", kind="new", name=c.value,
-                node=source.node, key=key, after=c.bytes, facts=facts)  # fmt: skip
+def _conversion(conversion: Conversion, source: GraphBinding) -> dict[str, Any]:
+    change = f"{conversion.source.spell()} → {conversion.target.spell()}"
+    facts = [
+        ("converts", conversion.value),
+        ("model's node", source.node),
+        ("moves", size(conversion.bytes)),
+        ("why", conversion.why),
+        ("for", ", ".join(conversion.consumers) or OUTPUT),
+    ]
+    key = "" if conversion.target.is_identity else conversion.target.spell()
+    return node(
+        change,
+        sub=f"conversion of {conversion.value}, {size(conversion.bytes)}",
+        kind="new",
+        name=conversion.value,
+        node=source.node,
+        key=key,
+        after=conversion.bytes,
+        facts=facts,
+    )

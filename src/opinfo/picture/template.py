@@ -59,10 +59,10 @@ def graph(
     found = blocks([n["label"] for n in own], [n["node"] for n in own])
     ends: list[int] = [*starts[1:], len(nodes)]
     groups = []
-    for b in found:
-        start, stop = starts[b.start], ends[b.stop - 1]
+    for block in found:
+        start, stop = starts[block.start], ends[block.stop - 1]
         time = _time(nodes[start:stop])
-        groups.append({"label": b.label, "start": start, "stop": stop, "time": time})
+        groups.append({"label": block.label, "start": start, "stop": stop, "time": time})
     keys = Counter(n["key"] for n in nodes if n["key"])
     return {"nodes": nodes, "sides": list(edges), "edges": edges, "titles": titles,
             "groups": groups, "legend": keys.most_common()}  # fmt: skip

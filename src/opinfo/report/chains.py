@@ -74,7 +74,8 @@ class ChainReport:
     def explain(self) -> str:
         """Return every chain with its certificates as text."""
         return "\n\n".join(
-            f"{printable(r.func)} ({plural(r.sites, 'call site')})\n{r.result!r}" for r in self.rows
+            f"{printable(row.func)} ({plural(row.sites, 'call site')})\n{row.result!r}"
+            for row in self.rows
         )
 
     def __repr__(self) -> str:
@@ -88,8 +89,8 @@ class ChainReport:
         """Return the report as JSON values."""
         return {
             "rows": [
-                {"func": r.func, "sites": r.sites, "strategy": r.strategy or None,
-                 "chain": r.result.to_json()}
-                for r in self.rows
+                {"func": row.func, "sites": row.sites, "strategy": row.strategy or None,
+                 "chain": row.result.to_json()}
+                for row in self.rows
             ]
         }  # fmt: skip

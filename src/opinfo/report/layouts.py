@@ -22,8 +22,8 @@ EXAMPLES = 3
 def layouts(report: PlanReport) -> list[tuple[str, ...]]:
     """Return a row of `LAYOUT` for each layout that differs from the model's."""
     groups: dict[str, list[ValueChoice]] = {}
-    for v in report.moved():
-        groups.setdefault(v.layout.spell(), []).append(v)
+    for choice in report.moved():
+        groups.setdefault(choice.layout.spell(), []).append(choice)
     rows: list[tuple[str, ...]] = []
     for layout, values in sorted(groups.items(), key=lambda g: -len(g[1])):
         more = ", …" if len(values) > EXAMPLES else ""

@@ -11,5 +11,7 @@ _ACTS = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]
 def printable(text: str, keep: str = "") -> str:
     """Escape control characters as in Python strings, except those in ``keep``."""
     return re.sub(
-        _ACTS, lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), text
+        _ACTS,
+        lambda match: match[0] if match[0] in keep else match[0].encode("unicode_escape").decode(),
+        text,
     )

@@ -43,13 +43,14 @@ def grouped(left: Sequence[Left]) -> list[LeftGroup]:
     for o in left:
         groups.setdefault((o.op, o.why, o.suggestion), []).append(o)
     found = [LeftGroup(*key, tuple(members)) for key, members in groups.items()]
-    return sorted(found, key=lambda g: -len(g.members))
+    return sorted(found, key=lambda group: -len(group.members))
 
 
 def left(done: Dispatched) -> list[tuple[str, str, str, str, str]]:
     """Return a row of `LEFT` for each operator and reason."""
     return [
-        (g.op, str(len(g.members)), g.why, g.suggestion, g.examples()) for g in grouped(done.left)
+        (group.op, str(len(group.members)), group.why, group.suggestion, group.examples())
+        for group in grouped(done.left)
     ]
 
 
@@ -59,18 +60,26 @@ def reasons(left: Sequence[Left]) -> list[str]:
     ``6 x relax.image.resize2d: no pattern of onednn has relax.image.resize2d``, then examples.
     """
     lines = []
-    for g in grouped(left):
-        lines += [f"{len(g.members)} x {g.op}: {g.why}", f"    {g.examples()}"]
-        if g.suggestion:
-            lines.append(f"    to change that: {g.suggestion}")
+    for group in grouped(left):
+        lines += [f"{len(group.members)} x {group.op}: {group.why}", f"    {group.examples()}"]
+        if group.suggestion:
+            lines.append(f"    to change that: {group.suggestion}")
     return lines
 
 
 def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
     """Return a row of `FAILED` for each failure of a backend."""
-    return [(f.backend, ", ".join(filter(None, (f.rule, f.value and f"region {f.value}"))),
-             STAGES[f.stage], f.reason, ", ".join(f.ops), ", ".join(f.now))
-            for f in done.failed]  # fmt: skip
+    return [
+        (
+            failure.backend,
+            ", ".join(filter(None, (failure.rule, failure.value and f"region {failure.value}"))),
+            STAGES[failure.stage],
+            failure.reason,
+            ", ".join(failure.ops),
+            ", ".join(failure.now),
+        )
+        for failure in done.failed
+    ]
 
 
 def shares(done: Dispatched) -> list[tuple[str, int, int, float]]:
@@ -104,8 +113,15 @@ def to_json(done: Dispatched) -> dict[str, Any]:
         "status": done.status,
         "flops": done.total,
         "taken": [
-            {"backend": t.backend, "pattern": t.pattern, "ops": list(t.ops), "flops": t.flops,
-             "rounds": t.rounds, "nodes": list(t.nodes), "microseconds": t.microseconds}
+            {
+                "backend": t.backend,
+                "pattern": t.pattern,
+                "ops": list(t.ops),
+                "flops": t.flops,
+                "rounds": t.rounds,
+                "nodes": list(t.nodes),
+                "microseconds": t.microseconds,
+            }
             for t in done.taken
         ],
         "left": [
@@ -113,8 +129,16 @@ def to_json(done: Dispatched) -> dict[str, Any]:
             for o in done.left
         ],
         "failed": [
-            {"backend": f.backend, "stage": f.stage, "reason": f.reason, "rule": f.rule,
-             "value": f.value, "ops": list(f.ops), "now": list(f.now)} for f in done.failed
+            {
+                "backend": failure.backend,
+                "stage": failure.stage,
+                "reason": failure.reason,
+                "rule": failure.rule,
+                "value": failure.value,
+                "ops": list(failure.ops),
+                "now": list(failure.now),
+            }
+            for failure in done.failed
         ],
         "layouts": None if report is None else report.to_json(),
-    }  # fmt: skip
+    }

@@ -137,46 +137,48 @@ class _Trial:
             met[t.pattern].update(t.ops)
         missing = {p.name: sorted(p.steps[0].names - met[p.name]) for p in self.backend.patterns
                    if p.name not in met or (p.steps[0].names - met[p.name])}  # fmt: skip
-        missing |= {c.name: sorted({n for s in c.steps for n in s.names} - met[c.name])
-                    for c in self.backend.coarse
-                    if {n for s in c.steps for n in s.names} - met[c.name]}  # fmt: skip
+        missing |= {
+            coarse.name: sorted({n for s in coarse.steps for n in s.names} - met[coarse.name])
+            for coarse in self.backend.coarse
+            if {n for s in coarse.steps for n in s.names} - met[coarse.name]
+        }
         told = "; ".join(f"{p}: {', '.join(ops) or 'any'}" for p, ops in missing.items())
         assert not missing, f"no example is taken by the pattern {told}"
 
-    def example(self, v: Variant) -> None:
+    def example(self, variant: Variant) -> None:
         __tracebackhide__ = True
         self._need()
-        if v.example.refused:
-            self._check_reason(v)
-        if not v.example.takes:
+        if variant.example.refused:
+            self._check_reason(variant)
+        if not variant.example.takes:
             return
         done = self.compiled.dispatched
         names = [" ".join(o.rpartition(".")[2] for o in t.ops)
-                 for t, r in zip(done.taken, done.plan.regions, strict=True)
-                 if r.function == v.function]  # fmt: skip
-        own = [f for f in done.failed if f.function in ("", v.function)]
+                 for t, region in zip(done.taken, done.plan.regions, strict=True)
+                 if region.function == variant.function]  # fmt: skip
+        own = [f for f in done.failed if f.function in ("", variant.function)]
         failed = "".join(f"; {f}" for f in {(f.stage, f.reason): f for f in own}.values())
-        assert sorted(names) == v.example.regions, (
-            f"the regions are {sorted(names)}, expected {v.example.regions}{failed}"
+        assert sorted(names) == variant.example.regions, (
+            f"the regions are {sorted(names)}, expected {variant.example.regions}{failed}"
         )
-        found = self.apart[v.function]
+        found = self.apart[variant.function]
         assert not isinstance(found, str), found
-        expected = self.expected[v.function](*self._inputs(v))
-        wrong = difference(found, _fields(expected), v.example.tolerance)
+        expected = self.expected[variant.function](*self._inputs(variant))
+        wrong = difference(found, _fields(expected), variant.example.tolerance)
         assert not wrong, wrong
 
-    def _check_reason(self, v: Variant) -> None:
+    def _check_reason(self, variant: Variant) -> None:
         __tracebackhide__ = True
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            done = dispatch(prepare(module([v]), [self.backend]), [self.backend],
+            done = dispatch(prepare(module([variant]), [self.backend]), [self.backend],
                             layouts="best" if self.plan else "given")  # fmt: skip
-        assert v.example.takes or not done.taken, (
+        assert variant.example.takes or not done.taken, (
             f"it takes {done.taken[0].ops}, expected no region"
         )
         reasons = [left.why for left in done.left]
-        assert any(v.example.refused in why for why in reasons), (
-            f"the reasons are {reasons}, expected one with {v.example.refused!r}"
+        assert any(variant.example.refused in why for why in reasons), (
+            f"the reasons are {reasons}, expected one with {variant.example.refused!r}"
         )
         assert all("\n" not in why for why in reasons), (
             f"expected reasons of one line, got {reasons}"
@@ -190,8 +192,8 @@ class _Trial:
         failures: list[Any] = []
         cost = guarded(self.backend, failures).cost
         assert cost is not None and self.compiled
-        for r in self.regions:
-            cost(r)
+        for region in self.regions:
+            cost(region)
         assert not failures, str(failures[0])
 
     def deterministic(self) -> None:
@@ -206,13 +208,13 @@ class _Trial:
     def new_process(self) -> None:
         __tracebackhide__ = True
         self._need()
-        for v in self.taken:
-            failed = self.apart[v.function]
-            assert not isinstance(failed, str), f"{v}: {failed}"
-        for v in self.taken:
-            here = _fields(self.machine[v.function](*self._inputs(v)))
-            wrong = difference(self.apart[v.function], here, v.example.tolerance)
-            assert not wrong, f"{v}: {wrong}"
+        for variant in self.taken:
+            failed = self.apart[variant.function]
+            assert not isinstance(failed, str), f"{variant}: {failed}"
+        for variant in self.taken:
+            here = _fields(self.machine[variant.function](*self._inputs(variant)))
+            wrong = difference(self.apart[variant.function], here, variant.example.tolerance)
+            assert not wrong, f"{variant}: {wrong}"
 
     def _need(self) -> None:
         """Raise ``SkipTest`` if the backend is not available."""
@@ -250,8 +252,8 @@ class _Trial:
         executable = tvm.compile(module(self.taken), target="llvm")
         return relax.VirtualMachine(executable, tvm.cpu())
 
-    def _inputs(self, v: Variant) -> list[Any]:
-        return [tvm.runtime.tensor(a) for a in v.example.values(v.dtype)]
+    def _inputs(self, variant: Variant) -> list[Any]:
+        return [tvm.runtime.tensor(a) for a in variant.example.values(variant.dtype)]
 
 
 def _fields(result: Any) -> Any:

@@ -47,12 +47,12 @@ def check_all(subject: str, cases: Iterable[Case]) -> None:
     for case in cases:
         try:
             case.check()
-        except AssertionError as e:
-            failed.append(f"{case}: {e}")
-        except unittest.SkipTest as e:
-            skipped = e
-        except Exception as e:  # a mistake in an example, which TVM or Python finds
-            failed.append(f"{case}: {one_line(e)}")
+        except AssertionError as error:
+            failed.append(f"{case}: {error}")
+        except unittest.SkipTest as error:
+            skipped = error
+        except Exception as error:  # a mistake in an example, which TVM or Python finds
+            failed.append(f"{case}: {one_line(error)}")
     if failed:
         checks = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
         raise AssertionError("\n".join([f"{subject}: {checks} failed", *failed]))

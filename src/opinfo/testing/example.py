@@ -81,26 +81,26 @@ def variants(examples: Iterable[Example]) -> list[Variant]:
 def module(found: Iterable[Variant]) -> tvm.IRModule:
     """Return a Relax module with a function for each example."""
     bb = relax.BlockBuilder()
-    for v in found:
-        _add(bb, v)
+    for variant in found:
+        _add(bb, variant)
     return bb.get()
 
 
-def _add(bb: Any, v: Variant) -> None:
+def _add(bb: Any, variant: Variant) -> None:
     rng = np.random.default_rng(0)
     sizes: dict[str, Any] = {}
 
     def const(*shape: int) -> Any:
-        return relax.const(_random(rng, shape, v.dtype), v.dtype)
+        return relax.const(_random(rng, shape, variant.dtype), variant.dtype)
 
     def extent(e: int | str) -> Any:
         return sizes.setdefault(e, tirx.Var(e, "int64")) if isinstance(e, str) else e
 
-    params = [relax.Var(f"x{k}", relax.TensorType([extent(e) for e in s], v.dtype))
-              for k, s in enumerate(v.example.inputs)]  # fmt: skip
-    with bb.function(v.function, params):
+    params = [relax.Var(f"x{k}", relax.TensorType([extent(e) for e in s], variant.dtype))
+              for k, s in enumerate(variant.example.inputs)]  # fmt: skip
+    with bb.function(variant.function, params):
         with bb.dataflow():
-            out = bb.emit_output(v.example.build(bb.emit, const, *params))
+            out = bb.emit_output(variant.example.build(bb.emit, const, *params))
         bb.emit_func_output(out)
 
 

@@ -56,35 +56,39 @@ def parsed(text: str) -> Any:
 
 def _edits(text: str, body: int) -> Iterator[tuple[int, int, str]]:
     for line_start, line in _lines(text, body):
-        for m in NUMBER.finditer(line):
-            for number in {int(m[1]) + 1, max(int(m[1]) - 1, 0)} - {int(m[1])}:
-                yield line_start + m.start(), line_start + m.end(), f"T.int64({number})"
-        for m in FLOAT.finditer(line):
-            value = float(m[1]) * 1.5 if float(m[1]) else 1.0
-            yield line_start + m.start(), line_start + m.end(), f"T.float32({value!r})"
+        for match in NUMBER.finditer(line):
+            for number in {int(match[1]) + 1, max(int(match[1]) - 1, 0)} - {int(match[1])}:
+                yield line_start + match.start(), line_start + match.end(), f"T.int64({number})"
+        for match in FLOAT.finditer(line):
+            value = float(match[1]) * 1.5 if float(match[1]) else 1.0
+            yield line_start + match.start(), line_start + match.end(), f"T.float32({value!r})"
         for old, new in WORDS.items():
-            for m in re.finditer(re.escape(old), line):
-                yield line_start + m.start(), line_start + m.end(), new
+            for match in re.finditer(re.escape(old), line):
+                yield line_start + match.start(), line_start + match.end(), new
 
 
 def _swaps(text: str, body: int) -> Iterator[tuple[int, int, str]]:
     """Exchange neighbouring indices of an access, and the operands of a difference or quotient."""
     for line_start, line in _lines(text, body):
-        for m in re.finditer(r"(?<=[\[ ])(v_\w+), (v_\w+)(?=[,\]])", line):
-            yield line_start + m.start(), line_start + m.end(), f"{m[2]}, {m[1]}"
-        for m in re.finditer(r"(\w+\[[^\[\]]*\]) ([-/]) (\w+\[[^\[\]]*\])", line):
-            yield line_start + m.start(), line_start + m.end(), f"{m[3]} {m[2]} {m[1]}"
+        for match in re.finditer(r"(?<=[\[ ])(v_\w+), (v_\w+)(?=[,\]])", line):
+            yield line_start + match.start(), line_start + match.end(), f"{match[2]}, {match[1]}"
+        for match in re.finditer(r"(\w+\[[^\[\]]*\]) ([-/]) (\w+\[[^\[\]]*\])", line):
+            yield (
+                line_start + match.start(),
+                line_start + match.end(),
+                f"{match[3]} {match[2]} {match[1]}",
+            )
 
 
 def _guards(text: str, body: int) -> Iterator[tuple[int, int, str]]:
     """Drop a conjunct; read one element before or after."""
     for line_start, line in _lines(text, body):
-        for m in re.finditer(r" and [^(),\[\]]+(?=[,)])", line):
-            yield line_start + m.start(), line_start + m.end(), ""
-        for m in re.finditer(r"(?<=[\[ ])(v_\w+)(?=[,\]])", line.partition(" = ")[2]):
+        for match in re.finditer(r" and [^(),\[\]]+(?=[,)])", line):
+            yield line_start + match.start(), line_start + match.end(), ""
+        for match in re.finditer(r"(?<=[\[ ])(v_\w+)(?=[,\]])", line.partition(" = ")[2]):
             place = line_start + line.index(" = ") + 3
             for sign in "+-":
-                yield place + m.start(), place + m.end(), f"{m[1]} {sign} T.int64(1)"
+                yield place + match.start(), place + match.end(), f"{match[1]} {sign} T.int64(1)"
 
 
 def _operands(text: str, body: int) -> Iterator[tuple[int, int, str]]:
@@ -93,10 +97,10 @@ def _operands(text: str, body: int) -> Iterator[tuple[int, int, str]]:
     for line_start, line in _lines(text, body):
         _, equals, value = line.partition("] = ")
         place = line_start + len(line) - len(value)
-        for m in re.finditer(r"\b(\w+)(?=\[)", value if equals else ""):
-            if last not in ("", m[1]):
-                yield place + m.start(), place + m.end(), last
-            last = m[1]
+        for match in re.finditer(r"\b(\w+)(?=\[)", value if equals else ""):
+            if last not in ("", match[1]):
+                yield place + match.start(), place + match.end(), last
+            last = match[1]
 
 
 STORE = re.compile(r"^( +)(\w+\[[^=]*\] = .*)\n", re.M)
@@ -105,8 +109,8 @@ STORE = re.compile(r"^( +)(\w+\[[^=]*\] = .*)\n", re.M)
 def _statements(text: str, body: int) -> Iterator[tuple[int, int, str]]:
     """Drop a store; exchange two stores that follow each other."""
     stores = list(STORE.finditer(text, body))
-    for m in stores:
-        yield m.start(2), m.end(2), "T.evaluate(0)"
+    for match in stores:
+        yield match.start(2), match.end(2), "T.evaluate(0)"
     for one, two in pairwise(stores):
         if one.end() == two.start() and one[1] == two[1]:
             yield one.start(2), two.end(2), f"{two[2]}\n{two[1]}{one[2]}"

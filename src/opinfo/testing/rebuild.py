@@ -34,8 +34,8 @@ def check_rebuilt(func: Any, info: OpInfo) -> None:
 def variables(func: Any) -> list[Any]:
     """Return the scalar parameters and symbolic extents."""
     found: list[Any] = []
-    for p in func.params:
-        dims = p.ty.shape if is_buffer_var(p) else [p]
+    for param in func.params:
+        dims = param.ty.shape if is_buffer_var(param) else [param]
         found += [e for e in dims if isinstance(e, tirx.Var) and not _among(e, found)]
     return found
 
@@ -60,9 +60,9 @@ def strangers(value: Any, own: list[Any]) -> list[Any]:
 def rebuilt(func: Any, info: OpInfo) -> Any:
     """Return the PrimFunc of ``relax.op…(**info.bind(params))``."""
     params = [
-        relax.Var(f"p{k}", relax.TensorType(list(p.ty.shape), str(p.ty.dtype)))
-        if is_buffer_var(p) else None
-        for k, p in enumerate(func.params)
+        relax.Var(f"p{k}", relax.TensorType(list(param.ty.shape), str(param.ty.dtype)))
+        if is_buffer_var(param) else None
+        for k, param in enumerate(func.params)
     ]  # fmt: skip
     constructor = reduce(getattr, info.name.split(".")[1:], relax.op)
     sizes = variables(func)

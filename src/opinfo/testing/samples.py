@@ -62,22 +62,24 @@ def samples(backend: Backend) -> list[Example]:
                   for x in _followed(s, n, shape)]  # fmt: skip
         taken += _taken(backend, longer)
     followers = [s for s, _ in taken if s.last is not None]
-    whole = {c.ops: c for s in anchors for p in backend.patterns
-             if (c := _through(p, s, followers)) is not None}  # fmt: skip
+    whole = {sample.ops: sample for s in anchors for p in backend.patterns
+             if (sample := _through(p, s, followers)) is not None}  # fmt: skip
     return [e for _, e in (*taken, *_taken(backend, list(whole.values())))]
 
 
-def _through(p: Pattern, s: _Sample, followers: Sequence[_Sample]) -> _Sample | None:
+def _through(pattern: Pattern, sample: _Sample, followers: Sequence[_Sample]) -> _Sample | None:
     """A sample through all steps of a pattern that can follow its anchor, if they are several."""
-    if s.ops[0] not in p.steps[0].names:
+    if sample.ops[0] not in pattern.steps[0].names:
         return None
-    found = s
-    for step in p.steps[1:]:
-        after = next((f for f in followers if f.ops[:-1] == s.ops and f.ops[-1] in step.names), s)
+    found = sample
+    for step in pattern.steps[1:]:
+        after = next(
+            (f for f in followers if f.ops[:-1] == sample.ops and f.ops[-1] in step.names), sample
+        )
         if after.last is not None:
             build = _chained(found.build, after.last)
-            found = _Sample((*found.ops, after.ops[-1]), s.inputs, build)
-    return found if len(found.ops) > len(s.ops) + 1 and _has_type(found) else None
+            found = _Sample((*found.ops, after.ops[-1]), sample.inputs, build)
+    return found if len(found.ops) > len(sample.ops) + 1 and _has_type(found) else None
 
 
 def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Example]]:
@@ -90,21 +92,21 @@ def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Ex
         warnings.simplefilter("ignore", UserWarning)
         done = dispatch(prepare(module(tried), [backend]), [backend], layouts="best")
     regions: dict[str, list[tuple[str, ...]]] = {}
-    for t, r in zip(done.taken, done.plan.regions, strict=True):
-        regions.setdefault(r.function, []).append(t.ops)
+    for t, region in zip(done.taken, done.plan.regions, strict=True):
+        regions.setdefault(region.function, []).append(t.ops)
     whole: dict[tuple[str, str], list[str]] = {}
-    for v in tried:
-        mine = regions.get(v.function, [])
-        if sorted(o for ops in mine for o in ops) == sorted(v.example.takes.split()):
+    for variant in tried:
+        mine = regions.get(variant.function, [])
+        if sorted(o for ops in mine for o in ops) == sorted(variant.example.takes.split()):
             takes = ", ".join(sorted(map(_short, mine)))
-            whole.setdefault((v.example.name, takes), []).append(v.dtype)
+            whole.setdefault((variant.example.name, takes), []).append(variant.dtype)
     return [(s, replace(e, takes=takes, dtypes=tuple(dtypes))) for s, e in named
             for (name, takes), dtypes in whole.items() if name == e.name]  # fmt: skip
 
 
-def _example(s: _Sample) -> Example:
-    name = f"{_short(s.ops)} of {_shapes(s)}"
-    return Example(name, s.inputs, s.build, " ".join(s.ops), dtypes=DTYPES)
+def _example(sample: _Sample) -> Example:
+    name = f"{_short(sample.ops)} of {_shapes(sample)}"
+    return Example(name, sample.inputs, sample.build, " ".join(sample.ops), dtypes=DTYPES)
 
 
 def _single(op: str) -> Iterator[_Sample]:
@@ -119,23 +121,23 @@ def _single(op: str) -> Iterator[_Sample]:
 
 
 def _followed(
-    s: _Sample, op: str, shape: Callable[[Sequence[int]], Sequence[int]]
+    sample: _Sample, op: str, shape: Callable[[Sequence[int]], Sequence[int]]
 ) -> Iterator[_Sample]:
     """Yield the sample with one more operator, unary or with a constant of that shape."""
     for case in _matches().get(op, ()):
         shapes = _operands(case)
         if shapes is not None and len(shapes) in (1, 2):
             last = _after(_call(op, case.attrs), shape if len(shapes) == 2 else None)
-            longer = _Sample((*s.ops, op), s.inputs, _chained(s.build, last), last)
+            longer = _Sample((*sample.ops, op), sample.inputs, _chained(sample.build, last), last)
             if _has_type(longer):
                 yield longer
                 return
 
 
-def _has_type(s: _Sample) -> bool:
+def _has_type(sample: _Sample) -> bool:
     """Return whether TVM infers a type; a matmul rejects most constants."""
     try:
-        module(variants([_example(s)]))
+        module(variants([_example(sample)]))
     except (TypeError, ValueError, RuntimeError):
         return False
     return True
@@ -194,8 +196,8 @@ def _matches() -> Mapping[str, Sequence[Matches]]:
     return found
 
 
-def _shapes(s: _Sample) -> str:
-    return " × ".join(str(list(x)).replace("'", "") for x in s.inputs)
+def _shapes(sample: _Sample) -> str:
+    return " × ".join(str(list(x)).replace("'", "") for x in sample.inputs)
 
 
 def _short(ops: Sequence[str]) -> str:

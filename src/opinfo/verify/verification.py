@@ -172,9 +172,9 @@ def trial_inputs(mod: Any, seed: int) -> list[Array]:
     """Return seeded values of the parameters of `main`; integers are 0 or 1."""
     rng = np.random.default_rng(seed)
     out = []
-    for p in mod["main"].params:
-        shape = [int(getattr(e, "value", EXTENT)) for e in p.ty.shape.values]
-        dtype = str(p.ty.dtype)
+    for param in mod["main"].params:
+        shape = [int(getattr(e, "value", EXTENT)) for e in param.ty.shape.values]
+        dtype = str(param.ty.dtype)
         drawn = rng.standard_normal(shape) if "float" in dtype else rng.integers(0, 2, shape)
         out.append(drawn.astype(dtype))
     return out

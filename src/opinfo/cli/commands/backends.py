@@ -54,22 +54,22 @@ def _backends(found: Sequence[BackendInfo]) -> Table:
     table = Table("name", "version", "from", "patterns", box=None, pad_edge=False)
     table.add_column("operators", max_width=60)
     table.add_column("available")
-    for b in found:
-        origin = _origin(b.distribution, b.distribution_version)
-        cells = (b.name, b.version, origin, str(len(b.patterns)), _short(b.operators),
-                 "no" if b.unavailable else "yes")  # fmt: skip
+    for info in found:
+        origin = _origin(info.distribution, info.distribution_version)
+        cells = (info.name, info.version, origin, str(len(info.patterns)), _short(info.operators),
+                 "no" if info.unavailable else "yes")  # fmt: skip
         table.add_row(*map(escape, cells))
     return table
 
 
 def _recognisers(found: Sequence[RecogniserInfo]) -> Table:
     table = Table("name", "precedence", "from", "operators", box=None, pad_edge=False)
-    for r in found:
-        if r.unavailable:
+    for info in found:
+        if info.unavailable:
             continue
-        origin = _origin(r.distribution, r.distribution_version)
-        precedence = "" if r.precedence is None else str(r.precedence)
-        table.add_row(*map(escape, (r.name, precedence, origin, _short(r.operators))))
+        origin = _origin(info.distribution, info.distribution_version)
+        precedence = "" if info.precedence is None else str(info.precedence)
+        table.add_row(*map(escape, (info.name, precedence, origin, _short(info.operators))))
     return table
 
 

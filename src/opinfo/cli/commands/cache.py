@@ -46,8 +46,8 @@ def cache_ls(folder: Folder = None) -> None:
         store = _checked(folder)
         try:
             rows = store.ls()
-        except OSError as e:
-            raise UserError(f"{store.folder}: {e.strerror}") from e
+        except OSError as error:
+            raise UserError(f"{store.folder}: {error.strerror}") from error
     show([_table(rows)] if rows else [], f"{_total(rows)} in {store.folder}")
 
 
@@ -67,8 +67,8 @@ def cache_clear(
         seconds = 0.0 if older_than is None else parse_age(older_than)
         try:
             gone = store.clear(seconds)
-        except OSError as e:
-            raise UserError(f"{store.folder}: {e.strerror}") from e
+        except OSError as error:
+            raise UserError(f"{store.folder}: {error.strerror}") from error
     emit(f"{plural(len(gone), 'kernel')} removed from {store.folder}")
 
 
@@ -94,8 +94,8 @@ def _store(folder: Path | None) -> KernelStore:
 
     try:
         return KernelStore(folder)
-    except RuntimeError as e:
-        raise UserError(str(e)) from e
+    except RuntimeError as error:
+        raise UserError(str(error)) from error
 
 
 def _checked(folder: Path | None) -> KernelStore:
@@ -113,12 +113,14 @@ def _table(rows: Sequence[StoreEntry]) -> Table:
     table.add_column("bytes", justify="right")
     table.add_column("last used", justify="right")
     now = time.time()
-    for r in rows:
+    for entry in rows:
         names = ("function", "shape", "schedule", "target")
-        told = [r.about.get(name, "") for name in names]
-        if "damaged" in r.about:
-            told[0] = f"damaged: {r.about['damaged']}"
-        table.add_row(r.key[:12], *map(_escaped, told), f"{r.size:,}", age(now - r.used))
+        told = [entry.about.get(name, "") for name in names]
+        if "damaged" in entry.about:
+            told[0] = f"damaged: {entry.about['damaged']}"
+        table.add_row(
+            entry.key[:12], *map(_escaped, told), f"{entry.size:,}", age(now - entry.used)
+        )
     return table
 
 

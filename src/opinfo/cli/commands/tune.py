@@ -89,12 +89,20 @@ def _table(found: Sequence[TuneResult]) -> Table:
     for name in ("calls", "trials", "new", "best us", "by structure", "failed"):
         table.add_column(name, justify="right")
     table.add_column("why")
-    for f in found:
-        shape = ", ".join(f"{k}={v}" for k, v in f.shape.values)
-        times = ["" if t is None else f"{t:.1f}" for t in (f.microseconds, f.structure)]
-        why = escape(f.failed[0] if f.failed else "")
-        table.add_row(escape(f.shape.site), escape(shape), f"{f.calls:,}", str(f.trials),
-                      str(f.new), *times, str(len(f.failed)), why)  # fmt: skip
+    for result in found:
+        shape = ", ".join(f"{k}={v}" for k, v in result.shape.values)
+        times = ["" if t is None else f"{t:.1f}" for t in (result.microseconds, result.structure)]
+        why = escape(result.failed[0] if result.failed else "")
+        table.add_row(
+            escape(result.shape.site),
+            escape(shape),
+            f"{result.calls:,}",
+            str(result.trials),
+            str(result.new),
+            *times,
+            str(len(result.failed)),
+            why,
+        )
     return table
 
 

@@ -112,9 +112,9 @@ def telling(console: Console) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UserWarning)
         yield
-    for w in told:
-        if w.category is UserWarning or w.category.__module__.startswith("opinfo."):
-            say(console, str(w.message))
+    for message in told:
+        if message.category is UserWarning or message.category.__module__.startswith("opinfo."):
+            say(console, str(message.message))
 
 
 def say(console: Console, text: str) -> None:
@@ -168,7 +168,9 @@ def _fitted(table: Table, terminal: bool) -> Table:
         table.expand = True
         for column in table.columns:
             column.no_wrap, column.overflow = True, "ellipsis"
-        max(table.columns, key=lambda c: max(len(str(cell)) for cell in c._cells)).ratio = 1
+        max(
+            table.columns, key=lambda column: max(len(str(cell)) for cell in column._cells)
+        ).ratio = 1
     return table
 
 

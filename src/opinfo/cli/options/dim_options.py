@@ -29,9 +29,9 @@ def declared(ranges: Mapping[str, str], likely: Mapping[str, str]) -> dict[str, 
         values = _values(f"--likely {name}", likely[name]) if name in likely else ()
         try:
             found[name] = Dim(*bounds, likely=values)
-        except ValueError as e:
+        except ValueError as error:
             option = "--dim" if name in ranges else "--likely"
-            raise UserError(f"{option} {name}: {e}") from None
+            raise UserError(f"{option} {name}: {error}") from None
     return found
 
 
@@ -44,8 +44,8 @@ def settings(ranges: Mapping[str, str], largest: bool, pad: bool) -> dict[str, A
         option = f"--range {name}"
         try:
             parts = tuple(Range(*_bounds(option, part)) for part in text.split(","))
-        except ValueError as e:
-            raise UserError(f"{option}: {e}") from None
+        except ValueError as error:
+            raise UserError(f"{option}: {error}") from None
         found.setdefault("ranges", {})[name] = parts
     return found | ({"max": True} if largest else {}) | ({"pad": True} if pad else {})
 

@@ -51,8 +51,8 @@ class Commands(TyperGroup):
         try:
             with self.make_context(name, words or ["--help"], **extra) as context:
                 self.invoke(context)
-        except typer.Exit as e:
-            return int(e.exit_code)
+        except typer.Exit as error:
+            return int(error.exit_code)
         except typer.Abort:
             raise KeyboardInterrupt from None
         if warning:  # only after success: an error prints a single line

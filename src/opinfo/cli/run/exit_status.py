@@ -101,39 +101,41 @@ def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, st
         if sys.stdout is not None:
             sys.stdout.flush()
         return status, ""
-    except SystemExit as e:
-        return (e.code if isinstance(e.code, int) else int(e.code is not None)), ""
+    except SystemExit as error:
+        return (error.code if isinstance(error.code, int) else int(error.code is not None)), ""
     except KeyboardInterrupt:
         kill_descendants()
         return 130, "interrupted"
-    except BaseException as e:
+    except BaseException as error:
         if out is not None:
             import traceback
 
-            out.write(printable("".join(traceback.format_exception(e)), keep="\n"))
-        return _told(e)
+            out.write(printable("".join(traceback.format_exception(error)), keep="\n"))
+        return _told(error)
 
 
-def _told(e: BaseException) -> tuple[int, str]:
-    if isinstance(e, UserError) or (isinstance(e, ImportError) and e.name == "tvm"):
-        return PROBLEM, str(e)  # TVM is not installed, or too old for the command
-    if isinstance(e, BrokenPipeError):
+def _told(error: BaseException) -> tuple[int, str]:
+    if isinstance(error, UserError) or (isinstance(error, ImportError) and error.name == "tvm"):
+        return PROBLEM, str(error)  # TVM is not installed, or too old for the command
+    if isinstance(error, BrokenPipeError):
         _discard_output()
         return CLOSED, ""
-    if isinstance(e, OSError):
+    if isinstance(error, OSError):
         _discard_output()
-        return PROBLEM, os_error(e)
-    usage = getattr(e, "format_message", None)
+        return PROBLEM, os_error(error)
+    usage = getattr(error, "format_message", None)
     if usage is not None:  # an error of click, whichever copy typer uses
-        return getattr(e, "exit_code", PROBLEM), _usage(e, usage())
-    return INTERNAL, (f"internal error: {type(e).__name__}: {e} ({_place(e)}); run with "
-                      "--traceback or OPINFO_TRACEBACK=1 for details")  # fmt: skip
+        return getattr(error, "exit_code", PROBLEM), _usage(error, usage())
+    return INTERNAL, (
+        f"internal error: {type(error).__name__}: {error} ({_place(error)}); run with "
+        "--traceback or OPINFO_TRACEBACK=1 for details"
+    )
 
 
-def os_error(e: OSError) -> str:
+def os_error(oserror: OSError) -> str:
     """Return the file and the reason of an ``OSError``."""
-    why = e.strerror or str(e) or type(e).__name__
-    return why if e.filename is None else f"{os.fsdecode(e.filename)}: {why}"
+    why = oserror.strerror or str(oserror) or type(oserror).__name__
+    return why if oserror.filename is None else f"{os.fsdecode(oserror.filename)}: {why}"
 
 
 def one(text: str) -> str:
@@ -141,18 +143,18 @@ def one(text: str) -> str:
     return printable(text.replace("\n", " ").replace("\t", " "))
 
 
-def _usage(e: BaseException, message: str) -> str:
-    context = getattr(e, "ctx", None)
+def _usage(error: BaseException, message: str) -> str:
+    context = getattr(error, "ctx", None)
     text = " ".join(message.split()).rstrip(".")
     return text if context is None else f"{text}; see `{context.command_path} --help`"
 
 
-def _place(e: BaseException) -> str:
+def _place(error: BaseException) -> str:
     """Return the innermost line of opinfo in a traceback, or else the innermost line."""
     import traceback
 
     root = str(Path(os.path.abspath(__file__)).parents[2])
-    frames = traceback.extract_tb(e.__traceback__)
+    frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if f.filename.startswith(root)]
     if not frames:
         return "unknown line"

@@ -50,7 +50,10 @@ class Signals:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, e: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         self._ended.set()
         if not self._before and not hasattr(self, "_read"):
