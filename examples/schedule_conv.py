@@ -37,7 +37,7 @@ def _divisor(extent: int, most: int) -> int:
 
 
 def schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The PrimFunc with its convolution tiled and vectorised; any other one as it is."""
+    """Tile and vectorise the PrimFunc's convolution; return any other PrimFunc unchanged."""
     found = annotation(func)
     if isinstance(found, Refusal) or found.names[0] != "relax.nn.conv2d":
         return func

@@ -102,7 +102,7 @@ def test_json_has_what_was_taken_and_what_is_left(model: Path) -> None:
     ("words", "line"),
     [
         (["absent.onnx"], "absent.onnx: no such file"),
-        (["MODEL", "--backend", "fpga"], "there is no backend 'fpga'"),
+        (["MODEL", "--backend", "fpga"], "unknown backend 'fpga'"),
         (
             ["MODEL", "--backend", "toy", "--force", "relu"],
             "--force relu: expected",

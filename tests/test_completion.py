@@ -40,7 +40,7 @@ def test_a_shell_is_offered_commands_and_values() -> None:
 
 def test_the_names_are_those_that_there_are() -> None:
     assert set(completion.STRATEGIES) == set(NAMED)
-    with pytest.raises(ValueError, match="there is no backend 'nobody'") as error:
+    with pytest.raises(ValueError, match="unknown backend 'nobody'") as error:
         find("nobody")
     known = str(error.value).replace(",", " ").replace(";", " ").split()
     assert set(completion.BACKENDS) - {"tvm"} <= set(known)

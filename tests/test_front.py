@@ -253,8 +253,8 @@ def test_a_session_serves_what_is_compiled_for_shapes() -> None:
         (dict(model=3), TypeError, "expected a module or the path of a model, got 3"),
         (dict(model="gone.onnx"), opinfo.FrontendError, "gone.onnx: no such file"),
         (dict(shapes={"m": 4}), ValueError, "unknown dimension m"),
-        (dict(backends=["nobody"], shapes="jit"), ValueError, "there is no backend 'nobody'"),
-        (dict(backends=["nobody"]), ValueError, "there is no backend 'nobody'"),
+        (dict(backends=["nobody"], shapes="jit"), ValueError, "unknown backend 'nobody'"),
+        (dict(backends=["nobody"]), ValueError, "unknown backend 'nobody'"),
         (dict(shapes="never"), ValueError, "never"),
     ],
 )

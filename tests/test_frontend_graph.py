@@ -1,4 +1,4 @@
-"""JSON graphs: what is well typed passes as it is, all else is named."""
+"""JSON graphs: well-typed graphs pass unchanged, errors are named."""
 
 from __future__ import annotations
 

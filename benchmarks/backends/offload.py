@@ -80,7 +80,7 @@ def compare(name: str, mod: Any, backends: Sequence[str]) -> list[Row]:
 
 
 def load(name: str) -> Any:
-    """The module as it is imported from the model's file."""
+    """Import the model's file as a module."""
     with tempfile.TemporaryDirectory() as folder:
         path, shapes = save(name, Path(folder))
         return opinfo.load(path, shapes)

@@ -62,7 +62,7 @@ class _Calls(_Reader):
 
 def _info(name: str, call: Any, arguments: Mapping[str, Any], tensors: int) -> OpInfo | Refusal:
     if name == "relax.call_tir":
-        return Refusal("it is no operator of Relax")
+        return Refusal("not an operator of Relax")
     attrs = {k: _value(a) for k, a in arguments.items() if not _is_tensor(a) or _literal(a)}
     kind: Any = "kOutEWiseFusable" if name.startswith(PRODUCTS) else "kElemWise"
     given = {k: _value(getattr(call.attrs, k)) for k in _parameters(name)

@@ -51,7 +51,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Row:
-    """What is raised of a model as it is and as it is planned."""
+    """Count what is raised of a model, unplanned and planned."""
 
     model: str
     before: Found

@@ -3,7 +3,7 @@
     python -m benchmarks.layout_speed [--model NAME] [--size N] [--want tvm-nhwc] [--rounds N]
                                       [--mcpu NAME] [--profile] [--json FILE] [--page [FILE]]
 
-Each model is compiled twice for a target, as it is and planned with the implementation `tvm-nhwc`;
+Each model is compiled twice for a target, unplanned and planned with the implementation `tvm-nhwc`;
 no library is called. Targets are this machine's CPU and `generic`, the least that every x86-64 has
 (SSE2), or those of `--mcpu`. The two run in turn, in one thread; what is told is the median of the
 CPU seconds of a run, and how the outputs compare. `--profile` also tells where the time goes. The

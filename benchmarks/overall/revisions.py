@@ -6,7 +6,7 @@ Each revision runs in child processes with its own tree; the steps alternate bet
 which goes first alternates too, so that what else runs on the machine meets both. `first` is in a
 process that has done nothing but a small model, `again` repeats it; fresh processes for each round.
 Figures are CPU time of one thread; a ratio is the median of new over old, in pairs, with its
-quartiles. Without --new, the new revision is this tree as it is. Exits with 1 if a ratio is above
+quartiles. Without --new, the new revision is this working tree. Exits with 1 if a ratio is above
 --most.
 """
 

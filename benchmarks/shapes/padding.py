@@ -9,7 +9,7 @@ proof does not demand is NaN in the padding, or senseless integers, and the vali
 the same bits. A kernel whose proof is refused is run in the same way, and with a number everywhere
 in the padding, to see whether it was refused for nothing. Exits with 1 on a wrong proof.
 
-Equal kernels count once. With `--log FILE` each result is kept as soon as it is there, and with
+Equal kernels count once. With `--log FILE` each result is kept at once, and with
 `--resume` the seeds that FILE has are not run again; `--only SEED` shows one seed.
 """
 

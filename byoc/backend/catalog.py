@@ -69,7 +69,7 @@ def find(name: str) -> Backend:
     if not found:
         known = ", ".join(sorted({*_REGISTRY, *BUILT_IN, *(p.name for p in outside())}))
         off = "" if plugins.enabled() else f"; {plugins.VARIABLE} switches plug-ins off"
-        raise ValueError(f"there is no backend {name!r}; known: {known}{off}")
+        raise ValueError(f"unknown backend {name!r}; known: {known}{off}")
     try:
         return register(loaded(found))
     except PluginError as error:

@@ -18,7 +18,7 @@ def read_target(given: Any) -> Any:
     ``--mcpu=haswell`` are the same.
 
     Raises:
-        ValueError: There is no such kind or flag, or a flag has another type.
+        ValueError: The kind or a flag is unknown, or a flag has the wrong type.
     """
     if isinstance(given, str) and len(given.split()) > 1 and not given.lstrip().startswith("{"):
         return _target(_fields(given), given)
@@ -37,7 +37,7 @@ def _fields(text: str) -> dict[str, Any]:
     """``llvm -num-cores=2`` as ``{"kind": "llvm", "num-cores": 2}``."""
     kind, *words = shlex.split(text)
     if kind not in map(str, tvm.target.Target.list_kinds()):
-        raise ValueError(f"target {text!r}: there is no kind {kind}")
+        raise ValueError(f"target {text!r}: unknown kind {kind}")
     options = tvm.target.TargetKind.options_from_name(kind)
     known = {str(n): str(type_).lower() for n, type_ in options.items() if str(n) not in HIDDEN}
     fields: dict[str, Any] = {"kind": kind}

@@ -37,7 +37,7 @@ def check_names(names: Iterable[str], what: str) -> None:
             continue
         similar = _similar(name, {*answered, *(n for n in operators() if n.startswith("relax."))})
         hint = f"; did you mean {' or '.join(similar)}?" if similar else ""
-        raise ValueError(f"{what}: there is no operator {name!r}{hint}")
+        raise ValueError(f"{what}: unknown operator {name!r}{hint}")
 
 
 def _similar(name: str, known: Iterable[str]) -> list[str]:

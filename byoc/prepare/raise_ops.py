@@ -75,7 +75,7 @@ def raise_ops(
 
     Raises:
         TypeError: `mod` is not an IRModule.
-        ValueError: There is no such kind of certificate.
+        ValueError: The kind of certificate is unknown.
     """
     check_kind(certificate)
     if not isinstance(mod, tvm.IRModule):

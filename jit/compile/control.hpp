@@ -13,7 +13,7 @@ ffi::Shape next(int64_t milliseconds) {
   now.store(std::chrono::duration_cast<std::chrono::milliseconds>(since).count() / 100);
   return found;
 }
-// The code of a library's function, nullptr where there is no such library or symbol.
+// The address of a library's function; nullptr if the library or the symbol is missing.
 Call code(const ffi::String& library, const ffi::String& symbol) {
   void* found = nullptr;
   if (void* handle = library.empty() ? nullptr : dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {

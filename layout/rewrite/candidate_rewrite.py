@@ -54,7 +54,7 @@ def drafted(
     loop_order: LoopOrder = "layout",
     read: Standard | None = None,
 ) -> Draft:
-    """The PrimFunc over buffers in these layouts; None leaves one as it is.
+    """The PrimFunc over buffers in these layouts; None keeps a buffer's layout.
 
     ``read`` are its stages if they are there already.
 

@@ -1,7 +1,7 @@
 """What a block does where the element that it stores is padding.
 
 It may store anything where the layout promises nothing, and must not read outside of memory. Where
-a pad value is promised, the block is left as it is if it makes that value of its operands' padding
+a pad value is promised, the block is left unchanged if it makes that value of its operands' padding
 (relu of 0 is 0), else its stores are guarded.
 """
 

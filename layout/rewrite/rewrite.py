@@ -57,7 +57,7 @@ class Still:
 def rewrite(
     func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
 ) -> Rewritten | Refusal:
-    """The PrimFunc over buffers in these layouts, one for each parameter; None leaves one as it is.
+    """The PrimFunc over buffers in these layouts, one for each parameter; None keeps one.
 
     With ``loop_order="layout"`` reductions run in the order of the operands' memory, and outside of
     a spatial loop over neighbours; with ``"tiled"`` also in tiles for
@@ -90,7 +90,7 @@ class Rewriter:
     def still(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
         """The parameter whose memory the result equals, bit for bit, in these layouts.
 
-        It is proved of the PrimFunc as it is, and no form over the layouts is needed.
+        It is proved of the unchanged PrimFunc; no form over the layouts is needed.
         """
         full = _checked(func, layouts)
         seen = self._seen(func)

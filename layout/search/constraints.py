@@ -70,7 +70,7 @@ def check(desired: Desired | str) -> dict[str, Wish]:
 
     Raises:
         TypeError: A layout is not a string.
-        ValueError: There is no such operator, layout or implementation.
+        ValueError: An operator, layout or implementation is unknown.
     """
     if isinstance(desired, str):
         by = named(desired)

@@ -49,7 +49,7 @@ class Variable:
 def eliminated(part: Part) -> frozenset[int] | None:
     """The columns that are 1 in a cheapest solution.
 
-    None where a table would be too large, or where there is no solution.
+    None if a table would be too large or no solution exists.
     """
     variables = _variables(part)
     of = {c: k for k, v in enumerate(variables) for c in v.columns}
@@ -143,7 +143,7 @@ class _Tables:
         return scope, np.where(total >= low - 1e-9, 0.0, np.inf)
 
     def solved(self, order: Sequence[int]) -> list[int] | None:
-        """The value of each variable; None if there is no solution."""
+        """Return the value of each variable; None if no solution exists."""
         best: dict[int, tuple[list[int], Any]] = {}
         for v in order:
             rest = sorted({u for scope, _ in self.of[v] for u in scope} - {v},

@@ -21,7 +21,7 @@ Row = tuple[float, dict[int, float]]
 
 
 class NoSolution(ValueError):
-    """There is no solution, or the solver found none in its time."""
+    """No solution exists, or the solver found none within its time limit."""
 
 
 @dataclass(frozen=True)

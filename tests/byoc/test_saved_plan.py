@@ -94,7 +94,7 @@ def _region(**fields: Any) -> Callable[[Any], Any]:
     (_set("backends", {"toy": "0.1"}), "made with toy 0.1, this is of no version"),
     (_set("backends", {"toy": "", "other": "2"}), "made with other 2, this is 2.1"),
     (_set("backends", {}), "the plan names no version of toy"),
-    (_set("backends", {"toy": "", "fpga": ""}), "needs a backend: there is no backend 'fpga'"),
+    (_set("backends", {"toy": "", "fpga": ""}), "needs a backend: unknown backend 'fpga'"),
     (_region(ops=[9]), r"region \(9,\) of main is not in the module"),
     (_region(ops=[-1]), "is not in the module"),
     (_region(function="f"), "of f is not in the module"),

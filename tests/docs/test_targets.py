@@ -53,7 +53,7 @@ def test_flags_have_the_types_of_tvm() -> None:
         ("llvm -num-cores=two", "-num-cores: expected a number, got two"),
         ("llvm -mcpu", "-mcpu: expected a value"),
         ("llvm -mcpu=a -mcpu=b", "-mcpu was given twice"),
-        ("lvm -mcpu=haswell", "there is no kind lvm"),
+        ("lvm -mcpu=haswell", "unknown kind lvm"),
         ("haswell", 'Target kind "haswell" is not defined'),
     ],
 )

@@ -1,4 +1,4 @@
-"""A move that leaves memory as it is needs no form of its own; any other one does."""
+"""A move that leaves memory unchanged needs no form of its own; any other move does."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.symbolic_shapes import spread
 from .region_source import literal
 
-#: Operators that keep every float32 as it is.
+#: Operators that leave every float32 unchanged.
 SAME = ("relax.astype",)
 
 

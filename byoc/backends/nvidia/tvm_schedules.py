@@ -24,7 +24,7 @@ DONE = "tirx.is_scheduled"
 
 
 def gpu(target: Any) -> Any:
-    """A target as it is, or with what the GPU here is where it says no more than ``cuda``."""
+    """Return the target; a bare ``cuda`` gets the properties of the GPU of this machine."""
     there = tvm.cuda(0)
     if target == "cuda" and there.exist:
         return tvm.target.Target.from_device(there)
