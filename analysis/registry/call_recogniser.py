@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..real import TooLarge
 from ..results.op_info import Refusal
+from ..support.warn import warn
 from ..terms.work import Exhausted
 from .checked_proposal import Invalid, check_proposals
 from .registry import Recogniser, RecogniserWarning, generation
@@ -141,8 +141,7 @@ def _warn(text: str, recogniser: Recogniser, reason: Any) -> None:
     if reason in _warned[1]:
         return
     try:
-        warnings.warn(f"{text}; the answers are those of the others", RecogniserWarning,
-                      stacklevel=2)  # fmt: skip
+        warn(f"{text}; the other recognisers answer without it", RecogniserWarning)
     except Exception:
         if recogniser.built_in:
             raise

@@ -12,7 +12,6 @@ import functools
 import pkgutil
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from tvm.ir import Op
 
 from ..proposal.build import NotBuilt, constructor
 from ..support import plugins
+from ..support.warn import warn
 
 if TYPE_CHECKING:
     from ..lifting.effects.tensor_expression import TensorExpression
@@ -179,7 +179,7 @@ def _load(plugin: plugins.Plugin) -> str:
     if len(remaining) < len(_registered):
         _replace(remaining)
     with contextlib.suppress(RecogniserWarning):  # where warnings are errors it costs no answer
-        warnings.warn(f"plug-in left out: {why}", RecogniserWarning, stacklevel=2)
+        warn(f"plug-in left out: {why}", RecogniserWarning)
     return why
 
 
