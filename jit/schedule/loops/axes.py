@@ -68,9 +68,9 @@ def order(kernel: Kernel, row_axis: Axis | None, vector_axis: Axis, tile: Tile) 
         ]
     along_axes = [a for a in kernel.axes if _uses(along, a)]
     across_axes = [a for a in kernel.axes if _uses(across, a)]
-    ahead = [a for a in kernel.axes if (a in along_axes) == (a in across_axes)]
-    along_only = [a for a in along_axes if a not in ahead]
-    across_only = [a for a in across_axes if a not in ahead]
+    outer = [a for a in kernel.axes if (a in along_axes) == (a in across_axes)]
+    along_only = [a for a in along_axes if a not in outer]
+    across_only = [a for a in across_axes if a not in outer]
     along_size, across_size = _size(kernel, along), _size(kernel, across)
     tiles = {row_axis.var.__chandle__(): tile.rows,
              vector_axis.var.__chandle__(): tile.vectors * tile.lanes}  # fmt: skip
@@ -81,8 +81,8 @@ def order(kernel: Kernel, row_axis: Axis | None, vector_axis: Axis, tile: Tile) 
     along_first = along_size + count(along_only) * across_size
     across_first = across_size + count(across_only) * along_size
     if along_first <= across_first:
-        return [*ahead, *along_only, *across_only]
-    return [*ahead, *across_only, *along_only]
+        return [*outer, *along_only, *across_only]
+    return [*outer, *across_only, *along_only]
 
 
 def _uses(accesses: Sequence[StridedAccess], axis: Axis) -> bool:
@@ -91,9 +91,10 @@ def _uses(accesses: Sequence[StridedAccess], axis: Axis) -> bool:
 
 def _size(kernel: Kernel, accesses: Sequence[StridedAccess]) -> int:
     """Estimate the number of elements that accesses read."""
-    every = [(a, extent(kernel, a)) for a in kernel.all_axes]
-    return max(prod(n for a, n in every if x.step(a.var) != 0) for x in accesses)
+    extents = [(a, extent(kernel, a)) for a in kernel.all_axes]
+    return max(prod(n for a, n in extents if x.step(a.var) != 0) for x in accesses)
 
 
 def depth(kernel: Kernel) -> int:
+    """Return the number of points of the reduction."""
     return prod(extent(kernel, a) for a in kernel.reduced)

@@ -57,10 +57,10 @@ def term(accumulator: Accumulator) -> LaneUpdate | None:
 
 @dataclass
 class Lanes(LoopNest):
-    """A loop nest over rows and columns; each vector has ``wide`` lanes along a reduced ``axis``."""
+    """A loop nest over rows and columns, in vectors of ``lanes`` along the reduced ``axis``."""
 
     axis: Axis | None = None
-    wide: int = 1
+    lanes: int = 1
 
     def micro(self, rows: Rows, cols: Sequence[Run]) -> Any:
         assert self.axis is not None
@@ -74,40 +74,40 @@ class _Block:
     def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, axis: Axis) -> None:
         self.nest, self.kernel, self.rows, self.run, self.axis = nest, kernel, rows, run, axis
         self.count = rows.count if rows else 1
-        self.spots = self.count * run.count
+        self.elements = self.count * run.count
         self.bounds = kernel.bounds(axis)
-        self.lanes, self.chains = nest.wide, _chains(self.bounds, nest.wide, self.spots)
+        self.lanes, self.chains = nest.lanes, _chains(self.bounds, nest.lanes, self.elements)
         self.width = self.lanes * self.chains  # of one row and column
         self.terms = [update for a in kernel.accumulators if (update := term(a))]
-        kinds = [a.dtype for a in kernel.accumulators]
-        self.parts = [local("part", [self.spots * self.width], d) for d in kinds]
-        self.totals = [local("acc", [self.spots], d) for d in kinds]
+        dtypes = [a.dtype for a in kernel.accumulators]
+        self.parts = [local("part", [self.elements * self.width], d) for d in dtypes]
+        self.totals = [local("acc", [self.elements], d) for d in dtypes]
 
     def __call__(self) -> Any:
         steps = [tirx.AllocBuffer(b) for b in (*self.parts, *self.totals)]
-        steps.append(self.vector(self.spots * self.width, lambda lane: seq([
+        steps.append(self.vector(self.elements * self.width, lambda lane: seq([
             tirx.BufferStore(part, update.neutral, [lane])
             for part, update in zip(self.parts, self.terms, strict=True)])))  # fmt: skip
-        steps.append(self.each(lambda at, spot: seq(self.nest.start(
-            self.kernel, [(total, spot) for total in self.totals], at))))  # fmt: skip
+        steps.append(self.each(lambda at, element: seq(self.nest.start(
+            self.kernel, [(total, element) for total in self.totals], at))))  # fmt: skip
         others = tuple(a for a in self.kernel.reduced if a is not self.axis)
         steps.append(self.nest.reduce(
             replace(self.kernel, reduced=others), lambda at: seq(self.accumulate(at))))  # fmt: skip
-        steps.append(self.each(lambda at, spot: seq(self.combine(spot))))
-        steps.append(self.each(lambda at, spot: seq(self.nest.store(
-            self.kernel, [(total, spot) for total in self.totals], at))))  # fmt: skip
+        steps.append(self.each(lambda at, element: seq(self.combine(element))))
+        steps.append(self.each(lambda at, element: seq(self.nest.store(
+            self.kernel, [(total, element) for total in self.totals], at))))  # fmt: skip
         return seq(steps)
 
     def each(self, body: Callable[[Values, Any], Any]) -> Any:
-        """Emit loops over rows and columns; ``body`` gets the axes and the index of a spot."""
+        """Emit loops over rows and columns; ``body`` gets the axes and the index of an element."""
         like, unroll = self.axis.var, tirx.ForKind.UNROLLED
 
-        def element(row: Any, column: Any) -> Any:
+        def emit(row: Any, column: Any) -> Any:
             at = self.nest.place(self.rows, self.run, row, column, integer(0, column))
             return body(at, row * integer(self.run.count, row) + column)
 
         return loop("r", self.count, like, lambda row: loop(
-            "c", self.run.count, like, lambda column: element(row, column),
+            "c", self.run.count, like, lambda column: emit(row, column),
             unroll), unroll)  # fmt: skip
 
     def vector(self, lanes: int, body: Callable[[Any], Any]) -> Any:
@@ -150,30 +150,31 @@ class _Block:
     def accumulate_vector(self, kernel: Kernel, first: Any, chain: Any, lanes: int) -> Any:
         """Accumulate one vector for each row and column into the lanes of a chain."""
 
-        def update_lane(at: Values, spot: Any, lane: Any) -> Any:
-            place = (spot * integer(self.chains, spot) + chain) * integer(self.lanes, spot) + lane
+        def update_lane(at: Values, element: Any, lane: Any) -> Any:
+            vector = element * integer(self.chains, element) + chain
+            place = vector * integer(self.lanes, element) + lane
             at = values(*at.items(), (self.axis.var, first + lane))
             return seq(self.nest.update(kernel, [(part, place) for part in self.parts], at))
 
-        return self.each(lambda at, spot: self.vector(
-            lanes, lambda lane: update_lane(at, spot, lane)))  # fmt: skip
+        return self.each(lambda at, element: self.vector(
+            lanes, lambda lane: update_lane(at, element, lane)))  # fmt: skip
 
     def accumulate_element(self, kernel: Kernel, place: Any) -> Any:
-        return self.each(lambda at, spot: seq(self.nest.update(
-            kernel, [(total, spot) for total in self.totals],
+        return self.each(lambda at, element: seq(self.nest.update(
+            kernel, [(total, element) for total in self.totals],
             values(*at.items(), (self.axis.var, place)))))  # fmt: skip
 
-    def combine(self, spot: Any) -> list[Any]:
+    def combine(self, element: Any) -> list[Any]:
         """Combine the lanes of a row and column by halving."""
-        base = spot * integer(self.width, spot)
+        base = element * integer(self.width, element)
         out = []
         for part, update, total in zip(self.parts, self.terms, self.totals, strict=True):
             half = self.width // 2
             while half:
                 out.append(self.vector(half, partial(_fold, part, update, base, half)))
                 half //= 2
-            both = update.op(tirx.BufferLoad(total, [spot]), tirx.BufferLoad(part, [base]))
-            out.append(tirx.BufferStore(total, both, [spot]))
+            result = update.op(tirx.BufferLoad(total, [element]), tirx.BufferLoad(part, [base]))
+            out.append(tirx.BufferStore(total, result, [element]))
         return out
 
 
@@ -183,10 +184,10 @@ def _fold(part: Any, update: LaneUpdate, base: Any, half: int, lane: Any) -> Any
     return tirx.BufferStore(part, update.op(tirx.BufferLoad(part, [place]), upper), [place])
 
 
-def _chains(bounds: Bounds, lanes: int, spots: int) -> int:
+def _chains(bounds: Bounds, lanes: int, elements: int) -> int:
     """Return the vectors in one step, so that enough independent sums are in flight."""
     chains = 1
     most = CHAINS * lanes if bounds.high is None else bounds.high
-    while spots * chains < CHAINS and 2 * chains * lanes <= most:
+    while elements * chains < CHAINS and 2 * chains * lanes <= most:
         chains *= 2
     return chains

@@ -75,7 +75,7 @@ class LoopNest:
         if axis is self.row_axis:
             return self._rows(axis, lambda run: self._level(k + 1, run, cols), self._kind(k))
         if axis is self.vector_axis:
-            return self._columns(axis, lambda runs: self.inside(k, rows, runs), self._kind(k))
+            return self._columns(axis, lambda runs: self.tile_body(k, rows, runs), self._kind(k))
 
         def body(var: Any) -> Any:
             self.at[axis.var] = var
@@ -83,13 +83,13 @@ class LoopNest:
 
         return loop(axis.var.name, axis.extent, axis.var, body, self._kind(k))
 
-    def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
+    def tile_body(self, k: int, rows: Rows, cols: Columns) -> Any:
         """Emit the body of the loop over tiles of columns."""
         return self._level(k + 1, rows, cols)
 
     def _kind(self, k: int) -> Any:
-        wide = self.parallel and self.machine.cores > 1 and k == 0
-        return tirx.ForKind.PARALLEL if wide else tirx.ForKind.SERIAL
+        parallel = self.parallel and self.machine.cores > 1 and k == 0
+        return tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
     # ------------------------------------------------------------------------ tiles
 
@@ -99,7 +99,7 @@ class LoopNest:
         def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
             def tiles(index: Any) -> Any:
                 first = index * integer(size, index) + base
-                return body(Run(lambda r: _least(first + r, last), size))
+                return body(Run(lambda r: _at_most(first + r, last), size))
 
             return loop("it", count, axis.var, tiles, kind)
 
@@ -118,35 +118,35 @@ class LoopNest:
         return nest(zero, most, count, end - integer(1, axis.var) if most > 1 else None)
 
     def _columns(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
-        wide = self.tile.vectors
+        vectors = self.tile.vectors
         if axis.static is None:
             return self._symbolic(axis, body, kind)
-        vectors = columns(axis.static, self.tile.lanes, self.kernel.twice)
-        lanes = vectors[0][1]
-        full_tiles = axis.static // (lanes * wide)
+        cover = columns(axis.static, self.tile.lanes, self.kernel.twice)
+        lanes = cover[0][1]
+        full_tiles = axis.static // (lanes * vectors)
         out = []
         if full_tiles:
-            out.append(self._tiles(axis, body, kind, full_tiles, lanes, wide))
-        remainder = vectors[full_tiles * wide :]
+            out.append(self._tiles(axis, body, kind, full_tiles, lanes, vectors))
+        remainder = cover[full_tiles * vectors :]
         if remainder:
             out.append(body(_runs(remainder, axis)))
         return seq(out)
 
     def _tiles(
         self, axis: Axis, body: Callable[[Columns], Any], kind: Any, count: Any, lanes: int,
-        wide: int, base: Any = None, last: Any = None,
+        vectors: int, base: Any = None, last: Any = None,
     ) -> Any:  # fmt: skip
-        """Emit tiles of ``wide`` vectors from ``base``; none starts after ``last``."""
+        """Emit tiles of ``vectors`` vectors from ``base``; none starts after ``last``."""
 
         def tiles(index: Any) -> Any:
-            first = index * integer(lanes * wide, index)
+            first = index * integer(lanes * vectors, index)
             if base is not None:
                 first = first + base
             if last is None:
-                return body([_vectors(first, wide, lanes)])
+                return body([_vectors(first, vectors, lanes)])
             start = tirx.Var("col", str(index.ty.dtype))
             binding = tirx.stmt.Bind(start, tirx.Min(first, last))
-            return seq([binding, body([_vectors(start, wide, lanes)])])
+            return seq([binding, body([_vectors(start, vectors, lanes)])])
 
         return loop("jt", count, axis.var, tiles, kind)
 
@@ -164,23 +164,23 @@ class LoopNest:
 
         If nothing may be computed twice, emit tiles, then vectors, then elements.
         """
-        lanes, wide = self.tile.lanes, self.tile.vectors
+        lanes, most = self.tile.lanes, self.tile.vectors
         if not self.kernel.twice:
             return seq([
                 self._tiles(axis, body, kind, n, min(size, lanes), max(1, size // lanes), base)
-                for base, size, n in _decreasing_tiles(axis, bounds.until(lanes * wide, lanes, 1))
+                for base, size, n in _decreasing_tiles(axis, bounds.until(lanes * most, lanes, 1))
             ])  # fmt: skip
         end = as_dtype(axis.extent, str(axis.var.ty.dtype))
 
-        def tiles(lanes: int, wide: int) -> Any:
-            size = integer(lanes * wide, axis.var)
-            if bounds.multiple % (lanes * wide) == 0:
-                return self._tiles(axis, body, kind, tirx.FloorDiv(end, size), lanes, wide)
+        def tiles(lanes: int, vectors: int) -> Any:
+            size = integer(lanes * vectors, axis.var)
+            if bounds.multiple % (lanes * vectors) == 0:
+                return self._tiles(axis, body, kind, tirx.FloorDiv(end, size), lanes, vectors)
             count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
-            return self._tiles(axis, body, kind, count, lanes, wide, last=end - size)
+            return self._tiles(axis, body, kind, count, lanes, vectors, last=end - size)
 
         nest: Any = None
-        shapes = (1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, wide)
+        shapes = (1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, most)
         for width, vectors in dict.fromkeys(shapes):
             if nest is None or bounds.low >= width * vectors:
                 nest = tiles(width, vectors)
@@ -205,10 +205,10 @@ class LoopNest:
         def each(
             per_run: Sequence[list[Any]],
             body: Callable[[Values, Sequence[Any]], list[Any]],
-            wide: bool = True,
+            vectorized: bool = True,
             outer: Any = tirx.ForKind.UNROLLED,
         ) -> Any:
-            last = tirx.ForKind.VECTORIZED if wide else tirx.ForKind.UNROLLED
+            last = tirx.ForKind.VECTORIZED if vectorized else tirx.ForKind.UNROLLED
 
             def emit(run: Run, buffers: list[Any], row: Any) -> Any:
                 def element(vector: Any, lane: Any) -> Any:
@@ -294,13 +294,13 @@ class LoopNest:
         return nest(kernel.reduced, Values())
 
     def update(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
-        lets, at = _bound(kernel.before, _with_accumulators(kernel, elements, at))
+        lets, at = _fresh_bindings(kernel.before, _with_accumulators(kernel, elements, at))
         for accumulator, (buffer, place) in zip(kernel.accumulators, elements, strict=True):
             lets += _stored(buffer, accumulator.update, [place], at)
         return lets
 
     def store(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
-        lets, at = _bound(kernel.after, _with_accumulators(kernel, elements, at))
+        lets, at = _fresh_bindings(kernel.after, _with_accumulators(kernel, elements, at))
         for output in kernel.results:
             lets += _stored(
                 output.buffer, output.value, [substitute(e, at) for e in output.indices], at
@@ -320,11 +320,11 @@ def _split(cols: Columns, rows: Rows) -> list[Run]:
     out = []
     for run in cols:
         for k in range(0, run.count, most):
-            out.append(_from(run, k, min(most, run.count - k)))
+            out.append(_subrun(run, k, min(most, run.count - k)))
     return out
 
 
-def _from(run: Run, k: int, count: int) -> Run:
+def _subrun(run: Run, k: int, count: int) -> Run:
     return run if k == 0 and count == run.count else replace(
         run, at=lambda c: run.at(c + integer(k, c)), count=count,
         offset=run.offset + k * run.lanes)  # fmt: skip
@@ -350,7 +350,7 @@ def _runs(vectors: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
     return runs
 
 
-def _least(expr: Any, last: Any) -> Any:
+def _at_most(expr: Any, last: Any) -> Any:
     return expr if last is None else tirx.Min(expr, last)
 
 
@@ -377,17 +377,17 @@ def _stored(buffer: Any, expr: Any, index: Sequence[Any], at: Values) -> list[An
     """Return the bindings that a value needs, and its store."""
     expand = FunctionExpander()
     value = expand(substitute(expr, at))
-    bindings = [tirx.stmt.Bind(v, x) for v, x in expand.bound]
+    bindings = [tirx.stmt.Bind(v, x) for v, x in expand.bindings]
     return [*bindings, tirx.BufferStore(buffer, value, index)]
 
 
-def _bound(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
+def _fresh_bindings(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
     """Return bindings under fresh variables, and the values extended by these."""
     bindings: list[Any] = []
     at = values(*at.items())
     for var, expr in lets:
         expand, fresh = FunctionExpander(), tirx.Var(var.name, str(var.ty.dtype))
         value = expand(substitute(expr, at))
-        bindings += [tirx.stmt.Bind(x, y) for x, y in (*expand.bound, (fresh, value))]
+        bindings += [tirx.stmt.Bind(x, y) for x, y in (*expand.bindings, (fresh, value))]
         at[var] = fresh
     return bindings, at

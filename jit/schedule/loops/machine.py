@@ -42,7 +42,7 @@ _CPUS: dict[str, VectorUnits] = {}
 
 
 def _cpu(target: Any) -> VectorUnits:
-    """Decide by features, because LLVM reports 512 bits for every x86 CPU."""
+    """Return the CPU by its features, because LLVM reports 512 bits for every x86 CPU."""
     text = str(target)
     if text not in _CPUS:
         cores = int(target.attrs.get("num-cores", 1) or 1)
@@ -51,6 +51,6 @@ def _cpu(target: Any) -> VectorUnits:
         elif codegen.target_has_features("avx512f", target):
             _CPUS[text] = VectorUnits(512, 32, cores)
         else:
-            wide = codegen.target_has_features("avx2", target)
-            _CPUS[text] = VectorUnits(256 if wide else 128, 16, cores)
+            avx2 = codegen.target_has_features("avx2", target)
+            _CPUS[text] = VectorUnits(256 if avx2 else 128, 16, cores)
     return _CPUS[text]

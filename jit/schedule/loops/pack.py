@@ -69,12 +69,12 @@ def choose_strip(
     reduced = tuple(a for a in kernel.reduced if access.step(a.var) != 0)
     counts = [a.static or 0 for a in reduced]
     size = bits(dtype_of(expr)) // 8
-    wide = tile.lanes * tile.vectors
+    width = tile.lanes * tile.vectors
     if not counts or prod(counts) * _gap(access, reduced, size) < 2 * machine.cache:
         return None
-    if prod(counts) * wide * size > MOST:
+    if prod(counts) * width * size > MOST:
         return None
-    return Strip(expr, reduced, local("strip", [*counts, wide], dtype_of(expr)))
+    return Strip(expr, reduced, local("strip", [*counts, width], dtype_of(expr)))
 
 
 def _gap(access: StridedAccess, reduced: Sequence[Axis], size: int) -> int:
@@ -112,10 +112,10 @@ class Packed(LoopNest):
         assert self.strip is not None
         return seq([tirx.AllocBuffer(self.strip.buffer), super().__call__()])
 
-    def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
+    def tile_body(self, k: int, rows: Rows, cols: Columns) -> Any:
         assert self.strip is not None
         filled = self._fill(self.strip, self.strip.axes, Values(), cols)
-        return seq([filled, super().inside(k, rows, cols)])
+        return seq([filled, super().tile_body(k, rows, cols)])
 
     def _fill(self, strip: Strip, axes: Sequence[Axis], at: Values, cols: Columns) -> Any:
         if axes:

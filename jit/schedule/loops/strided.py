@@ -37,7 +37,7 @@ class _Phases:
 
 
 def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
-    """Replace strided reads in the parts; adds the new buffers to ``inner``."""
+    """Replace strided reads in the parts; add the new buffers to ``inner``."""
     out: list[Part] = []
     for k, part in enumerate(parts):
         strided = _strided_reads(part) if isinstance(part, Kernel) else None
@@ -63,8 +63,8 @@ def _strided_reads(kernel: Kernel) -> tuple[Axis, list[_Phases]] | None:
         return None
     for axis in kernel.axes:
         steps = [x.step(axis.var) for x in kernel.reads]
-        ours = any(x.step(axis.var) == 1 for x in kernel.writes)
-        if ours and all(s is not None and 0 <= s <= MOST for s in steps):
+        contiguous = any(x.step(axis.var) == 1 for x in kernel.writes)
+        if contiguous and all(s is not None and 0 <= s <= MOST for s in steps):
             candidates = [_phases(e, axis) for e in _loads(kernel) if _moves(e, axis)]
             phases = [p for p in candidates if p is not None]
             if len(phases) == len(candidates) and phases:
@@ -94,11 +94,11 @@ def _phases(expr: Any, axis: Axis) -> _Phases | None:
         return None
     shape = items(expr.source.ty.shape)
     size = shape[last]
-    wide = tirx.FloorDiv(size + integer(stride - 1, size), integer(stride, size))
+    length = tirx.FloorDiv(size + integer(stride - 1, size), integer(stride, size))
     static_size = static(size)
     if static_size is not None:
-        wide = integer(-(-static_size // stride), size)
-    new = local("phases", [*shape[:last], integer(stride, size), wide], str(expr.source.ty.dtype))
+        length = integer(-(-static_size // stride), size)
+    new = local("phases", [*shape[:last], integer(stride, size), length], str(expr.source.ty.dtype))
     return _Phases(expr.source, last, stride, new)
 
 
@@ -119,10 +119,10 @@ def _reading(kernel: Kernel, axis: Axis, phases: Sequence[_Phases]) -> Kernel:
             return mutator.default_mutate(expr)
         index = items(expr.indices)
         size = integer(operand.stride, index[-1])
-        place, inside = as_dtype(axis.var, dtype_of(size)), kernel.analyzer.simplify
-        offset = inside(index[-1] - place * size)
-        phase = inside(tirx.FloorMod(offset, size))
-        return tirx.BufferLoad(operand.new, [*index[:-1], phase, place + inside(offset // size)])
+        place, simplify = as_dtype(axis.var, dtype_of(size)), kernel.analyzer.simplify
+        offset = simplify(index[-1] - place * size)
+        phase = simplify(tirx.FloorMod(offset, size))
+        return tirx.BufferLoad(operand.new, [*index[:-1], phase, place + simplify(offset // size)])
 
     def put(expr: Any) -> Any:
         return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])

@@ -92,9 +92,9 @@ def cycles(rows: int, vectors: int, depth: int, units: VectorUnits) -> float:
 def _best(
     rows: int, vectors: int, depth: int, registers: int, sizes: tuple[int, ...]
 ) -> tuple[int, int]:
-    every = list(_tiles(rows, vectors, registers))
-    permitted = [t for t in every if t[0] in sizes]
-    return min(permitted or every, key=lambda t: (_cycles(rows, vectors, depth, *t), -t[1]))
+    tiles = list(_tiles(rows, vectors, registers))
+    permitted = [t for t in tiles if t[0] in sizes]
+    return min(permitted or tiles, key=lambda t: (_cycles(rows, vectors, depth, *t), -t[1]))
 
 
 def divisors(multiple: int) -> list[int]:
@@ -114,11 +114,11 @@ def _tiles(max_rows: int, max_vectors: int, registers: int) -> Iterator[tuple[in
             yield rows, vectors
 
 
-def _cycles(rows: int, vectors: int, depth: int, most: int, wide: int) -> float:
+def _cycles(rows: int, vectors: int, depth: int, tile_rows: int, tile_vectors: int) -> float:
     total = 0.0
-    for _, count, size in pieces(rows, most):
-        full, remainder = divmod(vectors, wide)
-        total += count * full * _tile_cycles(size, wide, depth)
+    for _, count, size in pieces(rows, tile_rows):
+        full, remainder = divmod(vectors, tile_vectors)
+        total += count * full * _tile_cycles(size, tile_vectors, depth)
         total += count * _tile_cycles(size, remainder, depth) if remainder else 0
     return total
 

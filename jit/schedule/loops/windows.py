@@ -67,7 +67,7 @@ class _Windows:
 
 
 def joined(parts: Sequence[Part], inner: NodeDict[None], machine: VectorUnits) -> list[Part]:
-    """Replace windows in the parts if that is faster; adds the new buffers to ``inner``."""
+    """Replace windows in the parts if that is faster; add the new buffers to ``inner``."""
     out: list[Part] = []
     for k, part in enumerate(parts):
         windows = _profitable_windows(part, inner, machine) if isinstance(part, Kernel) else None
@@ -89,12 +89,13 @@ def joined(parts: Sequence[Part], inner: NodeDict[None], machine: VectorUnits) -
 def _profitable_windows(
     kernel: Kernel, inner: NodeDict[None], machine: VectorUnits
 ) -> _Windows | None:
+    """Return the windows to copy, or None if a kernel has none or the copies cost too much."""
     if len(kernel.axes) < 2 or len(kernel.accumulators) != 1 or kernel.before:
         return None
     y, x = kernel.axes[-2:]
 
-    def follow(every: Sequence[StridedAccess]) -> bool:
-        return all(follows(a, y, x, kernel.analyzer) for a in every)
+    def follow(accesses: Sequence[StridedAccess]) -> bool:
+        return all(follows(a, y, x, kernel.analyzer) for a in accesses)
 
     if not _fixed(kernel, y, x) or not follow(kernel.late) or not follow(kernel.writes):
         return None
@@ -113,6 +114,7 @@ def _fixed(kernel: Kernel, y: Axis, x: Axis) -> bool:
 
 
 def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
+    """Match a load against windows of rows ``y`` and columns ``x``, all in bounds."""
     index = items(expr.indices)
     if len(index) < 2 or any(a.var in mentions(i) for i in index[:-2] for a in (y, x)):
         return None
@@ -166,15 +168,15 @@ def _gains(kernel: Kernel, windows: _Windows, inner: NodeDict[None], machine: Ve
         return False
     row_axis = max(row_axes, key=lambda axis: extent(kernel, axis))
     lanes = machine.vector_bits // bits(kernel.accumulators[0].dtype)
-    rows, deep = extent(kernel, row_axis), depth(kernel)
-    high, wide = y.static or 0, x.static or 0
-    before = high * cycles(rows, len(columns(wide, lanes)), deep, machine)
-    after = cycles(rows, -(-high * wide // lanes), deep, machine)
-    often = prod(extent(kernel, a) for a in kernel.axes if a not in (row_axis, y, x))
+    rows, points = extent(kernel, row_axis), depth(kernel)
+    height, width = y.static or 0, x.static or 0
+    before = height * cycles(rows, len(columns(width, lanes)), points, machine)
+    after = cycles(rows, -(-height * width // lanes), points, machine)
+    repeats = prod(extent(kernel, a) for a in kernel.axes if a not in (row_axis, y, x))
     copied = _volume(kernel, windows.new)
     if windows.load.source in inner or windows.x.stride > 1:
         copied -= _volume(kernel, windows.load.source)
-    return often * after + COPY * copied / lanes < often * before
+    return repeats * after + COPY * copied / lanes < repeats * before
 
 
 def _volume(kernel: Kernel, buffer: Any) -> int:
@@ -208,13 +210,13 @@ def _linear(axis: Axis, stride: int, base: int) -> Any:
 def _reading(kernel: Kernel, windows: _Windows) -> Kernel:
     """Return the kernel that reads the new buffer."""
     *outer, row, column = items(windows.load.indices)
-    down, along, inside = windows.y, windows.x, kernel.analyzer.simplify
+    down, along, simplify = windows.y, windows.x, kernel.analyzer.simplify
     size = integer(down.stride, row)
-    offset = inside(row - as_dtype(down.axis.var, dtype_of(row)) * size)
-    phase = inside(tirx.FloorMod(offset, size)) if len(windows.phases) > 1 else integer(0, row)
+    offset = simplify(row - as_dtype(down.axis.var, dtype_of(row)) * size)
+    phase = simplify(tirx.FloorMod(offset, size)) if len(windows.phases) > 1 else integer(0, row)
     first = integer(0, column) if along.window is None else as_dtype(
         along.window.var, dtype_of(column))  # fmt: skip
-    new_row = as_dtype(down.axis.var, dtype_of(row)) + inside(tirx.FloorDiv(offset, size))
+    new_row = as_dtype(down.axis.var, dtype_of(row)) + simplify(tirx.FloorDiv(offset, size))
     load = tirx.BufferLoad(windows.new, [*outer, first, phase, new_row, along.axis.var])
 
     def put(expr: Any, mutator: Any) -> Any:

@@ -25,7 +25,7 @@ from .tir import dtype_of, integer, local, static, values
 
 
 def collapsed(kernel: Kernel, views: Views) -> Kernel:
-    """Fuse as many axes as possible; adds the flat views that this needs to ``views``."""
+    """Fuse as many axes as possible; add the flat views that they need to ``views``."""
     if kernel.copy:
         kernel = _copied(kernel, views)
     kernel = _units(kernel)
@@ -72,10 +72,10 @@ def _units(kernel: Kernel) -> Kernel:
 def _together(kernel: Kernel, a: Axis, b: Axis, views: Views) -> bool:
     if a.var in kernel.value_vars or b.var in kernel.value_vars:
         return False
-    every = (*kernel.reads, *kernel.late, *kernel.writes)
-    if not all(follows(x, a, b, kernel.analyzer) for x in every):
+    accesses = (*kernel.reads, *kernel.late, *kernel.writes)
+    if not all(follows(x, a, b, kernel.analyzer) for x in accesses):
         return False
-    return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in every)
+    return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in accesses)
 
 
 def follows(access: StridedAccess, a: Axis, b: Axis, analyzer: Any) -> bool:

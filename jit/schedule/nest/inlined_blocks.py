@@ -33,7 +33,7 @@ def inline_blocks(program: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockD
 
 
 def _profitable(stage: Stage, definition: BlockDefinition, uses: Sequence[Use]) -> bool:
-    """Inline copies, and definitions that are not evaluated more often in their readers.
+    """Return whether to inline a definition: a copy, or one not evaluated more often in readers.
 
     A definition that calls a function is not inlined into two loop nests.
     """

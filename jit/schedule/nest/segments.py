@@ -34,7 +34,7 @@ class _Guard:
 
 
 def segments(kernel: Kernel, axis: Axis) -> list[Kernel]:
-    """Split a kernel into ranges of an axis, none of which has guards of that axis alone."""
+    """Split a kernel into ranges of an axis, without the guards that bound that axis."""
     guard = _guard(kernel, axis)
     if guard is None:
         return [kernel]
@@ -92,6 +92,7 @@ def _guard(kernel: Kernel, axis: Axis) -> _Guard | None:
 
 
 def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
+    """Return a guard's range of the axis; None if no condition bounds it."""
     end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
     low: Any = integer(0, axis.var)
     high: Any = as_dtype(end, dtype_of(axis.var))
@@ -101,12 +102,12 @@ def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
         if axis.var not in mentions(conjunct):
             condition = conjunct if condition is None else tirx.And(condition, conjunct)
             continue
-        bound = _bound(conjunct, axis.var)
-        if bound is None:
+        interval = _interval(conjunct, axis.var)
+        if interval is None:
             return None
         bounded = True
-        low = tirx.Max(low, bound[0]) if bound[0] is not None else low
-        high = tirx.Min(high, bound[1]) if bound[1] is not None else high
+        low = tirx.Max(low, interval[0]) if interval[0] is not None else low
+        high = tirx.Min(high, interval[1]) if interval[1] is not None else high
     if not bounded:
         return None
     simplify = kernel.analyzer.simplify
@@ -122,7 +123,7 @@ def _conjuncts(expr: Any) -> Iterator[Any]:
         yield expr
 
 
-def _bound(comparison: Any, var: Any) -> tuple[Any | None, Any | None] | None:
+def _interval(comparison: Any, var: Any) -> tuple[Any | None, Any | None] | None:
     """Return where a comparison linear in ``var`` holds: (first, end); None if unbounded."""
     if type(comparison) not in (tirx.LT, tirx.LE, tirx.GT, tirx.GE):
         return None

@@ -37,13 +37,13 @@ _TANH = (
 
 
 class FunctionExpander:
-    """Expands these functions; ``bound`` collects the bindings of subexpressions, in order.
+    """Expands these functions; ``bindings`` are variables for subexpressions, in order.
 
     A call under a guard is not expanded, because its argument may be undefined outside the guard.
     """
 
     def __init__(self) -> None:
-        self.bound: list[tuple[Any, Any]] = []
+        self.bindings: list[tuple[Any, Any]] = []
         self.rules = [(tvm.ir.Call, self._call), (tirx.Select, lambda expr, mutator: expr)]
 
     def __call__(self, expr: Any) -> Any:
@@ -59,7 +59,7 @@ class FunctionExpander:
     def let(self, expr: Any) -> Any:
         """Bind an expression to a fresh variable and return the variable."""
         var = tirx.Var("x", dtype_of(expr))
-        self.bound.append((var, expr))
+        self.bindings.append((var, expr))
         return var
 
 

@@ -65,10 +65,10 @@ def _tile(kernel: Kernel, machine: VectorUnits, row_axis: Axis | None, vector_ax
     if row_axis is not None and not reuses(kernel, row_axis, vector_axis):
         return best(min(rows, 4), min(vectors, 4), depth(kernel), lanes, share)
     if row_axis is not None and row_axis.static is None:
-        wide = min(VECTORS, vectors)
-        most = max(1, min(ROWS * VECTORS // wide, 12) // each)
+        capped = min(VECTORS, vectors)
+        most = max(1, min(ROWS * VECTORS // capped, 12) // each)
         return _ranged(kernel.bounds(row_axis), vectors, depth(kernel), lanes, share, most) \
-            or Tile(most, wide, lanes)  # fmt: skip
+            or Tile(most, capped, lanes)  # fmt: skip
     return best(rows, vectors, depth(kernel), lanes, share)
 
 

@@ -31,17 +31,17 @@ def lanes(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
         return Refusal("the kernel is not a reduction")
     if any(term(a) is None for a in kernel.accumulators):
         return Refusal("the reduction may not be associative")
-    axis = _contiguous(kernel)
+    axis = _contiguous_axis(kernel)
     if axis is None:
         return Refusal("no reduced axis is contiguous in every operand")
-    every = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
-    if not all(vectorizable(e, axis.var) for e in every):
+    exprs = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
+    if not all(vectorizable(e, axis.var) for e in exprs):
         return Refusal("the reduced expression cannot be vectorised")
-    wide = min(machine.lanes(a.dtype) for a in kernel.accumulators)
+    width = min(machine.lanes(a.dtype) for a in kernel.accumulators)
     most = kernel.bounds(axis).high
     if most is not None:
-        wide = columns(min(most, wide), wide)[0][1]
-    row_axis, column_axis = _pair(kernel)
+        width = columns(min(most, width), width)[0][1]
+    row_axis, column_axis = _axis_pair(kernel)
     tile = Tile(
         1 if row_axis is None else min(ROWS, extent(kernel, row_axis)),
         1 if column_axis is None else min(COLUMNS, extent(kernel, column_axis)),
@@ -49,10 +49,10 @@ def lanes(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     )
     others = [a for a in kernel.axes if a is not row_axis and a is not column_axis]
     order = [*others, *(a for a in (column_axis, row_axis) if a is not None)]
-    return Lanes(kernel, machine, tile, order, row_axis, column_axis, axis=axis, wide=wide)()
+    return Lanes(kernel, machine, tile, order, row_axis, column_axis, axis=axis, lanes=width)()
 
 
-def _contiguous(kernel: Kernel) -> Axis | None:
+def _contiguous_axis(kernel: Kernel) -> Axis | None:
     def contiguous(axis: Axis) -> bool:
         steps = [x.step(axis.var) for x in kernel.reads]
         most = kernel.bounds(axis).high
@@ -64,7 +64,7 @@ def _contiguous(kernel: Kernel) -> Axis | None:
     )
 
 
-def _pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
+def _axis_pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
     """Return two axes such that each of them shares an operand."""
 
     def share(row: Axis, column: Axis) -> bool:

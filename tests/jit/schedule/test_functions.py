@@ -73,7 +73,7 @@ def test_what_is_guarded_stays_a_call() -> None:
     i, x = tirx.Var("i", "int32"), tirx.decl_buffer([4], "float32")
     guarded = tirx.if_then_else(i < 4, tirx.exp(tirx.BufferLoad(x, [i])), tirx.const(0.0))
     expand = FunctionExpander()
-    assert expand(guarded).same_as(guarded) and not expand.bound
+    assert expand(guarded).same_as(guarded) and not expand.bindings
     assert not vectorizable(guarded, i) and vectorizable(guarded, None)
     plain = FunctionExpander()
-    assert not plain(tirx.erf(tirx.BufferLoad(x, [i]))).same_as(guarded) and plain.bound
+    assert not plain(tirx.erf(tirx.BufferLoad(x, [i]))).same_as(guarded) and plain.bindings
