@@ -92,7 +92,7 @@ def _guard(kernel: Kernel, axis: Axis) -> _Guard | None:
 
 
 def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
-    """Return a guard's range of the axis; None if no condition bounds it."""
+    """Return a guard's range of the axis; None unless its conditions on the axis are linear."""
     end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
     low: Any = integer(0, axis.var)
     high: Any = as_dtype(end, dtype_of(axis.var))
