@@ -98,7 +98,7 @@ def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
-    x = (reading.tensor.position,)
+    operands = (reading.tensor.position,)
     if len(reading.axes) == 1:
         k = ratio(reading.out.shape[0], volume(reading.tensor.shape))
         at = flat(reading.index, reading.tensor.shape)
@@ -107,7 +107,7 @@ def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
             and len(reading.index) != 1
             and at is floordiv(reading.axes[0], integer(k))
         ):
-            return [Proposal("relax.repeat", x, {"repeats": k, "axis": None})]
+            return [Proposal("relax.repeat", operands, {"repeats": k, "axis": None})]
     if len(reading.axes) != len(reading.index):
         return Refusal("input and output have different ranks")
     counts = _counts(reading, reading.tensor.shape)
@@ -117,7 +117,7 @@ def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     ends = zip(reading.index, reading.axes, counts, strict=True)
     if len(several) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
         return Refusal("not exactly one axis is read at its coordinate divided by a literal")
-    return [Proposal("relax.repeat", x, {"repeats": counts[several[0]], "axis": several[0]})]
+    return [Proposal("relax.repeat", operands, {"repeats": counts[several[0]], "axis": several[0]})]
 
 
 def _counts(read: Read, shape: Sequence[Int]) -> list[int] | None:

@@ -101,7 +101,9 @@ def cumulative(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal] | Refusal:
     loads = [
-        s for s in subterms(reduction.body) if isinstance(s, Load) and free(s) & set(reduction.axes)
+        term
+        for term in subterms(reduction.body)
+        if isinstance(term, Load) and free(term) & set(reduction.axes)
     ]
     if len(loads) != 1:
         return Refusal("the scan is not over one load")
@@ -117,13 +119,15 @@ def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal]
 def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:
     """The ``p`` of guards ``p >= 0`` on the axes."""
     guards = [
-        as_int(s.args[0]) for s in subterms(term) if isinstance(s, CallTerm) and s.op == "ge0"
+        as_int(call.args[0])
+        for call in subterms(term)
+        if isinstance(call, CallTerm) and call.op == "ge0"
     ]
     return [p for p in guards if free(p) & set(axes)]
 
 
 def _of_two(comprehension: Comprehension, term: Term) -> Sequence[Proposal] | Refusal:
-    """Over two elements: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if .. else 0``."""
+    """A scan of two: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if … else 0``."""
     loads = [s for s in subterms(term) if isinstance(s, Load)]
     if not (isinstance(term, CallTerm) and term.op == "ite") or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute is not a scan")
@@ -149,6 +153,6 @@ def _proposal(
     if len(load.tensor.shape) == 1:
         notes.append(Undetermined("axis", "there is one dimension", values=(0, None)))
     if dtype is None:
-        own = (None, load.tensor.dtype)
-        notes.append(Undetermined("dtype", "it is the operand's own", values=own))
+        dtypes = (None, load.tensor.dtype)
+        notes.append(Undetermined("dtype", "it is the operand's own", values=dtypes))
     return Proposal(NAMES[op], (load.tensor.position,), attrs, undetermined=tuple(notes))

@@ -98,7 +98,9 @@ def _variance(comprehension: Comprehension, offsets: TensorVar, k: int) -> float
 def _thresholds(comprehension: Comprehension) -> list[float]:
     """The literals in comparisons."""
     compared = [
-        s for s in subterms(comprehension.body) if isinstance(s, CallTerm) and s.dtype == "bool"
+        call
+        for call in subterms(comprehension.body)
+        if isinstance(call, CallTerm) and call.dtype == "bool"
     ]
-    literals = [a.value for s in compared for a in s.args if isinstance(a, Const)]
+    literals = [a.value for call in compared for a in call.args if isinstance(a, Const)]
     return [float(v) for v in dict.fromkeys(literals) if not isinstance(v, (bool, str))]

@@ -63,25 +63,25 @@ def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     loads = [p.value for p in leaves if isinstance(p.value, Load)]
     if (
         len(expression.outputs) != 1
-        or len({x.tensor for x in loads}) != 2
+        or len({load.tensor for load in loads}) != 2
         or len(loads) != len(leaves)
     ):
         return Refusal("the compute does not select between two inputs")
     inputs = [
-        x
-        for x in loads
-        if x.indices == comprehension.axes and x.tensor.shape == comprehension.out.shape
+        load
+        for load in loads
+        if load.indices == comprehension.axes and load.tensor.shape == comprehension.out.shape
     ]
     sources = [p for p in leaves if isinstance(p.value, Load) and p.value not in inputs]
-    if len({x.tensor for x in inputs}) != 1 or len(sources) != 1:
+    if len({load.tensor for load in inputs}) != 1 or len(sources) != 1:
         return Refusal("no input is read at the output's own coordinates")
     source = sources[0].value
     assert isinstance(source, Load)
     shape = source.tensor.shape
     axes = [
         k
-        for k, (e, o) in enumerate(zip(shape, comprehension.out.shape, strict=False))
-        if e is not o
+        for k, (extent, out_extent) in enumerate(zip(shape, comprehension.out.shape, strict=False))
+        if extent is not out_extent
     ]
     if len(shape) != len(comprehension.axes) or len(axes) != 1:
         return Refusal("the source is not shorter on one axis")
@@ -92,10 +92,12 @@ def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     )
     end = start + (shape[axis] - 1) * step + 1
     attrs = {"start": plain(start), "end": plain(end), "step": step, "axis": axis}
-    x = (inputs[0].tensor.position, source.tensor.position)
+    operands = (inputs[0].tensor.position, source.tensor.position)
     last = end + (step - 1)
     notes = (Undetermined("end", "inside the last step", None, plain(end), plain(last)),)
-    return [Proposal("relax.slice_scatter", x, attrs, undetermined=notes if step > 1 else ())]
+    return [
+        Proposal("relax.slice_scatter", operands, attrs, undetermined=notes if step > 1 else ())
+    ]
 
 
 def _step(poly: Int) -> int:
@@ -121,5 +123,5 @@ def reverse_sequence(expression: TensorExpression) -> Sequence[Proposal] | Refus
     (load,) = lengths
     batches = [k for k, y in enumerate(reading.axes) if load.indices == (y,)]
     attrs = [{"seq_axis": turned[0], "batch_axis": k} for k in batches]
-    x = (reading.tensor.position, load.tensor.position)
-    return [Proposal("relax.reverse_sequence", x, a) for a in attrs]
+    operands = (reading.tensor.position, load.tensor.position)
+    return [Proposal("relax.reverse_sequence", operands, a) for a in attrs]

@@ -71,8 +71,8 @@ def ranges(read: Read) -> list[tuple[Int, int]] | Refusal:
     if len(read.axes) != len(read.index):
         return Refusal("input and output have different ranks")
     begins = []
-    for i, y in zip(read.index, read.axes, strict=True):
-        at = affine(i, y)
+    for index, coordinate in zip(read.index, read.axes, strict=True):
+        at = affine(index, coordinate)
         if at is None or at[1].const is None or at[1].const == 0:
             return Refusal("an axis is not read at begin + stride * y")
         begins.append((at[0], at[1].const))
@@ -111,8 +111,10 @@ def strided_slice(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     notes = () if symbolic else tuple(_loose(reading, axes, at))
     strides = [at[k][1] for k in axes]
     return [
-        Proposal(OP, (reading.tensor.position,), {"axes": axes, **v, "strides": strides}, {}, notes)
-        for v in _variants(reading, axes, [at[k][0] for k in axes], ends, symbolic)
+        Proposal(
+            OP, (reading.tensor.position,), {"axes": axes, **variant, "strides": strides}, {}, notes
+        )
+        for variant in _variants(reading, axes, [at[k][0] for k in axes], ends, symbolic)
     ]
 
 
@@ -160,8 +162,8 @@ def _unclipped(poly: Int, extent: Int) -> Int:
     """``poly`` of ``min(max(p, 0), extent)``, and ``-k`` of ``extent - k``."""
     term = poly.atom
     if isinstance(term, CallTerm) and term.op == "min" and extent in term.args:
-        rest = [a for a in term.args if a is not extent]
-        poly = as_int(rest[0]) if len(rest) == 1 else poly
+        operands = [a for a in term.args if a is not extent]
+        poly = as_int(operands[0]) if len(operands) == 1 else poly
         term = poly.atom
         if (
             isinstance(term, CallTerm)
