@@ -89,9 +89,9 @@ def _unnatural(proposal: Proposal) -> tuple[int, ...]:
 def _read_alike(op: ElementwiseOp, comprehension: Comprehension, formula: Scalar) -> bool:
     if op.axis is not None:
         return True
-    return all(broadcasts(x, comprehension) for x in formula.loads) and covers(
-        formula.loads, comprehension
-    )
+    if not covers(formula.loads, comprehension):
+        return False
+    return all(broadcasts(load, comprehension) for load in formula.loads)
 
 
 def _fillings(

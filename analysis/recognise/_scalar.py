@@ -113,10 +113,17 @@ def broadcasts(load: Load, comprehension: Comprehension) -> bool:
 
 def covers(loads: Iterable[Load], comprehension: Comprehension) -> bool:
     """Whether the operands' shapes broadcast to the output's."""
-    n = len(comprehension.axes)
-    wide = {n - len(x.indices) + d for x in loads for d, i in enumerate(x.indices) if i is not ZERO}
-    full = max((len(x.indices) for x in loads), default=0) == n
-    return full and all(e is ONE or d in wide for d, e in enumerate(comprehension.out.shape))
+    rank = len(comprehension.axes)
+    covered = {
+        rank - len(load.indices) + d
+        for load in loads
+        for d, index in enumerate(load.indices)
+        if index is not ZERO
+    }
+    full_rank = max((len(x.indices) for x in loads), default=0) == rank
+    return full_rank and all(
+        e is ONE or d in covered for d, e in enumerate(comprehension.out.shape)
+    )
 
 
 def axis_of(load: Load, comprehension: Comprehension) -> int | None:

@@ -71,9 +71,8 @@ def convert(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return [
             Proposal("relax.astype", (source.tensor.position,), {"dtype": comprehension.out.dtype})
         ]
-    if comprehension.out.dtype != source.tensor.dtype or not is_const(
-        expression.outputs[1].body, 1
-    ):
+    same_dtype = comprehension.out.dtype == source.tensor.dtype
+    if not same_dtype or not is_const(expression.outputs[1].body, 1):
         return Refusal("the second output is not constantly one")
     operands = (source.tensor.position,)
     return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=RATE)]

@@ -27,8 +27,8 @@ OP = "relax.nn.attention"
 def _case(kind: str, length: str, attrs: dict[str, object], bias: str = "") -> Matches:
     query, memory = f"{kind}[2, 4, 3, 8]", f"{kind}[2, {length}, 3, 8]"
     operands = (query, memory, memory, *((f"{kind}[{bias}]",) if bias else ()))
-    every = {"scale": None, "causal_mask": None, "window_size": None, **attrs}
-    return Matches(OP, operands, every)
+    all_attrs = {"scale": None, "causal_mask": None, "window_size": None, **attrs}
+    return Matches(OP, operands, all_attrs)
 
 
 MATCHES = [
@@ -98,9 +98,8 @@ CORNERS = ("TopLeft", "BottomRight")
 def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
     out = expression.outputs[0]
-    total = (
-        reduction(out.body, "add") if len(expression.outputs) == 1 and len(out.axes) == 4 else None
-    )
+    one_output = len(expression.outputs) == 1 and len(out.axes) == 4
+    total = reduction(out.body, "add") if one_output else None
     weighted = None if total is None or len(total.axes) != 1 else with_load(total.body, "mul")
     quotient = None if weighted is None else args(weighted[0], "div")
     if total is None or weighted is None or quotient is None:
@@ -108,9 +107,11 @@ def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     scores = next((s for s in subterms(quotient[0]) if _scores(s)), None)
     if not isinstance(scores, Reduce):
         return Refusal("the weights contain no contraction of two tensors")
-    pair = [load(x) for x in args(scores.body, "mul") or ()]
-    ends = sorted((x for x in pair if x is not None), key=lambda x: total.axes[0] in subterms(x))
-    query, key, value = *(x.tensor.position for x in ends), weighted[1].tensor.position
+    factors = [load(x) for x in args(scores.body, "mul") or ()]
+    query_and_key = sorted(
+        (x for x in factors if x is not None), key=lambda x: total.axes[0] in subterms(x)
+    )
+    query, key, value = *(x.tensor.position for x in query_and_key), weighted[1].tensor.position
     bias_loads = [
         term for term in subterms(quotient[0])
         if isinstance(term, Load) and term.tensor.position not in (query, key)
@@ -119,7 +120,7 @@ def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if len(bias) > 1:
         return Refusal("the weights read more than a query, a key and a bias")
     mask = _mask(quotient[0])
-    square = ends[0].tensor.shape[1] is ends[1].tensor.shape[1]
+    square = query_and_key[0].tensor.shape[1] is query_and_key[1].tensor.shape[1]
     attrs = {"scale": _scale(quotient[0], scores), "causal_mask": mask, "window_size": None}
     notes = among("causal_mask", CORNERS if mask and square else (), "the scores are square")
     return [Proposal(OP, (query, key, value, *bias), attrs, undetermined=notes)]

@@ -114,11 +114,11 @@ def batch_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     rate = 0.1 if momentum is None else momentum
     attrs = _attrs(axes[0] if axes else 1, momentum is not None, eps[0], rate)
     attrs |= {"center": beta is not None, "scale": gamma is not None}
-    idle = numbers(["momentum"], "moving moments are only updated in training")
-    which = among("axis", sorted(axes), "dimensions of extent 1 are alike")
-    unseen = (*(idle if momentum is None else ()), *which)
-    where = (data.tensor.position, *weights, mean.tensor.position, var.tensor.position)
-    return [Proposal(OP, where, {**attrs, "axis": a}, undetermined=unseen) for a in axes[:1]]
+    momentum_notes = numbers(["momentum"], "moving moments are only updated in training")
+    axis_notes = among("axis", sorted(axes), "dimensions of extent 1 are alike")
+    notes = (*(momentum_notes if momentum is None else ()), *axis_notes)
+    operands = (data.tensor.position, *weights, mean.tensor.position, var.tensor.position)
+    return [Proposal(OP, operands, {**attrs, "axis": a}, undetermined=notes) for a in axes[:1]]
 
 
 def _affine(term: Term) -> tuple[Term, Load | None, Load | None]:
@@ -133,13 +133,13 @@ def _weights(
 ) -> tuple[int, int] | None:
     """The positions of gamma and beta; a missing one is a parameter that is not read."""
     read = {t for c in expression.outputs for t in tensors(c.body)}
-    like = others[1].tensor
-    idle = (
+    vector = others[1].tensor
+    unread = (
         param.position
         for param in expression.inputs
-        if isinstance(param, TensorVar) and param not in read and param.shape == like.shape
+        if isinstance(param, TensorVar) and param not in read and param.shape == vector.shape
     )
-    positions = [next(idle, None) if w is None else w.tensor.position for w in (gamma, beta)]
+    positions = [next(unread, None) if w is None else w.tensor.position for w in (gamma, beta)]
     return None if positions[0] is None or positions[1] is None else (positions[0], positions[1])
 
 
@@ -162,11 +162,9 @@ def _moving(
     if direct[0] is not None and direct[1] is not None:
         return direct[0], direct[1], None
     mean_blend, var_blend = _blend(mean_update), _blend(var_update)
-    return (
-        None
-        if mean_blend is None or var_blend is None
-        else (mean_blend[0], var_blend[0], mean_blend[1])
-    )
+    if mean_blend is None or var_blend is None:
+        return None
+    return mean_blend[0], var_blend[0], mean_blend[1]
 
 
 def _blend(term: Term) -> tuple[Load, float] | None:

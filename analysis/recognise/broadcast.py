@@ -113,11 +113,13 @@ def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     counts = _counts(reading, reading.tensor.shape)
     if counts is None:
         return Refusal("an output extent is not a literal multiple of the input's")
-    several = [k for k, n in enumerate(counts) if n > 1]
+    repeated = [k for k, n in enumerate(counts) if n > 1]
     ends = zip(reading.index, reading.axes, counts, strict=True)
-    if len(several) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
+    if len(repeated) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
         return Refusal("not exactly one axis is read at its coordinate divided by a literal")
-    return [Proposal("relax.repeat", operands, {"repeats": counts[several[0]], "axis": several[0]})]
+    return [
+        Proposal("relax.repeat", operands, {"repeats": counts[repeated[0]], "axis": repeated[0]})
+    ]
 
 
 def _counts(read: Read, shape: Sequence[Int]) -> list[int] | None:

@@ -100,6 +100,6 @@ def _not_less(update: Term) -> bool:
     """Whether the condition is ``b <= x``, which is ``x - b >= 0`` for integers."""
     conditions = [s for s in subterms(update) if isinstance(s, CallTerm) and tensors(s)]
     differences = [as_int(s.args[0]) for s in conditions if s.op == "ge0"]
-    return any(s.op == "le" for s in conditions) or any(
-        () not in dict(p.terms) for p in differences
-    )
+    if any(s.op == "le" for s in conditions):
+        return True
+    return any(() not in dict(p.terms) for p in differences)

@@ -109,11 +109,11 @@ def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal]
         return Refusal("the scan is not over one load")
     exclusive = any(dict(p.terms).get(()) == -1 for p in _bounds(reduction.body, reduction.axes))
     load = loads[0]
-    moved = [d for d, i in enumerate(load.indices) if free(i) & set(reduction.axes)]
+    scanned = [d for d, i in enumerate(load.indices) if free(i) & set(reduction.axes)]
     flat = len(comprehension.out.shape) != len(load.tensor.shape)
-    if not flat and len(moved) != 1:
+    if not flat and len(scanned) != 1:
         return Refusal("the scan does not run over one dimension")
-    return [_proposal(reduction.op, load, comprehension, None if flat else moved[0], exclusive)]
+    return [_proposal(reduction.op, load, comprehension, None if flat else scanned[0], exclusive)]
 
 
 def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:

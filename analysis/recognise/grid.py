@@ -94,8 +94,8 @@ def affine_grid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("not one matrix for each grid")
     size = dims(comprehension.out.shape[2:])
     operands = (theta.position,)
-    both = ({"size": size, "align_corners": corners} for corners in (True, False))
-    return [Proposal(AFFINE, operands, attrs) for attrs in both]
+    variants = ({"size": size, "align_corners": corners} for corners in (True, False))
+    return [Proposal(AFFINE, operands, attrs) for attrs in variants]
 
 
 @recogniser("grid_sample", precedence=347, ops=(SAMPLE,))

@@ -98,7 +98,7 @@ def group_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         attrs = _shape(data, inside[0], inside[1], gamma.indices[0])
         if isinstance(attrs, Refusal):
             return attrs
-        where = (data.tensor.position, gamma.tensor.position, beta.tensor.position)
+        operands = (data.tensor.position, gamma.tensor.position, beta.tensor.position)
         attrs |= {"epsilon": eps[0], **UNSEEN}
         spare = [d for d in units(data.tensor) if d not in (*attrs["axes"], attrs["channel_axis"])]
         loose = axes_with(attrs["axes"], spare, "axes")
@@ -106,7 +106,7 @@ def group_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         channels = data.tensor.shape[attrs["channel_axis"]].const
         if "num_groups" not in attrs and channels:  # they round float16 in different places
             readings.append((GROUP, {"num_groups": channels, **attrs}))
-        return [Proposal(n, where, a, undetermined=(*LOOSE, *loose)) for n, a in readings]
+        return [Proposal(n, operands, a, undetermined=(*LOOSE, *loose)) for n, a in readings]
     return Refusal("the compute is not a deviation divided by its root mean square")
 
 
@@ -123,7 +123,7 @@ def _summed(var: Term) -> tuple[Load, Combined] | None:
 def _shape(
     data: Load, inside: Load, total: Combined, weight_index: Int
 ) -> dict[str, Any] | Refusal:
-    """Channel axis, axes and groups from where the sum reads x."""
+    """Channel axis, axes and groups from where the sum reads the data."""
     places = (
         [d for d, index in enumerate(data.indices) if index is weight_index]
         if weight_index is not ZERO
@@ -143,9 +143,8 @@ def _shape(
     if not mixed:
         return attrs
     size = mixed[0].extent or ONE
-    if len(mixed) > 1 or channel_index is not as_int(mixed[0]) + mul(
-        floordiv(weight_index, size), size
-    ):
+    grouped = as_int(mixed[0]) + mul(floordiv(weight_index, size), size)
+    if len(mixed) > 1 or channel_index is not grouped:
         return Refusal("the channels of a sum do not form a group", repr(channel_index))
     groups = floordiv(data.tensor.shape[channel], size).const
     if groups is None:

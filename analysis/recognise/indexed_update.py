@@ -177,17 +177,17 @@ def _proposals(
     fold: Fold,
 ) -> Iterator[Proposal]:
     operands = (data.position, *(p.position for p in places), update.position)
-    first, rank = places[0], len(data.shape)
+    index, rank = places[0], len(data.shape)
     if (
         len(places) == 1
-        and len(first.shape) == rank == len(update.shape)
-        and first.shape == update.shape
+        and len(index.shape) == rank == len(update.shape)
+        and index.shape == update.shape
     ):
-        for axis in _axes(first, condition, fold):
+        for axis in _axes(index, condition, fold):
             yield Proposal(ELEMENTS, operands, {"axis": axis, "reduction": reduction})
     if (
         len(places) == 1
-        and first.shape[:-1] == update.shape[: len(first.shape) - 1]
+        and index.shape[:-1] == update.shape[: len(index.shape) - 1]
         and reduction != "mean"
     ):
         yield Proposal(ND, operands, {"reduction": reduction})
@@ -198,8 +198,8 @@ def _proposals(
 def _axes(tensor: TensorVar, condition: Term, fold: Fold) -> list[int]:
     """The dimensions that the fold may run over."""
     load = next(s for s in subterms(condition) if isinstance(s, Load) and s.tensor is tensor)
-    searched = [d for d, i in enumerate(load.indices) if fold.axis in free(i)]
-    return searched if len(searched) == 1 else list(range(len(tensor.shape)))
+    folded = [d for d, i in enumerate(load.indices) if fold.axis in free(i)]
+    return folded if len(folded) == 1 else list(range(len(tensor.shape)))
 
 
 def _backward(
@@ -223,7 +223,7 @@ def _backward(
     operands = (tensor.position, spare[0].position, places[0].position)
     notes = (Undetermined("axis", "there is one dimension", values=(0, None)),)
     loads = [s for s in subterms(fold.updates[0]) if isinstance(s, Load) and s.tensor is tensor]
-    searched = [d for d, i in enumerate(loads[0].indices) if fold.axis in free(i)]
-    for axis in searched if len(searched) == 1 else range(len(tensor.shape)):
+    folded = [d for d, i in enumerate(loads[0].indices) if fold.axis in free(i)]
+    for axis in folded if len(folded) == 1 else range(len(tensor.shape)):
         loose = notes if len(tensor.shape) == 1 else ()
         yield Proposal(BACKWARD, operands, {"axis": axis}, undetermined=loose)

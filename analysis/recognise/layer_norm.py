@@ -109,9 +109,9 @@ def layer_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         data, eps = deviation(term), epsilon(root, "rsqrt")
         axes = None if data is None or eps is None else _averaged(eps[1], data, gamma)
         if data is not None and eps is not None and axes is not None:
-            where = (data.tensor.position, gamma.tensor.position, beta.tensor.position)
+            operands = (data.tensor.position, gamma.tensor.position, beta.tensor.position)
             attrs = {"axes": list(axes), "epsilon": eps[0], **UNSEEN}
-            return [Proposal(LAYER, where, attrs, undetermined=LOOSE)]
+            return [Proposal(LAYER, operands, attrs, undetermined=LOOSE)]
     return Refusal("the compute is not a deviation divided by its root mean square")
 
 
@@ -132,11 +132,11 @@ def rms_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _averaged(term: Term, data: Load, weight: Load) -> tuple[int, ...] | None:
-    """The dimensions of x that an average of squares covers: those of the weight."""
+    """The dimensions of the data that an average of squares covers: those of the weight."""
     parts = args(term, *DIVISIONS)
-    total = combined(term if parts is None else parts[0], "add") or Combined(
-        (), term, ZERO
-    )  # 0 + x² is x²
+    total = combined(term if parts is None else parts[0], "add")
+    if total is None:
+        total = Combined((), term, ZERO)  # 0 + x² is x²
     square = args(total.body, "mul")
     if square is None or square[0] is not square[-1]:
         return None

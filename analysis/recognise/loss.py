@@ -88,11 +88,11 @@ def cross_entropy(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     total = next((r for r in (combined(x, "add") for x in factors) if r is not None), None)
     if total is None or not any(is_const(bare(x), -1) for x in factors):
         return Refusal("the compute is not a negated sum")
-    pair = [load(x) for x in args(total.body, "mul") or ()]
-    if len(pair) != 2 or None in pair:
+    operands = [load(x) for x in args(total.body, "mul") or ()]
+    if len(operands) != 2 or None in operands:
         return Refusal("the sum is not over products of two tensors")
-    where = sorted(x.tensor.position for x in pair if x is not None)
-    return [Proposal(CROSS, tuple(where), undetermined=SYMMETRIC)]
+    positions = sorted(x.tensor.position for x in operands if x is not None)
+    return [Proposal(CROSS, tuple(positions), undetermined=SYMMETRIC)]
 
 
 @recogniser("nll_loss", precedence=495, ops=(NLL,))
@@ -102,7 +102,7 @@ def nll_loss(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     divided = args(body, *DIVISIONS) if len(expression.outputs) == 1 else None
     top = divided[0] if divided else body
     total = combined(top, "add")
-    how = "mean" if divided else "sum" if total is not None else "none"
+    reduction = "mean" if divided else "sum" if total is not None else "none"
     choice = bare(total.body if total is not None else top)
     if not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("the compute is not a selection on targets")
@@ -115,8 +115,8 @@ def nll_loss(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     ignored = None if target is None else _ignored(choice.args[0], target)
     if target is None or ignored is None:
         return Refusal("no target is ignored")
-    where = [x.tensor.position for x in (predictions[0], target, *weights)]
-    return [Proposal(NLL, tuple(where), {"reduction": how, "ignore_index": ignored})]
+    positions = [x.tensor.position for x in (predictions[0], target, *weights)]
+    return [Proposal(NLL, tuple(positions), {"reduction": reduction, "ignore_index": ignored})]
 
 
 def _by_data(body: Term) -> Iterator[Load]:

@@ -96,7 +96,7 @@ def nll_loss_backward(expression: TensorExpression) -> Sequence[Proposal] | Refu
         return Refusal("the gradient does not have one output with the predictions' shape")
     (grad,) = grads
     divided = any(args(s, *DIVISIONS) is not None for s in subterms(value))
-    how = "mean" if divided else "sum" if not grad.shape else "none"
+    reduction = "mean" if divided else "sum" if not grad.shape else "none"
     ignored = next(_ignored(value, target), None)
     notes = []
     if ignored is None:
@@ -104,7 +104,7 @@ def nll_loss_backward(expression: TensorExpression) -> Sequence[Proposal] | Refu
     if not target.shape and not divided:
         notes += among("reduction", ["sum", "none"], "there is one target")
     operands = tuple(param.position for param in (grad, predictions, target, *weights))
-    attrs = {"reduction": how, "ignore_index": -100 if ignored is None else ignored}
+    attrs = {"reduction": reduction, "ignore_index": -100 if ignored is None else ignored}
     return [Proposal(OP, operands, attrs, undetermined=tuple(notes))]
 
 

@@ -166,9 +166,9 @@ def _proposals(
                 for window, d, k in zip(windows, places, kernel, strict=True)
             ]
             if all(s is not None for s in fitted):
-                every = [s for s in fitted if s is not None]
+                complete = [s for s in fitted if s is not None]
                 yield from _attributes(
-                    comprehension, load.tensor, tensor, name, layout, kernel, every
+                    comprehension, load.tensor, tensor, name, layout, kernel, complete
                 )
         return
 

@@ -218,17 +218,17 @@ def _proposal(
 ) -> Proposal | None:
     quantised = comprehension.out.dtype if name == QUANTIZE else load.tensor.dtype
     operands = (_scale(scale), _zero_point(zero, quantised))
-    along = {
+    vector_axes = {
         d
         for term in (scale, zero)
         for d, poly in enumerate(comprehension.axes)
         if isinstance(term, Load) and term.indices == (poly,) and poly is not ZERO
     }
-    if None in operands or len(along) > 1:
+    if None in operands or len(vector_axes) > 1:
         return None
-    every = () if along else (-1, *range(len(comprehension.axes)))
-    notes = among("axis", every, "scale and zero point are of the whole tensor")
-    attrs = {"axis": along.pop() if along else -1, "out_dtype": comprehension.out.dtype}
+    axes = () if vector_axes else (-1, *range(len(comprehension.axes)))
+    notes = among("axis", axes, "scale and zero point are of the whole tensor")
+    attrs = {"axis": vector_axes.pop() if vector_axes else -1, "out_dtype": comprehension.out.dtype}
     return Proposal(name, (load.tensor.position, *operands), attrs, undetermined=notes)  # type: ignore[arg-type]
 
 

@@ -163,12 +163,12 @@ def _proposals(
 ) -> Iterator[Proposal]:
     position, size = load.tensor.position, _size(comprehension, layout)
     places = [layout.index(a) for a in "DHW" if a in layout]
-    alike = [
+    same_size = [
         name
         for name in layouts
         if _size(comprehension, name) == size and ("D" in name) == ("D" in layout)
     ]
-    notes = (*among("layout", alike, "only what they agree on is sampled"), *UNSEEN[method])
+    notes = (*among("layout", same_size, "only what they agree on is sampled"), *UNSEEN[method])
     if outside(comprehension.body) is not None:
         notes = tuple(u for u in notes if u.attribute != "extrapolation_value")
     for extra in _samplings(comprehension, load, method, places):
@@ -194,8 +194,10 @@ def _samplings(
     """Coordinate transformations, roundings and cubic coefficients that fit the form."""
     terms = list(subterms(comprehension.body))
     roundings = _roundings(terms) if method == NEAREST else [""]
-    for where, rounding in product(_transformations(comprehension, load, terms, places), roundings):
-        extra = {**where, "rounding_method": rounding} if rounding else where
+    for transformation, rounding in product(
+        _transformations(comprehension, load, terms, places), roundings
+    ):
+        extra = {**transformation, "rounding_method": rounding} if rounding else transformation
         if method != "cubic":
             yield extra
             continue

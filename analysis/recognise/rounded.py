@@ -85,13 +85,13 @@ def _norms(
     if len(weights) != 2:
         return
     for gamma, beta in permutations(weights):
-        where = (tensor.position, gamma.position, beta.position)
+        positions = (tensor.position, gamma.position, beta.position)
         if dims is not None and tuple(tensor.shape[d] for d in dims) == gamma.shape:
-            yield Proposal(LAYER, where, {"axes": list(dims), "epsilon": eps, **UNSEEN})
+            yield Proposal(LAYER, positions, {"axes": list(dims), "epsilon": eps, **UNSEEN})
         if len(gamma.shape) == 1:
             for attrs in _grouped(tensor, read, reduction, gamma):
                 name = GROUP if "num_groups" in attrs else INSTANCE
-                yield Proposal(name, where, {**attrs, "epsilon": eps, **UNSEEN})
+                yield Proposal(name, positions, {**attrs, "epsilon": eps, **UNSEEN})
 
 
 UNSEEN = {"center": True, "scale": True}

@@ -114,14 +114,14 @@ def reverse_sequence(expression: TensorExpression) -> Sequence[Proposal] | Refus
         return reading
     if reading.tensor.shape != reading.out.shape:
         return Refusal("input and output have different shapes")
-    turned = [k for k, i in enumerate(reading.index) if i is not reading.axes[k]]
-    if len(turned) != 1:
+    reversed_axes = [k for k, i in enumerate(reading.index) if i is not reading.axes[k]]
+    if len(reversed_axes) != 1:
         return Refusal("not exactly one axis is read at another coordinate")
-    lengths = {s for s in subterms(reading.index[turned[0]]) if isinstance(s, Load)}
+    lengths = {s for s in subterms(reading.index[reversed_axes[0]]) if isinstance(s, Load)}
     if len(lengths) != 1:
         return Refusal("the coordinate does not depend on exactly one length")
     (load,) = lengths
     batches = [k for k, y in enumerate(reading.axes) if load.indices == (y,)]
-    attrs = [{"seq_axis": turned[0], "batch_axis": k} for k in batches]
+    attrs = [{"seq_axis": reversed_axes[0], "batch_axis": k} for k in batches]
     operands = (reading.tensor.position, load.tensor.position)
     return [Proposal("relax.reverse_sequence", operands, a) for a in attrs]

@@ -85,10 +85,12 @@ def softmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     parts = _softmax(comprehension.body) or _log_softmax(comprehension.body)
     if parts is None:
         return Refusal("the compute is not an exponential divided by a sum of exponentials")
-    name, data, below = parts
+    name, data, divisor = parts
     if data.indices != comprehension.axes:
         return Refusal("the operand is not read at the output's own coordinates", repr(data))
-    return [Proposal(name, (data.tensor.position,), {"axis": axis}) for axis in _axes(data, below)]
+    return [
+        Proposal(name, (data.tensor.position,), {"axis": axis}) for axis in _axes(data, divisor)
+    ]
 
 
 def _softmax(term: Term) -> tuple[str, Load, Term] | None:
@@ -107,9 +109,9 @@ def _log_softmax(term: Term) -> tuple[str, Load, Term] | None:
     return None if log is None or data is None else (OPS[1], data, log[0])
 
 
-def _axes(data: Load, below: Term) -> Sequence[int]:
+def _axes(data: Load, divisor: Term) -> Sequence[int]:
     """The axis of the sum, or without a sum the axes of extent 1."""
-    total = reduction(below, "add")
+    total = reduction(divisor, "add")
     if total is None:
         return units(data.tensor)[-1:]
     inside = (s for s in subterms(total.body) if isinstance(s, Load) and s.tensor is data.tensor)

@@ -138,9 +138,12 @@ class _Roles:
         data, kernel, out = self.data, self.kernel, self.out
         rows = [c for c in self.within(data, out) if self._bare(c)]
         batch, flat = rows[:1], rows[1:]
-        depth = self._channels()
-        spatial = [c for c in self.view.classes(data) if c not in (*batch, *depth)]
-        spatial = [*spatial, *(c for c in self.view.classes(kernel) if c not in (*spatial, *depth))]
+        channels = self._channels()
+        spatial = [c for c in self.view.classes(data) if c not in (*batch, *channels)]
+        spatial = [
+            *spatial,
+            *(c for c in self.view.classes(kernel) if c not in (*spatial, *channels)),
+        ]
         spatial = list(dict.fromkeys([*spatial, *flat]))
         if not spatial:
             return None
@@ -148,33 +151,37 @@ class _Roles:
         blank: list[int | None] = [None] * (rank - 2 - len(spatial))
         space: list[int | None] = [*spatial, *blank]
         first = batch[0] if batch else None
-        channels = [d for c in depth for d in self.at(kernel, c)]
-        out_dims = [d for d in channels if self.view.stored(kernel, d)]
-        in_dims = [d for d in channels if d not in out_dims]
+        kernel_channels = [d for c in channels for d in self.at(kernel, c)]
+        out_dims = [d for d in kernel_channels if self.view.stored(kernel, d)]
+        in_dims = [d for d in kernel_channels if d not in out_dims]
         if len(out_dims) > 1 or len(in_dims) > 1:
             return None
         heads = (in_dims, out_dims) if transposed else (out_dims, in_dims)
-        deep = [d for c in depth for d in self.at(data, c)]
-        wide = [d for c in depth for d in self.at(out, c)]
+        data_channels = [d for c in channels for d in self.at(data, c)]
+        out_channels = [d for c in channels for d in self.at(out, c)]
         return self._orders(
             [
                 self.dimension(data, first),
-                *_or_unit(deep),
+                *_or_unit(data_channels),
                 *(self.dimension(data, c) for c in space),
             ],
             [*(d for h in heads for d in _or_unit(h)), *(self.dimension(kernel, c) for c in space)],
-            [self.dimension(out, first), *_or_unit(wide), *(self.dimension(out, c) for c in space)],
+            [
+                self.dimension(out, first),
+                *_or_unit(out_channels),
+                *(self.dimension(out, c) for c in space),
+            ],
         )
 
     def _channels(self) -> list[int]:
         """Classes of C and O: single axes in the kernel, and not part of a window in the data."""
         data, kernel, out = self.data, self.kernel, self.out
-        three = [
+        shared = [
             label
             for label in self.within(data, kernel, out)
             if any(self.view.stored(kernel, d) for d in self.at(kernel, label))
         ]
-        return [*self.within(kernel, out), *self.within(data, kernel), *three]
+        return [*self.within(kernel, out), *self.within(data, kernel), *shared]
 
     def _bare(self, label: int) -> bool:
         return all(self.view.bare(self.data, d) for d in self.at(self.data, label))
@@ -186,11 +193,11 @@ class _Roles:
         if len(inner) > 1 or len(columns) > 1:
             return None
         m, k, n = (_or_unit(classes) for classes in (rows[-1:], inner, columns))
-        lead = [*batch, *rows[:-1]]
+        leading = [*batch, *rows[:-1]]
         return self._orders(
-            [*(self.dimension(data, c) for c in (*lead, *m, *k))],
+            [*(self.dimension(data, c) for c in (*leading, *m, *k))],
             [*(self.dimension(kernel, c) for c in (*batch, *k, *n))],
-            [*(self.dimension(out, c) for c in (*lead, *m, *n))],
+            [*(self.dimension(out, c) for c in (*leading, *m, *n))],
         )
 
     def _orders(self, data: Order, kernel: Order, out: Order) -> Orders | None:
