@@ -181,14 +181,9 @@ def _dimension(
             return None
         if dilation < 0 and kernel.indices[d] is as_int(tap):
             return stride, form[1], -dilation
-        positions = tap.extent.const
-        if (
-            taps > 1
-            and dilation == 1
-            and positions is not None
-            and (positions - 1) % (taps - 1) == 0
-        ):
-            dilation = (positions - 1) // (taps - 1)
+        span = tap.extent.const
+        if taps > 1 and dilation == 1 and span is not None and (span - 1) % (taps - 1) == 0:
+            dilation = (span - 1) // (taps - 1)
         elif kernel.indices[d] is not -as_int(tap) + (taps - 1):
             return None
     elif kernel.indices[d].const is None:

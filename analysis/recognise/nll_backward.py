@@ -81,17 +81,9 @@ def nll_loss_backward(expression: TensorExpression) -> Sequence[Proposal] | Refu
     weights = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
     grads = {s.tensor for s in loads} - weights
     used = {target, *weights, *grads}
-    spare = [
-        param for param in expression.inputs if isinstance(param, TensorVar) and param not in used
-    ]
-    predictions = next(
-        (
-            param
-            for param in spare
-            if (param.shape, param.dtype) == (comprehension.out.shape, comprehension.out.dtype)
-        ),
-        None,
-    )
+    unused = [t for t in expression.inputs if isinstance(t, TensorVar) and t not in used]
+    out = comprehension.out
+    predictions = next((t for t in unused if (t.shape, t.dtype) == (out.shape, out.dtype)), None)
     if len(grads) != 1 or len(weights) > 1 or predictions is None:
         return Refusal("the gradient does not have one output with the predictions' shape")
     (grad,) = grads

@@ -98,9 +98,8 @@ def _constant_widths(comprehension: Comprehension, leaf: SelectionLeaf) -> list[
     for index, extent, coordinate, out_extent in zip(
         term.indices, term.tensor.shape, comprehension.axes, comprehension.out.shape, strict=True
     ):
-        before = (
-            coordinate - index if extent is not ONE else begin(leaf.conditions, coordinate)
-        ).const
+        start = begin(leaf.conditions, coordinate) if extent is ONE else coordinate - index
+        before = start.const
         extra = (out_extent - extent).const
         if before is None or extra is None or not 0 <= before <= extra:
             return Refusal("the input is not placed in the output by a literal shift")

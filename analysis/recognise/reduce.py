@@ -114,9 +114,7 @@ def _of_one_element(out: TensorVar, body: Term) -> Sequence[Proposal] | Refusal:
     """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
     for op, name in NAMES.items():
         pair = args(body, op) or ()
-        if (
-            len(pair) != 2
-        ):  # extremes of integers are flattened: max(max(a, b), 3) has three operands
+        if len(pair) != 2:  # extremes of integers are flattened: max(max(a, b), 3) has three
             continue
         start, data = sorted(map(bare, pair), key=lambda term: isinstance(term, Load))
         literal = isinstance(start, Const) or (isinstance(start, Int) and start.const is not None)
@@ -149,9 +147,7 @@ def proposals(
     if keepdims:
         notes = axes_with(dims, spare)
     else:
-        notes = among(
-            "axis", [list(choice) for choice in choices], "dimensions of extent 1 are alike"
-        )
+        notes = among("axis", list(map(list, choices)), "dimensions of extent 1 are alike")
     for chosen in choices[:1]:
         axis = None if len(chosen) == rank else list(chosen)
         values = {"axis": axis, "keepdims": keepdims, **(attrs or {})}
@@ -160,7 +156,7 @@ def proposals(
 
 def shape_without(tensor: TensorVar, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
     kept = [
-        (ONE if d in dims else extent)
+        ONE if d in dims else extent
         for d, extent in enumerate(tensor.shape)
         if keepdims or d not in dims
     ]

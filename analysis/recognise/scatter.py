@@ -67,37 +67,27 @@ def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         or len(loads) != len(leaves)
     ):
         return Refusal("the compute does not select between two inputs")
-    inputs = [
-        load
-        for load in loads
-        if load.indices == comprehension.axes and load.tensor.shape == comprehension.out.shape
-    ]
+    out = comprehension.out
+    inputs = [x for x in loads if x.indices == comprehension.axes and x.tensor.shape == out.shape]
     sources = [p for p in leaves if isinstance(p.value, Load) and p.value not in inputs]
     if len({load.tensor for load in inputs}) != 1 or len(sources) != 1:
         return Refusal("no input is read at the output's own coordinates")
     source = sources[0].value
     assert isinstance(source, Load)
     shape = source.tensor.shape
-    axes = [
-        k
-        for k, (extent, out_extent) in enumerate(zip(shape, comprehension.out.shape, strict=False))
-        if extent is not out_extent
-    ]
+    axes = [k for k, (a, b) in enumerate(zip(shape, out.shape, strict=False)) if a is not b]
     if len(shape) != len(comprehension.axes) or len(axes) != 1:
         return Refusal("the source is not shorter on one axis")
     (axis,) = axes
-    start, step = (
-        begin(sources[0].conditions, comprehension.axes[axis]),
-        _step(source.indices[axis]),
-    )
+    start = begin(sources[0].conditions, comprehension.axes[axis])
+    step = _step(source.indices[axis])
     end = start + (shape[axis] - 1) * step + 1
     attrs = {"start": plain(start), "end": plain(end), "step": step, "axis": axis}
     operands = (inputs[0].tensor.position, source.tensor.position)
     last = end + (step - 1)
-    notes = (Undetermined("end", "inside the last step", None, plain(end), plain(last)),)
-    return [
-        Proposal("relax.slice_scatter", operands, attrs, undetermined=notes if step > 1 else ())
-    ]
+    note = Undetermined("end", "inside the last step", None, plain(end), plain(last))
+    notes = (note,) if step > 1 else ()
+    return [Proposal("relax.slice_scatter", operands, attrs, undetermined=notes)]
 
 
 def _step(poly: Int) -> int:

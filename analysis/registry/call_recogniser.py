@@ -86,10 +86,10 @@ def _failed(
     message = (
         str(error) if isinstance(error, Invalid) else f"{type(error).__name__}: {_text(error)}"
     )
-    first = " ".join(message.split())[:200]
+    summary = " ".join(message.split())[:200]
     place = _place(recogniser, error)
     subject = "" if about is None else f"its {about.name} cannot be checked: "
-    why = f"recogniser {recogniser.name!r} failed: {subject}{first} ({place})"
+    why = f"recogniser {recogniser.name!r} failed: {subject}{summary} ({place})"
     _warn(why, recogniser, (recogniser.name, type(error), place))
     return RecogniserFailure(why, recogniser.name)
 

@@ -238,10 +238,7 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
         load_built_in()
         _check_operators(name, ops)
     for entry in _registered.values():
-        replaces = entry.name == name and (identity(entry.run), entry.built_in) == (
-            identity(run),
-            built_in,
-        )
+        replaces = entry.name == name and _same_function(entry, run, built_in)
         # Packages that do not know of each other may choose the same precedence, see `_order`.
         same_place = entry.precedence == precedence and _package(entry.run) == _package(run)
         if not replaces and (entry.name == name or same_place):
@@ -260,6 +257,10 @@ def _order(entry: Recogniser) -> tuple[int, bool, str]:
 
 def _package(run: Any) -> str:
     return identity(run)[0].partition(".")[0]
+
+
+def _same_function(entry: Recogniser, run: Any, built_in: bool) -> bool:
+    return (identity(entry.run), entry.built_in) == (identity(run), built_in)
 
 
 def _conflict(entry: Recogniser, name: str) -> str:

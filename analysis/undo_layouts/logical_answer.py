@@ -72,7 +72,7 @@ def express_layouts(answer: LayoutNormalised, lifted: TensorExpression) -> OpInf
         and answer.layouts[out[0]] == strings.get(data)
     ):
         strings[out[0]] = answer.layouts[out[0]]
-    if not all(_is_named(k in strings, b) for k, b in enumerate(answer.buffers)):
+    if not all(_layout_known(k in strings, b) for k, b in enumerate(answer.buffers)):
         return None
     layouts = tuple(strings.get(k, text) for k, text in enumerate(logical.layouts))
     alternatives = tuple(_alternatives(answer, lifted))
@@ -82,7 +82,7 @@ def express_layouts(answer: LayoutNormalised, lifted: TensorExpression) -> OpInf
     return info if _typed(info, lifted, lifted.outputs[0].out) else None
 
 
-def _is_named(named: bool, buffer: BufferLayout | None) -> bool:
+def _layout_known(named: bool, buffer: BufferLayout | None) -> bool:
     """Whether the layout of a buffer is known; no layout string describes padding."""
     return buffer is None or buffer.identity or (named and not buffer.padded)
 
