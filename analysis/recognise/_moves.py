@@ -56,7 +56,7 @@ def read_of(comprehension: Comprehension) -> Read | Refusal:
 
 
 def single_read(expression: TensorExpression) -> Read | Refusal:
-    """`read_of` the only output."""
+    """The only output as a single load."""
     if len(expression.outputs) != 1:
         return Refusal("the function has several outputs")
     return read_of(expression.outputs[0])
@@ -110,7 +110,7 @@ def affine(index: Int, coordinate: Int) -> tuple[Int, Int] | None:
 
 
 def ratio(a: Int, b: Int) -> int | None:
-    """``k`` with ``a = k * b`` for a literal k."""
+    """The literal k with ``a = k * b``, or None."""
     lead = b.terms[0] if b.terms else None
     coef = dict(a.terms).get(lead[0]) if lead else None
     if lead is None or coef is None or coef % lead[1]:

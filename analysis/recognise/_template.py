@@ -73,7 +73,7 @@ class Template:
 
 @cache
 def learn(op: ElementwiseOp, dtype: str) -> Template | str:
-    """The template of the operator for a dtype, or why there is none."""
+    """The template of the operator for a dtype, or the reason why it has none."""
     return learned(op, dtype) if op.formula is None else declared(op, dtype)
 
 

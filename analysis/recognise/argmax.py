@@ -80,7 +80,7 @@ REFUSES = [
 
 @recogniser("argmax", precedence=420, ops=OPS)
 def argmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A fold of an index and a value; the value starts below or above all others."""
+    """Match a fold of an index and a value that starts below or above all others."""
     term = uncast(expression.outputs[0].body)
     if len(expression.outputs) == 1 and isinstance(term, CallTerm) and term.op == "ite":
         return _of_one_element(expression.outputs[0].out, term)
@@ -107,7 +107,7 @@ def argmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _of_one_element(out: TensorVar, call: CallTerm) -> Sequence[Proposal] | Refusal:
-    """``0 if x[..] > lowest else -1``: the index along a dimension of extent 1."""
+    """Match ``0 if x[..] > lowest else -1``: the index along a dimension of extent 1."""
     loads = {s for s in subterms(call) if isinstance(s, Load)}
     if len(loads) != 1 or {_literal(v) for v in call.args[1:]} != {0, -1}:
         return Refusal("the compute is not the index among one element")

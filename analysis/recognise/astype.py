@@ -60,7 +60,7 @@ RATE = numbers(["rate"], "nothing is dropped in inference")
 
 @recogniser("convert", precedence=140, ops=("relax.astype", "relax.nn.dropout"))
 def convert(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = convert(x[y])``, where the second output of a dropout is constantly one."""
+    """Match ``out[y] = convert(x[y])``, where the second output of a dropout is constantly one."""
     if not expression.outputs or len(expression.outputs) > 2:
         return Refusal("a conversion has one output")
     comprehension = expression.outputs[0]

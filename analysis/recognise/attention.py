@@ -96,7 +96,7 @@ CORNERS = ("TopLeft", "BottomRight")
 
 @recogniser("attention", precedence=480, ops=(OP,))
 def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
+    """Match values weighted by a quotient of exponentials of a contraction of two tensors."""
     out = expression.outputs[0]
     one_output = len(expression.outputs) == 1 and len(out.axes) == 4
     total = reduction(out.body, "add") if one_output else None
@@ -127,7 +127,7 @@ def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _scores(term: Term) -> bool:
-    """``Σ_d a[..] * b[..]``."""
+    """Whether a term is ``Σ_d a[..] * b[..]``."""
     factors = args(term.body, "mul") if isinstance(term, Reduce) and term.op == "add" else None
     return factors is not None and len(factors) == 2 and None not in map(load, factors)
 
@@ -142,7 +142,7 @@ def _scale(weights: Term, scores: Term) -> float | None:
 
 
 def _mask(weights: Term) -> str | None:
-    """Which corner a causal mask ``i - j + offset >= 0`` starts from."""
+    """The corner from which a causal mask ``i - j + offset >= 0`` starts, or None."""
     for term in subterms(weights):
         if isinstance(term, CallTerm) and term.op == "ge0":
             linear = [m for m, _ in as_int(term.args[0]).terms]

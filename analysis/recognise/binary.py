@@ -174,5 +174,5 @@ REFUSES = [
 
 @recogniser("binary", precedence=120, ops=[op.name for op in OPS])
 def binary(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x1[y'], x2[y''])`` with ``expression`` the formula of one of `OPS`."""
+    """Match ``out[y] = f(x1[y'], x2[y''])``, where f is the formula of one of `OPS`."""
     return proposals(expression, OPS)

@@ -56,7 +56,7 @@ def f(a: T.Buffer((3,), "float32"), out: T.Buffer((6,), "float32")):
 
 @recogniser("broadcast_to", precedence=220, ops=("relax.broadcast_to",))
 def broadcast_to(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[…, y_k, …] = x[y_k or 0]``."""
+    """Match ``out[…, y_k, …] = x[y_k or 0]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -75,7 +75,7 @@ def broadcast_to(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @recogniser("tile", precedence=222, ops=("relax.tile",))
 def tile(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[y mod n]``."""
+    """Match ``out[y] = x[y mod n]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -94,7 +94,7 @@ def tile(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @recogniser("repeat", precedence=224, ops=("relax.repeat",))
 def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[y // r]`` along one axis or of the flattened input."""
+    """Match ``out[y] = x[y // r]`` along one axis or of the flattened input."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading

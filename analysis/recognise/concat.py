@@ -109,7 +109,7 @@ def stack(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 def _loads(
     expression: TensorExpression, fewer: int
 ) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
-    """The pieces of the only output, as loads of tensors with ``fewer`` axes less."""
+    """The pieces of the only output, as loads of tensors that lack ``fewer`` of its axes."""
     comprehension = expression.outputs[0]
     leaves = list(pieces(comprehension.body))
     if len(expression.outputs) != 1 or len(leaves) < 2:

@@ -192,7 +192,7 @@ def _dimension(
 
 
 def _traded(d: int, rank: int, grown: tuple[int, int], stride: int) -> list[Undetermined]:
-    """Output padding adds what trailing padding takes away."""
+    """The note that trailing padding may take away what output padding adds, if it may."""
     behind, extra = grown
     low, high = max(0, extra - behind), stride - 1
     why = "trailing padding takes away what output padding adds"
@@ -206,7 +206,7 @@ def _variable(poly: Int) -> Var:
 
 
 def _quotient(index: Int) -> tuple[Int, int]:
-    """``index = inner // stride``, with terms beside the division moved into it."""
+    """``index = inner // stride`` as ``(inner, stride)``; terms beside it move into inner."""
     divisions = [m[0] for m, c in index.terms if len(m) == 1 and c == 1 and is_div(m[0])]
     if len(divisions) != 1 or not isinstance(divisions[0], CallTerm):
         return index, 1

@@ -117,7 +117,7 @@ def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal]
 
 
 def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:
-    """The ``p`` of guards ``p >= 0`` on the axes."""
+    """The polynomials p of guards ``p >= 0`` on the axes."""
     guards = [
         as_int(call.args[0])
         for call in subterms(term)
@@ -127,7 +127,10 @@ def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:
 
 
 def _of_two(comprehension: Comprehension, term: Term) -> Sequence[Proposal] | Refusal:
-    """A scan of two: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if … else 0``."""
+    """Match a scan of two elements: ``x[1] + x[0] if y >= 1 else x[0]``.
+
+    The exclusive scan is ``x[0] if y >= 1 else 0``.
+    """
     loads = [s for s in subterms(term) if isinstance(s, Load)]
     if not (isinstance(term, CallTerm) and term.op == "ite") or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute is not a scan")

@@ -100,7 +100,7 @@ def _factors(term: Term) -> Product | None:
 
 
 def _aligned(load: Load, axes: tuple[Int, ...]) -> bool:
-    """Whether an operand is broadcast as operands of elementwise operators are."""
+    """Whether an operand is broadcast like one of an elementwise operator."""
     return load.indices == axes[len(axes) - len(load.indices) :]
 
 

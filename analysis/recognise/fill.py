@@ -84,7 +84,7 @@ Outcome = Sequence[Proposal] | Refusal
 
 @recogniser("full", precedence=350, ops=("relax.full",))
 def full(expression: TensorExpression) -> Outcome:
-    """``out[y] = value``."""
+    """Match ``out[y] = value``."""
     (comprehension,) = expression.outputs[:1]
     value = literal(comprehension.body)
     if len(expression.outputs) != 1 or value is None:
@@ -130,7 +130,7 @@ def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
 
 @recogniser("eye", precedence=354, ops=("relax.eye",))
 def eye(expression: TensorExpression) -> Outcome:
-    """``out[i, j] = 1 if j - i = k else 0``."""
+    """Match ``out[i, j] = 1 if j - i = k else 0``."""
     (comprehension,) = expression.outputs[:1]
     body = atom(comprehension.body)
     if (
@@ -160,7 +160,7 @@ def eye(expression: TensorExpression) -> Outcome:
 
 @recogniser("one_hot", precedence=356, ops=("relax.one_hot",))
 def one_hot(expression: TensorExpression) -> Outcome:
-    """``out[y] = on if t[y without d] = d else off``."""
+    """Match ``out[y] = on if t[y without d] = d else off``."""
     (comprehension,) = expression.outputs[:1]
     body = atom(comprehension.body)
     if len(expression.outputs) != 1 or not isinstance(body, CallTerm):
@@ -196,7 +196,7 @@ def _typed(value: float | int | None, dtype: str) -> float | int | Constant | No
 
 @recogniser("trilu", precedence=358, ops=("relax.tril", "relax.triu"))
 def trilu(expression: TensorExpression) -> Outcome:
-    """``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
+    """Match ``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
     (comprehension,) = expression.outputs[:1]
     body = atom(comprehension.body)
     if (

@@ -111,7 +111,7 @@ def group_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _summed(var: Term) -> tuple[Load, Combined] | None:
-    """``Σ x² / R - ...``: the load of x in the sum, and the sum."""
+    """The load of x and the sum in ``Σ x² / R - …``."""
     parts = args(var, "sub")
     squares = None if parts is None else args(parts[0], *DIVISIONS) or (parts[0],)
     total = None if squares is None else combined(squares[0], "add")

@@ -156,7 +156,7 @@ def _tensors(term: Term) -> list[TensorVar]:
 
 
 def _reduction(value: Term, state: Term) -> str | None:
-    """How the state and the update are combined."""
+    """The reduction that combines the state and the update, or None."""
     if state not in set(subterms(value)):
         return "update"
     if isinstance(value, Int):

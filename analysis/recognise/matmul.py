@@ -64,7 +64,7 @@ def matmul(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _is_matmul(expression: TensorExpression, contraction: Product, a: Load, b: Load) -> bool:
-    """Whether the last index of a and the last but one of b are contracted."""
+    """Whether the last index of a and the second to last of b are contracted."""
     axes = expression.outputs[0].axes
     if not (a.indices and b.indices):  # a scalar
         return False
@@ -88,7 +88,7 @@ def _reads(load: Load, position: int, axis: Int) -> bool:
 
 
 def _batch(indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ...]) -> bool:
-    """Batch dimensions align at the end; one of extent 1 is broadcast."""
+    """Whether batch dimensions align at the end; one of extent 1 is broadcast."""
     if len(indices) > len(axes):
         return False
     aligned = axes[len(axes) - len(indices) :]

@@ -70,7 +70,7 @@ def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
 
 @recogniser("pad", precedence=340, ops=(OP,))
 def pad(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``x[y - b]`` inside its bounds and one literal outside."""
+    """Match ``x[y - b]`` inside its bounds and one literal outside."""
     (comprehension,) = expression.outputs[:1]
     leaves = list(pieces(comprehension.body))
     inside = [p for p in leaves if isinstance(p.value, Load)]

@@ -218,7 +218,7 @@ def _windows(
 
 
 def _packed(load: Load) -> Iterator[str]:
-    """A 2d pool over packed channels, which a 3d pool could compute too."""
+    """The layout of a 2d pool over packed channels, which a 3d pool could compute too."""
     last = load.tensor.shape[-1].const
     if len(load.tensor.shape) == 5 and last is not None and last > 1:
         yield f"NCHW{last}c"
@@ -339,7 +339,7 @@ def _behind(windows: list[Fitted]) -> Iterator[tuple[int, ...]]:
 
 
 def _rounds_up(fitted: Fitted) -> bool:
-    """Whether rounding up with symmetric padding is the same."""
+    """Whether rounding up with symmetric padding gives the same extent."""
     return fitted.least <= fitted.before + fitted.stride - 1 <= fitted.most
 
 

@@ -111,7 +111,7 @@ def reduce(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 
 def _of_one_element(out: TensorVar, body: Term) -> Sequence[Proposal] | Refusal:
-    """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
+    """Match ``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
     for op, name in NAMES.items():
         pair = args(body, op) or ()
         if len(pair) != 2:  # extremes of integers are flattened: max(max(a, b), 3) has three

@@ -81,7 +81,7 @@ def ranges(read: Read) -> list[tuple[Int, int]] | Refusal:
 
 @recogniser("flip", precedence=240, ops=("relax.flip",))
 def flip(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[n - 1 - y]`` on one axis."""
+    """Match ``out[y] = x[n - 1 - y]`` on one axis."""
     reading = single_read(expression)
     axis_ranges = reading if isinstance(reading, Refusal) else ranges(reading)
     if isinstance(reading, Refusal) or isinstance(axis_ranges, Refusal):
@@ -100,7 +100,7 @@ def flip(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @recogniser("strided_slice", precedence=250, ops=(OP,))
 def strided_slice(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[begin + stride * y]``."""
+    """Match ``out[y] = x[begin + stride * y]``."""
     reading = single_read(expression)
     axis_ranges = reading if isinstance(reading, Refusal) else ranges(reading)
     if isinstance(reading, Refusal) or isinstance(axis_ranges, Refusal):
@@ -166,7 +166,7 @@ def _variants(
 
 
 def _unclipped(poly: Int, extent: Int) -> Int:
-    """``poly`` of ``min(max(p, 0), extent)``, and ``-k`` of ``extent - k``."""
+    """The p of ``min(max(p, 0), extent)``, as ``-k`` if it is ``extent - k``."""
     term = poly.atom
     if isinstance(term, CallTerm) and term.op == "min" and extent in term.args:
         operands = [a for a in term.args if a is not extent]

@@ -110,7 +110,7 @@ def _log_softmax(term: Term) -> tuple[str, Load, Term] | None:
 
 
 def _axes(data: Load, divisor: Term) -> Sequence[int]:
-    """The axis of the sum, or without a sum the axes of extent 1."""
+    """The axis of the sum; without a sum, the last axis of extent 1."""
     total = reduction(divisor, "add")
     if total is None:
         return units(data.tensor)[-1:]

@@ -57,7 +57,7 @@ def f(a: T.Buffer((8,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4
 
 @recogniser("split", precedence=260, ops=(OP,))
 def split(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
+    """Match ``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
     if len(expression.outputs) < 2:
         return Refusal("the function has one output")
     reads = [r for r in map(read_of, expression.outputs) if isinstance(r, Read)]

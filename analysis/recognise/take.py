@@ -78,7 +78,7 @@ def indexed(read: Read) -> dict[int, list[Load]]:
 
 @recogniser("take", precedence=300, ops=("relax.take",))
 def take(expression: TensorExpression) -> Outcome:
-    """``out[a, i, b] = x[a, mode(t[i]), b]``."""
+    """Match ``out[a, i, b] = x[a, mode(t[i]), b]``."""
     reading = _outer(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -124,7 +124,7 @@ def _mode(expression: TensorExpression, poly: Int, load: Load) -> str | Refusal:
 
 @recogniser("gather_elements", precedence=310, ops=("relax.gather_elements",))
 def gather_elements(expression: TensorExpression) -> Outcome:
-    """``out[y] = x[y with t[y] on one axis]``."""
+    """Match ``out[y] = x[y with t[y] on one axis]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -146,7 +146,7 @@ def gather_elements(expression: TensorExpression) -> Outcome:
 
 @recogniser("index_tensor", precedence=320, ops=("relax.index_tensor",))
 def index_tensor(expression: TensorExpression) -> Outcome:
-    """``out[i, b] = x[s[i], t[i], …, b]``."""
+    """Match ``out[i, b] = x[s[i], t[i], …, b]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -171,7 +171,7 @@ def _broadcasts(load: Load, axes: Sequence[Int]) -> bool:
 
 @recogniser("gather_nd", precedence=330, ops=("relax.gather_nd",))
 def gather_nd(expression: TensorExpression) -> Outcome:
-    """``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``."""
+    """Match ``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading

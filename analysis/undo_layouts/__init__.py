@@ -97,7 +97,7 @@ def _key(state: LogicalState) -> tuple[object, ...]:
 
 
 def _forms(state: LogicalState) -> Iterator[LogicalState]:
-    """The states with the layouts undone that the accesses show, then those that they allow."""
+    """Yield states with layouts undone: those that the accesses show, then those they allow."""
     packed = _packed(state)
     yield from _with_padding(packed)
     for form in (packed, state):

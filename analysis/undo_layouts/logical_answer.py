@@ -97,7 +97,7 @@ def _alternatives(answer: LayoutNormalised, lifted: TensorExpression) -> Iterato
 
 
 def _renamed(physical: str, logical: str) -> bool:
-    """Whether a string has all the axes of the usual one: TVM converts between such strings."""
+    """Whether both strings have the same axes, so that TVM converts between them."""
     return bool(physical) and sorted(c for c in physical if c.isupper()) == sorted(logical)
 
 

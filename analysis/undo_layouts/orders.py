@@ -237,7 +237,7 @@ Slots = Sequence[int | None]
 
 
 def _usual(empty: list[int], slots: Slots, count: int) -> list[int]:
-    """Dimensions of extent 1 go where the head has some, then to the right."""
+    """Slots for dimensions of extent 1: where the head has some, then from the right."""
     return sorted(sorted(empty, key=lambda k: (slots[k] is not None, -k))[:count])
 
 
@@ -246,7 +246,7 @@ def _right(empty: list[int], slots: Slots, count: int) -> list[int]:
 
 
 def _none(empty: list[int], slots: Slots, count: int) -> list[int]:
-    """Only as many dimensions of extent 1 as a buffer of the head's rank needs."""
+    """All empty slots, if two others are filled and ``count`` suffices; else none."""
     return empty if count >= len(empty) and len(empty) < len(slots) - 1 else []
 
 
@@ -271,7 +271,7 @@ def _like(
 
 
 def _window(view: _View) -> Iterator[Orders]:
-    """One large input and its output: the dimensions read at one axis, then the others."""
+    """Yield, for one large input and the outputs, dimensions read at one axis first."""
     if not view.inputs:
         return
     data = max(view.inputs, key=lambda tensor: len(view.dims(tensor)))
