@@ -50,8 +50,10 @@ def units(tensor: TensorVar) -> list[int]:
 def with_units(dims: Sequence[int], tensor: TensorVar, count: int) -> list[tuple[int, ...]]:
     """All choices of ``count`` dimensions: these, and others of extent 1."""
     spare = [d for d in units(tensor) if d not in dims]
-    more = count - len(dims)
-    return [tuple(sorted((*dims, *u))) for u in combinations(spare, more)] if more >= 0 else []
+    missing = count - len(dims)
+    if missing < 0:
+        return []
+    return [tuple(sorted((*dims, *u))) for u in combinations(spare, missing)]
 
 
 def iterations(axes: Sequence[Var]) -> Int:

@@ -101,11 +101,11 @@ def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     operands = (reading.tensor.position,)
     if len(reading.axes) == 1:
         k = ratio(reading.out.shape[0], volume(reading.tensor.shape))
-        at = flat(reading.index, reading.tensor.shape)
+        offset = flat(reading.index, reading.tensor.shape)
         if (
             k not in (None, 1)
             and len(reading.index) != 1
-            and at is floordiv(reading.axes[0], integer(k))
+            and offset is floordiv(reading.axes[0], integer(k))
         ):
             return [Proposal("relax.repeat", operands, {"repeats": k, "axis": None})]
     if len(reading.axes) != len(reading.index):

@@ -104,10 +104,10 @@ def arange(expression: TensorExpression) -> Outcome:
         body = body.args[0]
     if len(expression.outputs) != 1 or len(comprehension.axes) != 1 or not isinstance(body, Int):
         return Refusal("the compute is not an integer along one axis")
-    at = affine(body, comprehension.axes[0]) if free(comprehension.axes[0]) else None
-    if at is None or any(v.kind not in ("size", "scalar") for p in at for v in free(p)):
+    form = affine(body, comprehension.axes[0]) if free(comprehension.axes[0]) else None
+    if form is None or any(v.kind not in ("size", "scalar") for p in form for v in free(p)):
         return Refusal("the compute is not start + step * y")
-    start, step = at
+    start, step = form
     attrs = {"start": plain(start), "step": plain(step), "dtype": comprehension.out.dtype}
     return [
         Proposal(

@@ -160,13 +160,13 @@ def _shift(index: Int, coordinate: Int, extent: Int, extra: int) -> int:
     """The shift b, from a term ``y - b`` in the index; for a rotation, modulo the extent."""
     shifts: list[int] = []
     for term in subterms(index):
-        at = affine(term, coordinate) if isinstance(term, Int) else None
-        if at is None or at[1].const not in (1, -1):
+        form = affine(term, coordinate) if isinstance(term, Int) else None
+        if form is None or form[1].const not in (1, -1):
             continue
-        offset = at[0].const
+        offset = form[0].const
         if offset is None:
             continue
-        shift = -offset * (at[1].const or 0)
+        shift = -offset * (form[1].const or 0)
         if shift < 0 and extent.const:
             shift %= extent.const
         if 0 <= shift <= extra:

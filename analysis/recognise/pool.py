@@ -301,7 +301,7 @@ def _symbolic(
         if pad is None:
             return
         behind.append(pad)
-    single = tuple(
+    dilation_notes = tuple(
         Undetermined("dilation", "the kernel extent is 1", d, low=1)
         for d, k in enumerate(taps)
         if k == 1
@@ -318,7 +318,7 @@ def _symbolic(
             "out_layout": layout,
         }
         names = {load.tensor.position: layout, out.position: layout}
-        loose = (*single, *(() if kind == "avg" else UNSEEN))
+        loose = (*dilation_notes, *(() if kind == "avg" else UNSEEN))
         op = f"relax.nn.{kind}_pool{len(windows)}d"
         yield Proposal(op, (load.tensor.position,), attrs, names, loose)
 

@@ -122,10 +122,10 @@ def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     )
     if pool:
         return [Proposal(POOL, operands, attrs, layouts)]
-    more = _sampling(comprehension)
-    if more is None:
+    sampling = _sampling(comprehension)
+    if sampling is None:
         return Refusal("not a mean or maximum of points")
-    return [Proposal(ALIGN, operands, {**attrs, **more}, layouts)]
+    return [Proposal(ALIGN, operands, {**attrs, **sampling}, layouts)]
 
 
 def _scale(comprehension: Comprehension, rois: TensorVar) -> float:

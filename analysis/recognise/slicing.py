@@ -72,10 +72,10 @@ def ranges(read: Read) -> list[tuple[Int, int]] | Refusal:
         return Refusal("input and output have different ranks")
     begins = []
     for index, coordinate in zip(read.index, read.axes, strict=True):
-        at = affine(index, coordinate)
-        if at is None or at[1].const is None or at[1].const == 0:
+        form = affine(index, coordinate)
+        if form is None or form[1].const is None or form[1].const == 0:
             return Refusal("an axis is not read at begin + stride * y")
-        begins.append((at[0], at[1].const))
+        begins.append((form[0], form[1].const))
     return begins
 
 

@@ -72,8 +72,8 @@ def split(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     (axis,) = axes
     begins, position = [], ZERO
     for read in reads:
-        at = affine(read.index[axis], read.axes[axis])
-        if at is None or at[0] is not position or at[1].const != 1:
+        form = affine(read.index[axis], read.axes[axis])
+        if form is None or form[0] is not position or form[1].const != 1:
             return Refusal("the pieces are not consecutive")
         begins.append(plain(position))
         position = position + read.out.shape[axis]

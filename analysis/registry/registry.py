@@ -240,8 +240,8 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
     for entry in _registered.values():
         replaces = entry.name == name and _same_function(entry, run, built_in)
         # Packages that do not know of each other may choose the same precedence, see `_order`.
-        same_place = entry.precedence == precedence and _package(entry.run) == _package(run)
-        if not replaces and (entry.name == name or same_place):
+        same_precedence = entry.precedence == precedence and _package(entry.run) == _package(run)
+        if not replaces and (entry.name == name or same_precedence):
             raise ValueError(
                 f"recogniser {name!r} at precedence {precedence}: {_conflict(entry, name)} "
                 f"({'.'.join(identity(entry.run))}); choose another, or "
