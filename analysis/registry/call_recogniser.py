@@ -80,13 +80,17 @@ def _refused(
     return _failed(recogniser, error, about)
 
 
-def _failed(recogniser: Recogniser, e: BaseException, about: Proposal | None) -> RecogniserFailure:
-    error = str(e) if isinstance(e, Invalid) else f"{type(e).__name__}: {_text(e)}"
-    first = " ".join(error.split())[:200]
-    place = _place(recogniser, e)
+def _failed(
+    recogniser: Recogniser, error: BaseException, about: Proposal | None
+) -> RecogniserFailure:
+    message = (
+        str(error) if isinstance(error, Invalid) else f"{type(error).__name__}: {_text(error)}"
+    )
+    summary = " ".join(message.split())[:200]
+    place = _place(recogniser, error)
     subject = "" if about is None else f"its {about.name} cannot be checked: "
-    why = f"recogniser {recogniser.name!r} failed: {subject}{first} ({place})"
-    _warn(why, recogniser, (recogniser.name, type(e), place))
+    why = f"recogniser {recogniser.name!r} failed: {subject}{summary} ({place})"
+    _warn(why, recogniser, (recogniser.name, type(error), place))
     return RecogniserFailure(why, recogniser.name)
 
 
