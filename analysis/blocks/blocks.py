@@ -126,8 +126,8 @@ class Forms:
 class SizeTerms:
     """The terms of a PrimFunc's sizes and scalars."""
 
-    def __init__(self, known: Parameters) -> None:
-        self.env = known.env
+    def __init__(self, scope: Parameters) -> None:
+        self.env = scope.env
         self._reader = ExpressionReader(self.env, _by_data)
 
     @property
@@ -156,12 +156,12 @@ class _Accesses:
     """Reads the blocks of one PrimFunc."""
 
     def __init__(self, func: Any) -> None:
-        known, params = Parameters(), items(func.params)
+        scope, params = Parameters(), items(func.params)
         try:
-            known.bind_sizes(params, [None] * len(params))
+            scope.bind_sizes(params, [None] * len(params))
         except Unliftable as error:
             raise Opaque(error.reason) from None
-        self.sizes = SizeTerms(known)
+        self.sizes = SizeTerms(scope)
         self.shapes = NodeDict[tuple[Int, ...]]()
 
     def stage(self, nest: Any) -> Stage:
@@ -212,7 +212,7 @@ class _Accesses:
 
     def note(
         self,
-        known: dict[tuple[int, Index], BlockAccess],
+        accesses: dict[tuple[int, Index], BlockAccess],
         reader: ExpressionReader,
         buffer: Any,
         indices: Any,
@@ -223,7 +223,7 @@ class _Accesses:
             shape = self.shapes[buffer] = self.sizes.shape(buffer)
         if len(shape) != len(index):
             raise Opaque("an access and its buffer differ in rank")
-        known.setdefault((buffer.__chandle__(), index), BlockAccess(buffer, index, shape))
+        accesses.setdefault((buffer.__chandle__(), index), BlockAccess(buffer, index, shape))
 
 
 class _Loops:
@@ -246,17 +246,17 @@ class _Loops:
         index = _index(self.reader, value)
         parts = [] if index is None else sorted(index.terms, key=lambda t: t[1])
         scale: Int = ONE
-        for terms, c in parts:
+        for terms, coef in parts:
             term = terms[0] if len(terms) == 1 else None
             if (
                 not isinstance(term, Var)
                 or term not in self.loops
                 or term in self.of
-                or scale.const != c
+                or scale.const != coef
             ):
                 raise Opaque("an iterator's value is not formed from loops of its own")
             assert term.extent is not None
-            self.of[term] = (iterator, int(c))
+            self.of[term] = (iterator, int(coef))
             scale = scale * term.extent
         if scale is not extent:
             raise Opaque("an iterator's value is not a loop of its own over its domain")
@@ -280,9 +280,9 @@ class BlockEnv:
         self.axes = NodeDict[Term]()
         self.sizes = sizes
 
-    def get(self, v: Any) -> Term | None:
-        value: Term | None = self.axes.get(v)
-        return self.sizes.get(v) if value is None else value
+    def get(self, var: Any) -> Term | None:
+        value: Term | None = self.axes.get(var)
+        return self.sizes.get(var) if value is None else value
 
 
 def _nodes(parts: Sequence[Any], *kinds: Any) -> list[list[Any]]:

@@ -38,9 +38,9 @@ def compare(comprehension: Comprehension, term: Term, seed: int = 0) -> int:
         shape = [_extent(e, env) for e in comprehension.out.shape]
         points = rng.integers(0, max(math.prod(shape), 1), POINTS)
         places = np.unravel_index(points, shape) if shape else ()
-        for poly, p in zip(comprehension.axes, places, strict=True):
+        for poly, coordinate in zip(comprehension.axes, places, strict=True):
             if isinstance(poly.atom, Var):
-                env[poly.atom] = p
+                env[poly.atom] = coordinate
         elements = _Elements(int(rng.integers(1 << 30)), round_)
         try:
             left, right = (evaluate(t, env, elements) for t in (comprehension.body, term))
@@ -80,8 +80,9 @@ class _Elements:
     def __call__(self, tensor: TensorVar, indices: tuple[Array, ...]) -> Array:
         mixed = np.asarray(self.seed + 7919 * (tensor.position + 1), dtype=np.uint64)
         with np.errstate(over="ignore"):
-            for i in indices:
-                mixed = (mixed ^ np.asarray(i).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            for coordinate in indices:
+                mixed = mixed ^ np.asarray(coordinate).astype(np.uint64)
+                mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
                 mixed = mixed ^ (mixed >> np.uint64(29))
         unit = (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
         if "float" in tensor.dtype:

@@ -122,8 +122,8 @@ def _placed_freely(buffers: Iterable[Any]) -> bool:
     return not any(len(b.ty.allocated_addr) for b in buffers)
 
 
-def _is_text(a: Any) -> bool:
-    return type(a).__name__ == "StringImm"
+def _is_text(node: Any) -> bool:
+    return type(node).__name__ == "StringImm"
 
 
 _RULES: dict[str, Callable[[Any], bool]] = {

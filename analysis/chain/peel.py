@@ -146,7 +146,7 @@ def _checked(
     outer = replace(body, {s: read for s, _, read in cuts})
     new = {v.tensor: v.body for _, v, _ in cuts}
     restored = map_loads(
-        outer, frozenset(new), lambda tensor, polys: at(new[tensor] or outer, tensor, polys)
+        outer, frozenset(new), lambda tensor, index: at(new[tensor] or outer, tensor, index)
     )
     if restored is body and outer is not body:
         yield (*(v for _, v, _ in cuts), with_fields(definition, body=outer, order=()))
@@ -172,14 +172,14 @@ def _is_work(term: Term) -> bool:
     )
 
 
-def _above(body: Term, s: Term) -> int:
-    """The size of the formula that remains when ``s`` is cut out."""
-    seen, stack = {s}, [body]
+def _above(body: Term, part: Term) -> int:
+    """The size of the formula that remains when ``part`` is cut out."""
+    seen, stack = {part}, [body]
     while stack:
-        t = stack.pop()
-        if t not in seen:
-            seen.add(t)
-            stack.extend(children(t) if isinstance(t, CallTerm) else ())
+        term = stack.pop()
+        if term not in seen:
+            seen.add(term)
+            stack.extend(children(term) if isinstance(term, CallTerm) else ())
     return len(seen)
 
 
@@ -188,7 +188,8 @@ def _placed(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Ter
     used = free(term)
     axes = over(out)
     shape = tuple(
-        e if any(v in used for v in free(a)) else ONE for a, e in zip(axes, out.shape, strict=True)
+        extent if any(v in used for v in free(coordinate)) else ONE
+        for coordinate, extent in zip(axes, out.shape, strict=True)
     )
     tensor = new(term, shape)
     return TensorDefinition(tensor, term, frozenset()), load(tensor, over(tensor))
@@ -199,15 +200,15 @@ def _elements(body: Term, new: New) -> list[Cut]:
     cuts: list[Cut] = []
     stack, seen = [body], {body}
     while stack:
-        s = stack.pop()
-        cut = None if s is body else _element(s, new)
+        term = stack.pop()
+        cut = None if term is body else _element(term, new)
         if cut is not None:
             cuts.append(cut)
             continue
-        for c in children(s):
-            if c not in seen and not isinstance(c, Int):
-                seen.add(c)
-                stack.append(c)
+        for child in children(term):
+            if child not in seen and not isinstance(child, Int):
+                seen.add(child)
+                stack.append(child)
     return cuts
 
 

@@ -134,13 +134,13 @@ def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, comple
 def _next(program: TensorProgram, parts: Parts, waiting: Collection[Span]) -> Span | None:
     """The window that would improve the partition most if it were one operator."""
     count = len(program.definitions)
-    known = [(s, _cost(p)) for s, p in parts.items() if s not in waiting or s[1] - s[0] == 1]
+    costs = [(s, _cost(p)) for s, p in parts.items() if s not in waiting or s[1] - s[0] == 1]
     before, after = {0: NOTHING}, {count: NOTHING}
-    for (start, stop), cost in known:
+    for (start, stop), cost in costs:
         if start in before:
             new = _sum(before[start], cost)
             before[stop] = min(before.get(stop, new), new)
-    for (start, stop), cost in reversed(known):
+    for (start, stop), cost in reversed(costs):
         if stop in after:
             new = _sum(cost, after[stop])
             after[start] = min(after.get(start, new), new)

@@ -27,9 +27,8 @@ class ExecutionState(Parameters):
         self.races = False
         self.promises = False
         self.stored = NodeDict[bool]()  # the buffers with a store
-        self.lost: set[TensorVar] = (
-            set()
-        )  # written in per-thread memory, so unknown after the kernel
+        #: Written in per-thread memory, so unknown after the kernel.
+        self.lost: set[TensorVar] = set()
 
     def run(self, stmt: Any) -> None:
         """Execute a statement."""

@@ -83,9 +83,9 @@ def select_value(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> P
         if op is not None:
             return of(extreme_of(op, [to_term(a, dtype), to_term(b, dtype)], dtype), dtype)
     if not b and len(a) == 1:
-        ((mono, c),) = a.items()
+        ((mono, coef),) = a.items()
         product, zero = combine_all("mul", mono, dtype), const(0.0, dtype)
-        return product_of({(ite(condition, product, zero),): c})
+        return product_of({(ite(condition, product, zero),): coef})
     return {(ite(condition, to_term(a, dtype), to_term(b, dtype)),): 1.0}
 
 
@@ -93,10 +93,10 @@ def _extreme(test: CallTerm, difference: Poly) -> str | None:
     """``max`` or ``min``, if the comparison is between the alternatives, or multiples of them."""
     sign = _TESTS[test.op]
     left, right = (of(x, x.dtype) for x in test.args)
-    d = {m: c * sign for m, c in plus(right, left, -1.0).items()}
-    ks = [_ratio(x, d) for x in (difference, *_unclamped(difference))] if d else []
-    k = next((k for k in ks if k is not None), None)
-    return None if k is None else "max" if k > 0 else "min"
+    gap = {m: c * sign for m, c in plus(right, left, -1.0).items()}
+    ratios = [_ratio(x, gap) for x in (difference, *_unclamped(difference))] if gap else []
+    ratio = next((k for k in ratios if k is not None), None)
+    return None if ratio is None else "max" if ratio > 0 else "min"
 
 
 def _unclamped(poly: Poly) -> Iterator[Poly]:

@@ -109,23 +109,23 @@ class _State:
     def units(self) -> list[Int]:
         """Turn remainders into unknowns: ``m*i + x % m = y`` becomes ``m*i + r = y``."""
         new: dict[Var, Int] = {}
-        for n, p in enumerate(self.pending):
-            current, out = p, ZERO
+        for n, poly in enumerate(self.pending):
+            current, out = poly, ZERO
             while (part := remainder(current, self.is_part)) is not None:
-                k, num, den, shorter = part
+                coef, num, den, shorter = part
                 digit = variable("loop", f"{num.uid}%{den.uid}", den)
                 if digit not in new:
                     if digit in self.unknowns or not any(self.is_unknown(m) for m, _ in num.terms):
                         break
                     new[digit] = num - mul(den, floordiv(num, den)) - as_int(digit)
-                current, out = shorter, out + mul(k, as_int(digit))
+                current, out = shorter, out + mul(coef, as_int(digit))
             self.pending[n] = current + out
         self.unknowns |= new.keys()
         return list(new.values())
 
-    def is_part(self, r: Remainder) -> bool:
+    def is_part(self, candidate: Remainder) -> bool:
         """Return whether something unknown remains beside the remainder."""
-        return any(self.is_unknown(m) for m, _ in r.rest.terms)
+        return any(self.is_unknown(m) for m, _ in candidate.others.terms)
 
     def eliminated(self) -> bool:
         """Derive a value from a combination of the pending equations; return whether one did."""
@@ -247,15 +247,17 @@ class _State:
 def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int] | None:
     """Return an unknown with quotients, and the divisor that divides its others and its extent."""
     divisors: dict[Var, dict[Int, None]] = {}
-    for p in equations:
-        for t in subterms(p):
-            if is_div(t):
-                num, den = map(as_int, t.args)  # type: ignore[attr-defined]
-                if isinstance(v := num.atom, Var) and v in unknowns and v.extent is not None:
-                    divisors.setdefault(v, {})[den] = None
-    for v, candidates in divisors.items():
-        for d in candidates:
-            assert v.extent is not None
-            if v.extent is not d and all(divide(e, d)[1] is ZERO for e in (*candidates, v.extent)):
-                return v, d
+    for poly in equations:
+        for term in subterms(poly):
+            if is_div(term):
+                num, den = map(as_int, term.args)  # type: ignore[attr-defined]
+                if isinstance(var := num.atom, Var) and var in unknowns and var.extent is not None:
+                    divisors.setdefault(var, {})[den] = None
+    for var, candidates in divisors.items():
+        for divisor in candidates:
+            assert var.extent is not None
+            if var.extent is not divisor and all(
+                divide(multiple, divisor)[1] is ZERO for multiple in (*candidates, var.extent)
+            ):
+                return var, divisor
     return None

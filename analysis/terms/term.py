@@ -74,7 +74,7 @@ def _forget(entry: _Entry) -> None:
         _TABLE[entry.key] = current
 
 
-def _known(key: tuple[Any, ...]) -> Any:
+def _interned(key: tuple[Any, ...]) -> Any:
     entry = _TABLE.get(key)
     return None if entry is None else entry()
 
@@ -86,9 +86,9 @@ def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term
         look()
     term.dtype, term.memo, term.children, term.free = dtype, {}, children, None
     reads = _NOTHING
-    for c in children:
-        if c.reads is not reads and c.reads:
-            reads = reads | c.reads if reads else c.reads
+    for child in children:
+        if child.reads is not reads and child.reads:
+            reads = reads | child.reads if reads else child.reads
     term.reads = reads
     entry = _TABLE[key] = _Entry(term, _forget)
     entry.key = key
@@ -333,7 +333,7 @@ def var(kind: str, name: str, extent: Int | None = None) -> Int:
 
 def variable(kind: str, name: str, extent: Int | None = None) -> Var:
     key = (Var, kind, name, extent)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Var, key, "int", ())
         cached.kind, cached.name, cached.extent = kind, name, extent
@@ -357,7 +357,7 @@ def size(name: str) -> Int:
 
 def const(value: Any, dtype: str) -> Const:
     key = (Const, repr(value), dtype)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Const, key, dtype, ())
         cached.value = value
@@ -367,7 +367,7 @@ def const(value: Any, dtype: str) -> Const:
 def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
     """Return the element, as an `Int` if the tensor holds ``int32`` or ``int64``."""
     key = (Load, tensor, indices)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Load, key, tensor.dtype, indices)
         cached.tensor, cached.indices = tensor, indices
@@ -378,7 +378,7 @@ def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
 def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
     """Return a call node without simplification; use `call` outside the algebra."""
     key = (CallTerm, op, args, dtype)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(CallTerm, key, dtype, args)
         cached.op, cached.args = op, args
@@ -387,7 +387,7 @@ def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
 
 def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Reduce:
     key = (Reduce, op, axes, body, init)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Reduce, key, dtype, (body, init))
         cached.op, cached.axes, cached.body, cached.init = op, axes, body, init
@@ -403,7 +403,7 @@ def fold(
         for terms in (inits, updates)
     )
     key = (Fold, axis, states, inits, updates)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Fold, key, states[0].dtype, (*updates, *inits))
         cached.axis, cached.states, cached.inits, cached.updates = axis, states, inits, updates

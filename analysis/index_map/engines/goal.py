@@ -1,8 +1,8 @@
 """Proof obligations of an index map, as formulas for any engine.
 
-``forall variables: given and (v = t for v, t in lets) => claim``. A ``let`` variable has no domain
-of its own. It keeps the two sides of a composition apart, so that an engine that judges ``g(f(x))``
-does not depend on the simplifications of terms.
+``forall variables: premise and (v = t for v, t in lets) => claim``. A ``let`` variable has no
+domain of its own. It keeps the two sides of a composition apart, so that an engine that judges
+``g(f(x))`` does not depend on the simplifications of terms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Goal:
     name: str
     statement: str
     claim: Term
-    given: Term = TRUE
+    premise: Term = TRUE
     lets: tuple[tuple[Var, Int], ...] = ()
 
     @property
@@ -32,7 +32,7 @@ class Goal:
         """Return the universally quantified variables, including those in extents."""
         bound = {v for v, _ in self.lets}
         seen: dict[Var, None] = {}
-        stack = [self.claim, self.given, *(t for _, t in self.lets)]
+        stack = [self.claim, self.premise, *(t for _, t in self.lets)]
         while stack:
             for var in sorted(free(stack.pop()) - bound, key=lambda var: var.uid):
                 if var not in seen:
@@ -44,7 +44,7 @@ class Goal:
     def closed(self) -> tuple[Term, Term]:
         """Return claim and premise with the ``let`` variables replaced by their values."""
         values = dict(self.lets)
-        return substitute(self.claim, values), substitute(self.given, values)
+        return substitute(self.claim, values), substitute(self.premise, values)
 
 
 def _bound(stem: str, values: Sequence[Int]) -> tuple[tuple[Var, Int], ...]:
@@ -94,13 +94,13 @@ def right_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> 
 def injective(index_map: Map) -> Goal:
     """Return ``f(x) = f(z) => x = z``, for maps without an inverse in closed form."""
     twins = tuple(variable("axis", f"z{k}", e) for k, e in enumerate(index_map.extents))
-    inner = {a: as_int(z) for a, z in zip(index_map.axes, twins, strict=True)}
+    inner = {axis: as_int(twin) for axis, twin in zip(index_map.axes, twins, strict=True)}
     same = (eq0(r - ints(r, inner)) for r in index_map.results)
     premise = conj(index_map.predicate, substitute(index_map.predicate, inner), *same)
     claim = conj(
         *(
-            eq0(as_int(a) - as_int(z))
-            for a, z, poly in zip(index_map.axes, twins, index_map.extents, strict=True)
+            eq0(as_int(axis) - as_int(twin))
+            for axis, twin, poly in zip(index_map.axes, twins, index_map.extents, strict=True)
             if poly.const != 1
         )
     )

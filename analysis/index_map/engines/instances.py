@@ -27,17 +27,17 @@ SAMPLES = 1 << 12
 def instances(index_map: Map) -> Iterator[tuple[dict[Any, int], Image]]:
     """Yield images for small sizes, with the values of the TVM variables of the sizes."""
     for values in _values(len(index_map.sizes)):
-        sizes = {s: np.asarray(k) for (s, _), k in zip(index_map.sizes, values, strict=True)}
+        env = {s: np.asarray(k) for (s, _), k in zip(index_map.sizes, values, strict=True)}
         try:
-            shape = tuple(int(evaluate(e, sizes)) for e in index_map.extents)
+            shape = tuple(int(evaluate(e, env)) for e in index_map.extents)
             if min(shape, default=1) < 1 or math.prod(shape) > POINTS:
                 continue
-            given = {v: k for (_, v), k in zip(index_map.sizes, values, strict=True)}
-            points = image(index_map, shape, given)
+            sizes = {v: k for (_, v), k in zip(index_map.sizes, values, strict=True)}
+            points = image(index_map, shape, sizes)
         except (Unsupported, Unevaluable):
             continue
         if points.count:
-            yield given, points
+            yield sizes, points
 
 
 def _values(rank: int) -> Iterator[tuple[int, ...]]:
@@ -61,13 +61,13 @@ def find_collision(index_map: Map) -> Counterexample | None:
 
 def find_gap(index_map: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]:
     """Return a point whose image is outside the box, and whether an instance has unused places."""
-    for given, points in instances(index_map):
-        sizes = {s: np.asarray(given[v]) for s, v in index_map.sizes}
-        extents = tuple(int(evaluate(e, sizes)) for e in box)
-        for values, e in zip(points.values, extents, strict=True):
-            bad = np.flatnonzero((values < 0) | (values >= e))
+    for sizes, points in instances(index_map):
+        env = {s: np.asarray(sizes[v]) for s, v in index_map.sizes}
+        extents = tuple(int(evaluate(e, env)) for e in box)
+        for values, extent in zip(points.values, extents, strict=True):
+            bad = np.flatnonzero((values < 0) | (values >= extent))
             if bad.size:
-                return _example("out_of_range", points, given, int(bad[0])), True
+                return _example("out_of_range", points, sizes, int(bad[0])), True
         if points.count != math.prod(extents):
             return None, True
     return None, False
@@ -84,8 +84,10 @@ def sample(index_map: Map, shape: tuple[int, ...]) -> Image:
     """Return random points of a large literal domain, half of them near the origin."""
     rng = np.random.default_rng(0)
     axes = [
-        np.concatenate([rng.integers(0, e, SAMPLES), rng.integers(0, min(e, 32), SAMPLES)])
-        for e in shape
+        np.concatenate(
+            [rng.integers(0, extent, SAMPLES), rng.integers(0, min(extent, 32), SAMPLES)]
+        )
+        for extent in shape
     ]
     keys = linear(tuple(axes), (0,) * len(shape), shape)
     distinct = np.unique(keys, return_index=True)[1]

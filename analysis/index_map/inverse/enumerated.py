@@ -59,8 +59,10 @@ def _injective(
     outside = _outside(points, box)
     onto = outside is None and points.count == math.prod(box)
     ys = tuple(
-        variable("axis", f"y{k}", integer(max(e, hi + 1))) if lo >= 0 else variable("free", f"y{k}")
-        for k, (e, (lo, hi)) in enumerate(zip(box, ends, strict=True))
+        variable("axis", f"y{k}", integer(max(extent, hi + 1)))
+        if lo >= 0
+        else variable("free", f"y{k}")
+        for k, (extent, (lo, hi)) in enumerate(zip(box, ends, strict=True))
     )
     method, polys, inverse = find_inverse(index_map, ys, points, shape)
     problem = InverseProblem(index_map, ys, tuple(map(integer, box)), polys)
@@ -99,8 +101,8 @@ def find_inverse(
             inverse = index_map_of(polys, ys, index_map)
             env = dict(zip(inverse.initial_indices, points.values, strict=True))
             right = all(
-                np.array_equal(np.broadcast_to(evaluate(expr, env), p.shape), p)
-                for expr, p in zip(inverse.final_indices, points.points, strict=True)
+                np.array_equal(np.broadcast_to(evaluate(expr, env), column.shape), column)
+                for expr, column in zip(inverse.final_indices, points.points, strict=True)
             )
         except Unsupported:
             continue
@@ -144,8 +146,8 @@ def _padding(problem: InverseProblem, points: Image, box: Box, inverse: Any) -> 
 
 
 def _outside(points: Image, box: Box) -> Counterexample | None:
-    for v, e in zip(points.values, box, strict=True):
-        bad = np.flatnonzero((v < 0) | (v >= e))
+    for column, extent in zip(points.values, box, strict=True):
+        bad = np.flatnonzero((column < 0) | (column >= extent))
         if bad.size:
             return _example("out_of_range", points, int(bad[0]))
     return None

@@ -50,6 +50,6 @@ def table(image: Image, shape: tuple[int, ...]) -> InverseTable | None:
         return None
     order = np.argsort(keys)
     arrays = [keys[order], *(p[order] for p in image.points)]
-    for a in arrays:
-        a.setflags(write=False)
+    for array in arrays:
+        array.setflags(write=False)
     return InverseTable(shape, lower, box, arrays[0], tuple(arrays[1:]))

@@ -77,18 +77,20 @@ class Write:
         """
         guard, index, value = self.guard, self.index, self.value
         kept = []
-        for v in self.vars:
-            if v in self.inverse:
-                kept.append(v)
+        for var in self.vars:
+            if var in self.inverse:
+                kept.append(var)
                 continue
-            at = _satisfying(guard, v, (*index, value))
-            u = v if at is not None else fresh(v.extent, "u") if v.extent is not None else v
+            at = _satisfying(guard, var, (*index, value))
+            renamed = (
+                var if at is not None else fresh(var.extent, "u") if var.extent is not None else var
+            )
             if at is None:
-                kept.append(u)
-            named = {v: as_int(u) if at is None else at}
+                kept.append(renamed)
+            named = {var: as_int(renamed) if at is None else at}
             inside: Term = TRUE
-            if at is not None and v.extent is not None:
-                inside = conj(ge0(at), ge0(v.extent - 1 - at))
+            if at is not None and var.extent is not None:
+                inside = conj(ge0(at), ge0(var.extent - 1 - at))
             guard, value = conj(substitute(guard, named), inside), substitute(value, named)
             index = tuple(ints(e, named) for e in index)
         return Write(tuple(kept), guard, index, value, self.scattered, settled=True)
@@ -108,9 +110,10 @@ class Write:
         if len(chosen) != len(self.vars) and not self.settled:
             return self.with_fresh_variables.at(index, where)
         hits = [
-            eq0(ints(e, chosen) - i)
-            for e, i in zip(self.index, index, strict=True)
-            if chosen.get(e.atom) is not i and not (e is i and e.const is not None)  # type: ignore[call-overload]
+            eq0(ints(coordinate, chosen) - target)
+            for coordinate, target in zip(self.index, index, strict=True)
+            if chosen.get(coordinate.atom) is not target  # type: ignore[call-overload]
+            and not (coordinate is target and coordinate.const is not None)
         ]
         inside = [
             term
@@ -191,9 +194,10 @@ class Effects:
         before.append(write)
 
     @staticmethod
-    def _covers(w: Write, b: Write, tensor: TensorVar) -> bool:
+    def _covers(write: Write, earlier: Write, tensor: TensorVar) -> bool:
         try:
-            return Write(w.vars, w.guard, w.index, TRUE).at(b.index, tensor.name)[0] is TRUE
+            place = Write(write.vars, write.guard, write.index, TRUE)
+            return place.at(earlier.index, tensor.name)[0] is TRUE
         except Unliftable:
             return False
 
@@ -226,9 +230,9 @@ def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     """The facts that a load implies: its coordinates are inside the buffer."""
     return tuple(
         term
-        for i, e in zip(index, tensor.shape, strict=True)
-        if tensors(i)
-        for term in (ge0(i), ge0(e - 1 - i))
+        for coordinate, extent in zip(index, tensor.shape, strict=True)
+        if tensors(coordinate)
+        for term in (ge0(coordinate), ge0(extent - 1 - coordinate))
     )
 
 

@@ -110,8 +110,8 @@ class Dtypes:
 
     def __call__(self, expr: Any) -> str:
         ty = expr.ty
-        known = self._known.get(ty.__chandle__())
-        if known is None:
+        entry = self._known.get(ty.__chandle__())
+        if entry is None:
             dtype = _LANES.sub("", str(getattr(ty, "dtype", "")))
-            known = self._known[ty.__chandle__()] = ty, dtype
-        return known[1]
+            entry = self._known[ty.__chandle__()] = ty, dtype
+        return entry[1]
