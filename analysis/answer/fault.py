@@ -6,7 +6,7 @@ import traceback
 
 from ..results.op_info import Refusal
 
-#: The start of the reason of such a refusal.
+#: How the reason of every such refusal starts.
 FAULT = "a fault of opinfo"
 
 

@@ -54,8 +54,8 @@ class Stage:
 
     ``axes`` are the variables of the block's iterators; those in ``reduced`` are reductions. An
     iterator of extent 1 occurs in no index. ``order`` has, for each loop from the outermost, the
-    iterator of which it is a digit, and the digit's place value. ``reads`` omits elements that the
-    block itself stores.
+    iterator that the loop is a digit of, and the digit's place value. ``reads`` omits elements that
+    the block itself stores.
     """
 
     realize: Any
@@ -264,7 +264,7 @@ class _Loops:
     def order(self) -> tuple[tuple[Var, int], ...]:
         """Return the iterator of each loop; the digits of reductions must not interleave."""
         if any(v not in self.of and v.extent is not ONE for v in self.loops):
-            raise Opaque("a loop is the value of no iterator")
+            raise Opaque("a loop belongs to no iterator")
         order = tuple(self.of[v] for v in self.loops if v in self.of)
         reduced = [f for f in order if f[0].kind == "reduce"]
         firsts = list(dict.fromkeys(v for v, _ in reduced))
@@ -331,7 +331,7 @@ def _check(stmt: Any, env: BlockEnv, reader: ExpressionReader) -> None:
         if value is not None:
             env.axes[stmt.var] = value
     elif kind != "BufferStore":
-        raise Opaque(f"a block holds a statement {kind}")
+        raise Opaque(f"a block contains a {kind} statement")
 
 
 def _check_call(expr: Any) -> None:
@@ -344,7 +344,7 @@ def _check_call(expr: Any) -> None:
 
 
 def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
-    raise Unliftable("data decide on a coordinate")
+    raise Unliftable("data decides a coordinate")
 
 
 def _index(reader: ExpressionReader, expr: Any) -> Int | None:

@@ -119,7 +119,7 @@ def resolve(
             if buffer not in dropped:
                 on.add(buffer.__chandle__())
             elif buffer not in depends or buffer.__chandle__() in stale:
-                raise Undefined(f"{buffer.name} may hold something else than its definition")
+                raise Undefined(f"{buffer.name} may differ from its definition where it is read")
             else:
                 on |= depends[buffer]
         if not any(a.buffer in dropped for a in stage.writes):

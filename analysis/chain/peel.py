@@ -9,7 +9,7 @@ elements: an argument of a product that reads tensors at one place becomes a new
 
     V0 = max(x, 0);  V1 = Σ pad(V0) * w;  V2 = V1 + b;  out = max(V2, 0)
 
-A cut is valid only if substituting the new tensors' definitions gives back the very same term.
+A cut is valid only if substituting the new tensors' definitions gives back exactly the same term.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .definition_window import DefinitionWindow, Growing, How, Recover
 
 Known = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
 Peeled = tuple[Known, ...]
-#: Returns the tensor that is to hold a term of some shape.
+#: Returns a tensor for the values of a term, which have this shape.
 New = Callable[[Term, tuple[Int, ...]], TensorVar]
 #: The most cuts for one operator, nested operators, and windows of one PrimFunc.
 CUTS, DEPTH, BUDGET = 48, 16, 400

@@ -24,7 +24,7 @@ from .tir.from_tir import Unliftable
 _AT_ONCE = (1, 2)
 _PARALLEL = 1
 
-#: Storage scopes of which each thread has its own copy.
+#: Storage scopes with a copy for each thread.
 _PRIVATE = ("local", "warp", "wmma")
 
 
@@ -53,7 +53,7 @@ class Loops(Kernels):
         return high
 
     def loop(self, stmt: Any, loop_var: Any, start: Int, extent: Int, bound: Int) -> None:
-        """Execute ``for v in range(bound): if v < extent: body``."""
+        """Execute ``for var in range(bound): if var < extent: body``."""
         tag, kind = thread_tag(stmt), int(getattr(stmt, "kind", 0))
         if tag and not tag.startswith("vthread"):
             self.on_thread(stmt, loop_var, start, tag)
@@ -143,7 +143,7 @@ def _concurrent(stmt: Any, kind: int, tag: str) -> bool:
 
 
 def _single(stmt: Any) -> bool:
-    """Whether a statement is a single store, of which all lanes load before any of them stores."""
+    """Whether a statement is a single store: all its lanes load before any of them stores."""
     while type(stmt).__name__ == "SBlockRealize" and stmt.block.init is None:
         stmt = stmt.block.body
     return type(stmt).__name__ == "BufferStore"

@@ -57,7 +57,7 @@ class Kernels(ExecutionState):
             if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
                 raise Unliftable("the number of threads varies", tag)
             if not nonneg(extent - 1):
-                raise Unliftable("there may be no thread", tag)
+                raise Unliftable("the number of threads may be 0", tag)
             if extents.setdefault(tag, extent) is not extent:
                 raise Unliftable("loops on one thread have different extents", tag)
         return {t: ZERO if e is ONE else as_int(fresh(e, "t")) for t, e in extents.items()}

@@ -163,7 +163,7 @@ class Executor(Loops):
             self.effects.then(yes, condition)
 
     def _join_branches(self, condition: Term, yes: Effects, no: Effects) -> None:
-        """Two branches start from the same state: neither may read what the other wrote."""
+        """Join two branches from the same state: neither may read what the other wrote."""
         joined = Effects()
         for branch, guard in ((yes, condition), (no, negate(condition))):
             for tensor, writes in branch.writes.items():

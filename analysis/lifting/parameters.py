@@ -165,7 +165,7 @@ class Parameters:
     def bind_param(self, param: Any, position: int, existing: TensorVar | Var | None) -> None:
         if is_buffer_var(param):
             if isinstance(existing, Var):
-                raise Unliftable("expected a scalar, found a buffer", param.name)
+                raise Unliftable("expected a scalar, got a buffer", param.name)
             self.inputs.add(self.bind_buffer(param, existing, position))
             return
         value = self.env.get(param)
@@ -173,7 +173,7 @@ class Parameters:
         if not isinstance(atom, Var):
             raise Unliftable("a scalar parameter that is not a size is not understood", param.name)
         if isinstance(existing, Var) and existing is not atom:
-            raise Unliftable("a scalar parameter has another value than expected", param.name)
+            raise Unliftable("a scalar parameter differs from the expected one", param.name)
         self.values[param] = atom
 
     def bind_buffer(

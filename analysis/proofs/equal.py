@@ -88,7 +88,7 @@ class _Prover:
         self.failed: dict[tuple[Term, Term, Facts], str] = {}
 
     def equal(self, a: Term, b: Term, facts: Facts) -> None:
-        """Compare a pair; each is refused only once, as pairings of operands repeat pairs."""
+        """Compare a pair; a refusal is cached, because pairings of operands repeat pairs."""
         if a is b:
             return
         failure = self.failed.get((a, b, facts))

@@ -126,7 +126,7 @@ _EXTREMES = {"max": 1, "min": -1}
 
 
 def _ratio(a: Poly, b: Poly) -> float | None:
-    """k with ``a = k * b``; None if there is none."""
+    """The k with ``a = k * b``, or None."""
     if a.keys() != b.keys() or not all(b.values()):
         return None
     ratios = [a[m] / b[m] for m in a]

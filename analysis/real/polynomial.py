@@ -133,7 +133,7 @@ def _is_size(term: Term) -> bool:
 
 
 def inverse(poly: Poly, dtype: str) -> Poly:
-    """Return ``1 / p``: by factor for a product; as one atom for a sum, first coefficient 1."""
+    """Return ``1 / poly``: by factor for a product; as one atom for a sum, first coefficient 1."""
     if not poly or not all(poly.values()):
         return {(raw_call("recip", (to_term(poly, dtype),), dtype),): 1.0}
     if len(poly) == 1:

@@ -100,7 +100,7 @@ def _cancel(target: Row, row: Row, column: Mono, unknown: IsUnknown) -> Row:
 def congruences(
     equations: Sequence[Int], unknown: IsUnknown, skip: Container[Int] = ()
 ) -> list[Int]:
-    """Return a new equation ``p = 0`` that follows modulo the coefficients, not one in ``skip``."""
+    """Return an equation ``p = 0`` that follows modulo the coefficients and is not in ``skip``."""
     rows = [_split(p, unknown) for p in equations[:MAX_ROWS]]
     moduli = {abs(c) for form, _ in rows for m, c in form.terms if abs(c) > 1}
     by_modulus: dict[int, list[Congruence]] = {}

@@ -245,7 +245,7 @@ class _State:
 
 
 def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int] | None:
-    """Return an unknown with quotients, and the divisor that divides its others and its extent."""
+    """Return an unknown with quotients, and a divisor that divides the others and its extent."""
     divisors: dict[Var, dict[Int, None]] = {}
     for poly in equations:
         for term in subterms(poly):

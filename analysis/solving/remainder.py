@@ -30,7 +30,7 @@ def remainder(poly: Int, accept: Callable[[Remainder], bool] = lambda r: True) -
 
 
 def remainders(poly: Int) -> Iterator[Remainder]:
-    """Yield every remainder that makes p shorter."""
+    """Yield every remainder that makes ``poly`` shorter."""
     for mono, coef in poly.terms:
         for atom in mono:
             if not is_div(atom):
@@ -65,7 +65,7 @@ def _candidates(poly: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]
 
 
 def _share(poly: Int, num: Int) -> int:
-    """The multiple of ``num`` in p, by its leading term; 0 if it is not a whole number."""
+    """The multiple of ``num`` in ``poly``, by its leading term; 0 if it is not a whole number."""
     lead = max(num.terms, key=_weight)
     coef = dict(poly.terms).get(lead[0], 0)
     return 0 if coef % lead[1] else coef // lead[1]

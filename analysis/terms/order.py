@@ -32,7 +32,7 @@ def bounds(poly: Int) -> Bounds:
 
 
 def ranges_over(poly: Int, extent: Int | None) -> bool:
-    """Return whether ``0 <= p < extent`` trivially: a variable of that extent, or a literal."""
+    """Return whether ``0 <= poly < extent`` trivially: a variable of that extent, or a literal."""
     if poly.const is not None:
         return extent is not None and extent.const is not None and 0 <= poly.const < extent.const
     atom = poly.atom
@@ -146,7 +146,7 @@ def atom_bounds(atom: Term) -> Bounds:
 
 
 def nonneg(poly: Int) -> bool:
-    """Return whether ``p >= 0`` is certain; False if unknown."""
+    """Return whether ``poly >= 0`` is certain; False if unknown."""
     if poly.const is not None:
         return poly.const >= 0
     result = poly.memo.get("nonneg")
@@ -170,7 +170,7 @@ def _nonneg(poly: Int) -> bool:
 
 
 def _digit_nonneg(poly: Int) -> bool:
-    """Whether it is a remainder by a symbolic divisor, whose plain lower bound is too weak."""
+    """Whether a remainder by a symbolic divisor shows it; its plain lower bound is too weak."""
     lo, _ = _digit_bounds(poly)
     return lo is not None and lo is not poly and nonneg(lo)
 

@@ -40,7 +40,7 @@ COMMUTES = frozenset({"add", "mul", "eq", "ne", "bitand", "bitor", "bitxor"})
 
 
 def ge0(poly: Int) -> Term:
-    """Return ``p >= 0``."""
+    """Return ``poly >= 0``."""
     condition: Term | None = recall(poly, "ge0")
     if condition is None:
         condition = _ge0(poly)
@@ -106,7 +106,7 @@ def _unfloor_one(poly: Int) -> Int | None:
 
 
 def _coarser(poly: Int) -> Int:
-    """``p >= 0`` iff ``p // g >= 0``: divide where that leaves fewer terms, no new division."""
+    """``poly >= 0`` iff ``poly // g >= 0``: divide for fewer terms, without new divisions."""
     for g in sorted({abs(c) for m, c in poly.terms if m and abs(c) > 1}, reverse=True):
         quotient = floordiv(poly, integer(g))
         exact = all(c % g == 0 for m, c in poly.terms if m)
@@ -122,7 +122,7 @@ def _divisions(poly: Int) -> int:
 
 
 def eq0(poly: Int) -> Term:
-    """Return ``p == 0``."""
+    """Return ``poly == 0``."""
     if poly.const is not None:
         return TRUE if poly.const == 0 else FALSE
     chosen = _over_choice(poly, eq0)
@@ -365,7 +365,7 @@ def _hoist_guard(
 
 
 def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:
-    """Return ``(g, f)`` for ``ite(g, f, otherwise)``; ``(TRUE, body)`` if it has no such guard."""
+    """Return ``(g, f)`` for ``ite(g, f, otherwise)``; ``(TRUE, body)`` for any other."""
     atom = _atom(body)
     if isinstance(atom, CallTerm) and atom.op == "ite" and _same(atom.args[2], otherwise):
         return atom.args[0], atom.args[1]

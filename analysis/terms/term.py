@@ -28,7 +28,7 @@ class Term:
 
     Attributes:
         memo: A cache for results of analyses.
-        children: The terms of which it consists.
+        children: The terms that it consists of.
         reads: The tensors that it loads from.
         free: The cached result of `free`.
     """
@@ -276,7 +276,7 @@ def add(a: Int, b: Int) -> Int:
 
 
 def shift(poly: Int, k: int) -> Int:
-    """Return ``a + k``; the literal term of a polynomial is its first."""
+    """Return ``poly + k``; the literal term of a polynomial is its first."""
     if not k:
         return poly
     terms = poly.terms

@@ -19,7 +19,7 @@ from ..maps.to_terms import Map
 
 @dataclass(frozen=True)
 class Goal:
-    """One proof obligation; the domains of the variables in ``box`` are part of the claim."""
+    """One proof obligation; it must hold everywhere in the domains of its variables."""
 
     name: str
     statement: str

@@ -71,9 +71,9 @@ class InverseCertificate:
     problem: InverseProblem | None = field(default=None, repr=False)
 
     def check(self, *, timeout_ms: int = 5000) -> tuple[EngineAnswer, ...]:
-        """Prove every proved obligation once more, by an engine that did not prove it before.
+        """Prove every proved obligation once more, by another engine.
 
-        A record says ``refuted`` if the engines disagree, and ``unknown`` if no other engine can
+        An answer says ``refuted`` if the engines disagree, and ``unknown`` if no other engine can
         decide.
         """
         if self.problem is None:

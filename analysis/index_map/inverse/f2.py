@@ -1,7 +1,7 @@
 """Inversion of maps that permute bits: affine over GF(2) on extents that are powers of two.
 
 ``y = A x + b`` over the bits of all coordinates, so ``x = A^-1 (y + b)``. Covers exclusive or,
-shifts, masks, bit interleaving and every split, fuse and transpose of such extents. ``A`` is read
+shifts, masks, bit interleaving and every split, fuse and transpose of these extents. ``A`` is read
 off the images of the unit bits; the caller's proof decides whether the map *is* affine.
 """
 

@@ -21,7 +21,7 @@ def upper(poly: Int) -> Int | None:
 
 
 def certainly_nonneg(poly: Int) -> bool:
-    """Return whether a bound shows ``p >= 0``."""
+    """Return whether a bound shows ``poly >= 0``."""
     return nonneg(poly) or any(nonneg(-top) for top in uppers(-poly))
 
 

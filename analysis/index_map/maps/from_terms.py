@@ -101,7 +101,7 @@ class Emitter:
         return self.literal(0) if out is None else out
 
     def compare(self, poly: Int, op: Any) -> Any:
-        """Return ``p op 0`` with the negative parts moved to the right."""
+        """Return ``poly op 0`` with the negative parts moved to the right."""
         pieces = self.pieces(poly)
         positive = [c for c in pieces if c[0] > 0]
         right = [(-c, e) for c, e in pieces if c < 0]

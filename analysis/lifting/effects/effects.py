@@ -47,7 +47,7 @@ class Write:
 
     @cached_property
     def places(self) -> dict[Var, int]:
-        """The dimension of which each variable is the whole index, if all are; else empty."""
+        """The dimension that each variable indexes alone; empty unless all variables do."""
         whole_indices = {e.atom: d for d, e in enumerate(self.index)}
         return (
             {v: whole_indices[v] for v in self.vars}

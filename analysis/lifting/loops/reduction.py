@@ -138,7 +138,7 @@ def _sizes(poly: Int) -> frozenset[Var]:
 
 
 def _index_ints(term: Term) -> list[Int]:
-    """Integers of which indices, guards and divisions consist."""
+    """The integers in indices, guards and divisions."""
     out: list[Int] = []
     for subterm in subterms(term):
         if isinstance(subterm, Load):

@@ -146,7 +146,7 @@ def check_index(indices: Sequence[Any]) -> None:
     """Check that only the last coordinate of an access is a vector."""
     if any(lanes_of(str(i.ty.dtype)) != 1 for i in indices[:-1]):
         at = ", ".join(map(script, indices))
-        raise Unliftable("a vector of coordinates that is not the last", at[:80])
+        raise Unliftable("only the last coordinate may be a vector", at[:80])
 
 
 def _lane(reader: ExpressionReader, expr: Any, inside: Sequence[Any]) -> Int:
@@ -239,7 +239,7 @@ class _Inner:
 def _bits(reader: ExpressionReader, op: str, expr: Any, a: Any, b: Any) -> Term:
     count, dtype = getattr(b, "value", None), reader.dtype_of(expr)
     if op in ("shl", "shr") and isinstance(count, int) and not 0 <= count < width(dtype):
-        raise Unliftable("a shift by no less than the width has no result", script(expr)[:80])
+        raise Unliftable("a shift by the width or more has no result", script(expr)[:80])
     return bitwise(op, reader(a), reader(b), dtype)
 
 
