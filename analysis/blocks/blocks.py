@@ -102,15 +102,15 @@ class Forms:
     """`standard`, cached by PrimFunc."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
+        self._cache: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
 
     def __call__(self, func: Any) -> Standard:
         if not isinstance(func, tirx.PrimFunc):
             return standard(func)
         place = func.__chandle__()
-        if place not in self._known:
-            self._known[place] = func, self._read(func)
-        form = self._known[place][1]
+        if place not in self._cache:
+            self._cache[place] = func, self._read(func)
+        form = self._cache[place][1]
         if isinstance(form, Opaque):
             raise Opaque(form.reason)
         return form

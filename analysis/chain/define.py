@@ -159,7 +159,7 @@ class _Splitter(Executor):
             self._opaque(place, stmt, error)
             return
         before = dict(self.version)
-        order = self._now(Reach(stmt, self).loads())
+        order = self._current(Reach(stmt, self).loads())
         for tensor in [t for t in effects.writes if t in self.scopes]:
             try:
                 body = effects.read(tensor, over(tensor))
@@ -167,23 +167,23 @@ class _Splitter(Executor):
                 # only a problem if the tensor is read later
                 self._add(tensor, None, place, str(error), order)
                 continue
-            now = map_loads(
+            current = map_loads(
                 body, frozenset(before), lambda tensor, index: load(before[tensor], index)
             )
-            self._add(tensor, now, place, "", order)
+            self._add(tensor, current, place, "", order)
 
     def _opaque(self, place: int, stmt: Any, error: Unliftable | RecursionError) -> None:
         """Define the tensors that a statement stores as unknown, if it has no other effect."""
         if not only_stores(stmt):
             raise error
         reach = Reach(stmt, self)
-        stored, order = reach.stores(), self._now(reach.loads())
+        stored, order = reach.stores(), self._current(reach.loads())
         if not stored:
             raise error
         for tensor in stored:
             self._add(tensor, None, place, str(error), order, opaque=True)
 
-    def _now(self, read: Iterable[TensorVar]) -> tuple[TensorVar, ...]:
+    def _current(self, read: Iterable[TensorVar]) -> tuple[TensorVar, ...]:
         return tuple(self.version.get(t, t) for t in read)
 
     def _add(

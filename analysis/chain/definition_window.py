@@ -140,33 +140,33 @@ def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> TensorVar:
 
 
 #: `recover`, or one of its steps.
-How = Callable[[TensorExpression, Any], Answer]
+RecoverStep = Callable[[TensorExpression, Any], Answer]
 
 
 class Recover:
     """`recover` with a cache: windows with equal tensor expressions are analysed once."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Answer] = {}
+        self._cache: dict[Any, Answer] = {}
         self._generation = generation()
 
     def __call__(
-        self, window: DefinitionWindow, program: TensorProgram | None, how: How = recover
+        self, window: DefinitionWindow, program: TensorProgram | None, step: RecoverStep = recover
     ) -> Answer:
         if self._generation != generation():
-            self._known, self._generation = {}, generation()
+            self._cache, self._generation = {}, generation()
         func = None if program is None else Statements.of(window, program)
         key = (
             window.lifted.params,
             tuple(c.body for c in window.lifted.outputs),
             window.lifted.races,
             window.lifted.promises,
-            how,
+            step,
             0 if func is None else func.hash(),
         )
-        if key not in self._known:
-            self._known[key] = how(window.lifted, func)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = step(window.lifted, func)
+        return self._cache[key]
 
 
 @dataclass(frozen=True)

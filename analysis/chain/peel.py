@@ -23,10 +23,10 @@ from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
 from .define import TensorDefinition, at, over
-from .definition_window import DefinitionWindow, Growing, How, Recover
+from .definition_window import DefinitionWindow, Growing, Recover, RecoverStep
 
-Known = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
-Peeled = tuple[Known, ...]
+Recognised = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
+Peeled = tuple[Recognised, ...]
 #: Returns a tensor for the values of a term, which have this shape.
 New = Callable[[Term, tuple[Int, ...]], TensorVar]
 #: The most cuts for one operator, nested operators, and windows of one PrimFunc.
@@ -44,17 +44,17 @@ class Peel:
 
     def __init__(self, recover: Recover, budget: int = BUDGET) -> None:
         self._recover = recover
-        self._known: dict[tuple[Term | None, TensorVar], Peeled | None] = {}
-        self._tried: dict[tuple[Any, ...], Known | None] = {}
+        self._cache: dict[tuple[Term | None, TensorVar], Peeled | None] = {}
+        self._tried: dict[tuple[Any, ...], Recognised | None] = {}
         self._tensors: dict[tuple[Term, tuple[Int, ...]], TensorVar] = {}
         self._budget = budget
 
     def __call__(self, definition: TensorDefinition, depth: int = DEPTH) -> Peeled | None:
         """Return the operators of a definition, in order; None if a part is not recognised."""
         key = (definition.body, definition.tensor)
-        if key not in self._known:
-            self._known[key] = self._peel(definition, depth)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = self._peel(definition, depth)
+        return self._cache[key]
 
     def _peel(self, definition: TensorDefinition, depth: int) -> Peeled | None:
         operator = self._recognised(definition)
@@ -81,7 +81,7 @@ class Peel:
         return self._tensors[key]
 
     def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Peeled | None:
-        operators: dict[TensorVar, Known] = {}
+        operators: dict[TensorVar, Recognised] = {}
         for definition in parts:
             peeled = self(definition, depth)
             if peeled is None:
@@ -93,20 +93,22 @@ class Peel:
             }
         return tuple(operators.values())
 
-    def _recognised(self, definition: TensorDefinition, how: How = recover_direct) -> Known | None:
-        key = (definition.body, definition.tensor, how)
+    def _recognised(
+        self, definition: TensorDefinition, step: RecoverStep = recover_direct
+    ) -> Recognised | None:
+        key = (definition.body, definition.tensor, step)
         if key not in self._tried:
             self._tried[key] = (
-                self._tried_now(definition, how) if len(self._tried) < self._budget else None
+                self._recognised_now(definition, step) if len(self._tried) < self._budget else None
             )
         return self._tried[key]
 
-    def _tried_now(self, definition: TensorDefinition, how: How) -> Known | None:
+    def _recognised_now(self, definition: TensorDefinition, step: RecoverStep) -> Recognised | None:
         growing = Growing()
         if not growing.add(definition):
             return None
         window = growing.window(frozenset({definition.tensor}))
-        info = self._recover(window, None, how)
+        info = self._recover(window, None, step)
         return None if isinstance(info, Refusal) else (window, info)
 
 

@@ -70,9 +70,9 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
     """
     scope = ExtentScope()
     first = convert(inner, shape, scope=scope, what="inner")
-    then = index_map(outer, len(first.results), "outer")
-    env = dict(zip(then.initial_indices, first.results, strict=True))
-    results = [as_int(scope.read(e, env)) for e in then.final_indices]
+    second = index_map(outer, len(first.results), "outer")
+    env = dict(zip(second.initial_indices, first.results, strict=True))
+    results = [as_int(scope.read(e, env)) for e in second.final_indices]
     leaves = dict(zip(first.axes, first.source.initial_indices, strict=True))
     leaves.update({s: v for v, s in scope.sizes.items()})
     final = [to_tvm(r, leaves, first.dtype) for r in results]
@@ -227,19 +227,19 @@ def _difference(points: Image, sides: Sides, sizes: dict[Any, int]) -> Counterex
         for a, b in zip(left, right, strict=True)
     ]
     for a, b in columns:
-        bad = np.flatnonzero(a != b)
-        if bad.size:
-            k = int(bad[0])
+        differing = np.flatnonzero(a != b)
+        if differing.size:
+            k = int(differing[0])
             point = tuple(int(p[k]) for p in points.points)
             images = tuple(tuple(int(c[side][k]) for c in columns) for side in (0, 1))
-            named = tuple((v.name, k) for v, k in sizes.items())
-            return Counterexample("different", (point,), images, named)
+            named_sizes = tuple((v.name, k) for v, k in sizes.items())
+            return Counterexample("different", (point,), images, named_sizes)
     return None
 
 
 def _point(first: Map, sides: Sides, verdict: Verdict) -> Counterexample | None:
     """The point of a refutation, with its images under the original expressions."""
     values = dict(verdict.counterexample or {})
-    at = np.array([[values.get(a, 0)] for a in first.axes], dtype=np.int64)
+    points = np.array([[values.get(a, 0)] for a in first.axes], dtype=np.int64)
     sizes = {v: values.get(s, 1) for s, v in first.sizes}
-    return _difference(points_at(first, at, sizes), sides, sizes)
+    return _difference(points_at(first, points, sizes), sides, sizes)

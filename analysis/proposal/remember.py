@@ -76,8 +76,8 @@ class NotPlain(Exception):
 
 
 def _same_rule(entry: KnownFunction) -> bool:
-    now = entry.op.get_attr("FLegalize")
-    return now is not None and bool(now.same_as(entry.rule))
+    rule = entry.op.get_attr("FLegalize")
+    return rule is not None and bool(rule.same_as(entry.rule))
 
 
 def _type(param: Any) -> Key:

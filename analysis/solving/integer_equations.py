@@ -45,7 +45,7 @@ class _State:
     def __init__(self, unknowns: frozenset[Var], equations: list[Int]) -> None:
         self.unknowns = unknowns
         self.pending = equations
-        self.known: dict[Term, Int] = {}
+        self.solved: dict[Term, Int] = {}
         self.digit_of: dict[Var, Int] = {}
         self.tried: set[Int] = set()
         self.expanded: set[Term] = set()
@@ -68,7 +68,7 @@ class _State:
     def value(self, var: Var) -> Int | None:
         """Return the value of an unknown, through its digits; None if not solved."""
         if var not in self.digit_of:
-            return self.known.get(var)
+            return self.solved.get(var)
         digits = free(self.digit_of[var]) & self.unknowns
         values = {d: self.value(d) for d in digits}
         if any(k is None for k in values.values()):
@@ -145,7 +145,7 @@ class _State:
     def unfolded(self) -> list[Int]:
         """Return ``a = y ^ b`` for ``a ^ b = y`` once b is known."""
         equations = []
-        for term, value in self.known.items():
+        for term, value in self.solved.items():
             if not (isinstance(term, CallTerm) and term.op == "bitxor"):
                 continue
             args = [self.substitute(as_int(a)) for a in term.args]
@@ -159,7 +159,7 @@ class _State:
     def remainders(self) -> list[Int]:
         """Return ``x = d*k + r`` for ``x // d = k``, with a new unknown r in ``[0, d)``."""
         equations = []
-        for term, value in list(self.known.items()):
+        for term, value in list(self.solved.items()):
             if is_div(term) and term not in self.expanded:
                 self.expanded.add(term)
                 num, den = (self.substitute(as_int(a)) for a in term.args)  # type: ignore[attr-defined]
@@ -173,13 +173,13 @@ class _State:
         return any(not self.unknowns.isdisjoint(free(a)) for a in mono)
 
     def substitute(self, poly: Int) -> Int:
-        if not self.known:
+        if not self.solved:
             return poly
         memo: dict[Term, Term] = {}
 
         def go(term: Term) -> Term:
-            if term in self.known:
-                return self.known[term]
+            if term in self.solved:
+                return self.solved[term]
             if (coarser := self.coarser(term)) is not None:
                 return coarser
             if self.unknowns.isdisjoint(free(term)) or isinstance(term, Var):
@@ -196,7 +196,7 @@ class _State:
         if not is_div(term):
             return None
         num, den = term.args  # type: ignore[attr-defined]
-        for quotient, value in self.known.items():
+        for quotient, value in self.solved.items():
             if is_div(quotient) and quotient.args[0] is num:  # type: ignore[attr-defined]
                 factor, remaining = divide(den, as_int(quotient.args[1]))  # type: ignore[attr-defined]
                 if remaining is ZERO and positive(factor):
@@ -209,12 +209,12 @@ class _State:
             return False
         mono, coef = unknown.terms[0]
         atoms = [a for a in mono if not self.unknowns.isdisjoint(free(a))]
-        if len(atoms) != 1 or atoms[0] in self.known:
+        if len(atoms) != 1 or atoms[0] in self.solved:
             return False
         others = list(mono)
         others.remove(atoms[0])
         factor = polynomial({tuple(others): abs(coef)})
-        self.known[atoms[0]] = floordiv(value if coef > 0 else -value, factor)
+        self.solved[atoms[0]] = floordiv(value if coef > 0 else -value, factor)
         return True
 
     def digits(self, unknown: Int, value: Int) -> bool:

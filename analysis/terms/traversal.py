@@ -147,8 +147,8 @@ def _bound_fold(loop: Fold, go: Callable[[Term], Term]) -> Term:
     if extent is loop.axis.extent or not isinstance(atom, Fold):
         return new
     axis = fresh(extent, "r")
-    at = {loop.axis: as_int(axis)}
-    return fold(axis, atom.states, atom.inits, tuple(substitute(u, at) for u in atom.updates))
+    mapping = {loop.axis: as_int(axis)}
+    return fold(axis, atom.states, atom.inits, tuple(substitute(u, mapping) for u in atom.updates))
 
 
 def replace(term: Term, mapping: Mapping[Any, Term]) -> Term:

@@ -78,8 +78,8 @@ def _repeated(keys: Array, volume: int) -> tuple[int, int] | None:
         last = np.empty(volume, dtype=np.int64)
         last[keys] = np.arange(n)
         earlier = last[keys]
-        wrong = np.flatnonzero(earlier != np.arange(n))
-        return None if not wrong.size else (int(wrong[0]), int(earlier[wrong[0]]))
+        overwritten = np.flatnonzero(earlier != np.arange(n))
+        return None if not overwritten.size else (int(overwritten[0]), int(earlier[overwritten[0]]))
     order = np.argsort(keys, kind="stable")
-    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    return None if not same.size else (int(order[same[0]]), int(order[same[0] + 1]))
+    ties = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    return None if not ties.size else (int(order[ties[0]]), int(order[ties[0] + 1]))

@@ -147,17 +147,17 @@ def _padding(problem: InverseProblem, points: Image, box: Box, inverse: Any) -> 
 
 def _outside(points: Image, box: Box) -> Counterexample | None:
     for column, extent in zip(points.values, box, strict=True):
-        bad = np.flatnonzero((column < 0) | (column >= extent))
-        if bad.size:
-            return _example("out_of_range", points, int(bad[0]))
+        misses = np.flatnonzero((column < 0) | (column >= extent))
+        if misses.size:
+            return _example("out_of_range", points, int(misses[0]))
     return None
 
 
-def _example(kind: Any, points: Image, *at: int) -> Counterexample:
+def _example(kind: Any, points: Image, *positions: int) -> Counterexample:
     return Counterexample(
         kind,
-        tuple(tuple(int(a[k]) for a in points.points) for k in at),
-        tuple(tuple(int(a[k]) for a in points.values) for k in at),
+        tuple(tuple(int(a[k]) for a in points.points) for k in positions),
+        tuple(tuple(int(a[k]) for a in points.values) for k in positions),
     )
 
 

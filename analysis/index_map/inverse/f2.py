@@ -55,12 +55,12 @@ def _images(
         units[k, column + 1] = 1 << bit
     rng = np.random.default_rng(0)
     random = np.stack([rng.integers(0, e, SAMPLES) for e in shape]) if shape else units[:, :0]
-    at = np.concatenate([units, random], axis=1)
+    points = np.concatenate([units, random], axis=1)
     if not all(fits(r) for r in index_map.results):
         return None
     try:
-        env = dict(zip(index_map.axes, at, strict=True))
-        values = [np.broadcast_to(evaluate(r, env), (at.shape[1],)) for r in index_map.results]
+        env = dict(zip(index_map.axes, points, strict=True))
+        values = [np.broadcast_to(evaluate(r, env), (points.shape[1],)) for r in index_map.results]
     except Unevaluable:
         return None
     n = len(columns) + 1
@@ -107,10 +107,10 @@ def _eliminated(images: list[frozenset[Output]], n: int) -> list[frozenset[Outpu
     ]
     solved: list[frozenset[Output]] = []
     for column in range(n):
-        at = next((r for r in range(column, len(rows)) if rows[r][0] >> column & 1), None)
-        if at is None:
+        pivot = next((r for r in range(column, len(rows)) if rows[r][0] >> column & 1), None)
+        if pivot is None:
             return None
-        rows[column], rows[at] = rows[at], rows[column]
+        rows[column], rows[pivot] = rows[pivot], rows[column]
         mask, combination = rows[column]
         for row in range(len(rows)):
             if row != column and rows[row][0] >> column & 1:
@@ -131,14 +131,14 @@ def _assembled(
     ys: Sequence[Var],
 ) -> Int:
     """Runs of consecutive bits as digits; added if they do not overlap, else xor-ed."""
-    moved: dict[tuple[int, int], set[int]] = {}
+    bits_of: dict[tuple[int, int], set[int]] = {}
     for column, (k, input_bit) in enumerate(columns):
         if k == axis:
             for out, bit in solved[column]:
-                moved.setdefault((out, input_bit - bit), set()).add(bit)
+                bits_of.setdefault((out, input_bit - bit), set()).add(bit)
     parts: list[Int] = []
     used, overlap = 0, False
-    for (out, shift), bits in sorted(moved.items()):
+    for (out, shift), bits in sorted(bits_of.items()):
         for low, high in _runs(bits):
             mask = (
                 ((1 << (high + 1)) - (1 << low)) << shift

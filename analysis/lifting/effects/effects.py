@@ -81,18 +81,16 @@ class Write:
             if var in self.inverse:
                 kept.append(var)
                 continue
-            at = _satisfying(guard, var, (*index, value))
-            renamed = (
-                var if at is not None else fresh(var.extent, "u") if var.extent is not None else var
-            )
-            if at is None:
+            fixed = _satisfying(guard, var, (*index, value))
+            renamed = var if fixed is not None or var.extent is None else fresh(var.extent, "u")
+            if fixed is None:
                 kept.append(renamed)
-            named = {var: as_int(renamed) if at is None else at}
+            renaming = {var: as_int(renamed) if fixed is None else fixed}
             inside: Term = TRUE
-            if at is not None and var.extent is not None:
-                inside = conj(ge0(at), ge0(var.extent - 1 - at))
-            guard, value = conj(substitute(guard, named), inside), substitute(value, named)
-            index = tuple(ints(e, named) for e in index)
+            if fixed is not None and var.extent is not None:
+                inside = conj(ge0(fixed), ge0(var.extent - 1 - fixed))
+            guard, value = conj(substitute(guard, renaming), inside), substitute(value, renaming)
+            index = tuple(ints(e, renaming) for e in index)
         return Write(tuple(kept), guard, index, value, self.scattered, settled=True)
 
     def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:

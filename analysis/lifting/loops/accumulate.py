@@ -130,11 +130,11 @@ def _factor(poly: Int, state: Term) -> tuple[Term, Int] | None:
     """The factors of ``poly = atom * factor`` where only the atom contains the state."""
     factors, atoms = {}, set()
     for mono, coef in poly.terms:
-        holds = [a for a in mono if occurs(state, a)]
-        atoms.update(holds)
-        if len(holds) != 1:
+        carriers = [a for a in mono if occurs(state, a)]
+        atoms.update(carriers)
+        if len(carriers) != 1:
             return None
-        factors[tuple(a for a in mono if a is not holds[0])] = coef
+        factors[tuple(a for a in mono if a is not carriers[0])] = coef
     return (atoms.pop(), polynomial(factors)) if len(atoms) == 1 else None
 
 
@@ -166,19 +166,19 @@ def _peel(value: Term, op: str, state: Term, var: Var) -> tuple[Term | None, lis
     if term.op == "ite":
         return _peel_ite(term, op, state, var)
     if term.op == op:
-        holds = [a for a in term.args if occurs(state, a)]
+        carriers = [a for a in term.args if occurs(state, a)]
         others = [a for a in term.args if not occurs(state, a)]
-        if len(holds) == 1 and others:
-            seed, terms = _peel(holds[0], op, state, var)
+        if len(carriers) == 1 and others:
+            seed, terms = _peel(carriers[0], op, state, var)
             return seed, [*terms, *others]
     return None, []
 
 
 def _peel_sum(poly: Int, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
-    holds = [(m, c) for m, c in poly.terms if any(occurs(state, a) for a in m)]
-    if len(holds) != 1 or holds[0][1] != 1 or len(holds[0][0]) != 1:
+    carriers = [(m, c) for m, c in poly.terms if any(occurs(state, a) for a in m)]
+    if len(carriers) != 1 or carriers[0][1] != 1 or len(carriers[0][0]) != 1:
         return None, []
-    part = as_int(holds[0][0][0])
+    part = as_int(carriers[0][0][0])
     seed, terms = _peel(part, op, state, var)
     return seed, [*terms, poly - part]
 

@@ -74,12 +74,12 @@ def _independent(var: Var, write: Write, body: Effects) -> bool:
 
 
 def _fix(write: Write, var: Var, value: Int) -> Write:
-    at = {var: value}
+    mapping = {var: value}
     return Write(
         write.vars,
-        substitute(write.guard, at),
-        tuple(as_int(substitute(e, at)) for e in write.index),
-        substitute(write.value, at),
+        substitute(write.guard, mapping),
+        tuple(as_int(substitute(e, mapping)) for e in write.index),
+        substitute(write.value, mapping),
         write.scattered,
     )
 

@@ -168,10 +168,10 @@ def _flattened(
     name = f"{axis.name}.{inner.axis.name}"
     fused = variable("loop", name, mul(axis.extent, inner.axis.extent))
     high = floordiv(as_int(fused), inner.axis.extent)
-    at = {axis: high, inner.axis: as_int(fused) - mul(high, inner.axis.extent)}
+    mapping = {axis: high, inner.axis: as_int(fused) - mul(high, inner.axis.extent)}
     renamed = {s: states[k] for s, k in outer.items()}
     new = {outer[s]: u for s, u in zip(inner.states, inner.updates, strict=True)}
-    ordered = tuple(replace(substitute(new[k], at), renamed) for k in sorted(new))
+    ordered = tuple(replace(substitute(new[k], mapping), renamed) for k in sorted(new))
     return make(fused, states, inits, ordered)
 
 
@@ -197,8 +197,8 @@ def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
         idle = (_idle(term, u, s) for u, s in zip(updates, states, strict=True))
         if nonneg(axis.extent - extent) and all(idle):
             short = variable("loop", f"{axis.name}'", extent)
-            at = {axis: as_int(short)}
-            return make(short, states, inits, tuple(substitute(u, at) for u in updates))
+            mapping = {axis: as_int(short)}
+            return make(short, states, inits, tuple(substitute(u, mapping) for u in updates))
     return fold(axis, states, inits, updates)
 
 

@@ -244,8 +244,8 @@ def _named_fold(loop: Fold, height: int) -> Term:
     axis = variable("reduce", f"r{height}_0", loop.axis.extent)
     states = tuple(raw_call(f"state{height}_{k}", (), s.dtype) for k, s in enumerate(loop.states))
     names = dict(zip(loop.states, states, strict=True))
-    at = {loop.axis: as_int(axis)}
-    updates = tuple(replace(substitute(u, at), names) for u in loop.updates)
+    mapping = {loop.axis: as_int(axis)}
+    updates = tuple(replace(substitute(u, mapping), names) for u in loop.updates)
     return fold(axis, states, loop.inits, updates)
 
 

@@ -98,8 +98,8 @@ def _recurrence(
 ) -> _State:
     """The state of an element that ``write`` stored in the previous iteration."""
     name, previous = seen.tensor.name, fresh(var.extent or ZERO)
-    at = {var: as_int(previous)}
-    every = Write((*write.vars, previous), TRUE, tuple(ints(e, at) for e in write.index), TRUE)
+    mapping = {var: as_int(previous)}
+    every = Write((*write.vars, previous), TRUE, tuple(ints(e, mapping) for e in write.index), TRUE)
     values = dict(zip(coordinates(len(seen.indices)), seen.indices, strict=True))
     chosen = {v: ints(p, values) for v, p in every.inverse.items()}
     if chosen.keys() != {*write.vars, previous} or chosen.pop(previous) is not as_int(var) - 1:

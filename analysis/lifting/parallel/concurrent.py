@@ -86,9 +86,9 @@ class Iterations:
     def equal(self, first: SharedAccess, second: SharedAccess) -> bool:
         """Return whether two stores of any iterations into one element store the same value."""
         assert first.value is not None and second.value is not None
-        write, named = family(first, self.around)
-        value = substitute(first.value, named)
-        facts = tuple(collision_facts(write, named, first, second))
+        write, renaming = family(first, self.around)
+        value = substitute(first.value, renaming)
+        facts = tuple(collision_facts(write, renaming, first, second))
         try:
             return not prove_equal(value, second.value, facts).reassociated
         except Different:

@@ -207,14 +207,14 @@ def combine_threads(write: Write, tensor: TensorVar, prefix: Index, over: dict[V
 
     ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets the whole sum.
     """
-    named: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
+    renaming: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
     rank = len(prefix)
 
     def shifted(tensor: TensorVar, index: Index) -> Term:
         return load(tensor, (*prefix, *index[rank:]))
 
     def go(term: Term) -> Term:
-        return map_loads(substitute(term, named), frozenset({tensor}), shifted)
+        return map_loads(substitute(term, renaming), frozenset({tensor}), shifted)
 
     index = (*prefix, *(as_int(go(p)) for p in write.index[rank:]))
     kept = tuple(v for v in write.vars if v not in over)

@@ -37,20 +37,20 @@ def under(facts: Sequence[Term], index: Index) -> Index:
     before = _divisions(index)
     if not before or not facts:
         return index
-    at, back, replaced = index, list[tuple[Var, Int]](), list[tuple[Var, Int]]()
+    current, back, replaced = index, list[tuple[Var, Int]](), list[tuple[Var, Int]]()
     for total, low, high in _ranges(facts):
         for var, value in replaced:
             total = ints(total, {var: value})
         step = _replaced(total, low, high)
-        if step is None or not any(step[0] in free(p) for p in at):
+        if step is None or not any(step[0] in free(p) for p in current):
             continue
         var, value, sum_var, summand = step
-        at = tuple(ints(p, {var: value}) for p in at)
+        current = tuple(ints(p, {var: value}) for p in current)
         replaced.append((var, value))
         back.append((sum_var, summand))
     for sum_var, summand in reversed(back):
-        at = tuple(ints(p, {sum_var: summand}) for p in at)
-    return at if _divisions(at) < before else index
+        current = tuple(ints(p, {sum_var: summand}) for p in current)
+    return current if _divisions(current) < before else index
 
 
 def _divisions(index: Index) -> int:

@@ -145,8 +145,8 @@ def _load(reader: ExpressionReader, expr: Any) -> Term:
 def check_index(indices: Sequence[Any]) -> None:
     """Check that only the last coordinate of an access is a vector."""
     if any(lanes_of(str(i.ty.dtype)) != 1 for i in indices[:-1]):
-        at = ", ".join(map(script, indices))
-        raise Unliftable("only the last coordinate may be a vector", at[:80])
+        where = ", ".join(map(script, indices))
+        raise Unliftable("only the last coordinate may be a vector", where[:80])
 
 
 def _lane(reader: ExpressionReader, expr: Any, inside: Sequence[Any]) -> Int:
