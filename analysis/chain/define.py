@@ -68,14 +68,14 @@ def define(func: Any) -> TensorProgram:
     return _Splitter(func).program()
 
 
-def over(tensor: TensorVar) -> tuple[Int, ...]:
+def coordinates_of(tensor: TensorVar) -> tuple[Int, ...]:
     """Return the coordinates over which the definition of a tensor is written."""
     return tuple(axis(d, e) for d, e in enumerate(tensor.shape))
 
 
-def at(body: Term, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
+def body_at(body: Term, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
     """Return the body of a tensor's definition at an element."""
-    pairs = zip(over(tensor), index, strict=True)
+    pairs = zip(coordinates_of(tensor), index, strict=True)
     return substitute(body, {a.atom: i for a, i in pairs if isinstance(a.atom, Var)})
 
 
@@ -162,7 +162,7 @@ class _Splitter(Executor):
         order = self._current(Reach(stmt, self).loads())
         for tensor in [t for t in effects.writes if t in self.scopes]:
             try:
-                body = effects.read(tensor, over(tensor))
+                body = effects.read(tensor, coordinates_of(tensor))
             except (Unliftable, RecursionError) as error:
                 # only a problem if the tensor is read later
                 self._add(tensor, None, place, str(error), order)
@@ -207,7 +207,9 @@ class _Splitter(Executor):
                 else:
                     term = old.body
                     body = map_loads(
-                        body, frozenset({before}), lambda tensor, index: at(term, tensor, index)
+                        body,
+                        frozenset({before}),
+                        lambda tensor, index: body_at(term, tensor, index),
                     )
         new = TensorVar(tensor.name, tensor.shape, tensor.dtype)
         self.version[tensor] = new
@@ -238,7 +240,7 @@ def _substitute_partial(
             used = frozenset(partial) & tensors(body)
             if used:
                 body = map_loads(
-                    body, used, lambda tensor, index: at(partial[tensor][1], tensor, index)
+                    body, used, lambda tensor, index: body_at(partial[tensor][1], tensor, index)
                 )
                 more = (partial[t][0].statements for t in used)
                 definition = replace(definition, statements=definition.statements.union(*more))

@@ -26,7 +26,7 @@ from ..results.op_info import Answer
 from ..support.tvm_compat import SBlock, SBlockRealize
 from ..terms.term import SIZES, Int, Load, TensorVar, Term, Var, load
 from ..terms.traversal import children, free, map_loads, tensors
-from .define import TensorDefinition, TensorProgram, at, over
+from .define import TensorDefinition, TensorProgram, body_at, coordinates_of
 
 #: The most operands of an operator, except one with a single statement: concat, stack.
 OPERANDS = 8
@@ -69,7 +69,7 @@ class Growing:
         body = definition.body
         if inner:
             body = map_loads(
-                body, inner, lambda tensor, index: at(self._bodies[tensor], tensor, index)
+                body, inner, lambda tensor, index: body_at(self._bodies[tensor], tensor, index)
             )
         self._bodies[definition.tensor] = (
             simplify(body, ask=thorough) if hard_choices(body) else body
@@ -113,7 +113,7 @@ def _renumbered(
         body = map_loads(
             bodies[tensor], outside, lambda tensor, index: load(parameters[tensor], index)
         )
-        outputs.append(Comprehension(parameters[tensor], over(tensor), canonical(body)))
+        outputs.append(Comprehension(parameters[tensor], coordinates_of(tensor), canonical(body)))
     extents = {e.atom for t in parameters for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
     sizes |= {v for t in parameters for e in t.shape for v in free(e)}

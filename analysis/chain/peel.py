@@ -22,7 +22,7 @@ from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
-from .define import TensorDefinition, at, over
+from .define import TensorDefinition, body_at, coordinates_of
 from .definition_window import DefinitionWindow, Growing, Recover, RecoverStep
 
 Recognised = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
@@ -148,7 +148,7 @@ def _checked(
     outer = replace(body, {s: read for s, _, read in cuts})
     new = {v.tensor: v.body for _, v, _ in cuts}
     restored = map_loads(
-        outer, frozenset(new), lambda tensor, index: at(new[tensor] or outer, tensor, index)
+        outer, frozenset(new), lambda tensor, index: body_at(new[tensor] or outer, tensor, index)
     )
     if restored is body and outer is not body:
         yield (*(v for _, v, _ in cuts), with_fields(definition, body=outer, order=()))
@@ -188,13 +188,13 @@ def _above(body: Term, part: Term) -> int:
 def _placed(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
     """Return a tensor for ``term`` over the output's axes; an axis it ignores has extent 1."""
     used = free(term)
-    axes = over(out)
+    axes = coordinates_of(out)
     shape = tuple(
         extent if any(v in used for v in free(coordinate)) else ONE
         for coordinate, extent in zip(axes, out.shape, strict=True)
     )
     tensor = new(term, shape)
-    return TensorDefinition(tensor, term, frozenset()), load(tensor, over(tensor))
+    return TensorDefinition(tensor, term, frozenset()), load(tensor, coordinates_of(tensor))
 
 
 def _elements(body: Term, new: New) -> list[Cut]:
@@ -222,7 +222,7 @@ def _element(term: Term, new: New) -> Cut | None:
     main = max(loads, key=lambda t: len(t.indices))
     if any(isinstance(t, (Reduce, Fold)) for t in inside):
         return None
-    coordinates = dict(zip(main.indices, over(main.tensor), strict=True))
+    coordinates = dict(zip(main.indices, coordinates_of(main.tensor), strict=True))
     if any(i not in coordinates and i.const is None for t in loads for i in t.indices):
         return None
 

@@ -14,7 +14,7 @@ from .effects.effects import Effects
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
 from .tir.annotations import check_layout
-from .tir.facts import under
+from .tir.facts import simplify_index
 from .tir.from_tir import ExpressionReader, Unliftable
 from .tir.node import NodeDict, items, lanes_of
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole_view
@@ -123,7 +123,7 @@ class Parameters:
         if len(index) != len(shape):
             raise Unliftable("an access and its buffer differ in rank", tensor.name)
         if view is not None:
-            index = under([*self.facts, *self.reader.conditions], view.place(index))
+            index = simplify_index([*self.facts, *self.reader.conditions], view.place(index))
         if self.kernel is not None and tensor not in self.inputs:
             scope = self.scopes[tensor]
             if scope not in ("", "global"):

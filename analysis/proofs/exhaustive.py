@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..terms.evaluate import Unevaluable, evaluate
-from ..terms.interval import fits
+from ..terms.interval import fits_int64
 from ..terms.scalar import disj, negate
 from ..terms.term import TRUE, Term, Var
 from ..terms.traversal import free, tensors
@@ -46,7 +46,7 @@ def exhaustive(goal: Term, premise: Term = TRUE, *, limit: int = POINTS) -> Verd
         return Verdict("unknown", "enumeration", reason="the domain is not literal")
     if math.prod(extents.values()) > limit:
         return Verdict("unknown", "enumeration", reason=f"more than {limit} points")
-    if not (fits(goal) and fits(premise)):
+    if not (fits_int64(goal) and fits_int64(premise)):
         return Verdict("unknown", "enumeration", reason="values may exceed 64 bits")
     try:
         holds = np.broadcast_to(evaluate(claim, grid(extents)), tuple(extents.values()))

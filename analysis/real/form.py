@@ -41,10 +41,10 @@ from .polynomial import (
     Poly,
     combine_all,
     inverse,
-    of,
     operands,
     ordered,
     plus,
+    poly_of,
     product_of,
     times,
     to_term,
@@ -93,7 +93,7 @@ class _Real:
 
     def expanded(self, term: Term) -> Poly:
         if isinstance(term, Const):
-            return of(term, term.dtype)
+            return poly_of(term, term.dtype)
         if isinstance(term, Reduce):
             return self.reduction(term)
         if isinstance(term, Fold):
@@ -102,7 +102,7 @@ class _Real:
             return {(term,): 1.0}
         if isinstance(term, CallTerm) and term.op in _RULES:
             return _RULES[term.op](self, term)
-        return of(rebuild(term, self), term.dtype)
+        return poly_of(rebuild(term, self), term.dtype)
 
     def compared(self, condition: Term) -> Term:
         """Return a comparison with its operands in this form, for a selection between them."""
@@ -113,11 +113,11 @@ class _Real:
     def reduction(self, reduction: Reduce) -> Poly:
         if reduction.op in ("max", "min"):
             rebuilt = rebuild(reduction, self)
-            return of(
+            return poly_of(
                 absorb_init(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, reduction.dtype
             )
         if reduction.op != "add":
-            return of(rebuild(reduction, self), reduction.dtype)
+            return poly_of(rebuild(reduction, self), reduction.dtype)
         reduction = prolong(reduction)
         guard, body = split_guard(reduction.body, const(0.0, reduction.dtype))
         out = dict(self.poly(reduction.init))
@@ -128,7 +128,7 @@ class _Real:
     def fold(self, fold: Fold) -> Poly:
         """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s."""
         if len(fold.states) != 1:
-            return of(rebuild(fold, self), fold.dtype)
+            return poly_of(rebuild(fold, self), fold.dtype)
         state, update = fold.states[0], self(fold.updates[0])
         for op in ("max", "min", "add"):
             if not (isinstance(update, CallTerm) and update.op == op):
@@ -139,7 +139,7 @@ class _Real:
                 continue
             body = combine_all(op, others, fold.dtype)
             return self.poly(reduce(op, (fold.axis,), body, fold.inits[0], fold.dtype))
-        return of(rebuild(fold, self), fold.dtype)
+        return poly_of(rebuild(fold, self), fold.dtype)
 
 
 def _summed(reduction: Reduce, guard: Term, mono: Monomial, coef: float) -> Poly:
@@ -210,24 +210,24 @@ def _pow(to_real: _Real, call: CallTerm) -> Poly:
     base, exponent = to_real.poly(call.args[0]), to_real.poly(call.args[1])
     if exponent == {(): 2.0}:
         return times(base, base, call.dtype)
-    return of(rebuild(call, to_real), call.dtype)
+    return poly_of(rebuild(call, to_real), call.dtype)
 
 
 def _cast(to_real: _Real, call: CallTerm) -> Poly:
     term = call.args[0]
     if isinstance(term, Int) and term.const is not None:
         return {(): float(term.const)} if term.const else {}
-    return of(rebuild(call, to_real), call.dtype)
+    return poly_of(rebuild(call, to_real), call.dtype)
 
 
 def _extreme(to_real: _Real, call: CallTerm) -> Poly:
-    return of(extreme_of(call.op, [to_real(x) for x in call.args], call.dtype), call.dtype)
+    return poly_of(extreme_of(call.op, [to_real(x) for x in call.args], call.dtype), call.dtype)
 
 
 def _abs(to_real: _Real, call: CallTerm) -> Poly:
     poly = to_real.poly(call.args[0])
     signed = [to_term(p, call.dtype) for p in (poly, plus({}, poly, -1.0))]
-    return of(extreme_of("max", signed, call.dtype), call.dtype)
+    return poly_of(extreme_of("max", signed, call.dtype), call.dtype)
 
 
 def _ite(to_real: _Real, call: CallTerm) -> Poly:

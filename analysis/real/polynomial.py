@@ -24,7 +24,7 @@ def ordered(atoms: Iterable[Term]) -> Monomial:
     return tuple(sorted(atoms, key=lambda term: term.uid))
 
 
-def of(term: Term, dtype: str) -> Poly:
+def poly_of(term: Term, dtype: str) -> Poly:
     """Return a term in this form as a polynomial: sums, products and literals are decomposed."""
     spend(1)
     if (
@@ -36,10 +36,10 @@ def of(term: Term, dtype: str) -> Poly:
     if isinstance(term, CallTerm) and term.op == "add":
         out: Poly = {}
         for arg in term.args:
-            out = plus(out, of(arg, dtype))
+            out = plus(out, poly_of(arg, dtype))
         return out
     if isinstance(term, CallTerm) and term.op == "mul":
-        parts = [of(x, dtype) for x in term.args]
+        parts = [poly_of(x, dtype) for x in term.args]
         if all(len(p) == 1 for p in parts):
             out = {(): 1.0}
             for part in parts:
@@ -54,7 +54,7 @@ def product_of(poly: Poly) -> Poly:
     for mono, coef in poly.items():
         part: Poly = {(): coef}
         for term in mono:
-            part = times(part, of(term, term.dtype), term.dtype)
+            part = times(part, poly_of(term, term.dtype), term.dtype)
         out = plus(out, part)
     return out
 

@@ -16,7 +16,7 @@ from ..lifting.loops.reduction import canonical
 from ..terms.scalar import identity, reduce
 from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
 from ..terms.traversal import map_loads, substitute, subterms, tensors
-from .polynomial import Monomial, Poly, combine_all, of, plus
+from .polynomial import Monomial, Poly, combine_all, plus, poly_of
 
 Vector = tuple[int, ...]
 Shape = tuple[Term, tuple[TensorVar, ...]]
@@ -37,7 +37,7 @@ def reroll_sum(poly: Poly, dtype: str) -> Poly:
         coef = poly[members[0][1]]
         for _, mono in members:
             del out[mono]
-        out = plus(out, of(new, dtype), coef)
+        out = plus(out, poly_of(new, dtype), coef)
     return out
 
 

@@ -117,7 +117,7 @@ _RULES = {
 }
 
 
-def fits(term: Term, limit: int = 1 << 62) -> bool:
+def fits_int64(term: Term, limit: int = 1 << 62) -> bool:
     """Return whether every intermediate value is known to be below ``limit``."""
     largest = magnitude(term)
     return largest is not None and largest < limit

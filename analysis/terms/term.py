@@ -397,7 +397,7 @@ def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: st
 def fold(
     axis: Var, states: tuple[CallTerm, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
 ) -> Term:
-    """Return the fold without simplification, as an `Int` if its result is one; see `fold.make`."""
+    """Return the fold without simplification, as an `Int` if its result is one; see `make_fold`."""
     inits, updates = (
         tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, terms, strict=True))
         for terms in (inits, updates)

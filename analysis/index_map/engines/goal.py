@@ -57,11 +57,11 @@ def _inside(values: Iterable[Int], extents: Iterable[Int]) -> Term:
     )
 
 
-def left_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> Goal:
+def left_inverse(index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int]) -> Goal:
     """Return ``g(f(x)) = x``: the map is injective and g is its inverse on the image."""
     lets = _bound("f", index_map.results)
     renamed = {y: as_int(v) for y, (v, _) in zip(ys, lets, strict=True)}
-    claim = conj(*(eq0(ints(t, renamed) - index_map.coordinate(k)) for k, t in enumerate(polys)))
+    claim = conj(*(eq0(ints(t, renamed) - index_map.coordinate(k)) for k, t in enumerate(inverse)))
     return Goal("left_inverse", "g(f(x)) = x", claim, index_map.predicate, lets)
 
 
@@ -79,9 +79,9 @@ def same_volume(index_map: Map, out: Sequence[Int]) -> Goal:
     )
 
 
-def right_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> Goal:
+def right_inverse(index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int]) -> Goal:
     """Return ``f(g(y)) = y`` with ``g(y)`` in the domain: f is onto."""
-    lets = _bound("g", polys)
+    lets = _bound("g", inverse)
     inner = {a: as_int(v) for a, (v, _) in zip(index_map.axes, lets, strict=True)}
     claim = conj(
         _inside((as_int(v) for v, _ in lets), index_map.extents),
@@ -107,10 +107,10 @@ def injective(index_map: Map) -> Goal:
     return Goal("injective", "f(x) = f(z) implies x = z", claim, premise)
 
 
-def equal(index_map: Map, polys: Sequence[Int], name: str = "equal") -> Goal:
+def equal(index_map: Map, results: Sequence[Int], name: str = "equal") -> Goal:
     """Return ``f(x) = g(x)`` for results over the same axes."""
     lets = _bound("f", index_map.results)
-    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, polys, strict=True)))
+    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, results, strict=True)))
     return Goal(name, "f(x) = g(x)", claim, index_map.predicate, lets)
 
 

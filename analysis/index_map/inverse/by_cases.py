@@ -46,14 +46,14 @@ def _cases(
 
 
 def hit(
-    index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int], results: Results, where: Term
+    index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int], results: Results, where: Term
 ) -> Term:
     """Return whether ``g(y)`` is in the domain, satisfies ``where`` and has the image ``y``."""
-    inner = dict(zip(index_map.axes, polys, strict=True))
+    inner = dict(zip(index_map.axes, inverse, strict=True))
     return conj(
         *(
             condition
-            for poly, extent in zip(polys, index_map.extents, strict=True)
+            for poly, extent in zip(inverse, index_map.extents, strict=True)
             for condition in (ge0(poly), ge0(extent - 1 - poly))
         ),
         substitute(where, inner),

@@ -14,7 +14,7 @@ import numpy as np
 from ...terms.bits import xor
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.integer import floordiv, floormod
-from ...terms.interval import fits
+from ...terms.interval import fits_int64
 from ...terms.term import TRUE, ZERO, Int, Var, integer
 from ..engines.goal import place
 from ..maps.to_terms import Map
@@ -56,7 +56,7 @@ def _images(
     rng = np.random.default_rng(0)
     random = np.stack([rng.integers(0, e, SAMPLES) for e in shape]) if shape else units[:, :0]
     points = np.concatenate([units, random], axis=1)
-    if not all(fits(r) for r in index_map.results):
+    if not all(fits_int64(r) for r in index_map.results):
         return None
     try:
         env = dict(zip(index_map.axes, points, strict=True))

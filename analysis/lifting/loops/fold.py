@@ -76,7 +76,9 @@ def close_together(
         for member, term in zip(order, loads, strict=True)
     )
     inits, updates = _started(var, loads, states, updates)
-    return Write(writes[0].vars, outside[0], writes[0].index, make(var, states, inits, updates))
+    return Write(
+        writes[0].vars, outside[0], writes[0].index, make_fold(var, states, inits, updates)
+    )
 
 
 def _guards(var: Var, write: Write, loads: Sequence[Term]) -> tuple[Term, Term]:
@@ -131,7 +133,7 @@ def _resets(var: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]
 # ---------------------------------------------------------------------------- normal form
 
 
-def make(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
+def make_fold(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
     """Return the first state after the loop, without unneeded states, over one axis."""
     needed, stack = {states[0]}, [updates[0]]
     by_state = dict(zip(states, updates, strict=True))
@@ -172,7 +174,7 @@ def _flattened(
     renamed = {s: states[k] for s, k in outer.items()}
     new = {outer[s]: u for s, u in zip(inner.states, inner.updates, strict=True)}
     ordered = tuple(replace(substitute(new[k], mapping), renamed) for k in sorted(new))
-    return make(fused, states, inits, ordered)
+    return make_fold(fused, states, inits, ordered)
 
 
 def _result(loop: Fold, k: int) -> Term:
@@ -181,7 +183,7 @@ def _result(loop: Fold, k: int) -> Term:
     states, inits, updates = (
         tuple(terms[j] for j in order) for terms in (loop.states, loop.inits, loop.updates)
     )
-    return make(loop.axis, states, inits, updates)  # type: ignore[arg-type]
+    return make_fold(loop.axis, states, inits, updates)  # type: ignore[arg-type]
 
 
 def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
@@ -198,7 +200,7 @@ def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
         if nonneg(axis.extent - extent) and all(idle):
             short = variable("loop", f"{axis.name}'", extent)
             mapping = {axis: as_int(short)}
-            return make(short, states, inits, tuple(substitute(u, mapping) for u in updates))
+            return make_fold(short, states, inits, tuple(substitute(u, mapping) for u in updates))
     return fold(axis, states, inits, updates)
 
 

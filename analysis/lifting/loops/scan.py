@@ -31,7 +31,7 @@ from ...terms.traversal import free, ints, replace, substitute, subterms, tensor
 from ..effects.effects import Effects, Write, coordinates
 from ..tir.from_tir import Unliftable
 from .accumulate import NoReduction, state_after_loop
-from .fold import make
+from .fold import make_fold
 
 Carried = Callable[[Var, Write, Effects], Set[Term]]
 
@@ -139,5 +139,5 @@ def _prefix(var: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
     try:
         out = state_after_loop(earlier, tensor, update, symbol)
     except NoReduction:
-        return make(earlier, (symbol,), (state.start,), (update,))
+        return make_fold(earlier, (symbol,), (state.start,), (update,))
     return replace(out, {symbol: state.start})

@@ -32,7 +32,7 @@ from ...terms.traversal import free, ints, rebuild, subterms
 Index = tuple[Int, ...]
 
 
-def under(facts: Sequence[Term], index: Index) -> Index:
+def simplify_index(facts: Sequence[Term], index: Index) -> Index:
     """Return the same coordinates wherever the facts hold, with fewer divisions if possible."""
     before = _divisions(index)
     if not before or not facts:
@@ -120,7 +120,9 @@ def simplify_coordinates(term: Term, facts: tuple[Term, ...] = ()) -> Term:
                     simplify_coordinates(no, (*facts, *parts(negate(condition)))),
                 )
             elif isinstance(term, Load):
-                result = load(term.tensor, under(facts, tuple(as_int(go(i)) for i in term.indices)))
+                result = load(
+                    term.tensor, simplify_index(facts, tuple(as_int(go(i)) for i in term.indices))
+                )
             else:
                 result = rebuild(term, go)
             memo[term] = result
