@@ -143,13 +143,13 @@ def _reduction(comprehension: Comprehension, reductions: list[Reduce | Fold]) ->
         return "kOpaque"
     inside = (reduction.body,) if isinstance(reduction, Reduce) else reduction.updates
     endless = isinstance(reduction, Fold) and reduction.axis.extent is FOREVER
-    if endless or any(_placed(t, comprehension) for t in inside):
+    if endless or any(_depends_on_place(t, comprehension) for t in inside):
         return "kOpaque"
     operands = {s.tensor for t in inside for s in _reads(t)}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
 
 
-def _placed(term: Term, comprehension: Comprehension) -> bool:
+def _depends_on_place(term: Term, comprehension: Comprehension) -> bool:
     """Whether a condition on an output coordinate that no load uses decides what is combined."""
     deciding = [s.args[0] for s in subterms(term) if isinstance(s, CallTerm) and s.op == "ite"]
     read = frozenset().union(*(free(i) for s in _reads(term) for i in s.indices))

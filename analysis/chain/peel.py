@@ -118,19 +118,19 @@ def _cuts(
     """Definitions of new tensors, then of ``definition`` over them; the largest operator first."""
     formula = _formula(body)
     inner = [s for s in formula if s is not body and _is_work(s)]
-    inner.sort(key=lambda term: -_above(body, term))
+    inner.sort(key=lambda term: -_size_around(body, term))
     if isinstance(body, (Reduce, Fold)) or not inner:
         yield from _checked(definition, body, _elements(body, new))
-    small = [s for s in inner if _above(body, s) <= LARGEST]
+    small = [s for s in inner if _size_around(body, s) <= LARGEST]
     for term in small[:CUTS]:
-        yield from _checked(definition, body, [(term, *_placed(term, definition.tensor, new))])
+        yield from _checked(definition, body, [(term, *_extracted(term, definition.tensor, new))])
     args = dict.fromkeys(children(body) if isinstance(body, CallTerm) else ())
     work = [a for a in args if _is_work(a)]
     few = [a for a in args if isinstance(a, Load) and len(a.indices) < len(definition.tensor.shape)]
     for several in (work, few, work + few):
         if several and (few or len(several) > 1):
             yield from _checked(
-                definition, body, [(a, *_placed(a, definition.tensor, new)) for a in several]
+                definition, body, [(a, *_extracted(a, definition.tensor, new)) for a in several]
             )
     if inner and not isinstance(body, (Reduce, Fold)):
         yield from _checked(definition, body, _elements(body, new))
@@ -174,7 +174,7 @@ def _is_work(term: Term) -> bool:
     )
 
 
-def _above(body: Term, part: Term) -> int:
+def _size_around(body: Term, part: Term) -> int:
     """The size of the formula that remains when ``part`` is cut out."""
     seen, stack = {part}, [body]
     while stack:
@@ -185,7 +185,7 @@ def _above(body: Term, part: Term) -> int:
     return len(seen)
 
 
-def _placed(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
+def _extracted(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
     """Return a tensor for ``term`` over the output's axes; an axis it ignores has extent 1."""
     used = free(term)
     axes = coordinates_of(out)

@@ -64,6 +64,7 @@ def _product(term: Term, go: Go) -> Term:
     above = [go(x) for x in factors if x not in recips]
     count = 1 / coef if coef else 0.0
     sums = any(isinstance(x, Reduce) for x in factors)
+    # a mean: the coefficient is the reciprocal of a count, rounded to the type
     if sums and count > 1 and abs(count - round(count)) < 1e-3 * count:
         out = combine_all("mul", above, term.dtype)
         out = raw_call("div", (out, const(float(round(count)), term.dtype)), term.dtype)

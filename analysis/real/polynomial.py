@@ -64,7 +64,7 @@ def plus(a: Poly, b: Poly, scale: float = 1.0) -> Poly:
     out = dict(a)
     for mono, coef in b.items():
         total = out.get(mono, 0.0) + scale * coef
-        if abs(total) > 1e-13 * abs(scale * coef):
+        if abs(total) > 1e-13 * abs(scale * coef):  # a smaller one is a rounding error
             out[mono] = total
         elif all(map(finite, mono)):
             out.pop(mono, None)
@@ -108,12 +108,12 @@ _PARTIAL = frozenset({"recip", "rsqrt", "sqrt", "div", "fmod", "truncmod", "floo
 def finite(term: Term) -> bool:
     """Return whether an atom is finite for finite operands: only then is it 0 times 0."""
     return not any(
-        isinstance(subterm, CallTerm) and subterm.op in _PARTIAL and not _inside(subterm)
+        isinstance(subterm, CallTerm) and subterm.op in _PARTIAL and not _is_defined(subterm)
         for subterm in subterms(term)
     )
 
 
-def _inside(call: CallTerm) -> bool:
+def _is_defined(call: CallTerm) -> bool:
     """Whether a partial function is defined at all operands that occur here."""
     term = call.args[-1] if call.op == "div" else call.args[0]
     if len(call.args) > 1 and call.op != "div":

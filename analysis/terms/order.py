@@ -181,7 +181,7 @@ def _shifted_nonneg(poly: Int) -> bool:
     for mono, coef in poly.terms:
         parts: dict[Mono, int] = {(): coef}
         for atom in mono:
-            least = _least(atom)
+            least = _least_value(atom)
             if least is None:
                 return False
             grown: dict[Mono, int] = {}
@@ -195,7 +195,7 @@ def _shifted_nonneg(poly: Int) -> bool:
     return all(c >= 0 for c in out.values())
 
 
-def _least(atom: Term) -> int | None:
+def _least_value(atom: Term) -> int | None:
     if isinstance(atom, Var):
         return 1 if atom.kind == "size" else 0 if atom.extent is not None else None
     lo, _ = atom_bounds(atom)

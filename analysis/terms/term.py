@@ -82,7 +82,7 @@ def _interned(key: tuple[Any, ...]) -> Any:
 def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term, ...]) -> Any:
     term = cls.__new__(cls)
     term.uid = next(_UID)
-    if not term.uid & 4095:
+    if not term.uid & 4095:  # reading the clock for each term would cost too much
         look()
     term.dtype, term.memo, term.children, term.free = dtype, {}, children, None
     reads = _NOTHING
@@ -254,7 +254,7 @@ def integer(value: int) -> Int:
     cached = _SMALL.get(value)
     if cached is None:
         cached = polynomial({(): value})
-        if -64 <= value <= 4096:
+        if -64 <= value <= 4096:  # kept alive, because these recur in every function
             _SMALL[value] = cached
     return cached
 

@@ -112,16 +112,16 @@ def substitute(term: Term, mapping: Mapping[Var, Term]) -> Term:
         result = memo.get(term)
         if result is None:
             if isinstance(term, Reduce):
-                result = _bound(term, go)
+                result = _substitute_reduction(term, go)
             else:
-                result = _bound_fold(term, go) if isinstance(term, Fold) else rebuild(term, go)
+                result = _substitute_fold(term, go) if isinstance(term, Fold) else rebuild(term, go)
             memo[term] = result
         return result
 
     return go(term)
 
 
-def _bound(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
+def _substitute_reduction(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
     """A reduction under substitution; extents with a replaced variable change too."""
     axes, renamed = [], {}
     for var in reduction.axes:
@@ -138,7 +138,7 @@ def _bound(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
     )
 
 
-def _bound_fold(loop: Fold, go: Callable[[Term], Term]) -> Term:
+def _substitute_fold(loop: Fold, go: Callable[[Term], Term]) -> Term:
     """A fold under substitution."""
     assert loop.axis.extent is not None
     extent = as_int(go(loop.axis.extent))

@@ -47,7 +47,7 @@ class Goal:
         return substitute(self.claim, values), substitute(self.premise, values)
 
 
-def _bound(stem: str, values: Sequence[Int]) -> tuple[tuple[Var, Int], ...]:
+def _lets(stem: str, values: Sequence[Int]) -> tuple[tuple[Var, Int], ...]:
     return tuple((variable("free", f"{stem}{k}"), t) for k, t in enumerate(values))
 
 
@@ -59,7 +59,7 @@ def _inside(values: Iterable[Int], extents: Iterable[Int]) -> Term:
 
 def left_inverse(index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int]) -> Goal:
     """Return ``g(f(x)) = x``: the map is injective and g is its inverse on the image."""
-    lets = _bound("f", index_map.results)
+    lets = _lets("f", index_map.results)
     renamed = {y: as_int(v) for y, (v, _) in zip(ys, lets, strict=True)}
     claim = conj(*(eq0(ints(t, renamed) - index_map.coordinate(k)) for k, t in enumerate(inverse)))
     return Goal("left_inverse", "g(f(x)) = x", claim, index_map.predicate, lets)
@@ -67,7 +67,7 @@ def left_inverse(index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int]) ->
 
 def in_range(index_map: Map, out: Sequence[Int]) -> Goal:
     """Return ``0 <= f(x) < out``."""
-    lets = _bound("f", index_map.results)
+    lets = _lets("f", index_map.results)
     claim = _inside((as_int(v) for v, _ in lets), out)
     return Goal("range", "0 <= f(x) < out_shape", claim, index_map.predicate, lets)
 
@@ -81,7 +81,7 @@ def same_volume(index_map: Map, out: Sequence[Int]) -> Goal:
 
 def right_inverse(index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int]) -> Goal:
     """Return ``f(g(y)) = y`` with ``g(y)`` in the domain: f is onto."""
-    lets = _bound("g", inverse)
+    lets = _lets("g", inverse)
     inner = {a: as_int(v) for a, (v, _) in zip(index_map.axes, lets, strict=True)}
     claim = conj(
         _inside((as_int(v) for v, _ in lets), index_map.extents),
@@ -109,7 +109,7 @@ def injective(index_map: Map) -> Goal:
 
 def equal(index_map: Map, results: Sequence[Int], name: str = "equal") -> Goal:
     """Return ``f(x) = g(x)`` for results over the same axes."""
-    lets = _bound("f", index_map.results)
+    lets = _lets("f", index_map.results)
     claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, results, strict=True)))
     return Goal(name, "f(x) = g(x)", claim, index_map.predicate, lets)
 

@@ -65,7 +65,11 @@ def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
     """Return the condition of an innermost selection, and the choice of either branch."""
     for result in results:
         for term in subterms(result):
-            if isinstance(term, CallTerm) and term.op in ("ite", "min", "max") and _plain(term):
+            if (
+                isinstance(term, CallTerm)
+                and term.op in ("ite", "min", "max")
+                and _is_innermost(term)
+            ):
                 if term.op == "ite":
                     condition = term.args[0]
                     return condition, _decided(condition, True), _decided(condition, False)
@@ -91,7 +95,7 @@ def _decided(term: Term, value: bool) -> Choice:
     return choice
 
 
-def _plain(term: CallTerm) -> bool:
+def _is_innermost(term: CallTerm) -> bool:
     return not any(
         isinstance(subterm, CallTerm) and subterm.op in ("ite", "min", "max")
         for arg in term.args

@@ -56,7 +56,7 @@ def _injective(
 ) -> InverseCertificate:
     ends = [(int(v.min()), int(v.max())) for v in points.values]
     box = out_shape or tuple(max(hi, 0) + 1 for _, hi in ends)
-    outside = _outside(points, box)
+    outside = _out_of_range(points, box)
     onto = outside is None and points.count == math.prod(box)
     ys = tuple(
         variable("axis", f"y{k}", integer(max(extent, hi + 1)))
@@ -149,7 +149,7 @@ def _padding(problem: InverseProblem, points: Image, box: Box, inverse: Any) -> 
     return predicate if right else None
 
 
-def _outside(points: Image, box: Box) -> Counterexample | None:
+def _out_of_range(points: Image, box: Box) -> Counterexample | None:
     for column, extent in zip(points.values, box, strict=True):
         misses = np.flatnonzero((column < 0) | (column >= extent))
         if misses.size:

@@ -41,16 +41,18 @@ def tight_box(index_map: Map, shape: tuple[int, ...], timeout_ms: int) -> tuple[
     if any(t is None for t in tops):
         return None
     limits = [t for t in tops if t is not None]
-    seen = _seen(index_map, shape, corners)
-    if seen != limits:
-        seen = [max(a, b) for a, b in zip(seen, _seen(index_map, shape, sample), strict=True)]
+    attained = _attained(index_map, shape, corners)
+    if attained != limits:
+        attained = [
+            max(a, b) for a, b in zip(attained, _attained(index_map, shape, sample), strict=True)
+        ]
     return tuple(
         integer(_greatest(index_map, poly, reached, top, timeout_ms) + 1)
-        for poly, reached, top in zip(index_map.results, seen, limits, strict=True)
+        for poly, reached, top in zip(index_map.results, attained, limits, strict=True)
     )
 
 
-def _seen(
+def _attained(
     index_map: Map, shape: tuple[int, ...], points_of: Callable[[Map, tuple[int, ...]], Image]
 ) -> list[int]:
     """The greatest value of each result at some points, 0 if there are none."""

@@ -168,7 +168,7 @@ class Effects:
         """Return the element after these effects."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
-        inside = _inside(tensor, index)
+        inside = _load_facts(tensor, index)
         for write in reversed(self.writes.get(tensor, ())):
             condition, element = write.at(index, tensor.name)
             if inside:
@@ -224,7 +224,7 @@ class Effects:
                     )
 
 
-def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
+def _load_facts(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     """The facts that a load implies: its coordinates are inside the buffer."""
     return tuple(
         term

@@ -72,7 +72,7 @@ def reduces(term: Term) -> bool:
 
 def normal(reduction: Reduce) -> Term:
     """Return a reduction in normal form; its children already are."""
-    for _ in range(16):
+    for _ in range(16):  # bounded, in case two rules undo each other
         new = (
             closed_form(reduction)
             or _unit(reduction)
@@ -219,16 +219,16 @@ def _rename(term: Term) -> Term:
             height = max(heights)
             atom = new.atom if isinstance(new, Int) else new
             if isinstance(term, Reduce) and isinstance(atom, Reduce):
-                new, height = _named(atom, height), height + 1
+                new, height = _renamed(atom, height), height + 1
             elif isinstance(term, Fold) and isinstance(atom, Fold):
-                new, height = _named_fold(atom, height), height + 1
+                new, height = _renamed_fold(atom, height), height + 1
             result = memo[term] = new, height
         return result
 
     return go(term)[0]
 
 
-def _named(reduction: Reduce, height: int) -> Term:
+def _renamed(reduction: Reduce, height: int) -> Term:
     names = {}
     axes = []
     for position, var in enumerate(_ordered(reduction)):
@@ -240,7 +240,7 @@ def _named(reduction: Reduce, height: int) -> Term:
     return as_int(out) if isinstance(body, Int) else out
 
 
-def _named_fold(loop: Fold, height: int) -> Term:
+def _renamed_fold(loop: Fold, height: int) -> Term:
     axis = variable("reduce", f"r{height}_0", loop.axis.extent)
     states = tuple(raw_call(f"state{height}_{k}", (), s.dtype) for k, s in enumerate(loop.states))
     names = dict(zip(loop.states, states, strict=True))
