@@ -14,7 +14,7 @@ from .model.layout import Layout
 from .planner import Mode, Planner
 from .report.explain import report
 from .report.plan_report import PlanReport
-from .search.constraints import Desired, Wish, check, full
+from .search.constraints import Desired, LayoutRequest, check, full
 from .search.decide import OBJECTIVES, Cost
 from .search.op_specs import Implementation, OpSpecs
 
@@ -69,17 +69,17 @@ def plan_layout(
         ValueError: An operator, a layout or an option does not exist.
     """
     check_defined(mod, "plan_layout")
-    wishes = check_arguments(desired, mode, objective)
-    specs = OpSpecs(wishes, implementations)
+    requests = check_arguments(desired, mode, objective)
+    specs = OpSpecs(requests, implementations)
     planner = Planner(mod, specs, mode, _cost(objective), dict(pins or {}), seconds)
     plans = planner.plan_module()
-    out = materialise(mod, plans, planner.kinds, planner.rewritten, constants)
+    out = materialise(mod, plans, planner.spec_by_op, planner.rewritten, constants)
     return Planned(out, report(mod, out, planner.parts(plans)))
 
 
 def check_arguments(
     desired: Desired | str | None, mode: str, objective: str | Cost
-) -> dict[str, Wish]:
+) -> dict[str, LayoutRequest]:
     """The desired layouts by full operator name. Raises ``ValueError`` for wrong arguments."""
     if mode not in ("graph", "tir"):
         raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")

@@ -36,12 +36,12 @@ def copied(func: Any) -> int | None:
 
 def copies(stage: Stage) -> bool:
     """Whether a block copies a buffer of the same size to the same flat positions."""
-    return _whole(stage) and _same(stage.reads[0], stage.writes[0])
+    return _copies_elements(stage) and _same(stage.reads[0], stage.writes[0])
 
 
 def stays(stage: Stage, source: Layout, target: Layout) -> bool:
     """Whether a block copies a buffer in memory order once both have these layouts."""
-    if not _whole(stage):
+    if not _copies_elements(stage):
         return False
     read, written = _placed(stage.reads[0], source), _placed(stage.writes[0], target)
     return read is not None and written is not None and _same(read, written)
@@ -57,7 +57,7 @@ def _placed(access: BlockAccess, layout: Layout) -> BlockAccess | None:
     return BlockAccess(access.buffer, index, physical(access.shape, layout))
 
 
-def _whole(stage: Stage) -> bool:
+def _copies_elements(stage: Stage) -> bool:
     """Whether a block writes every element, each a loaded element."""
     store = stage.block.body
     if (

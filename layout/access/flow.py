@@ -28,18 +28,18 @@ class AlignedAccess:
     """
 
     buffer: int
-    found: tuple[AlignedDim, ...]
+    aligned: tuple[AlignedDim, ...]
     rank: int
     beside: tuple[AlignedDim, ...] = ()
 
     def loops(self, layout: Layout) -> list[Digit]:
-        return to_loops(layout.digits, self.found)
+        return to_loops(layout.digits, self.aligned)
 
     def layout(self, order: Sequence[Digit], template: Layout | None) -> Layout:
         if self.beside:
             with suppress(Unaligned):  # a split over an extent of 1 does not matter
-                return self._complete(order, (*self.found, *self.beside), template)
-        return self._complete(order, self.found, template)
+                return self._complete(order, (*self.aligned, *self.beside), template)
+        return self._complete(order, self.aligned, template)
 
     def _complete(
         self, order: Sequence[Digit], found: tuple[AlignedDim, ...], template: Layout | None
@@ -77,19 +77,19 @@ class BlockGraph:
     ranks: tuple[int, ...]
     params: tuple[int | None, ...]
     written: frozenset[int]
-    known: dict[tuple[tuple[int, Layout], ...], Layouts | None] = field(
+    cache: dict[tuple[tuple[int, Layout], ...], Layouts | None] = field(
         default_factory=dict, compare=False, repr=False
     )
 
     def spread(self, seeds: Mapping[int, Layout]) -> Layouts | None:
         """The layouts of all buffers that keep every access local, from those of some; or None."""
         key = tuple(sorted(seeds.items(), key=lambda s: s[0]))
-        if key not in self.known:
+        if key not in self.cache:
             try:
-                self.known[key] = self._spread(seeds)
+                self.cache[key] = self._spread(seeds)
             except Unaligned:
-                self.known[key] = None
-        return self.known[key]
+                self.cache[key] = None
+        return self.cache[key]
 
     def _spread(self, seeds: Mapping[int, Layout]) -> Layouts:
         known = dict(seeds)
@@ -205,8 +205,8 @@ def _broadcast(
     if len(writes) != 1 or not ones:
         return read
     missing = writes[0].rank - read.rank
-    carried = {p.dim.axis - missing: p.loop for p in writes[0].found}
-    if any(p.loop != carried.get(p.dim.axis) for p in read.found):
+    carried = {p.dim.axis - missing: p.loop for p in writes[0].aligned}
+    if any(p.loop != carried.get(p.dim.axis) for p in read.aligned):
         return read
     beside = (AlignedDim(Digit(k), carried[k], exact=False) for k in ones if k in carried)
     return replace(read, beside=tuple(beside))

@@ -18,19 +18,19 @@ from ...analysis.support.tvm_compat import array_of
 from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
-from ..rewrite.rewrite import Rewritten, Still
-from ..search.alternatives import GIVEN, Kind, weight
+from ..rewrite.rewrite import ParamAlias, Rewritten
+from ..search.alternatives import GIVEN, OpSpec, weight
 from ..search.decide import Plan
 from .conversion import LayoutConversion, converted, layouts_of
 
-Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Still]
+Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | ParamAlias]
 Layouts = tuple[Layout | None, ...]
 
 
 def materialise(
     mod: Any,
     plans: Mapping[Any, tuple[Graph, Plan]],
-    kinds: Mapping[Op, Kind],
+    specs: Mapping[Op, OpSpec],
     rewrite: Rewrite,
     budget: int | None = None,
 ) -> Any:
@@ -39,7 +39,7 @@ def materialise(
     Constants are converted at compile time. A constant in several layouts gets a copy for each,
     as long as copies take at most ``budget`` bytes in all; further ones are converted at run time.
     """
-    made = _Materialiser(mod, kinds, rewrite, budget)
+    made = _Materialiser(mod, specs, rewrite, budget)
     for gvar, (graph, plan) in plans.items():
         made.function(gvar, mod[gvar], graph, plan)
     return without_unused(made.builder_.get(), mod)
@@ -48,10 +48,10 @@ def materialise(
 @relax.expr_functor.mutator
 class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(
-        self, mod: Any, kinds: Mapping[Op, Kind], rewrite: Rewrite, budget: int | None
+        self, mod: Any, specs: Mapping[Op, OpSpec], rewrite: Rewrite, budget: int | None
     ) -> None:
         super().__init__(mod)
-        self.kinds, self.rewrite = kinds, rewrite
+        self.specs, self.rewrite = specs, rewrite
         self.budget, self.copied = budget, 0
         self.constants: dict[int, set[Layout]] = {}
         self.added: dict[tuple[int, Layouts], Any] = {}
@@ -64,7 +64,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.tuples = NodeDict[Op]()
         self.started = False
         self.span: Any = None  # the source span of the binding that is rewritten
-        self.wanted = _wanted(graph, plan)
+        self.read_layouts = _read_layouts(graph, plan)
         self.home = NodeDict[int]()
         _homes(func.body, self.home)
         self.block_of = {op: self.home.get(var) for var, op in graph.by_var.items()}
@@ -154,34 +154,34 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def op(self, op: Op, b: Any) -> None:
         layouts = layouts_of(self.plan.layouts(op))
-        given = self.plan.ways[op].why == GIVEN
-        other = None if given else self.kinds[op].replacement
-        same = all(x is None for x in layouts) and (given or not self.kinds[op].named)
+        given = self.plan.chosen[op].why == GIVEN
+        other = None if given else self.specs[op].replacement
+        same = all(x is None for x in layouts) and (given or not self.specs[op].named)
         if other is None and same:
             call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
-            self.results(op, b, self.made(call, op, b.var))
+            self.results(op, b, self.bind_results(call, op, b.var))
             return
         shares = self.graph.shares(op)
         new = self.rewrite(op.func, layouts, shares) if other is None else None
         if new is not None and new.identity is not None and shares:
             source = self.arguments(op)[new.identity]
-            physical = self.plan.ways[op].outputs[0].physical(op.outputs[0].shape)
-            self.results(op, b, self.made(_reshaped(source, physical), op, b.var))
+            physical = self.plan.chosen[op].outputs[0].physical(op.outputs[0].shape)
+            self.results(op, b, self.bind_results(_reshaped(source, physical), op, b.var))
             return
-        assert not isinstance(new, Still)
+        assert not isinstance(new, ParamAlias)
         gvar = self.gvar(op, layouts, other if new is None else new.func)
-        self.results(op, b, self.made(self.call(gvar, op, self.types(op)), op, b.var))
+        self.results(op, b, self.bind_results(self.call(gvar, op, self.types(op)), op, b.var))
 
-    def made(self, expr: Any, op: Op, var: Any) -> Any:
+    def bind_results(self, expr: Any, op: Op, var: Any) -> Any:
         """Bind the results of an op."""
         plain = not isinstance(var, relax.DataflowVar)
-        outputs = zip(op.outputs, self.plan.ways[op].outputs, strict=True)
+        outputs = zip(op.outputs, self.plan.chosen[op].outputs, strict=True)
         out = plain or any(self.leaves(v, x, var) for v, x in outputs)
         named = isinstance(expr, relax.Var) and not out  # FuseOps does not see through names
         return expr if named else self.emit(expr, var, out)
 
     def types(self, op: Op) -> list[Any]:
-        way = self.plan.ways[op]
+        way = self.plan.chosen[op]
         return [relax.TensorType(x.physical(v.shape), v.dtype, v.vdevice)
                 for v, x in zip(op.outputs, way.outputs, strict=True)]  # fmt: skip
 
@@ -192,7 +192,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def results(self, op: Op, b: Any, new: Any) -> None:
         """Record the results of an op, and convert them to the layouts that are read."""
-        way = self.plan.ways[op]
+        way = self.plan.chosen[op]
         many = hasattr(op.call.ty, "fields")
         for k, (value, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
             part = new
@@ -217,7 +217,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         at = self.at.setdefault(value, {})
         local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
         at[layout] = self.emit(expr, like, True) if local else expr
-        for target in self.wanted.get(value, ()):
+        for target in self.read_layouts.get(value, ()):
             if target not in at:
                 step = LayoutConversion(value.shape, value.dtype, layout, target)
                 new = converted(expr, step, self.add(step))
@@ -227,7 +227,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Whether a value in a layout is used outside of the block that produces it."""
         if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
             return True
-        readers = (op for op in value.uses if layout in _read(self.plan, op, value))
+        readers = (op for op in value.uses if layout in _layouts_read(self.plan, op, value))
         return any(self.block_of[op] != self.here for op in readers)
 
     def add(self, step: LayoutConversion) -> Callable[[Any, str], Any]:
@@ -281,18 +281,18 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         return self.added[key]
 
 
-def _wanted(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
+def _read_layouts(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
     """The layouts in which each value is read."""
     out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
     for op in graph.ops:
         for value in dict.fromkeys(op.inputs):
             if value is not None and not value.constant:
                 mine = out.setdefault(value, [])
-                mine += [x for x in _read(plan, op, value) if x not in mine]
+                mine += [x for x in _layouts_read(plan, op, value) if x not in mine]
     return out
 
 
-def _read(plan: Plan, op: Op, value: Value) -> list[Layout]:
+def _layouts_read(plan: Plan, op: Op, value: Value) -> list[Layout]:
     """The layouts in which an op reads a value."""
     own = plan.reads[op]
     found = (

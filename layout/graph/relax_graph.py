@@ -183,7 +183,7 @@ class _Reader:
             self.of[b.var] = self.of[value]
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.tuples:
             self.of[b.var] = self.tuples[value.tuple_value][value.index]
-        elif isinstance(value, relax.Tuple) and all(_known(f, self.of) for f in value.fields):
+        elif isinstance(value, relax.Tuple) and all(_has_value(f, self.of) for f in value.fields):
             self.tuples[b.var] = tuple(self.of[f] for f in value.fields)
         elif not self.call_tir(b, value):
             self.mutates = self.mutates or may_write(value)
@@ -258,7 +258,7 @@ def _variables(expr: Any) -> Iterator[Any]:
     return iter(variables)
 
 
-def _known(expr: Any, of: NodeDict[Value]) -> bool:
+def _has_value(expr: Any, of: NodeDict[Value]) -> bool:
     return isinstance(expr, relax.Var) and expr in of
 
 

@@ -54,7 +54,7 @@ def located(mod: Any) -> dict[tuple[str, str], Conversions]:
             inputs = int(func.attrs.get("num_input", len(func.params)))
             counter.at = (gvar.name_hint, "")
             counter.function(func, [k >= inputs for k in range(len(func.params))])
-    return counter.found
+    return counter.conversions
 
 
 class _Counter:
@@ -63,7 +63,7 @@ class _Counter:
     def __init__(self, mod: Any) -> None:
         self.mod = mod
         self.moves: Callable[[Any], tuple[LayoutOnlyBuffer, ...]] = ByStructure(moves)
-        self.found: dict[tuple[str, str], Conversions] = {}
+        self.conversions: dict[tuple[str, str], Conversions] = {}
         self.at = ("", "")
         self.constant: dict[Any, bool] = {}
         self.inside: list[Any] = []
@@ -139,8 +139,8 @@ class _Counter:
     def add(self, found: Sequence[LayoutOnlyBuffer], constant: Sequence[bool]) -> None:
         for buffer in found:
             if not all(constant[k] for k in buffer.sources if k < len(constant)):
-                old = self.found.get(self.at, Conversions())
-                self.found[self.at] = Conversions(old.number + 1, old.bytes + buffer.bytes)
+                old = self.conversions.get(self.at, Conversions())
+                self.conversions[self.at] = Conversions(old.number + 1, old.bytes + buffer.bytes)
 
 
 def _lowered(call: Any) -> Any:

@@ -140,14 +140,14 @@ class Body:
         layout, old = self.layouts[buffer], items(indices)
         known = [self.read(i) for i in old]
         if layout.is_identity:
-            return [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+            return [self.logical_index(t, e, mutator) for t, e in zip(known, old, strict=True)]
         shape = literal(self.shapes[buffer])
         terms = [ZERO if t is None else t for t in known]
         places = [self.written(term(p)) for p in layout.forward(terms, shape)]
         by_data = {a for a, t in enumerate(known) if t is None}
         if not by_data and all(p is not None for p in places):
             return places
-        logical = [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+        logical = [self.logical_index(t, e, mutator) for t, e in zip(known, old, strict=True)]
         extents = [self.index(term(e)) if isinstance(e, Int) else e for e in shape]
         plain = layout.forward(logical, extents)
         mixed = [not by_data.isdisjoint(d.axis for d in dim) for dim in layout.dims]
@@ -168,7 +168,7 @@ class Body:
         except Unsupported:
             return None
 
-    def one(self, poly: Int | None, expr: Any, mutator: Any) -> Any:
+    def logical_index(self, poly: Int | None, expr: Any, mutator: Any) -> Any:
         """An index; what data decide on stays as it stands, as it may have floats."""
         found = None if poly is None else self.written(poly)
         return mutator.mutate(expr) if found is None else found

@@ -24,7 +24,7 @@ from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts, spread
 from ..model.extents import literal, physical
 from ..model.layout import Layout
-from ..verify.blockwise import Witness
+from ..verify.blockwise import Correspondence
 from .body import Body
 from .nest import BlockNest, Iterator, Loop, nest
 from .padding import harmless, keeps, only, selected
@@ -41,19 +41,19 @@ class Unmovable(Exception):
 
 
 @dataclass(frozen=True)
-class Draft:
+class CandidateRewrite:
     """A PrimFunc, nothing proved, and how it is meant to correspond to the one it is from."""
 
     func: Any
-    witness: Witness | None = None
+    correspondence: Correspondence | None = None
 
 
-def drafted(
+def write_candidate(
     func: Any,
     layouts: Sequence[Layout | None],
     loop_order: LoopOrder = "layout",
     read: Standard | None = None,
-) -> Draft:
+) -> CandidateRewrite:
     """The PrimFunc over buffers in these layouts; None keeps a buffer's layout.
 
     ``read`` are its stages if they are there already.
@@ -102,7 +102,7 @@ class _Writer:
         self.iterators: list[Mapping[Var, Int]] = []
         self.started = NodeDict[bool]()  # whether a stage has written a buffer before
 
-    def written(self) -> Draft:
+    def written(self) -> CandidateRewrite:
         params = [self.buffer(p) if is_buffer_var(p) else p for p in items(self.func.params)]
         inner = [self.buffer(b) for b in items(self.root.alloc_buffers)]
         nests = [self.stage(s) for s in self.stages]
@@ -111,8 +111,8 @@ class _Writer:
         realize = SBlockRealize([], True, root)
         func = tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
         pairs = tuple((b, new, self.layouts[b]) for b, new in self.buffers.items())
-        witness = Witness(pairs, tuple(self.iterators))
-        return Draft(func, witness)
+        correspondence = Correspondence(pairs, tuple(self.iterators))
+        return CandidateRewrite(func, correspondence)
 
     def buffer(self, b: Any) -> Any:
         shape = self.shapes[b] = self.sizes.shape(b)

@@ -30,7 +30,7 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     for b in items(root.alloc_buffers):
         inner[b] = None
     try:
-        left, found = resolve(stages, inlinable(stages, inner, _worth))
+        left, found = resolve(stages, inlinable(stages, inner, _pays))
     except Undefined:
         return func
     if len(left) == len(stages):
@@ -46,7 +46,7 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
-def _worth(stage: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
+def _pays(stage: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
     """Of copies, and of what is evaluated no more often by its reader."""
     once = len(uses) == 1 and uses[0].evaluations is volume(stage.writes[0].shape)
     return once or copies(stage)

@@ -127,13 +127,13 @@ def nest(
     reduced = [r for v in stage.axes if v.kind == "reduce"
                for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
     every = (*spatial, *reduced)
-    made = BlockNest(every, _whole(every), at, inside, padded, place)
+    made = BlockNest(every, _unsplit(every), at, inside, padded, place)
     if not follow:
         return made
     return replace(made, loops=_ordered(made, stage, layouts, spatial, reduced, tile))
 
 
-def _whole(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
+def _unsplit(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
     return tuple(Loop(i, i.extent) for i in iterators)
 
 
@@ -164,7 +164,7 @@ def _as_given(stage: Stage) -> BlockNest:
     own = {v: Iterator(v, stems[v]) for v in stage.axes}
     at = {v: as_int(v) for v in stage.axes}
     loops = dict.fromkeys(v for v, _ in stage.order)
-    return BlockNest(tuple(own.values()), _whole([own[v] for v in loops]), at)
+    return BlockNest(tuple(own.values()), _unsplit([own[v] for v in loops]), at)
 
 
 # ---------------------------------------------------------------------------- reductions
@@ -230,19 +230,19 @@ def _ordered(
     reduced = _as_read(reduced, reads)
     wide = [s for s in spatial if s.extent is not ONE]
     if not reduced or not wide:
-        return _whole([*spatial, *reduced])
+        return _unsplit([*spatial, *reduced])
     last = wide[-1]
     k = spatial.index(last)
-    inner, groups = _whole(spatial[k:]), _whole(())
+    inner, groups = _unsplit(spatial[k:]), _unsplit(())
     if not all(_fastest(last.var, r) for r in reads):
         few, many = _grouped(last, reads)
         if few is ONE:
-            return _whole([*spatial, *reduced])
+            return _unsplit([*spatial, *reduced])
         groups = (Loop(last, many, few.const or 0),)
         inner = (Loop(last, few), *inner[1:])
     if tile:
         return _tiled(spatial[:k], groups, reduced, inner)
-    return (*_whole(spatial[:k]), *groups, *_whole(reduced), *inner)
+    return (*_unsplit(spatial[:k]), *groups, *_unsplit(reduced), *inner)
 
 
 def _grouped(iterator: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int, Int]:
@@ -288,7 +288,7 @@ def _tiled(
     around: list[list[Loop]] = []
     for part, most in ((outer, WIDTH), (reduced, DEPTH)):
         wide = [i for i in part if i.extent is not ONE]
-        loops = list(_whole(part))
+        loops = list(_unsplit(part))
         few = _divisor(wide[-1].extent, most) if wide else 1
         if few > 1:
             at, left = part.index(wide[-1]), integer((wide[-1].extent.const or 0) // few)

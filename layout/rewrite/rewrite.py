@@ -23,8 +23,8 @@ from ...analysis.results.op_info import Certificate, Refusal
 from ..access.copies import copied, stays
 from ..model.layout import Layout
 from ..verify.blockwise import prove_stages
-from ..verify.verify import VerifiedFunction, known, prove_moved
-from .candidate_rewrite import Draft, LoopOrder, Unmovable, drafted
+from ..verify.verify import LiftedFunction, lift_function, prove_moved
+from .candidate_rewrite import CandidateRewrite, LoopOrder, Unmovable, write_candidate
 from .inline import inlined
 from .substitute import substituted
 
@@ -48,7 +48,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
-class Still:
+class ParamAlias:
     """A PrimFunc is not called at all: its result is the memory of its parameter ``identity``."""
 
     identity: int
@@ -72,44 +72,44 @@ class Rewriter:
     """`rewrite`, once for structurally equal PrimFuncs and equal layouts."""
 
     def __init__(self, form: Callable[[Any], Standard] = standard) -> None:
-        self._seen = ByStructure(partial(_Seen, form=form))
+        self._caches = ByStructure(partial(_FuncCache, form=form))
 
     def __call__(
         self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
     ) -> Rewritten | Refusal:
         full = _checked(func, layouts)
-        seen = self._seen(func)
+        cache = self._caches(func)
         key = full, tuple(x and x.pad_value for x in full), loop_order
-        if key not in seen.results:
-            seen.results[key] = _rewritten(seen, full, loop_order)
-        found = seen.results[key]
+        if key not in cache.results:
+            cache.results[key] = _rewritten(cache, full, loop_order)
+        found = cache.results[key]
         if isinstance(found, Refusal):
             return found
         return replace(found, func=_with_attributes(found.func, func))
 
-    def still(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
+    def aliased_param(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
         """The parameter whose memory the result equals, bit for bit, in these layouts.
 
         It is proved of the unchanged PrimFunc; no form over the layouts is needed.
         """
         full = _checked(func, layouts)
-        seen = self._seen(func)
-        if full not in seen.still:
-            seen.still[full] = _still(seen, full)
-        return seen.still[full]
+        cache = self._caches(func)
+        if full not in cache.aliased_params:
+            cache.aliased_params[full] = _aliased_param(cache, full)
+        return cache.aliased_params[full]
 
 
-class _Seen:
+class _FuncCache:
     """What is known of one PrimFunc."""
 
     def __init__(self, func: Any, form: Callable[[Any], Standard]) -> None:
         self.func, self.form = func, form
         self.results: dict[Any, Rewritten | Refusal] = {}
-        self.still: dict[Layouts, int | None] = {}
+        self.aliased_params: dict[Layouts, int | None] = {}
 
     @cached_property
-    def lifted(self) -> VerifiedFunction | Refusal:
-        return known(self.func)
+    def lifted(self) -> LiftedFunction | Refusal:
+        return lift_function(self.func)
 
     @cached_property
     def standard(self) -> Standard:
@@ -159,41 +159,41 @@ def _holds(dtype: str, value: float) -> bool:
     return bool(low <= value < high)
 
 
-def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
-    if any(_strided(p) for p, x in zip(items(seen.func.params), layouts, strict=True)
+def _rewritten(cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
+    if any(_strided(p) for p, x in zip(items(cache.func.params), layouts, strict=True)
            if x is not None and not x.is_identity):  # fmt: skip
         return Refusal("a buffer that moves has strides or an offset")
     reasons: dict[str, None] = {}
-    for draft in _drafts(seen, layouts, loop_order):
-        if isinstance(draft, Refusal):
-            reasons[draft.reason] = None
+    for candidate in _candidates(cache, layouts, loop_order):
+        if isinstance(candidate, Refusal):
+            reasons[candidate.reason] = None
             continue
         try:
-            proof = _proved(seen, draft, layouts)
+            proof = _proved(cache, candidate, layouts)
         except TVM_RAISES as error:
-            proof = _refused(error)
+            proof = _refusal(error)
         if isinstance(proof, Certificate):
-            return Rewritten(draft.func, layouts, proof, copied(draft.func))
+            return Rewritten(candidate.func, layouts, proof, copied(candidate.func))
         reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
 
 
-def _refused(error: Exception) -> Refusal:
+def _refusal(error: Exception) -> Refusal:
     if isinstance(error, (Unmovable, Opaque, Unsupported)):
         return Refusal(str(error))
     told = str(error).strip().splitlines() or [""]
     return Refusal(f"TVM refuses its form: {type(error).__name__}: {told[-1]}")
 
 
-def _still(seen: _Seen, layouts: Layouts) -> int | None:
+def _aliased_param(cache: _FuncCache, layouts: Layouts) -> int | None:
     try:
-        found, _ = seen.standard
+        found, _ = cache.standard
     except Opaque:
         return None
     stage = found[0]
     if len(found) > 1 or len(stage.reads) != 1 or len(stage.writes) != 1:
         return None
-    params = items(seen.func.params)
+    params = items(cache.func.params)
     places = [next((k for k, p in enumerate(params) if p.same_as(a.buffer)), None)
               for a in (stage.reads[0], stage.writes[0])]  # fmt: skip
     if None in places or any(_strided(p) for p in params if is_buffer_var(p)):
@@ -204,36 +204,40 @@ def _still(seen: _Seen, layouts: Layouts) -> int | None:
     return places[0]
 
 
-def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusal:
+def _proved(
+    cache: _FuncCache, candidate: CandidateRewrite, layouts: Layouts
+) -> Certificate | Refusal:
     """Stage by stage, else of the whole."""
     first = ""
-    if draft.witness is not None:
-        found = prove_stages(seen.func, draft.func, draft.witness, seen.standard)
+    if candidate.correspondence is not None:
+        found = prove_stages(cache.func, candidate.func, candidate.correspondence, cache.standard)
         if isinstance(found, Certificate):
             return found
         first = f"{found.reason}; "
-    if isinstance(seen.lifted, Refusal):
-        return Refusal(first + seen.lifted.reason)
-    found = prove_moved(seen.lifted, draft.func, layouts)
+    if isinstance(cache.lifted, Refusal):
+        return Refusal(first + cache.lifted.reason)
+    found = prove_moved(cache.lifted, candidate.func, layouts)
     return found if isinstance(found, Certificate) else Refusal(first + found.reason)
 
 
-def _drafts(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
+def _candidates(
+    cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder
+) -> Iterator[CandidateRewrite | Refusal]:
     """Forms to try, the best first, or why there is none."""
     orders: tuple[LoopOrder, ...] = ("tiled", "layout", "given")
     for order in orders[orders.index(loop_order) :]:
         try:
-            func, read = seen.inlined
-            if func is not seen.func and order != "given":
-                yield drafted(func, layouts, order, read)
-            yield drafted(seen.func, layouts, order, seen.standard)
+            func, read = cache.inlined
+            if func is not cache.func and order != "given":
+                yield write_candidate(func, layouts, order, read)
+            yield write_candidate(cache.func, layouts, order, cache.standard)
         except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as error:
-            yield _refused(error)
+            yield _refusal(error)
             break
     try:
-        yield Draft(substituted(seen.func, layouts))
+        yield CandidateRewrite(substituted(cache.func, layouts))
     except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as error:
-        yield _refused(error)
+        yield _refusal(error)
 
 
 def _strided(param: Any) -> bool:

@@ -14,24 +14,24 @@ from ...analysis.terms.term import TensorVar
 from ..model.digit import Digit
 from ..model.layout import Layout
 from ..model.string import parse
-from .implementations import IMPLEMENTATIONS, Named, iterations, named
+from .implementations import IMPLEMENTATIONS, NamedImplementation, iterations, named_implementation
 
 Desired = Mapping[str, Sequence[str] | str]
 
 
 @dataclass(frozen=True)
-class Wish:
+class LayoutRequest:
     """The layout strings for an operator, or a named implementation with its layout strings."""
 
     strings: tuple[str, ...]
-    by: Named | None = None
+    implementation: NamedImplementation | None = None
 
 
-Wishes = Mapping[str, Wish]
+LayoutRequests = Mapping[str, LayoutRequest]
 
 
 @dataclass(frozen=True)
-class Want:
+class LayoutConstraint:
     """The constraint on a PrimFunc.
 
     Attributes:
@@ -39,7 +39,7 @@ class Want:
         why: The reason, for reports.
         exact: Elements inside a dimension may not be reordered either.
         last: For a parameter, the axis that must be innermost, whatever else its layout is.
-        worth: The bytes that a named implementation saves. None: the layouts must hold at any
+        saved_bytes: The bytes that a named implementation saves. None: the layouts must hold at any
             price, and loops stay unchanged where nothing moves.
     """
 
@@ -47,7 +47,7 @@ class Want:
     why: str
     exact: bool = False
     last: Mapping[int, int] = field(default_factory=dict)
-    worth: float | None = None
+    saved_bytes: float | None = None
 
     def takes(self, param: int, layout: Layout) -> bool:
         """Whether a parameter may have this layout.
@@ -65,7 +65,7 @@ class Want:
         return not self.exact and wanted.permutation is not None and axes == whole
 
 
-def check(desired: Desired | str) -> dict[str, Wish]:
+def check(desired: Desired | str) -> dict[str, LayoutRequest]:
     """The desired layouts by full operator name; a string names an implementation.
 
     Raises:
@@ -73,16 +73,16 @@ def check(desired: Desired | str) -> dict[str, Wish]:
         ValueError: An operator, layout or implementation is unknown.
     """
     if isinstance(desired, str):
-        by = named(desired)
-        return {op: Wish(strings, by) for op, strings in by.layouts.items()}
+        by = named_implementation(desired)
+        return {op: LayoutRequest(strings, by) for op, strings in by.layouts.items()}
     out = {}
     for name, layouts in desired.items():
         op = full(name, "desired")
         if isinstance(layouts, str) and layouts in IMPLEMENTATIONS:
-            by = named(layouts)
+            by = named_implementation(layouts)
             if op not in by.layouts:
                 raise ValueError(f"desired: {layouts} has no implementation of {op}")
-            out[op] = Wish(by.layouts[op], by)
+            out[op] = LayoutRequest(by.layouts[op], by)
             continue
         if isinstance(layouts, str):
             layouts = [layouts]
@@ -90,7 +90,7 @@ def check(desired: Desired | str) -> dict[str, Wish]:
             raise TypeError(f"desired[{name!r}]: expected layout strings, got {list(layouts)!r}")
         for text in layouts:
             parse(text)
-        out[op] = Wish(tuple(layouts))
+        out[op] = LayoutRequest(tuple(layouts))
     return out
 
 
@@ -110,7 +110,7 @@ def full(name: str, argument: str) -> str:
     raise ValueError(f"{argument}: there is no Relax operator {name!r}")
 
 
-def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
+def constraint_on(found: Recovered, desired: LayoutRequests, func: Any) -> LayoutConstraint | None:
     """The constraint on a PrimFunc; None if there is none. Without strings it stays unchanged.
 
     Raises ``ValueError`` if the strings do not fit the operator's layouts.
@@ -118,63 +118,73 @@ def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
     info = found.info
     if found.operator is None or found.operator.name not in desired:
         return None
-    wish = desired[found.operator.name]
+    request = desired[found.operator.name]
     if not isinstance(info, OpInfo):
-        return _elsewhere(found, wish)
-    if wish.by is not None:
-        return _named(found, info, wish, wish.by, func)
-    strings = wish.strings
+        return _without_attributes(found, request)
+    if request.implementation is not None:
+        return _of_implementation(found, info, request, request.implementation, func)
+    strings = request.strings
     if not strings:
-        return _staying(found)
-    if not _laid(found, info):
+        return _unchanged(found)
+    if not _has_layout(found, info):
         raise ValueError(f"desired: {info.name} has no layout attribute to choose")
-    return Want(_wanted(found, info, strings), f"{info.name} wants {' '.join(strings)}")
+    return LayoutConstraint(
+        _param_layouts(found, info, strings), f"{info.name} wants {' '.join(strings)}"
+    )
 
 
-def _staying(found: Recovered) -> Want:
+def _unchanged(found: Recovered) -> LayoutConstraint:
     tensors = [k for k, p in enumerate(found.params) if isinstance(p, TensorVar)]
-    return Want({k: Layout.identity(_rank(found, k)) for k in tensors}, "to stay as given")
+    return LayoutConstraint(
+        {k: Layout.identity(_rank(found, k)) for k in tensors}, "to stay as given"
+    )
 
 
-def _elsewhere(found: Recovered, wish: Wish) -> Want | None:
+def _without_attributes(found: Recovered, request: LayoutRequest) -> LayoutConstraint | None:
     """The constraint on an operator whose attributes cannot express its buffers' layouts."""
-    if wish.by is not None:
+    if request.implementation is not None:
         return None
-    if not wish.strings:
-        return _staying(found)
-    raise ValueError(f"desired: {wish.strings} does not fit {found.info!r}")
+    if not request.strings:
+        return _unchanged(found)
+    raise ValueError(f"desired: {request.strings} does not fit {found.info!r}")
 
 
 Offers = Sequence[Mapping[str, Sequence[str]]]
 """Layouts by full operator name that a backend can take."""
 
 
-def offered(found: Recovered, offers: Offers) -> tuple[Want, ...]:
+def offered(found: Recovered, offers: Offers) -> tuple[LayoutConstraint, ...]:
     """The offers for a PrimFunc; those that do not fit it are left out."""
     info = found.info
-    if not isinstance(info, OpInfo) or not _laid(found, info):
+    if not isinstance(info, OpInfo) or not _has_layout(found, info):
         return ()
     out = []
     for strings in filter(None, (o.get(info.name) for o in offers)):
         with suppress(ValueError):
-            out.append(Want(_wanted(found, info, strings), f"offered {' '.join(strings)}"))
+            out.append(
+                LayoutConstraint(
+                    _param_layouts(found, info, strings), f"offered {' '.join(strings)}"
+                )
+            )
     return tuple(out)
 
 
-def _named(found: Recovered, info: OpInfo, wish: Wish, by: Named, func: Any) -> Want | None:
+def _of_implementation(
+    found: Recovered, info: OpInfo, request: LayoutRequest, by: NamedImplementation, func: Any
+) -> LayoutConstraint | None:
     """The constraint of a named implementation; None if it would not be faster."""
     if info.relaid or _narrow(found, info):
         return None
     worth = by.saved * iterations(func)
     why = f"{info.name} is faster as {by.name}"
-    if wish.strings:
-        wanted = _wanted(found, info, wish.strings) if _laid(found, info) else {}
-        return Want(wanted, why, worth=worth) if wanted else None
+    if request.strings:
+        wanted = _param_layouts(found, info, request.strings) if _has_layout(found, info) else {}
+        return LayoutConstraint(wanted, why, saved_bytes=worth) if wanted else None
     right, out = info.operands[-1], found.outputs[0]
     if not isinstance(right, int) or _rank(found, right) < 2 or _rank(found, out) < 2:
         return None
     last = {k: _rank(found, k) - 1 for k in (right, out)}
-    return Want({}, why, last=last, worth=worth)
+    return LayoutConstraint({}, why, last=last, saved_bytes=worth)
 
 
 #: Output channels of a group from which on a loop over them pays.
@@ -199,13 +209,13 @@ def _channels(found: Recovered, info: OpInfo, k: object) -> int | None:
     return param.shape[info.layouts[k].index("C")].const
 
 
-def _laid(found: Recovered, info: OpInfo) -> bool:
+def _has_layout(found: Recovered, info: OpInfo) -> bool:
     """Whether some parameter has a layout to choose."""
     return any(isinstance(k, int) and k < len(info.layouts) and info.layouts[k]
                for k in (*info.operands, *found.outputs))  # fmt: skip
 
 
-def _wanted(found: Recovered, info: OpInfo, strings: Sequence[str]) -> dict[int, Layout]:
+def _param_layouts(found: Recovered, info: OpInfo, strings: Sequence[str]) -> dict[int, Layout]:
     operands = [k for k in info.operands if isinstance(k, int) and info.layouts[k]]
     outputs = [k for k in found.outputs if info.layouts[k]]
     wanted = dict(zip(operands, strings, strict=False))

@@ -18,7 +18,7 @@ from ..model.buffer_bytes import SYMBOLIC
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedImplementation:
     """A named implementation of some operators.
 
     Attributes:
@@ -35,7 +35,7 @@ class Named:
     saved: float
 
 
-TVM_NHWC = Named(
+TVM_NHWC = NamedImplementation(
     "tvm-nhwc",
     {
         "relax.nn.conv1d": ("NWC", "WIO"),
@@ -52,7 +52,7 @@ TVM_NHWC = Named(
 IMPLEMENTATIONS = {n.name: n for n in (TVM_NHWC,)}
 
 
-def named(name: str) -> Named:
+def named_implementation(name: str) -> NamedImplementation:
     """The implementation of a name. Raises ``ValueError`` for an unknown name."""
     if name not in IMPLEMENTATIONS:
         known = ", ".join(IMPLEMENTATIONS)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import Choice
+from .alternatives import Alternative
 
 Cost = Callable[[Value, Layout], float]
 
@@ -44,27 +44,29 @@ class LayoutProblem:
     """The program, and the meaning of its variables."""
 
     program: BinaryProgram
-    ways: tuple[tuple[Op, Choice, int], ...]
+    alternatives: tuple[tuple[Op, Alternative, int], ...]
     converted: tuple[tuple[Value, Layout, int], ...]
 
 
 def problem(
     graph: Graph,
-    choices: Mapping[Op, Sequence[Choice]],
+    choices: Mapping[Op, Sequence[Alternative]],
     candidates: Mapping[Value, Sequence[Layout]],
     cost: Cost,
     needed: Mapping[Value, Layout],
     given: Mapping[Value, Layout],
 ) -> LayoutProblem:
-    """The problem of a function; ``needed`` and ``given`` are as in `decide.Space`."""
+    """The problem of a function; ``needed`` and ``fixed`` are as in `decide.Space`."""
     builder = _Builder(candidates, cost, given)
     for op in graph.ops:
-        builder.ways(op, choices[op])
+        builder.add(op, choices[op])
     for op in graph.ops:
         builder.reads(op, choices[op])
     for value, layout in needed.items():
         builder.require(value, (layout,), {})
-    return LayoutProblem(builder.program, tuple(builder.all_ways), tuple(builder.all_converted))
+    return LayoutProblem(
+        builder.program, tuple(builder.all_alternatives), tuple(builder.all_converted)
+    )
 
 
 class _Builder:
@@ -74,32 +76,32 @@ class _Builder:
         cost: Cost,
         given: Mapping[Value, Layout],
     ) -> None:
-        self.candidates, self.cost, self.given = candidates, cost, given
+        self.candidates, self.cost, self.fixed = candidates, cost, given
         self.program = BinaryProgram()
-        self.all_ways: list[tuple[Op, Choice, int]] = []
+        self.all_alternatives: list[tuple[Op, Alternative, int]] = []
         self.all_converted: list[tuple[Value, Layout, int]] = []
         self.produced: dict[Value, dict[Layout, list[int]]] = {}
         self.converted: dict[tuple[Value, Layout], int] = {}
         self.reshaped: dict[tuple[Value, Layout], int] = {}
         self.variables: dict[Op, list[int]] = {}
 
-    def ways(self, op: Op, choices: Sequence[Choice]) -> None:
+    def add(self, op: Op, choices: Sequence[Alternative]) -> None:
         """Add the variables of an op's alternatives."""
         variables = self.variables[op] = []
         for choice in choices:
-            x = self.program.variable(choice.cost + self.moved(op, choice) + _change(op, choice))
+            x = self.program.variable(choice.cost + self.moved(op, choice) + _tie_break(op, choice))
             variables.append(x)
-            self.all_ways.append((op, choice, x))
+            self.all_alternatives.append((op, choice, x))
             for value, layout in zip(op.outputs, choice.outputs, strict=True):
                 self.produced.setdefault(value, {}).setdefault(layout, []).append(x)
         self.program.rows.append((1.0, dict.fromkeys(variables, 1.0)))
         self.program.rows.append((-1.0, dict.fromkeys(variables, -1.0)))
 
-    def moved(self, op: Op, choice: Choice) -> float:
+    def moved(self, op: Op, choice: Alternative) -> float:
         value = op.outputs[0] if choice.moves else None
         return 0.0 if value is None else self.cost(value, Layout.identity(value.rank))
 
-    def reads(self, op: Op, choices: Sequence[Choice]) -> None:
+    def reads(self, op: Op, choices: Sequence[Alternative]) -> None:
         """Require each input of an alternative in one of the layouts that it reads."""
         for v in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
             groups: dict[frozenset[Layout], list[int]] = {}
@@ -113,7 +115,7 @@ class _Builder:
 
     def require(self, value: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
         """Add ``Σ ways <= Σ p + c + s`` over the allowed layouts, or ``1 <= …`` without ways."""
-        if self.given.get(value) in allowed:
+        if self.fixed.get(value) in allowed:
             return
         row: dict[int, float] = {}
         for layout in [x for x in self.candidates[value] if x in allowed]:
@@ -134,7 +136,7 @@ class _Builder:
         """
         same = [x for x in self.candidates[value]
                 if x != layout and x.order(value.shape) == layout.order(value.shape)]  # fmt: skip
-        if self.given.get(value) in same:
+        if self.fixed.get(value) in same:
             return []
         produced = self.produced.get(value, {})
         return [x for peer in same for x in produced.get(peer, ())] or None
@@ -160,14 +162,17 @@ class _Builder:
         return self.converted[key]
 
 
-def _change(op: Op, choice: Choice) -> float:
+def _tie_break(op: Op, choice: Alternative) -> float:
     """The tie-break of an alternative: higher if it changes more."""
     moved = sum(x is not None and not any(y.is_identity for y in x) for x in choice.inputs)
-    own = max((_own(v, x) for v, x in zip(op.outputs, choice.outputs, strict=True)), default=0.0)
+    own = max(
+        (_layout_tie_break(v, x) for v, x in zip(op.outputs, choice.outputs, strict=True)),
+        default=0.0,
+    )
     return own + CHANGE * moved / 16
 
 
-def _own(value: Value, layout: Layout) -> float:
+def _layout_tie_break(value: Value, layout: Layout) -> float:
     if layout.is_identity:
         return 0.0
     return (

@@ -16,12 +16,12 @@ class Pins:
     """The pinned layouts by parameter name, for functions that are called from outside."""
 
     def __init__(self, mod: Any, wanted: Mapping[str, str]) -> None:
-        self.mod, self.wanted = mod, dict(wanted)
+        self.mod, self.layouts = mod, dict(wanted)
         self.used: set[str] = set()
 
     def of(self, gvar: Any, found: Graph) -> dict[Value, Layout]:
         """The pins of a function's parameters. Raises ``ValueError`` if one is not possible."""
-        pinned = [v for v in found.values if v.parameter and v.name in self.wanted]
+        pinned = [v for v in found.values if v.parameter and v.name in self.layouts]
         func = self.mod[gvar]
         if not pinned or not (func.attrs or {}).get("global_symbol"):
             return {}
@@ -39,10 +39,10 @@ class Pins:
         return out
 
     def _layout(self, value: Value) -> Layout:
-        layout = Layout.parse(self.wanted[value.name])
+        layout = Layout.parse(self.layouts[value.name])
         if layout.rank != value.rank:
             raise ValueError(
-                f"pins[{value.name!r}]: {self.wanted[value.name]} is of rank {layout.rank}, "
+                f"pins[{value.name!r}]: {self.layouts[value.name]} is of rank {layout.rank}, "
                 f"the parameter of rank {value.rank}"
             )
         return layout
@@ -55,7 +55,7 @@ class Pins:
 
     def check(self) -> None:
         """Raises ``ValueError`` for names that are not parameters."""
-        unknown = sorted(set(self.wanted) - self.used)
+        unknown = sorted(set(self.layouts) - self.used)
         if unknown:
             raise ValueError(f"pins: no parameter is called {', '.join(map(repr, unknown))}")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import GIVEN, Choice
+from .alternatives import GIVEN, Alternative
 from .decide import Plan
 from .solve import Solution
 
@@ -24,7 +24,7 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
     needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.constant}  # fmt: skip
     reads: dict[Op, dict[int, Layout]] = {}
-    ways: dict[Op, Choice] = {}
+    ways: dict[Op, Alternative] = {}
     for op, every in completed.items():
         count = len(op.inputs)
         outputs = tuple(x for x in every[count:] if x is not None)
@@ -32,7 +32,7 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
         given = all(x is None or x.is_identity for x in every)
         inputs = tuple(None if v is None or v.free or x is None else frozenset((x,))
                        for v, x in zip(op.inputs, every[:count], strict=True))  # fmt: skip
-        ways[op] = Choice(outputs, inputs, 0.0, GIVEN if given else "as planned before")
+        ways[op] = Alternative(outputs, inputs, 0.0, GIVEN if given else "as planned before")
         stored.update(zip(op.outputs, outputs, strict=True))
     converted: dict[Value, dict[Layout, None]] = {}
     wanted = [(value, x) for op in graph.ops for k, x in reads[op].items()

@@ -72,7 +72,7 @@ class Disagree(Exception):
 
 
 @dataclass(frozen=True)
-class Witness:
+class Correspondence:
     """What a rewriter says: each old buffer's new one and its layout, by stage the old iterators
     over the new block's, ``v0``, ``v1``, … in its order. Buffers that are not there are inlined,
     and so are the stages that define them."""
@@ -82,33 +82,33 @@ class Witness:
 
 
 def prove_stages(
-    func: Any, new: Any, witness: Witness, known: Standard | None = None
+    func: Any, new: Any, correspondence: Correspondence, known: Standard | None = None
 ) -> Certificate | Refusal:
-    """Whether ``new`` is ``func`` with the buffers of its parameters in the witness' layouts.
+    """Whether ``new`` is ``func`` with the buffers of its parameters in the correspondence's layouts.
 
     ``known`` are the stages of ``func`` if they are there already.
     """
     try:
-        return _proved(func, new, witness, known or standard(func))
+        return _proved(func, new, correspondence, known or standard(func))
     except (Disagree, Undefined, Opaque, Unliftable) as error:
         return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
 
-def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certificate:
+def _proved(func: Any, new: Any, correspondence: Correspondence, known: Standard) -> Certificate:
     (before, sizes), (after, new_sizes) = known, standard(new)
-    buffers = _Buffers(func, new, witness, sizes, new_sizes)
+    buffers = _Buffers(func, new, correspondence, sizes, new_sizes)
     left, buffers.defined = resolve(before, buffers.inlined)
-    if not len(left) == len(after) == len(witness.iterators):
+    if not len(left) == len(after) == len(correspondence.iterators):
         raise Disagree("another number of stages")
     shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
     proof, symbolic = Proof(), any(e.const is None for shape in shapes for e in shape)
     given: dict[str, None] = {}
-    for one, two, at in zip(left, after, witness.iterators, strict=True):
-        stage = _Pair(one, two, at, buffers, sizes, new_sizes)
+    for one, two, at in zip(left, after, correspondence.iterators, strict=True):
+        stage = _StagePair(one, two, at, buffers, sizes, new_sizes)
         stage.check(proof)
-        given |= dict.fromkeys(stage.given)
+        given |= dict.fromkeys(stage.assumptions)
     told = ["symbolic dimensions are at least 1"] if symbolic else []
     told += given
     contracted = any(_product(d.value) for _, d in buffers.defined.items())
@@ -126,11 +126,16 @@ class _Buffers:
     """The buffers of both functions, and one tensor for the two."""
 
     def __init__(
-        self, func: Any, new: Any, witness: Witness, sizes: SizeTerms, new_sizes: SizeTerms
+        self,
+        func: Any,
+        new: Any,
+        correspondence: Correspondence,
+        sizes: SizeTerms,
+        new_sizes: SizeTerms,
     ) -> None:
         self.old, self.new = NodeDict[TensorVar](), NodeDict[tuple[TensorVar, Layout]]()
         self.tensors: list[TensorVar] = []
-        for b, c, layout in witness.buffers:
+        for b, c, layout in correspondence.buffers:
             shape = sizes.shape(b)
             if b in self.old or c in self.new or b.ty.dtype != c.ty.dtype:
                 raise Disagree(f"{b.name} has not one buffer of its type")
@@ -160,27 +165,27 @@ def _value(sizes: SizeTerms, param: Any) -> Term | None:
 
 
 @dataclass
-class _Pair:
+class _StagePair:
     """An old and a new stage."""
 
-    one: Stage
-    two: Stage
-    said: Mapping[Var, Int]
+    old: Stage
+    new: Stage
+    at: Mapping[Var, Int]
     buffers: _Buffers
     sizes: SizeTerms
     new_sizes: SizeTerms
-    given: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     def check(self, proof: Proof) -> None:
-        if set(self.said) != set(self.one.axes):
+        if set(self.at) != set(self.old.axes):
             raise Disagree("not every iterator has a value")
-        block, new = self.one.block, self.two.block
+        block, new = self.old.block, self.new.block
         old = _Statements(
-            self.one, self.said, self.sizes, self.buffers.old.get, self.logical_old,
+            self.old, self.at, self.sizes, self.buffers.old.get, self.logical_old,
             self.buffers.defined,
         )  # fmt: skip
         other = _Statements(
-            self.two, {v: as_int(v) for v in self.two.axes}, self.new_sizes,
+            self.new, {v: as_int(v) for v in self.new.axes}, self.new_sizes,
             self.buffers.new.get, self.logical,
         )  # fmt: skip
         if (block.init is None) != (new.init is None):
@@ -189,7 +194,7 @@ class _Pair:
             raise Disagree(f"another start in {block.name_hint}")
         if old(block.body) != other(new.body):
             raise Disagree(f"another statement in {block.name_hint}")
-        self.given = data_assumptions(old.values)
+        self.assumptions = data_assumptions(old.values)
         if not self.as_it_was():
             self.spatial()
         if not self.in_order():
@@ -218,13 +223,13 @@ class _Pair:
         """Whether the loops are the same ones, in the same order."""
         same = all(
             poly is as_int(w) and v.kind == w.kind and v.extent is w.extent
-            for (v, poly), w in zip(self.said.items(), self.two.axes, strict=False)
+            for (v, poly), w in zip(self.at.items(), self.new.axes, strict=False)
         )
         return (
             same
-            and len(self.one.axes) == len(self.two.axes)
-            and list(self.said) == list(self.one.axes)
-            and self.one.order == self.two.order
+            and len(self.old.axes) == len(self.new.axes)
+            and list(self.at) == list(self.old.axes)
+            and self.old.order == self.new.order
         )
 
     def spatial(self) -> None:
@@ -233,7 +238,7 @@ class _Pair:
         Where a store goes is its new iterators, from which the old ones follow: they are told
         apart. They stay in their domain, and there are as many.
         """
-        one, two = self.one, self.two
+        one, two = self.old, self.new
         written = {a.buffer.__chandle__() for a in one.writes}
         if any(a.buffer.__chandle__() in written for a in one.reads):
             raise Disagree("a stage reads other elements of what it stores")
@@ -247,7 +252,7 @@ class _Pair:
         if _count(mine) is not _count(_wide(one, reduced=False)):
             raise Disagree("there are not as many iterations")
         for var in one.axes:
-            poly, extent = self.said[var], var.extent
+            poly, extent = self.at[var], var.extent
             if extent is None or not _inside(poly, extent):
                 raise Disagree("an old iterator may be outside of its domain")
             if var.kind != "reduce" and any(w.kind == "reduce" for w in free(poly)):
@@ -259,11 +264,11 @@ class _Pair:
         Each old one is a mixed-radix number of new ones.
         """
         out: list[Var] = []
-        for var in _order(self.one):
+        for var in _order(self.old):
             if var.kind != "reduce" or var.extent is ONE:
                 continue
-            parts = [(c, m[0]) for m, c in self.said[var].terms if len(m) == 1]
-            if len(parts) != len(self.said[var].terms):
+            parts = [(c, m[0]) for m, c in self.at[var].terms if len(m) == 1]
+            if len(parts) != len(self.at[var].terms):
                 raise Disagree("a reduction is no number of new ones")
             scale: Int = ONE
             mine: list[Var] = []
@@ -276,18 +281,18 @@ class _Pair:
             if scale is not var.extent:
                 raise Disagree("a reduction runs over another range")
             out += mine
-        if len(set(out)) < len(out) or set(out) != _wide(self.two, reduced=True):
+        if len(set(out)) < len(out) or set(out) != _wide(self.new, reduced=True):
             raise Disagree("the reductions are not those of the new block")
         return out
 
     def in_order(self) -> bool:
         """Whether reductions run in the order that they had."""
-        now = [v for v in _order(self.two) if v.kind == "reduce" and v.extent is not ONE]
+        now = [v for v in _order(self.new) if v.kind == "reduce" and v.extent is not ONE]
         return self.digits() == now
 
     def regroups(self, proof: Proof) -> None:
         """Another order of a reduction is right for sums, products and extremes."""
-        store = self.one.block.body
+        store = self.old.block.body
         kind = type(getattr(store, "value", None)).__name__
         if type(store).__name__ != "BufferStore" or kind not in _COMBINERS:
             raise Disagree("a reduction runs in another order")

@@ -61,7 +61,7 @@ _EXTRA = "the padding of operands holds their layouts' pad values"
 
 
 @dataclass(frozen=True)
-class VerifiedFunction:
+class LiftedFunction:
     """A PrimFunc and what it computes."""
 
     func: Any
@@ -73,10 +73,10 @@ class VerifiedFunction:
         return [p.shape if isinstance(p, TensorVar) else () for p in self.lifted.params]
 
 
-def known(func: Any) -> VerifiedFunction | Refusal:
+def lift_function(func: Any) -> LiftedFunction | Refusal:
     """What the PrimFunc computes, or why it is not understood."""
     try:
-        return VerifiedFunction(func, lift(func))
+        return LiftedFunction(func, lift(func))
     except Unliftable as error:
         return Refusal(error.reason, error.where)
     except RecursionError:
@@ -89,13 +89,13 @@ def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
     Also that the padding of results holds the layout's pad value, if it names one, provided that
     the padding of operands does.
     """
-    found = known(func)
-    return prove_moved(found, new, layouts) if isinstance(found, VerifiedFunction) else found
+    found = lift_function(func)
+    return prove_moved(found, new, layouts) if isinstance(found, LiftedFunction) else found
 
 
-def prove_moved(func: VerifiedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
+def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
     """`prove` of what was lifted already."""
-    after = known(new)
+    after = lift_function(new)
     if isinstance(after, Refusal):
         return after
     try:
@@ -107,7 +107,7 @@ def prove_moved(func: VerifiedFunction, new: Any, layouts: Layouts) -> Certifica
         return Refusal("the compute is nested too deeply")
 
 
-def _undone(after: TensorExpression, layouts: Layouts, func: VerifiedFunction) -> TensorExpression:
+def _undone(after: TensorExpression, layouts: Layouts, func: LiftedFunction) -> TensorExpression:
     """What the new PrimFunc computes, over the old one's buffers; results first."""
     state = LogicalState(after)
     before = func.lifted.params
