@@ -94,12 +94,12 @@ def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -
     if len(layouts) != len(func.params):
         raise ValueError(f"ReplaceOpImpl: {len(layouts)} layouts for {len(func.params)} parameters")
     parsed: list[Layout | None] = []
-    for param, x in zip(func.params, layouts, strict=True):
+    for param, layout in zip(func.params, layouts, strict=True):
         buffer = hasattr(param.ty, "shape")
-        if x is None:
+        if layout is None:
             parsed.append(Layout.identity(len(param.ty.shape)) if buffer else None)
         else:
-            parsed.append(Layout.parse(x) if isinstance(x, str) else x)
+            parsed.append(Layout.parse(layout) if isinstance(layout, str) else layout)
     return Implementation(full(op, "op"), func, tuple(parsed))
 
 
@@ -107,6 +107,6 @@ def _cost(objective: str | Cost) -> Cost:
     if callable(objective):
         return objective
     if objective not in OBJECTIVES:
-        known = ", ".join(OBJECTIVES)
-        raise ValueError(f"plan_layout: objective must be one of {known}, got {objective!r}")
+        names = ", ".join(OBJECTIVES)
+        raise ValueError(f"plan_layout: objective must be one of {names}, got {objective!r}")
     return OBJECTIVES[objective]

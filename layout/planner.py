@@ -72,8 +72,8 @@ class Planner:
             refused = self.refused(function, plan)
             if not refused:
                 return function, plan
-            for op, choice in refused:
-                forbidden[op] = forbidden.get(op, frozenset()) | {choice}
+            for op, alternative in refused:
+                forbidden[op] = forbidden.get(op, frozenset()) | {alternative}
         unchanged = {op: OpSpec(None, "no plan was found") for op in function.ops}
         return function, decide(function, unchanged, self.cost, pins, {}, self.seconds,
                                 extend=extend)  # fmt: skip
@@ -81,16 +81,16 @@ class Planner:
     def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative]]:
         """The ops without a proved form in their planned layouts."""
         out = []
-        for k, (op, choice) in enumerate(plan.chosen.items()):
+        for k, (op, alternative) in enumerate(plan.chosen.items()):
             stage("proving layouts", k, len(plan.chosen))
             layouts = layouts_of(plan.layouts(op))
-            if self.spec_by_op[op].replacement is not None and choice.why != GIVEN:
+            if self.spec_by_op[op].replacement is not None and alternative.why != GIVEN:
                 continue
-            loops = self.spec_by_op[op].named and choice.why != GIVEN
+            loops = self.spec_by_op[op].named and alternative.why != GIVEN
             if not loops and not any(layouts):
                 continue
             if isinstance(self.tried(op.func, layouts, function.shares(op)), Refusal):
-                out.append((op, choice))
+                out.append((op, alternative))
         return out
 
     def tried(

@@ -49,11 +49,11 @@ def stays(stage: Stage, source: Layout, target: Layout) -> bool:
 
 def _placed(access: BlockAccess, layout: Layout) -> BlockAccess | None:
     """The access to the physical buffer; None if it is unknown or padded."""
-    known = [p for p in access.indices if p is not None]
+    indices = [p for p in access.indices if p is not None]
     shape = literal(access.shape)
-    if len(known) < len(access.indices) or layout.padded(shape):
+    if len(indices) < len(access.indices) or layout.padded(shape):
         return None
-    index = tuple(map(term, layout.forward(known, shape)))
+    index = tuple(map(term, layout.forward(indices, shape)))
     return BlockAccess(access.buffer, index, physical(access.shape, layout))
 
 
@@ -73,9 +73,13 @@ def _copies_elements(stage: Stage) -> bool:
     return sum(v.extent is not ONE for v in stage.axes) == sum(e is not ONE for e in shape)
 
 
-def _same(one: BlockAccess, two: BlockAccess) -> bool:
+def _same(first: BlockAccess, second: BlockAccess) -> bool:
     """Whether two accesses have the same flat position in buffers of equal size."""
-    p, q = ([i for i in a.indices if i is not None] for a in (one, two))
-    if len(p) < len(one.shape) or len(q) < len(two.shape):  # the index depends on data
+    first_index, second_index = ([i for i in a.indices if i is not None] for a in (first, second))
+    if len(first_index) < len(first.shape) or len(second_index) < len(
+        second.shape
+    ):  # the index depends on data
         return False
-    return flat(p, one.shape) is flat(q, two.shape) and volume(one.shape) is volume(two.shape)
+    return flat(first_index, first.shape) is flat(second_index, second.shape) and volume(
+        first.shape
+    ) is volume(second.shape)

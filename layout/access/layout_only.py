@@ -73,18 +73,18 @@ def converts(definition: TensorDefinition) -> bool:
 
 def _copied(body: Term) -> Load | None:
     """The only load that a body can evaluate to, besides literals."""
-    found = {leaf for leaf in _leaves(body) if not _literal(leaf)}
-    (only,) = found if len(found) == 1 else (None,)
+    values = {leaf for leaf in _leaves(body) if not _literal(leaf)}
+    (only,) = values if len(values) == 1 else (None,)
     return only if isinstance(only, Load) else None
 
 
 def _leaves(body: Term) -> Iterator[Term]:
-    t: Any = (body.atom or body) if isinstance(body, Int) else body
-    if isinstance(t, CallTerm) and t.op == "ite":
-        yield from _leaves(t.args[1])
-        yield from _leaves(t.args[2])
+    node: Any = (body.atom or body) if isinstance(body, Int) else body
+    if isinstance(node, CallTerm) and node.op == "ite":
+        yield from _leaves(node.args[1])
+        yield from _leaves(node.args[2])
     else:
-        yield t
+        yield node
 
 
 def _literal(term: Term) -> bool:
@@ -99,12 +99,12 @@ class _Places:
         self.source = [int(evaluate(e, sizes)) for e in copied.tensor.shape]
         env: dict[Var, Any] = dict(sizes)
         grid = np.indices(self.shape, sparse=True)
-        for a, points in zip(over(definition.tensor), grid, strict=True):
-            if isinstance(a.atom, Var):
-                env[a.atom] = points
+        for axis, points in zip(over(definition.tensor), grid, strict=True):
+            if isinstance(axis.atom, Var):
+                env[axis.atom] = points
         flat: Any = np.int64(0)
-        for i, extent in zip(copied.indices, self.source, strict=True):
-            flat = flat * extent + evaluate(i, env)
+        for index, extent in zip(copied.indices, self.source, strict=True):
+            flat = flat * extent + evaluate(index, env)
         assert definition.body is not None
         chosen = _chosen(definition.body, copied, env)
         self.flat = np.broadcast_to(np.where(chosen, flat, -1), self.shape)
@@ -125,11 +125,11 @@ class _Places:
 
 def _chosen(body: Term, copied: Load, env: dict[Var, Any]) -> Any:
     """Where the body is the load and not a literal."""
-    t: Any = (body.atom or body) if isinstance(body, Int) else body
-    if not (isinstance(t, CallTerm) and t.op == "ite"):
-        return np.bool_(t is copied)
-    yes, no = (_chosen(a, copied, env) for a in t.args[1:])
-    return np.where(evaluate(t.args[0], env), yes, no)
+    node: Any = (body.atom or body) if isinstance(body, Int) else body
+    if not (isinstance(node, CallTerm) and node.op == "ite"):
+        return np.bool_(node is copied)
+    yes, no = (_chosen(a, copied, env) for a in node.args[1:])
+    return np.where(evaluate(node.args[0], env), yes, no)
 
 
 def _rises(flat: Array, axis: int) -> bool:
@@ -145,15 +145,15 @@ def mixed_radix(line: Array) -> bool:
     >>> mixed_radix(np.array([0, 3, 1, 4, 2, 5])), mixed_radix(np.array([3, 2, 1, 0]))
     (True, False)
     """
-    whole, rest, known = line, line, np.zeros(1, line.dtype)
-    while rest.size > 1:
-        step = rest[1]
-        run = int(np.argmin(np.append(rest == step * np.arange(rest.size), False)))
-        if step <= 0 or run < 2 or rest.size % run:
+    whole, remaining, expected = line, line, np.zeros(1, line.dtype)
+    while remaining.size > 1:
+        step = remaining[1]
+        run = int(np.argmin(np.append(remaining == step * np.arange(remaining.size), False)))
+        if step <= 0 or run < 2 or remaining.size % run:
             return False
-        known = (step * np.arange(run)[:, None] + known).reshape(-1)
-        rest = rest[::run]
-    return bool((whole == known).all())
+        expected = (step * np.arange(run)[:, None] + expected).reshape(-1)
+        remaining = remaining[::run]
+    return bool((whole == expected).all())
 
 
 def _bytes(tensor: TensorVar) -> int:

@@ -39,10 +39,10 @@ def materialise(
     Constants are converted at compile time. A constant in several layouts gets a copy for each,
     as long as copies take at most ``budget`` bytes in all; further ones are converted at run time.
     """
-    made = _Materialiser(mod, specs, rewrite, budget)
+    materialiser = _Materialiser(mod, specs, rewrite, budget)
     for gvar, (graph, plan) in plans.items():
-        made.function(gvar, mod[gvar], graph, plan)
-    return without_unused(made.builder_.get(), mod)
+        materialiser.function(gvar, mod[gvar], graph, plan)
+    return without_unused(materialiser.builder_.get(), mod)
 
 
 @relax.expr_functor.mutator
@@ -93,24 +93,28 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------ bindings
 
-    def visit_match_cast_(self, b: Any) -> None:
-        self.begin(b.var)
-        self.span = span_of(b)
-        super().visit_match_cast_(b)
-        self.opaque(b.var)
+    def visit_match_cast_(self, binding: Any) -> None:
+        self.begin(binding.var)
+        self.span = span_of(binding)
+        super().visit_match_cast_(binding)
+        self.opaque(binding.var)
 
-    def visit_var_binding_(self, b: Any) -> None:
-        self.begin(b.var)
-        self.span = span_of(b)
-        op = self.graph.by_var.get(b.var)
-        value = self.graph.of.get(b.var)
+    def visit_var_binding_(self, binding: Any) -> None:
+        self.begin(binding.var)
+        self.span = span_of(binding)
+        op = self.graph.by_var.get(binding.var)
+        value = self.graph.of.get(binding.var)
         if op is not None:
-            self.op(op, b)
-        elif value is not None and value.expr is not b.var and not self.same(value.expr, b.var):
-            self.alias(value, b.var)
-        elif not self.only_parts(b):
-            super().visit_var_binding_(b)
-            self.opaque(b.var)
+            self.op(op, binding)
+        elif (
+            value is not None
+            and value.expr is not binding.var
+            and not self.same(value.expr, binding.var)
+        ):
+            self.alias(value, binding.var)
+        elif not self.only_parts(binding):
+            super().visit_var_binding_(binding)
+            self.opaque(binding.var)
 
     def opaque(self, var: Any) -> None:
         """Record a value that something else than a ``call_tir`` produced."""
@@ -119,10 +123,10 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             self.here = self.home.get(var)
             self.have(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
-    def only_parts(self, b: Any) -> bool:
+    def only_parts(self, binding: Any) -> bool:
         """Whether a binding is a tuple of which only the fields are used."""
-        parts = self.graph.tuples.get(b.var)
-        return isinstance(b.value, relax.Tuple) and parts is not None \
+        parts = self.graph.tuples.get(binding.var)
+        return isinstance(binding.value, relax.Tuple) and parts is not None \
             and any(v.pinned is None for v in parts)  # fmt: skip
 
     @staticmethod
@@ -139,38 +143,42 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             value = self.graph.of.get(param)
             if value is not None:
                 layout = self.plan.stored[value]
-                own = self.at[value][layout] if value in self.at else param
-                self.have(value, layout, self.visit_expr(own), param)
+                new_param = self.at[value][layout] if value in self.at else param
+                self.have(value, layout, self.visit_expr(new_param), param)
                 if value in self.plan.needed and not layout.is_identity:
                     self.set_var_remap(param, self.at[value][self.plan.needed[value]])
 
     def alias(self, value: Value, var: Any) -> None:
         """Bind another name of a value, or a field of a tuple, if it is needed."""
         if value in self.plan.needed:
-            found = self.at[value][self.plan.needed[value]]
+            expr = self.at[value][self.plan.needed[value]]
             out = not isinstance(var, relax.DataflowVar)
-            plain = isinstance(found, relax.DataflowVar) and out
-            self.set_var_remap(var, self.emit(found, var, out) if plain else found)
+            plain = isinstance(expr, relax.DataflowVar) and out
+            self.set_var_remap(var, self.emit(expr, var, out) if plain else expr)
 
-    def op(self, op: Op, b: Any) -> None:
+    def op(self, op: Op, binding: Any) -> None:
         layouts = layouts_of(self.plan.layouts(op))
-        given = self.plan.chosen[op].why == GIVEN
-        other = None if given else self.specs[op].replacement
-        same = all(x is None for x in layouts) and (given or not self.specs[op].named)
-        if other is None and same:
+        unchanged = self.plan.chosen[op].why == GIVEN
+        replacement = None if unchanged else self.specs[op].replacement
+        same = all(x is None for x in layouts) and (unchanged or not self.specs[op].named)
+        if replacement is None and same:
             call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
-            self.results(op, b, self.bind_results(call, op, b.var))
+            self.results(op, binding, self.bind_results(call, op, binding.var))
             return
         shares = self.graph.shares(op)
-        new = self.rewrite(op.func, layouts, shares) if other is None else None
+        new = self.rewrite(op.func, layouts, shares) if replacement is None else None
         if new is not None and new.identity is not None and shares:
             source = self.arguments(op)[new.identity]
             physical = self.plan.chosen[op].outputs[0].physical(op.outputs[0].shape)
-            self.results(op, b, self.bind_results(_reshaped(source, physical), op, b.var))
+            self.results(
+                op, binding, self.bind_results(_reshaped(source, physical), op, binding.var)
+            )
             return
         assert not isinstance(new, ParamAlias)
-        gvar = self.gvar(op, layouts, other if new is None else new.func)
-        self.results(op, b, self.bind_results(self.call(gvar, op, self.types(op)), op, b.var))
+        gvar = self.gvar(op, layouts, replacement if new is None else new.func)
+        self.results(
+            op, binding, self.bind_results(self.call(gvar, op, self.types(op)), op, binding.var)
+        )
 
     def bind_results(self, expr: Any, op: Op, var: Any) -> Any:
         """Bind the results of an op."""
@@ -181,34 +189,37 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         return expr if named else self.emit(expr, var, out)
 
     def types(self, op: Op) -> list[Any]:
-        way = self.plan.chosen[op]
+        alternative = self.plan.chosen[op]
         return [relax.TensorType(x.physical(v.shape), v.dtype, v.vdevice)
-                for v, x in zip(op.outputs, way.outputs, strict=True)]  # fmt: skip
+                for v, x in zip(op.outputs, alternative.outputs, strict=True)]  # fmt: skip
 
     def call(self, gvar: Any, op: Op, types: list[Any]) -> Any:
         many = hasattr(op.call.ty, "fields")
         arguments = relax.Tuple(self.arguments(op))
         return relax.call_tir(gvar, arguments, out_ty=types if many else types[0])
 
-    def results(self, op: Op, b: Any, new: Any) -> None:
+    def results(self, op: Op, binding: Any, new: Any) -> None:
         """Record the results of an op, and convert them to the layouts that are read."""
-        way = self.plan.chosen[op]
+        alternative = self.plan.chosen[op]
         many = hasattr(op.call.ty, "fields")
-        for k, (value, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
+        for k, (value, layout) in enumerate(zip(op.outputs, alternative.outputs, strict=True)):
             part = new
             if many:
-                out = self.leaves(value, layout, b.var)
-                part = self.emit(relax.TupleGetItem(new, k), b.var, out)
-            self.have(value, layout, part, b.var)
+                out = self.leaves(value, layout, binding.var)
+                part = self.emit(relax.TupleGetItem(new, k), binding.var, out)
+            self.have(value, layout, part, binding.var)
         if not many:
-            self.alias(op.outputs[0], b.var)
-        elif any(v in self.plan.needed for v in op.outputs):
+            self.alias(op.outputs[0], binding.var)
+        elif any(output in self.plan.needed for output in op.outputs):
             needed = [
-                self.plan.needed.get(v, x) for v, x in zip(op.outputs, way.outputs, strict=True)
+                self.plan.needed.get(output, stored)
+                for output, stored in zip(op.outputs, alternative.outputs, strict=True)
             ]
-            parts = [self.at[v][x] for v, x in zip(op.outputs, needed, strict=True)]
-            plain = not isinstance(b.var, relax.DataflowVar)
-            self.set_var_remap(b.var, self.emit(relax.Tuple(parts), b.var, plain))
+            parts = [
+                self.at[output][stored] for output, stored in zip(op.outputs, needed, strict=True)
+            ]
+            plain = not isinstance(binding.var, relax.DataflowVar)
+            self.set_var_remap(binding.var, self.emit(relax.Tuple(parts), binding.var, plain))
 
     # ------------------------------------------------------------------------ values
 
@@ -287,28 +298,30 @@ def _read_layouts(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
     for op in graph.ops:
         for value in dict.fromkeys(op.inputs):
             if value is not None and not value.constant:
-                mine = out.setdefault(value, [])
-                mine += [x for x in _layouts_read(plan, op, value) if x not in mine]
+                layouts = out.setdefault(value, [])
+                layouts += [x for x in _layouts_read(plan, op, value) if x not in layouts]
     return out
 
 
 def _layouts_read(plan: Plan, op: Op, value: Value) -> list[Layout]:
     """The layouts in which an op reads a value."""
-    own = plan.reads[op]
-    found = (
-        own.get(k) or Layout.identity(value.rank) for k, x in enumerate(op.inputs) if x is value
+    reads = plan.reads[op]
+    layouts = (
+        reads.get(k) or Layout.identity(value.rank)
+        for k, operand in enumerate(op.inputs)
+        if operand is value
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(layouts))
 
 
 def _homes(body: Any, homes: NodeDict[int]) -> None:
     """The number of the block that defines each variable."""
     for block in getattr(body, "blocks", ()):
         number = len(homes.items())
-        for b in block.bindings:
-            homes[b.var] = number
-        for b in block.bindings:
-            value = getattr(b, "value", None)
+        for binding in block.bindings:
+            homes[binding.var] = number
+        for binding in block.bindings:
+            value = getattr(binding, "value", None)
             if isinstance(value, relax.If):
                 _homes(value.true_branch, homes)
                 _homes(value.false_branch, homes)
@@ -322,12 +335,12 @@ def _bound(body: Any) -> Any:
     return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(out, body.body)])], out)
 
 
-def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
-    same = len(x.ty.shape) == len(shape) and all(
+def _reshaped(expr: Any, shape: tuple[Any, ...]) -> Any:
+    same = len(expr.ty.shape) == len(shape) and all(
         isinstance(b, int) and hasattr(a, "value") and int(a) == b
-        for a, b in zip(x.ty.shape, shape, strict=True)
+        for a, b in zip(expr.ty.shape, shape, strict=True)
     )
-    return x if same else relax.op.reshape(x, shape)
+    return expr if same else relax.op.reshape(expr, shape)
 
 
 def _types(call: Any) -> list[Any]:

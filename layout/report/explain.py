@@ -72,8 +72,8 @@ def _conversions(
                     tuple(op.outputs[0].name for op in users if op.outputs),
                 )
             )
-    for op, way in plan.chosen.items():
-        if way.moves:
+    for op, alternative in plan.chosen.items():
+        if alternative.moves:
             source = next(v for v in op.inputs if v is not None)
             source_at, same = (Layout.identity(v.rank).over(axes.get(v, ""))
                                for v in (source, op.outputs[0]))  # fmt: skip
@@ -85,7 +85,9 @@ def _conversions(
 
 def _read(plan: Plan, op: Op, value: Value) -> list[Layout]:
     return [
-        plan.reads[op][k] for k, x in enumerate(op.inputs) if x is value and k in plan.reads[op]
+        plan.reads[op][k]
+        for k, operand in enumerate(op.inputs)
+        if operand is value and k in plan.reads[op]
     ]
 
 
@@ -94,8 +96,8 @@ def _why(
 ) -> str:
     if plan.needed.get(value) == target:
         return f"pinned: {value.pinned}"
-    wanted = [specs[op].constraint for op in users]
-    first = next((w.why for w in wanted if w is not None), None)
+    constraints = [specs[op].constraint for op in users]
+    first = next((w.why for w in constraints if w is not None), None)
     if first is not None:
         return first
     reasons = [specs[op].reason for op in users if specs[op].reason]
@@ -104,14 +106,14 @@ def _why(
     return "read in the order of its other operands by " + ", ".join(op.name for op in users)
 
 
-def _op(op: Op, way: Alternative, spec: OpSpec, axes: Axes) -> OpChoice:
+def _op(op: Op, alternative: Alternative, spec: OpSpec, axes: Axes) -> OpChoice:
     name = op.outputs[0].name if op.outputs else op.name
-    pairs = zip(op.outputs, way.outputs, strict=True)
+    pairs = zip(op.outputs, alternative.outputs, strict=True)
     laid = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
-    why = spec.reason or way.why
+    why = spec.reason or alternative.why
     constrained = spec.constraint is not None and any(
         not layout.is_identity for layout in spec.constraint.layouts.values()
     )
-    if constrained and spec.constraint is not None and way.why == GIVEN:
+    if constrained and spec.constraint is not None and alternative.why == GIVEN:
         why = f"{GIVEN}: {spec.constraint.why}, but that costs more, or it has no proved form"
     return OpChoice(name, op.name, laid, why)

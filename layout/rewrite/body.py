@@ -104,27 +104,27 @@ class Body:
     @cached_property
     def analyzer(self) -> Any:
         """Simplifies expressions that are not over terms."""
-        found = sym.Analyzer()
+        analyzer = sym.Analyzer()
         for var, expr in self.leaves.items():
             if var.extent is not None:
                 zero = tirx.IntImm(self.dtype, 0)  # a plain 0 would be an int32
-                found.bind(expr, tvm.ir.Range(zero, self.index(var.extent)))
-        return found
+                analyzer.bind(expr, tvm.ir.Range(zero, self.index(var.extent)))
+        return analyzer
 
     # ------------------------------------------------------------------ nodes
 
-    def variable(self, v: Any, _: Any) -> Any:
-        found = self.values.get(v)
-        return v if found is None else found
+    def variable(self, var: Any, _: Any) -> Any:
+        value = self.values.get(var)
+        return var if value is None else value
 
     def load(self, expr: Any, mutator: Any) -> Any:
         index = self.place(source_of(expr), expr.indices, mutator)
         return self.access(0, self.buffers[source_of(expr)], index)
 
-    def store(self, s: Any, mutator: Any) -> Any:
-        index = self.place(s.buffer, s.indices, mutator)
-        load = self.access(1, self.buffers[s.buffer], index)
-        return tirx.BufferStore(source_of(load), mutator.mutate(s.value), index)
+    def store(self, stmt: Any, mutator: Any) -> Any:
+        index = self.place(stmt.buffer, stmt.indices, mutator)
+        load = self.access(1, self.buffers[stmt.buffer], index)
+        return tirx.BufferStore(source_of(load), mutator.mutate(stmt.value), index)
 
     def access(self, k: int, buffer: Any, index: Sequence[Any]) -> Any:
         """The load; noted for the block's regions."""
@@ -138,16 +138,18 @@ class Body:
         if buffer in self.stored and self.nest.place is not None:
             return [self.index(p) for p in self.nest.place]
         layout, old = self.layouts[buffer], items(indices)
-        known = [self.read(i) for i in old]
+        index_terms = [self.read(i) for i in old]
         if layout.is_identity:
-            return [self.logical_index(t, e, mutator) for t, e in zip(known, old, strict=True)]
+            return [
+                self.logical_index(t, e, mutator) for t, e in zip(index_terms, old, strict=True)
+            ]
         shape = literal(self.shapes[buffer])
-        terms = [ZERO if t is None else t for t in known]
+        terms = [ZERO if t is None else t for t in index_terms]
         places = [self.written(term(p)) for p in layout.forward(terms, shape)]
-        by_data = {a for a, t in enumerate(known) if t is None}
+        by_data = {a for a, t in enumerate(index_terms) if t is None}
         if not by_data and all(p is not None for p in places):
             return places
-        logical = [self.logical_index(t, e, mutator) for t, e in zip(known, old, strict=True)]
+        logical = [self.logical_index(t, e, mutator) for t, e in zip(index_terms, old, strict=True)]
         extents = [self.index(term(e)) if isinstance(e, Int) else e for e in shape]
         plain = layout.forward(logical, extents)
         mixed = [not by_data.isdisjoint(d.axis for d in dim) for dim in layout.dims]
@@ -170,8 +172,8 @@ class Body:
 
     def logical_index(self, poly: Int | None, expr: Any, mutator: Any) -> Any:
         """An index; what data decide on stays as it stands, as it may have floats."""
-        found = None if poly is None else self.written(poly)
-        return mutator.mutate(expr) if found is None else found
+        new = None if poly is None else self.written(poly)
+        return mutator.mutate(expr) if new is None else new
 
     # ------------------------------------------------------------------ what gets simpler
 

@@ -27,20 +27,20 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     """The PrimFunc with such stages inlined into their readers; itself if there are none."""
     root = func.body.block
     inner = NodeDict[None]()
-    for b in items(root.alloc_buffers):
-        inner[b] = None
+    for buffer in items(root.alloc_buffers):
+        inner[buffer] = None
     try:
-        left, found = resolve(stages, inlinable(stages, inner, _pays))
+        remaining, definitions = resolve(stages, inlinable(stages, inner, _pays))
     except Undefined:
         return func
-    if len(left) == len(stages):
+    if len(remaining) == len(stages):
         return func
-    inline = _Inliner(found)
-    kept = {id(s) for s in left}
+    inline = _Inliner(definitions)
+    kept = {id(s) for s in remaining}
     nests = items(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
     new = [inline(n) for n, s in zip(nests, stages, strict=True) if id(s) in kept]
     body = new[0] if len(new) == 1 else tirx.SeqStmt(new)
-    buffers = [b for b in items(root.alloc_buffers) if b not in found]
+    buffers = [b for b in items(root.alloc_buffers) if b not in definitions]
     root = SBlock([], [], [], root.name_hint, body, alloc_buffers=buffers)
     realize = SBlockRealize([], True, root)
     return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
@@ -55,15 +55,15 @@ def _pays(stage: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
 class _Inliner:
     """Replaces loads by definitions, in which loads are replaced already."""
 
-    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
-        self.found = found
+    def __init__(self, definitions: NodeDict[BlockDefinition]) -> None:
+        self.found = definitions
         self.rules = [(TensorLoad, self.load)]
 
     def __call__(self, node: Any) -> Any:
         return tvm_ffi.structural_mutate(node, self.rules)
 
     def load(self, expr: Any, mutator: Any) -> Any:
-        made = self.found.get(source_of(expr))
-        if made is None:
+        definition = self.found.get(source_of(expr))
+        if definition is None:
             return mutator.default_mutate(expr)
-        return self(made.at([mutator.mutate(i) for i in items(expr.indices)]))
+        return self(definition.at([mutator.mutate(i) for i in items(expr.indices)]))

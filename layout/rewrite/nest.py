@@ -127,10 +127,10 @@ def nest(
     reduced = [r for v in stage.axes if v.kind == "reduce"
                for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
     every = (*spatial, *reduced)
-    made = BlockNest(every, _unsplit(every), at, inside, padded, place)
+    block_nest = BlockNest(every, _unsplit(every), at, inside, padded, place)
     if not follow:
-        return made
-    return replace(made, loops=_ordered(made, stage, layouts, spatial, reduced, tile))
+        return block_nest
+    return replace(block_nest, loops=_ordered(block_nest, stage, layouts, spatial, reduced, tile))
 
 
 def _unsplit(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
@@ -139,32 +139,42 @@ def _unsplit(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
 
 def _stored(stage: Stage, reader: ExpressionReader) -> list[Var | None]:
     """The iterator at each coordinate of the block's first store."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(stage.block.body, (tirx.BufferStore, found.append))
-    index = [reader.index(i).atom for i in items(found[0].indices)]
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(stage.block.body, (tirx.BufferStore, stores.append))
+    index = [reader.index(i).atom for i in items(stores[0].indices)]
     return [p if isinstance(p, Var) else None for p in index]
 
 
 def _direct(stage: Stage, access: BlockAccess) -> bool:
     """Whether every element is written in an iteration of its own, at the iterators themselves."""
-    used = [p.atom for p in access.indices if p is not None and isinstance(p.atom, Var)]
+    used = [poly.atom for poly in access.indices if poly is not None and isinstance(poly.atom, Var)]
     spatial = [v for v in stage.axes if v.kind != "reduce" and v.extent is not ONE]
-    whole = all(
-        e is ONE if p is ZERO else p is not None and isinstance(p.atom, Var) and p.atom.extent is e
-        for p, e in zip(access.indices, access.shape, strict=True)
+    covered = all(
+        extent is ONE
+        if poly is ZERO
+        else poly is not None and isinstance(poly.atom, Var) and poly.atom.extent is extent
+        for poly, extent in zip(access.indices, access.shape, strict=True)
     )
-    apart = all(o.indices == access.indices and o.shape == access.shape for o in stage.writes)
-    mine = {o.buffer.__chandle__() for o in stage.writes}
-    scans = any(a.buffer.__chandle__() in mine for a in stage.reads)
-    return whole and apart and not scans and len(used) == len(spatial) and set(used) == set(spatial)
+    same_element = all(
+        write.indices == access.indices and write.shape == access.shape for write in stage.writes
+    )
+    written = {write.buffer.__chandle__() for write in stage.writes}
+    scans = any(a.buffer.__chandle__() in written for a in stage.reads)
+    return (
+        covered
+        and same_element
+        and not scans
+        and len(used) == len(spatial)
+        and set(used) == set(spatial)
+    )
 
 
 def _as_given(stage: Stage) -> BlockNest:
     stems = {v: iv.var.name for v, iv in zip(stage.axes, stage.block.iter_vars, strict=True)}
-    own = {v: Iterator(v, stems[v]) for v in stage.axes}
+    iterators = {v: Iterator(v, stems[v]) for v in stage.axes}
     at = {v: as_int(v) for v in stage.axes}
     loops = dict.fromkeys(v for v, _ in stage.order)
-    return BlockNest(tuple(own.values()), _unsplit([own[v] for v in loops]), at)
+    return BlockNest(tuple(iterators.values()), _unsplit([iterators[v] for v in loops]), at)
 
 
 # ---------------------------------------------------------------------------- reductions
@@ -198,13 +208,13 @@ def _split(
 def _cuts(var: Var, stage: Stage, layouts: Layouts) -> list[int]:
     """Where the layouts of what is read cut the reduction, from the highest; they divide it."""
     extent = var.extent.const if var.extent is not None else None
-    found: set[int] = set()
+    divisors: set[int] = set()
     for access in stage.reads:
-        for d in layouts[access.buffer].digits:
-            poly = access.indices[d.axis]
-            if poly is not None and d.div > 1 and coefficient(poly, var) is ONE:
-                found.add(d.div)
-    cuts = sorted((c for c in found if extent and c < extent and extent % c == 0), reverse=True)
+        for digit in layouts[access.buffer].digits:
+            poly = access.indices[digit.axis]
+            if poly is not None and digit.div > 1 and coefficient(poly, var) is ONE:
+                divisors.add(digit.div)
+    cuts = sorted((c for c in divisors if extent and c < extent and extent % c == 0), reverse=True)
     return [c for k, c in enumerate(cuts) if all(a % b == 0 for a, b in pairwise(cuts[: k + 1]))]
 
 
@@ -212,7 +222,7 @@ def _cuts(var: Var, stage: Stage, layouts: Layouts) -> list[int]:
 
 
 def _ordered(
-    made: BlockNest,
+    block_nest: BlockNest,
     stage: Stage,
     layouts: Layouts,
     spatial: Sequence[Iterator],
@@ -225,7 +235,7 @@ def _ordered(
     accessed: then the iterations of that loop are independent and contiguous. Of a grouped
     convolution that are the channels of one group, the loop over groups is outside.
     """
-    reads = [made.placed(a, layouts[a.buffer]) for a in stage.reads]
+    reads = [block_nest.placed(a, layouts[a.buffer]) for a in stage.reads]
     reads = [r for r in reads if None not in r]
     reduced = _as_read(reduced, reads)
     wide = [s for s in spatial if s.extent is not ONE]
@@ -251,11 +261,11 @@ def _grouped(iterator: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tup
     pad[f // 16 * 8 + r], w[f, r]    16 at a time
     """
     extent = iterator.extent.const or 0
-    atoms = (a for r in reads for p in r if p is not None for a in subterms(p))
+    atoms = (atom for r in reads for p in r if p is not None for atom in subterms(p))
     cuts = {
-        as_int(a.args[1]).const
-        for a in atoms
-        if isinstance(a, CallTerm) and is_div(a) and a.args[0] is as_int(iterator.var)
+        as_int(atom.args[1]).const
+        for atom in atoms
+        if isinstance(atom, CallTerm) and is_div(atom) and atom.args[0] is as_int(iterator.var)
     }
     for few in sorted((c for c in cuts if c and extent % c == 0), reverse=True):
         high = variable("loop", "high", integer(extent // few))
@@ -291,8 +301,8 @@ def _tiled(
         loops = list(_unsplit(part))
         few = _divisor(wide[-1].extent, most) if wide else 1
         if few > 1:
-            at, left = part.index(wide[-1]), integer((wide[-1].extent.const or 0) // few)
-            loops[at : at + 1] = [] if left is ONE else [Loop(wide[-1], left, few)]
+            at, steps = part.index(wide[-1]), integer((wide[-1].extent.const or 0) // few)
+            loops[at : at + 1] = [] if steps is ONE else [Loop(wide[-1], steps, few)]
             inside.append(Loop(wide[-1], integer(few)))
         around.append(loops)
     return (*around[0], *groups, *around[1], *inner, *inside)
@@ -300,8 +310,8 @@ def _tiled(
 
 def _divisor(extent: Int, most: int) -> int:
     """The largest one up to ``most``; 1 if the extent is not known."""
-    known = extent.const
-    return 1 if known is None else max(d for d in range(1, most + 1) if known % d == 0)
+    size = extent.const
+    return 1 if size is None else max(d for d in range(1, most + 1) if size % d == 0)
 
 
 def _as_read(
@@ -312,14 +322,14 @@ def _as_read(
     def places(read: tuple[Int | None, ...]) -> dict[Var, int]:
         return {v: d for d, p in enumerate(read) if p is not None for v in free(p)}
 
-    known = max(map(places, reads), default={}, key=lambda p: sum(r.var in p for r in reduced))
-    return sorted(reduced, key=lambda iterator: known.get(iterator.var, -1))
+    dims = max(map(places, reads), default={}, key=lambda p: sum(r.var in p for r in reduced))
+    return sorted(reduced, key=lambda iterator: dims.get(iterator.var, -1))
 
 
 def _fastest(var: Var, index: Sequence[Int | None]) -> bool:
     """Whether an access goes to the next element with ``var``, or does not depend on it."""
-    own = [k for k, p in enumerate(index) if p is not None and var in free(p)]
-    if not own:
+    dims = [k for k, p in enumerate(index) if p is not None and var in free(p)]
+    if not dims:
         return True
     poly = index[-1]
-    return own == [len(index) - 1] and poly is not None and coefficient(poly, var) is ONE
+    return dims == [len(index) - 1] and poly is not None and coefficient(poly, var) is ONE

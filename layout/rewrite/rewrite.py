@@ -82,10 +82,10 @@ class Rewriter:
         key = full, tuple(x and x.pad_value for x in full), loop_order
         if key not in cache.results:
             cache.results[key] = _rewritten(cache, full, loop_order)
-        found = cache.results[key]
-        if isinstance(found, Refusal):
-            return found
-        return replace(found, func=_with_attributes(found.func, func))
+        result = cache.results[key]
+        if isinstance(result, Refusal):
+            return result
+        return replace(result, func=_with_attributes(result.func, func))
 
     def aliased_param(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
         """The parameter whose memory the result equals, bit for bit, in these layouts.
@@ -136,14 +136,14 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
                 raise ValueError(f"rewrite: a layout for {param.name}, which is a scalar")
             out.append(None)
             continue
-        own = layout or Layout.identity(len(param.ty.shape))
-        if own.rank != len(param.ty.shape):
-            raise ValueError(f"rewrite: {own} for {param.name} of rank {len(param.ty.shape)}")
-        if own.pad_value is not None and not _holds(str(param.ty.dtype), own.pad_value):
+        full = layout or Layout.identity(len(param.ty.shape))
+        if full.rank != len(param.ty.shape):
+            raise ValueError(f"rewrite: {full} for {param.name} of rank {len(param.ty.shape)}")
+        if full.pad_value is not None and not _holds(str(param.ty.dtype), full.pad_value):
             raise ValueError(
-                f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {own.pad_value}"
+                f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {full.pad_value}"
             )
-        out.append(own)
+        out.append(full)
     return tuple(out)
 
 
@@ -181,17 +181,17 @@ def _rewritten(cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder) -> Re
 def _refusal(error: Exception) -> Refusal:
     if isinstance(error, (Unmovable, Opaque, Unsupported)):
         return Refusal(str(error))
-    told = str(error).strip().splitlines() or [""]
-    return Refusal(f"TVM refuses its form: {type(error).__name__}: {told[-1]}")
+    lines = str(error).strip().splitlines() or [""]
+    return Refusal(f"TVM refuses its form: {type(error).__name__}: {lines[-1]}")
 
 
 def _aliased_param(cache: _FuncCache, layouts: Layouts) -> int | None:
     try:
-        found, _ = cache.standard
+        stages, _ = cache.standard
     except Opaque:
         return None
-    stage = found[0]
-    if len(found) > 1 or len(stage.reads) != 1 or len(stage.writes) != 1:
+    stage = stages[0]
+    if len(stages) > 1 or len(stage.reads) != 1 or len(stage.writes) != 1:
         return None
     params = items(cache.func.params)
     places = [next((k for k, p in enumerate(params) if p.same_as(a.buffer)), None)
@@ -210,14 +210,14 @@ def _proved(
     """Stage by stage, else of the whole."""
     first = ""
     if candidate.correspondence is not None:
-        found = prove_stages(cache.func, candidate.func, candidate.correspondence, cache.standard)
-        if isinstance(found, Certificate):
-            return found
-        first = f"{found.reason}; "
+        proof = prove_stages(cache.func, candidate.func, candidate.correspondence, cache.standard)
+        if isinstance(proof, Certificate):
+            return proof
+        first = f"{proof.reason}; "
     if isinstance(cache.lifted, Refusal):
         return Refusal(first + cache.lifted.reason)
-    found = prove_moved(cache.lifted, candidate.func, layouts)
-    return found if isinstance(found, Certificate) else Refusal(first + found.reason)
+    proof = prove_moved(cache.lifted, candidate.func, layouts)
+    return proof if isinstance(proof, Certificate) else Refusal(first + proof.reason)
 
 
 def _candidates(

@@ -42,8 +42,8 @@ class Alternative:
     def strict(self) -> Alternative:
         """The alternative with the usual input layouts only."""
         inputs = tuple(
-            given if given is None or layout is None else frozenset((layout,))
-            for given, layout in zip(self.inputs, self.usual, strict=True)
+            allowed if allowed is None or layout is None else frozenset((layout,))
+            for allowed, layout in zip(self.inputs, self.usual, strict=True)
         )
         return replace(self, inputs=inputs)
 
@@ -102,20 +102,20 @@ class OpSpec:
 def alternatives(op: Op, spec: OpSpec, candidates: Candidates) -> list[Alternative]:
     """The alternatives in the candidate layouts; the unchanged one is always among them."""
     key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
-    known = spec.cached.get(key)
-    if known is None:
+    cached = spec.cached.get(key)
+    if cached is None:
         local = list(dict.fromkeys(_local(op, spec, candidates)))
-        known = spec.cached[key] = local or list(_required(op, spec, candidates))
-    if known and spec.constraint is not None and not spec.named:
-        return known
-    given = as_given(op, spec)
+        cached = spec.cached[key] = local or list(_required(op, spec, candidates))
+    if cached and spec.constraint is not None and not spec.named:
+        return cached
+    unchanged = as_given(op, spec)
     if spec.named:
-        return [*known, given]
-    same = any(choice.outputs == given.outputs
+        return [*cached, unchanged]
+    same = any(alternative.outputs == unchanged.outputs
                and all(a is None or b is None or a >= b
-                       for a, b in zip(choice.inputs, given.inputs, strict=True))
-               for choice in known)  # fmt: skip
-    return known if same else [*known, given]
+                       for a, b in zip(alternative.inputs, unchanged.inputs, strict=True))
+               for alternative in cached)  # fmt: skip
+    return cached if same else [*cached, unchanged]
 
 
 def as_given(op: Op, spec: OpSpec) -> Alternative:
@@ -126,8 +126,8 @@ def as_given(op: Op, spec: OpSpec) -> Alternative:
     )
     outputs = tuple(Layout.identity(v.rank) for v in op.outputs)
     moves = spec.moves and not op.outputs[0].weight and not _keeps_memory(op, spec)
-    worth = spec.constraint.saved_bytes if spec.constraint is not None else None
-    return Alternative(outputs, inputs, worth or 0.0, GIVEN, (None,) * len(inputs), moves)
+    saved_bytes = spec.constraint.saved_bytes if spec.constraint is not None else None
+    return Alternative(outputs, inputs, saved_bytes or 0.0, GIVEN, (None,) * len(inputs), moves)
 
 
 def _keeps_memory(op: Op, spec: OpSpec) -> bool:
@@ -138,12 +138,12 @@ def _keeps_memory(op: Op, spec: OpSpec) -> bool:
         return True
     out = len(op.inputs)
     seed = {_buffer(spec.flow, out): Layout.identity(op.outputs[0].rank)}
-    given = spec.flow.spread(seed)
+    layouts = spec.flow.spread(seed)
     value = op.inputs[source]
-    if given is None or value is None:
+    if layouts is None or value is None:
         return False
-    own = given[_buffer(spec.flow, source)]
-    return own.order(value.shape) == Layout.identity(value.rank).order(value.shape)
+    source_layout = layouts[_buffer(spec.flow, source)]
+    return source_layout.order(value.shape) == Layout.identity(value.rank).order(value.shape)
 
 
 def weight(value: Value) -> int:
@@ -152,9 +152,9 @@ def weight(value: Value) -> int:
 
 
 def _buffer(flow: BlockGraph, param: int) -> int:
-    found = flow.params[param]
-    assert found is not None
-    return found
+    buffer = flow.params[param]
+    assert buffer is not None
+    return buffer
 
 
 def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
@@ -169,9 +169,9 @@ def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative
         if not firsts:
             yield from _from_seeds(op, spec, flow, candidates, {out: layout})
         for k in firsts:
-            b = _buffer(flow, k)
+            buffer = _buffer(flow, k)
             for read in candidates[_value(op, k)]:
-                yield from _from_seeds(op, spec, flow, candidates, {out: layout, b: read})
+                yield from _from_seeds(op, spec, flow, candidates, {out: layout, buffer: read})
 
 
 def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
@@ -209,18 +209,18 @@ def _from_seeds(
     op: Op, spec: OpSpec, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout]
 ) -> Iterator[Alternative]:
     """The alternatives with these layouts of some buffers, one for each constraint or offer."""
-    known = flow.spread(seeds)
-    if known is not None:
-        for want in spec.constraints or (None,):
-            yield from _under_constraint(op, want, flow, candidates, seeds, known)
+    layouts = flow.spread(seeds)
+    if layouts is not None:
+        for constraint in spec.constraints or (None,):
+            yield from _under_constraint(op, constraint, flow, candidates, seeds, layouts)
 
 
 def _under_constraint(
-    op: Op, want: LayoutConstraint | None, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout],
-    known: dict[int, Layout],
+    op: Op, constraint: LayoutConstraint | None, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout],
+    layouts: dict[int, Layout],
 ) -> Iterator[Alternative]:  # fmt: skip
-    takes = _takes_any if want is None else want.takes
-    outputs = tuple(known[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
+    takes = _takes_any if constraint is None else constraint.takes
+    outputs = tuple(layouts[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
     for k, (out, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
         if layout not in candidates[out] or not takes(len(op.inputs) + k, layout):
             return
@@ -231,15 +231,15 @@ def _under_constraint(
             inputs.append(None)
             usual.append(None)
             continue
-        b = _buffer(flow, k)
-        own = [seeds[b]] if b in seeds else candidates[value]
-        kept = [x for x in own if takes(k, x)
-                and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
+        buffer = _buffer(flow, k)
+        options = [seeds[buffer]] if buffer in seeds else candidates[value]
+        kept = [x for x in options if takes(k, x)
+                and (buffer in seeds or flow.admits(layouts, buffer, x, seeds))]  # fmt: skip
         if not kept:
             return
         inputs.append(frozenset(kept))
-        usual.append(known[b] if known[b] in kept else None)
-    why = "in the order of its accesses" if want is None else want.why
+        usual.append(layouts[buffer] if layouts[buffer] in kept else None)
+    why = "in the order of its accesses" if constraint is None else constraint.why
     yield Alternative(outputs, tuple(inputs), 0.0, why, tuple(usual))
 
 
@@ -248,41 +248,41 @@ def _takes_any(param: int, layout: Layout) -> bool:
 
 
 def _value(op: Op, k: int) -> Value:
-    found = op.inputs[k]
-    assert found is not None
-    return found
+    value = op.inputs[k]
+    assert value is not None
+    return value
 
 
 def constants(op: Op, spec: OpSpec, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
     """The layouts of an op's constants, by parameter, that fit those of its other values."""
     laid = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
-    given = all(x.is_identity for x in chosen.values())
-    want = spec.met(chosen)
-    wanted = want.layouts if want is not None else {}
-    if not laid or (given and not wanted):
+    unchanged = all(x.is_identity for x in chosen.values())
+    constraint = spec.met(chosen)
+    required = constraint.layouts if constraint is not None else {}
+    if not laid or (unchanged and not required):
         return {}
-    known = None
+    layouts = None
     if spec.flow is not None:
-        known = spec.flow.spread({_buffer(spec.flow, k): x for k, x in chosen.items()})
-    exact = want is not None and want.exact
-    if spec.flow is None or known is None:  # the required layouts do not flow
-        return {} if given and not exact else {k: wanted[k] for k in laid if k in wanted}
+        layouts = spec.flow.spread({_buffer(spec.flow, k): x for k, x in chosen.items()})
+    exact = constraint is not None and constraint.exact
+    if spec.flow is None or layouts is None:  # the required layouts do not flow
+        return {} if unchanged and not exact else {k: required[k] for k in laid if k in required}
     out = {}
     for k in laid:
-        found = known[_buffer(spec.flow, k)]
-        out[k] = wanted[k] if exact and k in wanted else found
-        if k in wanted and not exact:
-            out[k] = arranged(found, wanted[k])
-        if want is not None and not want.takes(k, out[k]):
-            out[k] = wanted.get(k, Layout.identity(len(found.dims)))
+        layout = layouts[_buffer(spec.flow, k)]
+        out[k] = required[k] if exact and k in required else layout
+        if k in required and not exact:
+            out[k] = arranged(layout, required[k])
+        if constraint is not None and not constraint.takes(k, out[k]):
+            out[k] = required.get(k, Layout.identity(len(layout.dims)))
     return out
 
 
-def arranged(layout: Layout, wanted: Layout) -> Layout:
+def arranged(layout: Layout, target: Layout) -> Layout:
     """The wanted layout with the digits of each axis in the order that ``layout`` has them."""
-    if wanted.permutation is None:
-        return wanted
-    own: dict[int, list[Digit]] = {}
-    for d in layout.digits:
-        own.setdefault(d.axis, []).append(d)
-    return Layout(tuple(tuple(own[a]) for a in wanted.permutation))
+    if target.permutation is None:
+        return target
+    digits: dict[int, list[Digit]] = {}
+    for digit in layout.digits:
+        digits.setdefault(digit.axis, []).append(digit)
+    return Layout(tuple(tuple(digits[a]) for a in target.permutation))

@@ -111,68 +111,76 @@ def space(
     strict: bool,
 ) -> Space:
     """The search space of a function."""
-    found = candidates(graph, specs)
+    candidate_layouts = candidates(graph, specs)
     for value, layout in pins.items():
-        if layout not in found[value]:
-            found[value].append(layout)
+        if layout not in candidate_layouts[value]:
+            candidate_layouts[value].append(layout)
     needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.constant}  # fmt: skip
-    given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
-    ways = {op: _allowed(op, specs[op], found, forbidden.get(op), strict) for op in graph.ops}
-    return Space(graph, specs, found, needed, given, ways)
+    fixed = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
+    alternatives_of = {
+        op: _allowed(op, specs[op], candidate_layouts, forbidden.get(op), strict)
+        for op in graph.ops
+    }
+    return Space(graph, specs, candidate_layouts, needed, fixed, alternatives_of)
 
 
-def cheapest(known: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
+def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
     """The cheapest plan in a search space."""
-    graph, specs, needed, given = known.graph, known.specs, known.needed, known.fixed
-    found = known.candidates
+    graph, specs, needed, fixed = (
+        search_space.graph,
+        search_space.specs,
+        search_space.needed,
+        search_space.fixed,
+    )
+    candidate_layouts = search_space.candidates
     cost = functools.cache(cost)
-    unit = _unit(found, cost)
-    made = problem(
+    unit = _unit(candidate_layouts, cost)
+    layout_problem = problem(
         graph,
-        known.alternatives,
-        found,
+        search_space.alternatives,
+        candidate_layouts,
         lambda value, layout: cost(value, layout) / unit,
         needed,
-        given,
+        fixed,
     )
     if extend is not None:
-        extend(known, made, unit)
-    solved = solve(made.program, seconds=seconds)
+        extend(search_space, layout_problem, unit)
+    solved = solve(layout_problem.program, seconds=seconds)
     solved = replace(solved, objective=solved.objective * unit, bound=solved.bound * unit)
-    chosen = {op: c for op, c, x in made.alternatives if x in solved.chosen}
-    stored = dict(given)
-    for op, choice in chosen.items():
-        stored.update(zip(op.outputs, choice.outputs, strict=True))
+    chosen = {op: c for op, c, x in layout_problem.alternatives if x in solved.chosen}
+    stored = dict(fixed)
+    for op, alternative in chosen.items():
+        stored.update(zip(op.outputs, alternative.outputs, strict=True))
     converted: dict[Value, list[Layout]] = {}
-    for value, layout, x in made.converted:
-        if x in solved.chosen and stored[value] != layout:
+    for value, layout, variable in layout_problem.converted:
+        if variable in solved.chosen and stored[value] != layout:
             converted.setdefault(value, []).append(layout)
     reads = {op: _reads(op, chosen[op], specs[op], stored, converted) for op in graph.ops}
     kept = {v: tuple(x) for v, x in converted.items()}
     return Plan(chosen, stored, kept, reads, needed, solved)
 
 
-def layouts_in(op: Op, way: Alternative, spec: OpSpec) -> list[Layout | None] | None:
+def layouts_in(op: Op, alternative: Alternative, spec: OpSpec) -> list[Layout | None] | None:
     """The layouts of an alternative by parameter; None if an input may have several."""
     read: dict[int, Layout] = {}
-    for k, allowed in enumerate(way.inputs):
+    for k, allowed in enumerate(alternative.inputs):
         if allowed is not None:
             if len(allowed) != 1:
                 return None
             (read[k],) = allowed
-    known = {**read, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}
-    read |= constants(op, spec, known)
-    return [*(read.get(k) for k in range(len(op.inputs))), *way.outputs]
+    layouts = {**read, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
+    read |= constants(op, spec, layouts)
+    return [*(read.get(k) for k in range(len(op.inputs))), *alternative.outputs]
 
 
-def _unit(found: Mapping[Value, list[Layout]], cost: Cost) -> float:
+def _unit(candidate_layouts: Mapping[Value, list[Layout]], cost: Cost) -> float:
     """The lowest cost of moving a byte; the problem is scaled by it.
 
     Tie-breaks have the size of a few bytes. Without scaling, they would dominate an objective in
     seconds.
     """
-    rates = (cost(v, x) / bytes_moved(v, x) for v, layouts in found.items()
+    rates = (cost(v, x) / bytes_moved(v, x) for v, layouts in candidate_layouts.items()
              if not v.weight and not v.free for x in layouts[1:] if bytes_moved(v, x))  # fmt: skip
     return min((r for r in rates if r > 0 and isfinite(r)), default=1.0)
 
@@ -180,28 +188,37 @@ def _unit(found: Mapping[Value, list[Layout]], cost: Cost) -> float:
 def _allowed(
     op: Op,
     spec: OpSpec,
-    found: Mapping[Value, list[Layout]],
+    candidate_layouts: Mapping[Value, list[Layout]],
     forbidden: frozenset[Alternative] | None,
     strict: bool,
 ) -> list[Alternative]:
     """The alternatives of an op except forbidden ones; at least one."""
     forbidden = forbidden or frozenset()
-    left = [c.strict if strict or c in forbidden else c for c in alternatives(op, spec, found)]
-    left = [c for c in dict.fromkeys(left) if c not in forbidden]
-    given = as_given(op, spec)
-    asked = spec.constraint is not None and not spec.named
+    allowed = [
+        alternative.strict if strict or alternative in forbidden else alternative
+        for alternative in alternatives(op, spec, candidate_layouts)
+    ]
+    allowed = [
+        alternative for alternative in dict.fromkeys(allowed) if alternative not in forbidden
+    ]
+    unchanged = as_given(op, spec)
+    required = spec.constraint is not None and not spec.named
     narrowed = strict or bool(forbidden)
-    if not left or (narrowed and not asked and not any(c.same_as(given) for c in left)):
-        left.append(given)  # which one that took more layouts may have stood for
-    return left
+    if not allowed or (
+        narrowed
+        and not required
+        and not any(alternative.same_as(unchanged) for alternative in allowed)
+    ):
+        allowed.append(unchanged)  # which one that took more layouts may have stood for
+    return allowed
 
 
 def _reads(
-    op: Op, way: Alternative, spec: OpSpec, stored: Mapping[Value, Layout],
+    op: Op, alternative: Alternative, spec: OpSpec, stored: Mapping[Value, Layout],
     converted: Mapping[Value, list[Layout]],
 ) -> dict[int, Layout]:  # fmt: skip
     out: dict[int, Layout] = {}
-    for k, (value, allowed) in enumerate(zip(op.inputs, way.inputs, strict=True)):
+    for k, (value, allowed) in enumerate(zip(op.inputs, alternative.inputs, strict=True)):
         if value is None or allowed is None:
             continue
         here = [stored[value], *converted.get(value, ())]
@@ -209,5 +226,5 @@ def _reads(
         same = (orders.get(x.order(value.shape)) for x in here)
         direct = next((x for x in here if x in allowed), None)
         out[k] = direct or next(x for x in same if x is not None)
-    known = {**out, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}
-    return {**out, **constants(op, spec, known)}
+    layouts = {**out, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
+    return {**out, **constants(op, spec, layouts)}

@@ -55,8 +55,8 @@ IMPLEMENTATIONS = {n.name: n for n in (TVM_NHWC,)}
 def named_implementation(name: str) -> NamedImplementation:
     """The implementation of a name. Raises ``ValueError`` for an unknown name."""
     if name not in IMPLEMENTATIONS:
-        known = ", ".join(IMPLEMENTATIONS)
-        raise ValueError(f"desired: there is no implementation {name!r}; known: {known}")
+        names = ", ".join(IMPLEMENTATIONS)
+        raise ValueError(f"desired: there is no implementation {name!r}; known: {names}")
     return IMPLEMENTATIONS[name]
 
 
@@ -69,6 +69,6 @@ def iterations(func: Any) -> int:
     return sum(prod(_extent(v) for v in s.axes) for s in blocks if s.reduced)
 
 
-def _extent(v: Any) -> int:
-    known = v.extent.const if v.extent is not None else None
-    return SYMBOLIC if known is None else int(known)
+def _extent(var: Any) -> int:
+    extent = var.extent.const if var.extent is not None else None
+    return SYMBOLIC if extent is None else int(extent)

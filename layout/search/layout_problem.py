@@ -50,18 +50,18 @@ class LayoutProblem:
 
 def problem(
     graph: Graph,
-    choices: Mapping[Op, Sequence[Alternative]],
+    alternatives: Mapping[Op, Sequence[Alternative]],
     candidates: Mapping[Value, Sequence[Layout]],
     cost: Cost,
     needed: Mapping[Value, Layout],
-    given: Mapping[Value, Layout],
+    fixed: Mapping[Value, Layout],
 ) -> LayoutProblem:
     """The problem of a function; ``needed`` and ``fixed`` are as in `decide.Space`."""
-    builder = _Builder(candidates, cost, given)
+    builder = _Builder(candidates, cost, fixed)
     for op in graph.ops:
-        builder.add(op, choices[op])
+        builder.add(op, alternatives[op])
     for op in graph.ops:
-        builder.reads(op, choices[op])
+        builder.reads(op, alternatives[op])
     for value, layout in needed.items():
         builder.require(value, (layout,), {})
     return LayoutProblem(
@@ -74,9 +74,9 @@ class _Builder:
         self,
         candidates: Mapping[Value, Sequence[Layout]],
         cost: Cost,
-        given: Mapping[Value, Layout],
+        fixed: Mapping[Value, Layout],
     ) -> None:
-        self.candidates, self.cost, self.fixed = candidates, cost, given
+        self.candidates, self.cost, self.fixed = candidates, cost, fixed
         self.program = BinaryProgram()
         self.all_alternatives: list[tuple[Op, Alternative, int]] = []
         self.all_converted: list[tuple[Value, Layout, int]] = []
@@ -85,49 +85,53 @@ class _Builder:
         self.reshaped: dict[tuple[Value, Layout], int] = {}
         self.variables: dict[Op, list[int]] = {}
 
-    def add(self, op: Op, choices: Sequence[Alternative]) -> None:
+    def add(self, op: Op, alternatives: Sequence[Alternative]) -> None:
         """Add the variables of an op's alternatives."""
         variables = self.variables[op] = []
-        for choice in choices:
-            x = self.program.variable(choice.cost + self.moved(op, choice) + _tie_break(op, choice))
-            variables.append(x)
-            self.all_alternatives.append((op, choice, x))
-            for value, layout in zip(op.outputs, choice.outputs, strict=True):
-                self.produced.setdefault(value, {}).setdefault(layout, []).append(x)
+        for alternative in alternatives:
+            variable = self.program.variable(
+                alternative.cost + self.moved(op, alternative) + _tie_break(op, alternative)
+            )
+            variables.append(variable)
+            self.all_alternatives.append((op, alternative, variable))
+            for value, layout in zip(op.outputs, alternative.outputs, strict=True):
+                self.produced.setdefault(value, {}).setdefault(layout, []).append(variable)
         self.program.rows.append((1.0, dict.fromkeys(variables, 1.0)))
         self.program.rows.append((-1.0, dict.fromkeys(variables, -1.0)))
 
-    def moved(self, op: Op, choice: Alternative) -> float:
-        value = op.outputs[0] if choice.moves else None
+    def moved(self, op: Op, alternative: Alternative) -> float:
+        value = op.outputs[0] if alternative.moves else None
         return 0.0 if value is None else self.cost(value, Layout.identity(value.rank))
 
-    def reads(self, op: Op, choices: Sequence[Alternative]) -> None:
+    def reads(self, op: Op, alternatives: Sequence[Alternative]) -> None:
         """Require each input of an alternative in one of the layouts that it reads."""
-        for v in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
+        for operand in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
             groups: dict[frozenset[Layout], list[int]] = {}
-            for choice, x in zip(choices, self.variables[op], strict=True):
-                for value, allowed in zip(op.inputs, choice.inputs, strict=True):
-                    if value is v and allowed is not None:
-                        groups.setdefault(allowed, []).append(x)
-            for allowed, ways in groups.items():
-                if not allowed.issuperset(self.candidates[v]):
-                    self.require(v, allowed, dict.fromkeys(set(ways), 1.0))
+            for alternative, variable in zip(alternatives, self.variables[op], strict=True):
+                for value, allowed in zip(op.inputs, alternative.inputs, strict=True):
+                    if value is operand and allowed is not None:
+                        groups.setdefault(allowed, []).append(variable)
+            for allowed, variables in groups.items():
+                if not allowed.issuperset(self.candidates[operand]):
+                    self.require(operand, allowed, dict.fromkeys(set(variables), 1.0))
 
-    def require(self, value: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
+    def require(
+        self, value: Value, allowed: Collection[Layout], readers: Mapping[int, float]
+    ) -> None:
         """Add ``Σ ways <= Σ p + c + s`` over the allowed layouts, or ``1 <= …`` without ways."""
         if self.fixed.get(value) in allowed:
             return
         row: dict[int, float] = {}
         for layout in [x for x in self.candidates[value] if x in allowed]:
-            for x in self.produced.get(value, {}).get(layout, ()):
-                row[x] = 1.0
+            for variable in self.produced.get(value, {}).get(layout, ()):
+                row[variable] = 1.0
             row[self.conversion(value, layout)] = 1.0
             peers = self.peers(value, layout)
             if peers is not None:
                 row[self.reshape(value, layout, peers)] = 1.0
-        for x, k in ways.items():
-            row[x] = row.get(x, 0.0) - k
-        self.program.rows.append((0.0 if ways else 1.0, row))
+        for variable, coef in readers.items():
+            row[variable] = row.get(variable, 0.0) - coef
+        self.program.rows.append((0.0 if readers else 1.0, row))
 
     def peers(self, value: Value, layout: Layout) -> list[int] | None:
         """The variables that put ``value`` into the same memory in another shape; None without any.
@@ -144,9 +148,9 @@ class _Builder:
     def reshape(self, value: Value, layout: Layout, peers: Sequence[int]) -> int:
         key = (value, layout)
         if key not in self.reshaped:
-            x = self.reshaped[key] = self.program.variable(RESHAPE)
+            variable = self.reshaped[key] = self.program.variable(RESHAPE)
             if peers:
-                self.program.rows.append((0.0, {**dict.fromkeys(peers, 1.0), x: -1.0}))
+                self.program.rows.append((0.0, {**dict.fromkeys(peers, 1.0), variable: -1.0}))
         return self.reshaped[key]
 
     def conversion(self, value: Value, layout: Layout) -> int:
@@ -162,14 +166,14 @@ class _Builder:
         return self.converted[key]
 
 
-def _tie_break(op: Op, choice: Alternative) -> float:
+def _tie_break(op: Op, alternative: Alternative) -> float:
     """The tie-break of an alternative: higher if it changes more."""
-    moved = sum(x is not None and not any(y.is_identity for y in x) for x in choice.inputs)
-    own = max(
-        (_layout_tie_break(v, x) for v, x in zip(op.outputs, choice.outputs, strict=True)),
+    moved = sum(x is not None and not any(y.is_identity for y in x) for x in alternative.inputs)
+    largest = max(
+        (_layout_tie_break(v, x) for v, x in zip(op.outputs, alternative.outputs, strict=True)),
         default=0.0,
     )
-    return own + CHANGE * moved / 16
+    return largest + CHANGE * moved / 16
 
 
 def _layout_tie_break(value: Value, layout: Layout) -> float:

@@ -41,10 +41,15 @@ class OpSpecs:
     """The op spec of each PrimFunc, computed once for structurally equal ones."""
 
     def __init__(
-        self, desired: LayoutRequests, given: Sequence[Implementation] = (), offers: Offers = (),
+        self, desired: LayoutRequests, implementations: Sequence[Implementation] = (), offers: Offers = (),
         analyse: Analyser | None = None,
     ) -> None:  # fmt: skip
-        self.desired, self.implementations, self.offers, self.form = desired, given, offers, Forms()
+        self.desired, self.implementations, self.offers, self.form = (
+            desired,
+            implementations,
+            offers,
+            Forms(),
+        )
         self.analyse = analyse or Analyser()
         self.spec_of = ByStructure(self.analysed)
         self.flows: dict[BlockGraph, BlockGraph] = {}  # convolutions of all widths share one flow
@@ -69,32 +74,32 @@ class OpSpecs:
         if not self.desired and not self.implementations and not self.offers:
             return OpSpec(blocks, reason, None, moves)
         info = self.analyse(func)
-        for given in self.implementations:
-            if info.operator is not None and info.operator.name == given.op:
-                replacement = _replaced(func, given)
+        for implementation in self.implementations:
+            if info.operator is not None and info.operator.name == implementation.op:
+                replacement = _replaced(func, implementation)
                 if replacement is not None:
-                    return OpSpec(blocks, reason, replacement, moves, given.func,
+                    return OpSpec(blocks, reason, replacement, moves, implementation.func,
                                 strings=strings(info.info))  # fmt: skip
         requested = constraint_on(info, self.desired, func)
         offers = offered(info, self.offers) if requested is None else ()
         return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info))
 
 
-def strings(found: Answer) -> tuple[str, ...]:
+def strings(answer: Answer) -> tuple[str, ...]:
     """The operator's layout string for each parameter of a PrimFunc."""
-    return () if isinstance(found, Refusal) else found.layouts
+    return () if isinstance(answer, Refusal) else answer.layouts
 
 
-def _replaced(func: Any, given: Implementation) -> LayoutConstraint | None:
+def _replaced(func: Any, implementation: Implementation) -> LayoutConstraint | None:
     """The layouts of an implementation if it is proved to compute the same as the PrimFunc."""
     before = lift_function(func)
-    same = len(given.layouts) == len(func.params) == len(given.func.params)
+    same = len(implementation.layouts) == len(func.params) == len(implementation.func.params)
     if isinstance(before, Refusal) or not same:
         return None
-    if isinstance(prove_moved(before, given.func, given.layouts), Refusal):
+    if isinstance(prove_moved(before, implementation.func, implementation.layouts), Refusal):
         return None
-    layouts = {k: x for k, x in enumerate(given.layouts) if x is not None}
-    return LayoutConstraint(layouts, f"{given.op} has a given implementation", exact=True)
+    layouts = {k: x for k, x in enumerate(implementation.layouts) if x is not None}
+    return LayoutConstraint(layouts, f"{implementation.op} has a given implementation", exact=True)
 
 
 def only_moves(lifted: TensorExpression | Refusal) -> bool:

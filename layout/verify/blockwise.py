@@ -82,39 +82,41 @@ class Correspondence:
 
 
 def prove_stages(
-    func: Any, new: Any, correspondence: Correspondence, known: Standard | None = None
+    func: Any, new: Any, correspondence: Correspondence, form: Standard | None = None
 ) -> Certificate | Refusal:
     """Whether ``new`` is ``func`` with the buffers of its parameters in the correspondence's layouts.
 
-    ``known`` are the stages of ``func`` if they are there already.
+    ``form`` are the stages of ``func`` if they are there already.
     """
     try:
-        return _proved(func, new, correspondence, known or standard(func))
+        return _proved(func, new, correspondence, form or standard(func))
     except (Disagree, Undefined, Opaque, Unliftable) as error:
         return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
 
-def _proved(func: Any, new: Any, correspondence: Correspondence, known: Standard) -> Certificate:
-    (before, sizes), (after, new_sizes) = known, standard(new)
+def _proved(func: Any, new: Any, correspondence: Correspondence, form: Standard) -> Certificate:
+    (before, sizes), (after, new_sizes) = form, standard(new)
     buffers = _Buffers(func, new, correspondence, sizes, new_sizes)
-    left, buffers.defined = resolve(before, buffers.inlined)
-    if not len(left) == len(after) == len(correspondence.iterators):
+    remaining, buffers.defined = resolve(before, buffers.inlined)
+    if not len(remaining) == len(after) == len(correspondence.iterators):
         raise Disagree("another number of stages")
     shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
     proof, symbolic = Proof(), any(e.const is None for shape in shapes for e in shape)
-    given: dict[str, None] = {}
-    for one, two, at in zip(left, after, correspondence.iterators, strict=True):
-        stage = _StagePair(one, two, at, buffers, sizes, new_sizes)
+    from_data: dict[str, None] = {}
+    for old_stage, new_stage, at in zip(remaining, after, correspondence.iterators, strict=True):
+        stage = _StagePair(old_stage, new_stage, at, buffers, sizes, new_sizes)
         stage.check(proof)
-        given |= dict.fromkeys(stage.assumptions)
-    told = ["symbolic dimensions are at least 1"] if symbolic else []
-    told += given
+        from_data |= dict.fromkeys(stage.assumptions)
+    assumptions = ["symbolic dimensions are at least 1"] if symbolic else []
+    assumptions += from_data
     contracted = any(_product(d.value) for _, d in buffers.defined.items())
-    told += ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
+    assumptions += (
+        ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
+    )
     exact = not (proof.reassociated or proof.ordered or contracted)
-    return Certificate("proved", exact, (*ASSUMED, *told, *proof_assumptions(proof)))
+    return Certificate("proved", exact, (*ASSUMED, *assumptions, *proof_assumptions(proof)))
 
 
 def _product(value: Any) -> bool:
@@ -135,23 +137,29 @@ class _Buffers:
     ) -> None:
         self.old, self.new = NodeDict[TensorVar](), NodeDict[tuple[TensorVar, Layout]]()
         self.tensors: list[TensorVar] = []
-        for b, c, layout in correspondence.buffers:
-            shape = sizes.shape(b)
-            if b in self.old or c in self.new or b.ty.dtype != c.ty.dtype:
-                raise Disagree(f"{b.name} has not one buffer of its type")
-            if physical(shape, layout) != new_sizes.shape(c):
-                raise Disagree(f"{b.name} has not the physical shape of {layout}")
+        for old_buffer, new_buffer, layout in correspondence.buffers:
+            shape = sizes.shape(old_buffer)
+            if (
+                old_buffer in self.old
+                or new_buffer in self.new
+                or old_buffer.ty.dtype != new_buffer.ty.dtype
+            ):
+                raise Disagree(f"{old_buffer.name} has not one buffer of its type")
+            if physical(shape, layout) != new_sizes.shape(new_buffer):
+                raise Disagree(f"{old_buffer.name} has not the physical shape of {layout}")
             if layout.padded(literal(shape)):
-                raise Disagree(f"{b.name} has padding")
-            tensor = TensorVar(b.name, shape, str(b.ty.dtype))
-            self.old[b], self.new[c] = tensor, (tensor, layout)
+                raise Disagree(f"{old_buffer.name} has padding")
+            tensor = TensorVar(old_buffer.name, shape, str(old_buffer.ty.dtype))
+            self.old[old_buffer], self.new[new_buffer] = tensor, (tensor, layout)
             self.tensors.append(tensor)
         pairs = list(zip(items(func.params), items(new.params), strict=True))
-        for param, q in pairs:
+        for param, new_param in pairs:
             if not is_buffer_var(param):
-                same = not is_buffer_var(q) and _value(sizes, param) is _value(new_sizes, q)
+                same = not is_buffer_var(new_param) and _value(sizes, param) is _value(
+                    new_sizes, new_param
+                )
             else:
-                same = q in self.new and self.old[param] is self.new[q][0]
+                same = new_param in self.new and self.old[param] is self.new[new_param][0]
             if not same:
                 raise Disagree(f"{param.name} is another parameter")
         if any(b not in self.new for b in items(new.body.block.alloc_buffers)):
@@ -179,22 +187,24 @@ class _StagePair:
     def check(self, proof: Proof) -> None:
         if set(self.at) != set(self.old.axes):
             raise Disagree("not every iterator has a value")
-        block, new = self.old.block, self.new.block
-        old = _Statements(
+        old_block, new_block = self.old.block, self.new.block
+        old_statements = _Statements(
             self.old, self.at, self.sizes, self.buffers.old.get, self.logical_old,
             self.buffers.defined,
         )  # fmt: skip
-        other = _Statements(
+        new_statements = _Statements(
             self.new, {v: as_int(v) for v in self.new.axes}, self.new_sizes,
             self.buffers.new.get, self.logical,
         )  # fmt: skip
-        if (block.init is None) != (new.init is None):
+        if (old_block.init is None) != (new_block.init is None):
             raise Disagree("not both initialise")
-        if block.init is not None and old(block.init) != other(new.init):
-            raise Disagree(f"another start in {block.name_hint}")
-        if old(block.body) != other(new.body):
-            raise Disagree(f"another statement in {block.name_hint}")
-        self.assumptions = data_assumptions(old.values)
+        if old_block.init is not None and old_statements(old_block.init) != new_statements(
+            new_block.init
+        ):
+            raise Disagree(f"another start in {old_block.name_hint}")
+        if old_statements(old_block.body) != new_statements(new_block.body):
+            raise Disagree(f"another statement in {old_block.name_hint}")
+        self.assumptions = data_assumptions(old_statements.values)
         if not self.as_it_was():
             self.spatial()
         if not self.in_order():
@@ -202,28 +212,30 @@ class _StagePair:
 
     # ------------------------------------------------------------------ loads and stores
 
-    def logical_old(self, found: Any, index: Index) -> tuple[TensorVar, Index]:
-        return found, index
+    def logical_old(self, tensor: Any, index: Index) -> tuple[TensorVar, Index]:
+        return tensor, index
 
-    def logical(self, found: Any, index: Index) -> tuple[TensorVar, Index]:
+    def logical(self, entry: Any, index: Index) -> tuple[TensorVar, Index]:
         """An access of a physical buffer as one of the logical buffer."""
-        t, layout = found
+        tensor, layout = entry
         if layout.is_identity:
-            return t, index
-        shape = literal(t.shape)
+            return tensor, index
+        shape = literal(tensor.shape)
         back = tuple(map(term, layout.backward(index, shape)))
-        again = map(term, layout.forward(back, shape))
-        if any(p is not q for p, q in zip(index, again, strict=True)):
-            raise Disagree(f"an access of {t.name} may be between its elements")
-        return t, back
+        forward = map(term, layout.forward(back, shape))
+        if any(p is not q for p, q in zip(index, forward, strict=True)):
+            raise Disagree(f"an access of {tensor.name} may be between its elements")
+        return tensor, back
 
     # ------------------------------------------------------------------ iterations
 
     def as_it_was(self) -> bool:
         """Whether the loops are the same ones, in the same order."""
         same = all(
-            poly is as_int(w) and v.kind == w.kind and v.extent is w.extent
-            for (v, poly), w in zip(self.at.items(), self.new.axes, strict=False)
+            poly is as_int(new_var)
+            and old_var.kind == new_var.kind
+            and old_var.extent is new_var.extent
+            for (old_var, poly), new_var in zip(self.at.items(), self.new.axes, strict=False)
         )
         return (
             same
@@ -238,20 +250,20 @@ class _StagePair:
         Where a store goes is its new iterators, from which the old ones follow: they are told
         apart. They stay in their domain, and there are as many.
         """
-        one, two = self.old, self.new
-        written = {a.buffer.__chandle__() for a in one.writes}
-        if any(a.buffer.__chandle__() in written for a in one.reads):
+        old, new = self.old, self.new
+        written = {a.buffer.__chandle__() for a in old.writes}
+        if any(a.buffer.__chandle__() in written for a in old.reads):
             raise Disagree("a stage reads other elements of what it stores")
-        if len(written) < len(one.writes) or any(
-            _coordinates(access) != _wide(one, reduced=False) for access in one.writes
+        if len(written) < len(old.writes) or any(
+            _coordinates(access) != _wide(old, reduced=False) for access in old.writes
         ):
             raise Disagree("an element is not stored by one iteration")
-        mine = _wide(two, reduced=False)
-        if not two.writes or _coordinates(two.writes[0]) != mine:
+        new_iterators = _wide(new, reduced=False)
+        if not new.writes or _coordinates(new.writes[0]) != new_iterators:
             raise Disagree("the new iterators are not the coordinates of what is stored")
-        if _count(mine) is not _count(_wide(one, reduced=False)):
+        if _count(new_iterators) is not _count(_wide(old, reduced=False)):
             raise Disagree("there are not as many iterations")
-        for var in one.axes:
+        for var in old.axes:
             poly, extent = self.at[var], var.extent
             if extent is None or not _inside(poly, extent):
                 raise Disagree("an old iterator may be outside of its domain")
@@ -271,16 +283,16 @@ class _StagePair:
             if len(parts) != len(self.at[var].terms):
                 raise Disagree("a reduction is no number of new ones")
             scale: Int = ONE
-            mine: list[Var] = []
-            for c, atom in sorted(parts, key=lambda p: p[0]):
-                if not isinstance(atom, Var) or atom.kind != "reduce" or scale.const != c:
+            digits: list[Var] = []
+            for coef, atom in sorted(parts, key=lambda p: p[0]):
+                if not isinstance(atom, Var) or atom.kind != "reduce" or scale.const != coef:
                     raise Disagree("a reduction is no number of new ones")
                 assert atom.extent is not None
-                mine.insert(0, atom)
+                digits.insert(0, atom)
                 scale = scale * atom.extent
             if scale is not var.extent:
                 raise Disagree("a reduction runs over another range")
-            out += mine
+            out += digits
         if len(set(out)) < len(out) or set(out) != _wide(self.new, reduced=True):
             raise Disagree("the reductions are not those of the new block")
         return out
@@ -297,8 +309,8 @@ class _StagePair:
         if type(store).__name__ != "BufferStore" or kind not in _COMBINERS:
             raise Disagree("a reduction runs in another order")
         sides = [store.value.a, store.value.b]
-        own = [k for k, e in enumerate(sides) if _is_own(e, store)]
-        if len(own) != 1 or _reads(sides[1 - own[0]], store.buffer):
+        own_sides = [k for k, e in enumerate(sides) if _is_own(e, store)]
+        if len(own_sides) != 1 or _reads(sides[1 - own_sides[0]], store.buffer):
             raise Disagree("a reduction runs in another order")
         if "float" in str(store.value.ty.dtype):
             proof.reassociated |= kind in ("Add", "Mul")
@@ -318,9 +330,9 @@ def _over_digits(poly: Int) -> Int:
     cuts: dict[Var, set[int]] = {}
     for atom in (a for m, _ in poly.terms for a in m):
         if isinstance(atom, CallTerm) and is_div(atom):
-            v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
-            if isinstance(v, Var) and v.extent is not None and k is not None and k > 1:
-                cuts.setdefault(v, set()).add(k)
+            var, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
+            if isinstance(var, Var) and var.extent is not None and k is not None and k > 1:
+                cuts.setdefault(var, set()).add(k)
     return ints(poly, {v: _number(v, v.extent, sorted(c)) for v, c in cuts.items() if v.extent})
 
 
@@ -345,11 +357,11 @@ def _wide(stage: Stage, *, reduced: bool) -> set[Var]:
 
 def _coordinates(access: BlockAccess) -> set[Var] | None:
     """The iterators that an access has as its coordinates; None if it has others."""
-    found = [p.atom for p in access.indices if p is not None and p.const is None]
-    if len(found) < sum(p is None or p.const is None for p in access.indices):
+    atoms = [p.atom for p in access.indices if p is not None and p.const is None]
+    if len(atoms) < sum(p is None or p.const is None for p in access.indices):
         return None
-    iterators = {p for p in found if isinstance(p, Var)}
-    return iterators if len(iterators) == len(set(found)) else None
+    iterators = {p for p in atoms if isinstance(p, Var)}
+    return iterators if len(iterators) == len(set(atoms)) else None
 
 
 def _count(iterators: set[Var]) -> Int:
@@ -375,9 +387,9 @@ def _is_own(expr: Any, store: Any) -> bool:
 
 
 def _reads(expr: Any, buffer: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (TensorLoad, lambda x: found.append(source_of(x))))
-    return any(b.same_as(buffer) for b in found)
+    buffers: list[Any] = []
+    tvm_ffi.structural_walk(expr, (TensorLoad, lambda x: buffers.append(source_of(x))))
+    return any(b.same_as(buffer) for b in buffers)
 
 
 class _Statements:
@@ -401,38 +413,38 @@ class _Statements:
         self.values: list[Term] = []
 
     def read(self, buffer: Any, index: Index) -> Term:
-        made = self.defined.get(buffer)
-        if made is None:
+        definition = self.defined.get(buffer)
+        if definition is None:
             return load(*self.place(buffer, index))
         env = BlockEnv(self.sizes.env)
-        for v in made.units:
-            env.axes[v] = ZERO
-        for v, poly in zip(made.iterators, index, strict=True):
-            if v is not None:
-                env.axes[v] = poly
-        return ExpressionReader(env, self.read)(made.value)
+        for iterator in definition.units:
+            env.axes[iterator] = ZERO
+        for iterator, poly in zip(definition.iterators, index, strict=True):
+            if iterator is not None:
+                env.axes[iterator] = poly
+        return ExpressionReader(env, self.read)(definition.value)
 
     def place(self, buffer: Any, index: Index) -> tuple[TensorVar, Index]:
-        found = self.find(buffer)
-        if found is None:
+        entry = self.find(buffer)
+        if entry is None:
             raise Disagree(f"{buffer.name} has no other buffer")
-        return self.logical(found, index)
+        return self.logical(entry, index)
 
-    def __call__(self, s: Any) -> tuple[Any, ...]:
-        kind = type(s).__name__
+    def __call__(self, stmt: Any) -> tuple[Any, ...]:
+        kind = type(stmt).__name__
         if kind == "SeqStmt":
-            return (kind, *(self(part) for part in items(s.seq)))
+            return (kind, *(self(part) for part in items(stmt.seq)))
         if kind == "BufferStore":
-            where = self.place(s.buffer, tuple(map(self.reader.index, items(s.indices))))
-            return (kind, where, self.value(s.value))
+            where = self.place(stmt.buffer, tuple(map(self.reader.index, items(stmt.indices))))
+            return (kind, where, self.value(stmt.value))
         if kind == "IfThenElse":
-            other = () if s.else_case is None else self(s.else_case)
-            return (kind, self.value(s.condition), self(s.then_case), other)
+            else_case = () if stmt.else_case is None else self(stmt.else_case)
+            return (kind, self.value(stmt.condition), self(stmt.then_case), else_case)
         if kind == "Bind":
-            value = self.value(s.value)  # of now: what it read may be stored before it is used
-            own = f"bound{len(self.values)}"
-            bound = raw_call(own, (), value.dtype)
-            self.env.axes[s.var] = as_int(bound) if isinstance(value, Int) else bound
+            value = self.value(stmt.value)  # of now: what it read may be stored before it is used
+            name = f"bound{len(self.values)}"
+            bound = raw_call(name, (), value.dtype)
+            self.env.axes[stmt.var] = as_int(bound) if isinstance(value, Int) else bound
             return (kind, value)
         raise Disagree(f"a statement {kind}")
 

@@ -89,8 +89,8 @@ def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
     Also that the padding of results holds the layout's pad value, if it names one, provided that
     the padding of operands does.
     """
-    found = lift_function(func)
-    return prove_moved(found, new, layouts) if isinstance(found, LiftedFunction) else found
+    lifted = lift_function(func)
+    return prove_moved(lifted, new, layouts) if isinstance(lifted, LiftedFunction) else lifted
 
 
 def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
@@ -114,39 +114,46 @@ def _undone(after: TensorExpression, layouts: Layouts, func: LiftedFunction) -> 
     if len(before) != len(after.params):
         raise Different(f"{len(after.params)} parameters instead of {len(before)}")
     for position in reversed(range(len(before))):
-        one, param = before[position], after.params[position]
-        if not isinstance(one, TensorVar) or not isinstance(param, TensorVar):
-            if one is not param:
+        old_param, new_param = before[position], after.params[position]
+        if not isinstance(old_param, TensorVar) or not isinstance(new_param, TensorVar):
+            if old_param is not new_param:
                 raise Different(f"parameter {position} is another scalar")
             continue
-        layout = layouts[position] or Layout.identity(len(one.shape))
-        if physical(one.shape, layout) != param.shape or one.dtype != param.dtype:
+        layout = layouts[position] or Layout.identity(len(old_param.shape))
+        if (
+            physical(old_param.shape, layout) != new_param.shape
+            or old_param.dtype != new_param.dtype
+        ):
             raise Different(f"parameter {position} has not the physical shape of {layout}")
         if not layout.is_identity:
-            state = apply_change(state, position, _move(layout, one.shape, param.shape))
+            state = apply_change(state, position, _move(layout, old_param.shape, new_param.shape))
     return _over(state.lifted, before)
 
 
 def _over(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> TensorExpression:
     """The same over other tensors of the same shapes."""
-    own = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
+    tensor_of = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
 
-    def other(tensor: TensorVar, index: Index) -> Term:
-        new = own[tensor]
+    def reload(tensor: TensorVar, index: Index) -> Term:
+        new = tensor_of[tensor]
         assert isinstance(new, TensorVar)
         return load(new, index)
 
     outputs = []
     for comprehension in lifted.outputs:
-        new = own[comprehension.out]
+        new = tensor_of[comprehension.out]
         assert isinstance(new, TensorVar)
         outputs.append(
-            replace(comprehension, out=new, body=rename(comprehension.body, frozenset(own), other))
+            replace(
+                comprehension,
+                out=new,
+                body=rename(comprehension.body, frozenset(tensor_of), reload),
+            )
         )
     return replace(lifted, params=params, outputs=tuple(outputs))
 
 
-def _move(layout: Layout, shape: Index, whole: Index) -> CoordinateChange:
+def _move(layout: Layout, shape: Index, physical_shape: Index) -> CoordinateChange:
     """To logical coordinates; every place of an access must be one that an element has."""
     extents = literal(shape)
 
@@ -154,14 +161,14 @@ def _move(layout: Layout, shape: Index, whole: Index) -> CoordinateChange:
         return tuple(map(term, layout.forward(index, extents)))
 
     def new(index: Index, facts: Facts) -> Index:
-        found = tuple(map(term, layout.backward(index, extents)))
-        for p, q, e in zip(index, old(found), whole, strict=True):
-            if p is q:
+        logical = tuple(map(term, layout.backward(index, extents)))
+        for coordinate, image, extent in zip(index, old(logical), physical_shape, strict=True):
+            if coordinate is image:
                 continue
-            inside = conj(ge0(p), ge0(e - 1 - p))
-            if not (holds(eq0(p - q), facts).proved or holds(inside, facts).proved):
-                raise Different(f"an access may be outside of the physical buffer: {p}")
-        return found
+            inside = conj(ge0(coordinate), ge0(extent - 1 - coordinate))
+            if not (holds(eq0(coordinate - image), facts).proved or holds(inside, facts).proved):
+                raise Different(f"an access may be outside of the physical buffer: {coordinate}")
+        return logical
 
     return CoordinateChange(shape, old, new)
 
@@ -176,29 +183,29 @@ def _compared(
     if before.races != after.races or len(before.outputs) != len(after.outputs):
         return Refusal("not both write the same, or not in the same order")
     proof = Proof()
-    for one, two, raw in zip(before.outputs, logical.outputs, after.outputs, strict=True):
-        if one.out is not two.out:
+    for old, new, raw in zip(before.outputs, logical.outputs, after.outputs, strict=True):
+        if old.out is not new.out:
             return Refusal("other parameters are written")
-        body = canonical(two.body)
-        if one.body is not body:
-            part = prove_equal(one.body, body)
+        body = canonical(new.body)
+        if old.body is not body:
+            part = prove_equal(old.body, body)
             proof.obligations += part.obligations
             proof.reassociated |= part.reassociated
             proof.finite |= part.finite
             proof.ordered |= part.ordered
-        proof.reassociated |= regroups(one.body, "add", "mul")
-        proof.ordered |= regroups(one.body, "min", "max")
+        proof.reassociated |= regroups(old.body, "add", "mul")
+        proof.ordered |= regroups(old.body, "min", "max")
         _check_padding(raw, after, layouts, shapes)
     exact = not (proof.reassociated or proof.finite or proof.ordered)
     padded = any(x is not None and x.pad_value is not None and x.padded(literal(s))
                  for x, s in zip(layouts, shapes, strict=True))  # fmt: skip
-    given = (
+    assumptions = (
         *ASSUMED,
         *input_assumptions(before),
         *proof_assumptions(proof),
         *([_EXTRA] if padded else []),
     )
-    return Certificate("proved", exact, given, tuple(proof.obligations))
+    return Certificate("proved", exact, assumptions, tuple(proof.obligations))
 
 
 # ---------------------------------------------------------------------------- padding
@@ -206,8 +213,8 @@ def _compared(
 
 def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
     """Conditions; where one holds the place is padding, which is where any of them does."""
-    found = map(term, layout.backward(index, literal(shape)))
-    conditions = (ge0(p - e) for p, e in zip(found, shape, strict=True))
+    logical = map(term, layout.backward(index, literal(shape)))
+    conditions = (ge0(p - e) for p, e in zip(logical, shape, strict=True))
     return [c for c in conditions if c is not FALSE]
 
 
@@ -230,21 +237,23 @@ def _check_padding(
 
 
 def _of_padding(
-    layouts: Layouts, shapes: Sequence[Index], given: Term
+    layouts: Layouts, shapes: Sequence[Index], condition: Term
 ) -> Callable[[Load, Facts], Term]:
     """The pad value for a load that is of padding where the facts hold."""
 
-    def value(x: Load, facts: Facts) -> Term:
-        whole = as_int(x) if x.dtype in INT_DTYPES else x
-        layout, shape = layouts[x.tensor.position], shapes[x.tensor.position]
+    def value(access: Load, facts: Facts) -> Term:
+        unchanged = as_int(access) if access.dtype in INT_DTYPES else access
+        layout, shape = layouts[access.tensor.position], shapes[access.tensor.position]
         if layout is None or layout.pad_value is None:
-            return whole
-        outside = _outside(layout, x.indices, shape)
-        if not any(holds(c, (given, *facts)).proved for c in outside):
-            return whole
-        if x.dtype in INT_DTYPES:
+            return unchanged
+        outside = _outside(layout, access.indices, shape)
+        if not any(holds(c, (condition, *facts)).proved for c in outside):
+            return unchanged
+        if access.dtype in INT_DTYPES:
             return integer(int(layout.pad_value))
-        return const(float(layout.pad_value) if "float" in x.dtype else layout.pad_value, x.dtype)
+        return const(
+            float(layout.pad_value) if "float" in access.dtype else layout.pad_value, access.dtype
+        )
 
     return value
 
@@ -256,24 +265,26 @@ _EXACT = frozenset(
 )
 
 
-def _is(t: Term, value: float) -> bool:
+def _is(node: Term, value: float) -> bool:
     """Whether a term is a number, whose sign counts where it is zero."""
-    t = _folded(t)
-    if tensors(t) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(t)):
+    node = _folded(node)
+    if tensors(node) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(node)):
         return False
     try:
-        found = evaluate(t, {})
+        result = evaluate(node, {})
     except Unevaluable:
         return False
-    wanted = np.asarray(value, found.dtype)
-    return found.ndim == 0 and bool(found == wanted and np.signbit(found) == np.signbit(wanted))
+    expected = np.asarray(value, result.dtype)
+    return result.ndim == 0 and bool(
+        result == expected and np.signbit(result) == np.signbit(expected)
+    )
 
 
-def _folded(t: Term) -> Term:
+def _folded(node: Term) -> Term:
     """Without reductions of what is the same number in every iteration."""
-    if isinstance(t, Reduce):
-        if t.body is identity(t.op, t.dtype):
-            return _folded(t.init)
-        if t.op in ("min", "max") and isinstance(t.body, Const):
-            return call(t.op, (_folded(t.init), t.body), t.dtype)
-    return rebuild(t, _folded)
+    if isinstance(node, Reduce):
+        if node.body is identity(node.op, node.dtype):
+            return _folded(node.init)
+        if node.op in ("min", "max") and isinstance(node.body, Const):
+            return call(node.op, (_folded(node.init), node.body), node.dtype)
+    return rebuild(node, _folded)
