@@ -29,7 +29,7 @@ ROUNDS = 20
 
 
 class Planner:
-    """Plans the functions of a module one by one; each PrimFunc is proved once per layouts."""
+    """Plans the functions of a module one by one; a PrimFunc is proved once per layouts."""
 
     def __init__(
         self, mod: Any, specs: OpSpecs, mode: Mode, cost: Cost, pins: dict[str, str], seconds: float

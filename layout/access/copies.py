@@ -76,10 +76,7 @@ def _copies_elements(stage: Stage) -> bool:
 def _same(first: BlockAccess, second: BlockAccess) -> bool:
     """Whether two accesses have the same flat position in buffers of equal size."""
     first_index, second_index = ([i for i in a.indices if i is not None] for a in (first, second))
-    if len(first_index) < len(first.shape) or len(second_index) < len(
-        second.shape
-    ):  # the index depends on data
-        return False
-    return flat(first_index, first.shape) is flat(second_index, second.shape) and volume(
-        first.shape
-    ) is volume(second.shape)
+    if len(first_index) < len(first.shape) or len(second_index) < len(second.shape):
+        return False  # an index depends on data
+    same_size = volume(first.shape) is volume(second.shape)
+    return same_size and flat(first_index, first.shape) is flat(second_index, second.shape)

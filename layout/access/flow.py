@@ -24,21 +24,21 @@ from ..model.layout import Layout
 class AlignedAccess:
     """An access of a block to a buffer, with the digits that its loops carry.
 
-    ``beside``: loops over dimensions that an operand broadcasts, where its extent is 1.
+    ``broadcast``: loops over dimensions that the operand broadcasts, where its extent is 1.
     """
 
     buffer: int
     aligned: tuple[AlignedDim, ...]
     rank: int
-    beside: tuple[AlignedDim, ...] = ()
+    broadcast: tuple[AlignedDim, ...] = ()
 
     def loops(self, layout: Layout) -> list[Digit]:
         return to_loops(layout.digits, self.aligned)
 
     def layout(self, order: Sequence[Digit], template: Layout | None) -> Layout:
-        if self.beside:
+        if self.broadcast:
             with suppress(Unaligned):  # a split over an extent of 1 does not matter
-                return self._complete(order, (*self.aligned, *self.beside), template)
+                return self._complete(order, (*self.aligned, *self.broadcast), template)
         return self._complete(order, self.aligned, template)
 
     def _complete(
@@ -128,12 +128,12 @@ class BlockGraph:
     def order(
         self, accesses: BlockAccesses, layouts: Layouts, first: Mapping[int, Layout] | None = None
     ) -> Any:
-        """The order of a block's loops: of its writes, then of its reads of given buffers."""
+        """The order of a block's loops: of its writes, then of its reads from ``first`` buffers."""
         order: list[Digit] = []
-        chosen = [p for p in accesses.writes if p.buffer in layouts]
+        chosen = [a for a in accesses.writes if a.buffer in layouts]
         inner = set(range(len(self.ranks))) - set(self.params)
         chosen += [
-            p for p in accesses.reads if first is None or p.buffer in first or p.buffer in inner
+            a for a in accesses.reads if first is None or a.buffer in first or a.buffer in inner
         ]
         for access in chosen:
             order = merged(order, access.loops(layouts[access.buffer]))
@@ -143,7 +143,7 @@ class BlockGraph:
     def admits(
         self, layouts: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]
     ) -> bool:
-        """Whether a buffer that is only read may have a layout beside the known ones."""
+        """Whether a read-only buffer may have ``layout`` if the others have ``layouts``."""
         for accesses in self.steps:
             reads = [p for p in accesses.reads if p.buffer == buffer]
             if reads:
@@ -210,5 +210,5 @@ def _broadcast(
     carried = {p.dim.axis - missing: p.loop for p in writes[0].aligned}
     if any(p.loop != carried.get(p.dim.axis) for p in read.aligned):
         return read
-    beside = (AlignedDim(Digit(k), carried[k], exact=False) for k in ones if k in carried)
-    return replace(read, beside=tuple(beside))
+    broadcast = (AlignedDim(Digit(k), carried[k], exact=False) for k in ones if k in carried)
+    return replace(read, broadcast=tuple(broadcast))

@@ -23,7 +23,7 @@ Layouts = NodeDict[Layout]
 
 
 def spread(stages: Sequence[Stage], fixed: Layouts) -> Layouts:
-    """The layouts of all buffers that the blocks access; those in ``fixed`` are fixed."""
+    """The layouts of all buffers that the blocks access; those in ``fixed`` stay."""
     layouts: Layouts = NodeDict()
     for buffer, layout in fixed.items():
         layouts[buffer] = layout
@@ -115,7 +115,7 @@ def carried(access: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layou
 
 
 def _aligned(access: BlockAccess, to: BlockAccess) -> dict[int, int]:
-    """For each dimension of ``access`` the one of ``to`` that has the same iterator."""
+    """The dimension of ``to`` with the same iterator, by dimension of ``access``."""
     pairs: dict[int, int] = {}
     for related in (_same, _share, _both):
         for i, source in enumerate(access.indices):
@@ -138,8 +138,8 @@ def _both(first: Int, second: Int) -> bool:
 
 def _share(first: Int, second: Int) -> bool:
     """Whether both indices have a common iterator outside of divisions."""
-    both = (v for v in free(first) & free(second) if v.kind in ("loop", "reduce"))
-    return any(all(coefficient(t, v) not in (None, ZERO) for t in (first, second)) for v in both)
+    common = (v for v in free(first) & free(second) if v.kind in ("loop", "reduce"))
+    return any(all(coefficient(t, v) not in (None, ZERO) for t in (first, second)) for v in common)
 
 
 def _digit(

@@ -110,6 +110,7 @@ class _Places:
         self.flat = np.broadcast_to(np.where(chosen, flat, -1), self.shape)
 
     def jump(self) -> bool:
+        """Whether the copy has another memory order than its source."""
         line = self.flat.reshape(-1)
         line = line[line >= 0]
         if (np.diff(line) > 0).all():
@@ -117,7 +118,7 @@ class _Places:
         read = np.zeros(math.prod(self.source), bool)
         read[line] = True
         if read.sum() != line.size:
-            return False  # something is read twice
+            return False  # an element is read twice
         if line.size == self.flat.size == read.size:
             return mixed_radix(line)
         return all(_rises(self.flat, axis) for axis in range(self.flat.ndim))
@@ -145,7 +146,7 @@ def mixed_radix(line: Array) -> bool:
     >>> mixed_radix(np.array([0, 3, 1, 4, 2, 5])), mixed_radix(np.array([3, 2, 1, 0]))
     (True, False)
     """
-    whole, remaining, expected = line, line, np.zeros(1, line.dtype)
+    remaining, expected = line, np.zeros(1, line.dtype)
     while remaining.size > 1:
         step = remaining[1]
         run = int(np.argmin(np.append(remaining == step * np.arange(remaining.size), False)))
@@ -153,7 +154,7 @@ def mixed_radix(line: Array) -> bool:
             return False
         expected = (step * np.arange(run)[:, None] + expected).reshape(-1)
         remaining = remaining[::run]
-    return bool((whole == expected).all())
+    return bool((line == expected).all())
 
 
 def _bytes(tensor: TensorVar) -> int:

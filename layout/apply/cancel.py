@@ -95,7 +95,7 @@ def _transformed(inner: Any, outer: Any) -> Any:
     before, middle, after = (extents(t.ty.shape) for t in (source, inner, outer))
     if before is None or middle is None or after is None or len(before) != len(after):
         return outer
-    if not all(map(_same, before, after)) or not _as_many(before, middle):
+    if not all(map(_same, before, after)) or not _same_volume(before, middle):
         return outer
     proof = prove_identity(inner.attrs.index_map, outer.attrs.index_map, before)
     return source if proof.verdict == "proved" else outer
@@ -105,8 +105,8 @@ def _same(a: Any, b: Any) -> bool:
     return bool(sym.Analyzer().can_prove_equal(a, b))
 
 
-def _as_many(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether two shapes have equally many elements, so nothing was padded in between."""
+def _same_volume(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether two shapes have equally many elements, so that nothing was padded in between."""
     size_a, size_b = (tvm.tirx.const(1, "int64"), tvm.tirx.const(1, "int64"))
     for expr in a:
         size_a = size_a * expr

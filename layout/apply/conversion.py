@@ -58,7 +58,7 @@ def converted(expr: Any, step: LayoutConversion, add: Add) -> Any:
 
 
 def _same_padding(step: LayoutConversion) -> bool:
-    """Whether the padding is right too, if the elements stay in place."""
+    """Whether the padding stays right if the elements stay in place."""
     if not step.source.padded(step.shape):
         return not step.target.padded(step.shape)
     return step.target.pad_value in (None, step.source.pad_value)
@@ -82,8 +82,8 @@ def copy(step: LayoutConversion) -> Any:
     sizes = [e for e in shape if not isinstance(e, int)]
     placeholder = te.placeholder(_wide(source.physical(shape)), step.dtype, "source")
 
-    def element(*param: Any) -> Any:
-        logical = target.backward(param, shape)
+    def element(*index: Any) -> Any:
+        logical = target.backward(index, shape)
         value = placeholder(*source.forward(logical, shape))
         if not target.padded(shape):
             return value

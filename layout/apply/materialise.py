@@ -117,11 +117,11 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             self.opaque(binding.var)
 
     def opaque(self, var: Any) -> None:
-        """Record a value that something else than a ``call_tir`` produced."""
+        """Record a value that anything but a ``call_tir`` produced."""
         value = self.graph.of.get(var)
         if value is not None:
             self.here = self.home.get(var)
-            self.have(value, Layout.identity(value.rank), self.visit_expr(var), var)
+            self.record(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
     def only_parts(self, binding: Any) -> bool:
         """Whether a binding is a tuple of which only the fields are used."""
@@ -144,7 +144,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             if value is not None:
                 layout = self.plan.stored[value]
                 new_param = self.at[value][layout] if value in self.at else param
-                self.have(value, layout, self.visit_expr(new_param), param)
+                self.record(value, layout, self.visit_expr(new_param), param)
                 if value in self.plan.needed and not layout.is_identity:
                     self.set_var_remap(param, self.at[value][self.plan.needed[value]])
 
@@ -207,7 +207,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             if many:
                 out = self.leaves(value, layout, binding.var)
                 part = self.emit(relax.TupleGetItem(new, k), binding.var, out)
-            self.have(value, layout, part, binding.var)
+            self.record(value, layout, part, binding.var)
         if not many:
             self.alias(op.outputs[0], binding.var)
         elif any(output in self.plan.needed for output in op.outputs):
@@ -223,7 +223,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------ values
 
-    def have(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
+    def record(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
         """Record an available value, and convert it to the other layouts that are read."""
         at = self.at.setdefault(value, {})
         local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
@@ -315,7 +315,7 @@ def _layouts_read(plan: Plan, op: Op, value: Value) -> list[Layout]:
 
 
 def _homes(body: Any, homes: NodeDict[int]) -> None:
-    """The number of the block that defines each variable."""
+    """Map each variable to the number of the block that defines it."""
     for block in getattr(body, "blocks", ()):
         number = len(homes.items())
         for binding in block.bindings:

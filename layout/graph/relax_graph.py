@@ -20,19 +20,19 @@ class Value:
     """A tensor of a Relax function: a parameter, a constant, or a result of a call.
 
     Attributes:
-            name: The variable's name.
-            shape: Integers, and expressions where an extent is symbolic.
+        name: The variable's name.
+        shape: Integers, and expressions where an extent is symbolic.
         dtype: TVM's name of the dtype.
         expr: The Relax expression; None for one of several results of a call.
         constant: Whether it is a constant.
-        fixed: Whether its own layout cannot change, as that of a parameter.
+        fixed: Whether its own layout cannot change, such as a parameter's.
         weight: Whether it depends only on constants and on parameters after ``num_input``.
         parameter: Whether it is a parameter of the function.
         pinned: Why it must (also) exist in the program's layout; None if only calls use it.
         producer: The call that produces it.
         uses: The calls that read it.
         vdevice: The virtual device that it is on.
-        of: The value of the program of which this one is a variant in one layout.
+        of: The value of the program; this one is its variant in one layout.
         makers: The calls that produce that variant.
     """
 
@@ -105,7 +105,7 @@ class Graph:
         by_var: The op that a variable is bound to.
         of: The value of a variable.
         tuples: The values of a variable that is a tuple.
-        mutates: Something may write into its arguments, so no value may share another's memory.
+        mutates: Whether a call may write into its arguments; no value may then share memory.
     """
 
     values: tuple[Value, ...]

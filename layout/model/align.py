@@ -138,6 +138,7 @@ def to_dims(digits: Sequence[Digit], aligned: Sequence[AlignedDim]) -> list[Digi
 def _through(
     digits: Sequence[Digit], pairs: Sequence[tuple[Digit, Digit, AlignedDim]]
 ) -> Iterator[Digit]:
+    """Each digit as digits of the other side of the pairs; those without a pair are left out."""
     for digit in digits:
         matching = [p for p in pairs if p[0].axis == digit.axis]
         if len(matching) > 1:
@@ -166,6 +167,6 @@ def _image(source: Digit, target: Digit, piece: AlignedDim, low: int, high: int 
         raise Unaligned(f"a split at {low} and one at {source.div} do not line up")
     start = low // source.div
     if piece.shift % (piece.dim.div * start) or (end and piece.shift % (piece.dim.div * end)):
-        raise Unaligned(f"an offset of {piece.shift} is no multiple of the split")
+        raise Unaligned(f"an offset of {piece.shift} is not a multiple of the split")
     last = top(target) if end is None else target.div * end
     return cut(target, target.div * start, last)

@@ -67,7 +67,7 @@ def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int
 
 
 def merged(order: Sequence[Digit], extra: Sequence[Digit]) -> list[Digit]:
-    """The order, followed by the digits of the other that it lacks."""
+    """The order, followed by the ``extra`` digits that it lacks."""
     if not order:
         return list(extra)
     cuts = places(order, extra)

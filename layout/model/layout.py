@@ -155,7 +155,7 @@ class Layout:
         return tuple(_sum(parts[a]) for a in range(len(parts)))
 
     def order(self, shape: Sequence[Any]) -> Dim:
-        """The digits in memory order, without those of one value; equal orders are equal memory."""
+        """The digits in memory order, except those of size 1; equal orders mean equal memory."""
         wide = [d for d in self.digits if not _is_one(d.size(shape))]
         padded_axes = {d.axis for d in self.digits if d.extent is None and _pads(d, shape)}
         return _joined(wide, shape, padded_axes)
@@ -203,7 +203,7 @@ def _identity(rank: int) -> Layout:
 
 
 def _pads(top: Digit, shape: Sequence[Any]) -> bool:
-    """Whether an axis may not divide into its digits; a symbolic one may not."""
+    """Whether an axis may not divide evenly into its digits; a symbolic one may not."""
     extent = shape[top.axis]
     return top.div != 1 and (not isinstance(extent, int) or extent % top.div != 0)
 
@@ -224,7 +224,7 @@ def _joined(
                 out[-1] = Digit(digit.axis, digit.div, extent)
                 continue
         out.append(digit)
-    if shape is not None:  # the highest digit was left out because it has one value
+    if shape is not None:  # the highest digit was left out because its size is 1
         for k, digit in enumerate(out):
             extent = shape[digit.axis]
             if (

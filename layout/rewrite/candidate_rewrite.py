@@ -1,6 +1,6 @@
 """A PrimFunc in standard form over buffers in other layouts; nothing is proved here.
 
-Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     NCHW, OIHW
 After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
 """
 
@@ -42,7 +42,7 @@ class Unmovable(Exception):
 
 @dataclass(frozen=True)
 class CandidateRewrite:
-    """A PrimFunc, nothing proved, and how it is meant to correspond to the one it is from."""
+    """An unproved PrimFunc, and how it should correspond to the original."""
 
     func: Any
     correspondence: Correspondence | None = None
@@ -56,10 +56,10 @@ def write_candidate(
 ) -> CandidateRewrite:
     """The PrimFunc over buffers in these layouts; None keeps a buffer's layout.
 
-    ``form`` are its stages if they are there already.
+    ``form`` has its stages if they were read before.
 
-    Raises `Opaque` if it is not in standard form,
-    `Unmovable` with the reason where the padding of a result cannot be written.
+    Raises `Opaque` if it is not in standard form, `Unmovable` with the reason if the padding of a
+    result cannot be written.
     """
     stages, sizes = form or standard(func)
     param_layouts: Layouts = NodeDict()
@@ -70,7 +70,7 @@ def write_candidate(
 
 
 def decl(buffer: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var, Any]) -> Any:
-    """A buffer like another one, in a layout."""
+    """Declare a buffer like ``buffer`` in a layout."""
     index, scope = str(buffer.ty.shape[0].ty.dtype), str(buffer.ty.storage_scope)
     extents = [to_tvm(e, leaves, index) for e in physical(shape, layout)]
     scope = "" if scope == "global" else scope
@@ -78,7 +78,7 @@ def decl(buffer: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var,
     dtype, offset = str(buffer.ty.dtype), buffer.ty.elem_offset
     if type(offset).__name__ != "Var":
         return tirx.decl_buffer(extents, dtype, buffer.name, scope=scope, layout=tiles)
-    new_offset = tirx.Var(offset.name, str(offset.ty.dtype))  # the caller's
+    new_offset = tirx.Var(offset.name, str(offset.ty.dtype))  # the caller binds it
     factor = int(buffer.ty.offset_factor)
     return tirx.decl_buffer(
         extents, dtype, buffer.name, None, None, new_offset, scope, -1, factor, None, tiles
@@ -157,7 +157,7 @@ class _Writer:
     def guarded(
         self, stage: Stage, block_nest: BlockNest, body: Body, init: Any, code: Any
     ) -> tuple[Any, Any]:
-        """Elements of the padding get the pad value, or whatever comes where nobody asks."""
+        """The statements that give the padding its pad value, or any value if none is promised."""
         padded = [w for w in stage.writes if self.layouts[w.buffer].padded(literal(w.shape))]
         first = [w for w in padded if w.buffer not in self.started]
         for access in stage.writes:
@@ -167,7 +167,7 @@ class _Writer:
             return init, code
         if block_nest.place is None:
             if any(self.layouts[w.buffer].pad_value is not None for w in first):
-                raise Unmovable("the padding of a result is not written by a block of its own form")
+                raise Unmovable("the block that writes a result cannot write its padding")
             return init, code
         if promised and len({self.layouts[w.buffer].dims for w in stage.writes}) > 1:
             raise Unmovable("results of one block have different layouts with padding")
@@ -239,7 +239,7 @@ def _unique(stem: str, names: set[str]) -> str:
 
 
 def _region(load: Any) -> Any:
-    """The one element of an access."""
+    """The region of the one element that is accessed."""
     ranges = [
         tvm.ir.Range.from_min_extent(i, tirx.IntImm(str(i.ty.dtype), 1)) for i in load.indices
     ]
@@ -247,7 +247,7 @@ def _region(load: Any) -> Any:
 
 
 def _without(reads: list[Any], writes: list[Any], init: Any) -> list[Any]:
-    """What a reduction reads of its own result is not declared."""
+    """The reads without those of a reduction's own result, which are not declared."""
     if init is None:
         return reads
     return [r for r in reads if not any(same_access(r, w) for w in writes)]

@@ -1,9 +1,9 @@
-"""A PrimFunc without the stages that would only pass over memory once more.
+"""Inline the stages of a PrimFunc that would only pass over memory once more.
 
 Before: for i: t[i] = x[i] - m;   for i: u[i] = t[i] / s      After: for i: u[i] = (x[i] - m) / s
 
-Nothing is proved here. What is computed stays as often computed, and copies that change nothing go:
-a padding by nothing, a reshape.
+Nothing is proved here. No element is computed more often than before, and copies without effect go,
+such as a padding by 0 or a reshape.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
 
 
 def _pays(stage: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
-    """Of copies, and of what is evaluated no more often by its reader."""
+    """Whether inlining pays: for a copy, or if the only reader evaluates no element twice."""
     once = len(uses) == 1 and uses[0].evaluations is volume(stage.writes[0].shape)
     return once or copies(stage)
 
 
 class _Inliner:
-    """Replaces loads by definitions, in which loads are replaced already."""
+    """Replaces loads by definitions, and the loads in these."""
 
     def __init__(self, definitions: NodeDict[BlockDefinition]) -> None:
-        self.found = definitions
+        self.definitions = definitions
         self.rules = [(TensorLoad, self.load)]
 
     def __call__(self, node: Any) -> Any:
         return tvm_ffi.structural_mutate(node, self.rules)
 
     def load(self, expr: Any, mutator: Any) -> Any:
-        definition = self.found.get(source_of(expr))
+        definition = self.definitions.get(source_of(expr))
         if definition is None:
             return mutator.default_mutate(expr)
         return self(definition.at([mutator.mutate(i) for i in items(expr.indices)]))

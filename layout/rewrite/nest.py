@@ -43,7 +43,7 @@ from ..model.layout import Layout
 
 @dataclass(frozen=True)
 class Iterator:
-    """A new iterator; ``stem`` is for people."""
+    """A new iterator; ``stem`` is what its name in TVMScript is formed from."""
 
     var: Var
     stem: str
@@ -83,7 +83,7 @@ class BlockNest:
     place: tuple[Int, ...] | None = None
 
     def placed(self, access: BlockAccess, layout: Layout) -> tuple[Int | None, ...]:
-        """The physical indices of an access; all None where data decide on one that moves."""
+        """The physical indices of an access; all None if a moved one depends on data."""
         index = tuple(None if p is None else ints(p, self.at) for p in access.indices)
         if layout.is_identity or any(p is None for p in index):
             return index if layout.is_identity else (None,) * len(layout.dims)
@@ -106,7 +106,7 @@ def nest(
     first = stage.writes[0]
     layout = layouts[first.buffer]
     if not _direct(stage, first):
-        return _as_given(stage)
+        return _unchanged(stage)
     shape = literal(first.shape)
     spatial = tuple(
         Iterator(variable("loop", f"p{d}", poly), f"ax{d}")
@@ -146,7 +146,7 @@ def _stored(stage: Stage, reader: ExpressionReader) -> list[Var | None]:
 
 
 def _direct(stage: Stage, access: BlockAccess) -> bool:
-    """Whether every element is written in an iteration of its own, at the iterators themselves."""
+    """Whether every element is written by one iteration, with the spatial iterators as index."""
     used = [poly.atom for poly in access.indices if poly is not None and isinstance(poly.atom, Var)]
     spatial = [v for v in stage.axes if v.kind != "reduce" and v.extent is not ONE]
     covered = all(
@@ -169,7 +169,8 @@ def _direct(stage: Stage, access: BlockAccess) -> bool:
     )
 
 
-def _as_given(stage: Stage) -> BlockNest:
+def _unchanged(stage: Stage) -> BlockNest:
+    """The nest with the old iterators and loops."""
     stems = {v: iv.var.name for v, iv in zip(stage.axes, stage.block.iter_vars, strict=True)}
     iterators = {v: Iterator(v, stems[v]) for v in stage.axes}
     at = {v: as_int(v) for v in stage.axes}
@@ -206,7 +207,7 @@ def _split(
 
 
 def _cuts(var: Var, stage: Stage, layouts: Layouts) -> list[int]:
-    """Where the layouts of what is read cut the reduction, from the highest; they divide it."""
+    """The place values, highest first, at which the layouts of reads split the reduction."""
     extent = var.extent.const if var.extent is not None else None
     divisors: set[int] = set()
     for access in stage.reads:
@@ -231,9 +232,9 @@ def _ordered(
 ) -> tuple[Loop, ...]:
     """Spatial loops in the order of memory, reductions in the order of what they run over.
 
-    Reductions are outside of the innermost spatial loop if it runs over neighbours in all that is
-    accessed: then the iterations of that loop are independent and contiguous. Of a grouped
-    convolution that are the channels of one group, the loop over groups is outside.
+    Reductions are outside the innermost spatial loop if it runs over neighbours in every access:
+    its iterations are then independent and contiguous. In a grouped convolution, that loop runs
+    over the channels of one group, and the loop over groups is outside.
     """
     reads = [block_nest.placed(a, layouts[a.buffer]) for a in stage.reads]
     reads = [r for r in reads if None not in r]
@@ -256,7 +257,7 @@ def _ordered(
 
 
 def _grouped(iterator: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int, Int]:
-    """How many steps of an iterator run over neighbours in all that is accessed, and how often.
+    """How many steps of an iterator run over neighbours in every access, and how often they do.
 
     pad[f // 16 * 8 + r], w[f, r]    16 at a time
     """
@@ -309,7 +310,7 @@ def _tiled(
 
 
 def _divisor(extent: Int, most: int) -> int:
-    """The largest one up to ``most``; 1 if the extent is not known."""
+    """The largest divisor up to ``most``; 1 if the extent is unknown."""
     size = extent.const
     return 1 if size is None else max(d for d in range(1, most + 1) if size % d == 0)
 
@@ -317,7 +318,7 @@ def _divisor(extent: Int, most: int) -> int:
 def _as_read(
     reduced: Sequence[Iterator], reads: Sequence[tuple[Int | None, ...]]
 ) -> list[Iterator]:
-    """In the order of the dimensions of the operand that most reductions run over."""
+    """The reductions in the order of the dimensions of the operand that most of them run over."""
 
     def places(read: tuple[Int | None, ...]) -> dict[Var, int]:
         return {v: d for d, p in enumerate(read) if p is not None for v in free(p)}

@@ -1,8 +1,8 @@
 """What a block does where the element that it stores is padding.
 
-It may store anything where the layout promises nothing, and must not read outside of memory. Where
-a pad value is promised, the block is left unchanged if it makes that value of its operands' padding
-(relu of 0 is 0), else its stores are guarded.
+It may store anything if the layout promises no pad value, but must not read outside its buffers. If
+a pad value is promised, the block stays unchanged if it computes that value from its operands'
+padding (relu of 0 is 0); else its stores are guarded.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .nest import BlockNest
 def harmless(
     stage: Stage, block_nest: BlockNest, layouts: Layouts, shapes: Sequence[Sequence[Int]]
 ) -> bool:
-    """Whether the block may be executed for the padding: all it reads is in its buffer.
+    """Whether the block may run on padding: each element that it reads is inside its buffer.
 
-    ``shapes`` are the physical ones of what it reads.
+    ``shapes`` are the physical shapes of its reads.
     """
     reads = zip((block_nest.placed(a, layouts[a.buffer]) for a in stage.reads), shapes, strict=True)
     return all(_within(index, shape, block_nest) for index, shape in reads) and not _divides(
@@ -46,12 +46,12 @@ def _within(index: Sequence[Int | None], shape: Sequence[Int], block_nest: Block
 
 
 def _moves(poly: Int | None, block_nest: BlockNest) -> bool:
-    """Whether an index over new iterators may be one of the padding."""
+    """Whether an index over the new iterators may be in the padding."""
     return poly is None or not block_nest.padded.isdisjoint(free(poly))
 
 
 def _divides(block: Any) -> bool:
-    """Whether integers are divided by what may be anything in the padding."""
+    """Whether an integer is divided by a value that may be 0 in the padding."""
     divisions: list[Any] = []
 
     def visit(expr: Any) -> None:
@@ -64,9 +64,9 @@ def _divides(block: Any) -> bool:
 
 
 def keeps(stage: Stage, block_nest: BlockNest, layouts: Layouts) -> bool:
-    """Whether one store makes its pad value of those of what it reads.
+    """Whether a single store computes its pad value from those of its operands.
 
-    One axis is padded, in the same way in all that it reads.
+    One axis must be padded, in the same way in every operand.
     """
     store, write = stage.block.body, stage.writes[0]
     if stage.block.init is not None or type(store).__name__ != "BufferStore" or not stage.reads:
@@ -98,7 +98,7 @@ def keeps(stage: Stage, block_nest: BlockNest, layouts: Layouts) -> bool:
 
 
 def selected(code: Any, inside: Any, values: NodeDict[float]) -> Any:
-    """The statement where ``inside`` holds, elsewhere its stores, of the pad values."""
+    """The statement where ``inside`` holds; elsewhere, stores of the pad values."""
 
     def pad(store: Any) -> Any:
         return tirx.const(values[store.buffer], str(store.value.ty.dtype))
@@ -115,7 +115,7 @@ def selected(code: Any, inside: Any, values: NodeDict[float]) -> Any:
 
 
 def only(code: Any, inside: Any) -> Any:
-    """The step of a reduction where ``inside`` holds, elsewhere nothing."""
+    """The step of a reduction where ``inside`` holds; elsewhere, nothing."""
     if type(code).__name__ != "BufferStore":
         return tirx.IfThenElse(inside, code, None)
     before = tirx.BufferLoad(code.buffer, code.indices)

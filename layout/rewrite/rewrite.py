@@ -1,6 +1,6 @@
 """A PrimFunc over buffers in other layouts, proved to compute the same.
 
-Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     NCHW, OIHW
 After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
 """
 
@@ -30,7 +30,7 @@ from .substitute import substituted
 
 Layouts = tuple[Layout | None, ...]
 
-#: What TVM raises of TIR that it does not take: InternalError and ScheduleError are RuntimeErrors.
+#: What TVM raises for TIR that it rejects: InternalError and ScheduleError are RuntimeErrors.
 TVM_RAISES = (RuntimeError, TypeError, ValueError)
 
 
@@ -49,7 +49,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class ParamAlias:
-    """A PrimFunc is not called at all: its result is the memory of its parameter ``identity``."""
+    """A call is not needed: the result is the memory of parameter ``identity``."""
 
     identity: int
 
@@ -59,11 +59,11 @@ def rewrite(
 ) -> Rewritten | Refusal:
     """The PrimFunc over buffers in these layouts, one for each parameter; None keeps one.
 
-    With ``loop_order="layout"`` reductions run in the order of the operands' memory, and outside of
-    a spatial loop over neighbours; with ``"tiled"`` also in tiles for
-    registers, with ``"given"`` in their own order. Results are equal up to
-    the order of sums then. Raises ``TypeError`` and ``ValueError`` for arguments that fit no
-    PrimFunc.
+    With ``loop_order="layout"``, reductions run in the order of the operands' memory, outside a
+    spatial loop over neighbours; with ``"tiled"``, also in tiles for registers. Results are then
+    equal up to the order of sums. With ``"given"``, reductions keep their order.
+
+    Raises ``TypeError`` or ``ValueError`` for arguments that do not fit the PrimFunc.
     """
     return Rewriter()(func, layouts, loop_order)
 
@@ -90,7 +90,7 @@ class Rewriter:
     def aliased_param(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
         """The parameter whose memory the result equals, bit for bit, in these layouts.
 
-        It is proved of the unchanged PrimFunc; no form over the layouts is needed.
+        The proof is about the unchanged PrimFunc; no form over the layouts is needed.
         """
         full = _checked(func, layouts)
         cache = self._caches(func)
@@ -100,7 +100,7 @@ class Rewriter:
 
 
 class _FuncCache:
-    """What is known of one PrimFunc."""
+    """The results for one PrimFunc, each computed once."""
 
     def __init__(self, func: Any, form: Callable[[Any], Standard]) -> None:
         self.func, self.form = func, form
@@ -123,7 +123,7 @@ class _FuncCache:
 
 
 def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
-    """A layout for each buffer. Raises for what does not fit the parameters."""
+    """A layout for each buffer. Raises ``TypeError`` or ``ValueError`` if one does not fit."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"rewrite: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     params = items(func.params)
@@ -133,12 +133,12 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
     for param, layout in zip(params, layouts, strict=True):
         if not is_buffer_var(param):
             if layout is not None:
-                raise ValueError(f"rewrite: a layout for {param.name}, which is a scalar")
+                raise ValueError(f"rewrite: {param.name} is a scalar, got the layout {layout}")
             out.append(None)
             continue
         full = layout or Layout.identity(len(param.ty.shape))
         if full.rank != len(param.ty.shape):
-            raise ValueError(f"rewrite: {full} for {param.name} of rank {len(param.ty.shape)}")
+            raise ValueError(f"rewrite: {param.name} is of rank {len(param.ty.shape)}, got {full}")
         if full.pad_value is not None and not _holds(str(param.ty.dtype), full.pad_value):
             raise ValueError(
                 f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {full.pad_value}"
@@ -148,7 +148,7 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
 
 
 def _holds(dtype: str, value: float) -> bool:
-    """Whether the type has the number."""
+    """Whether a dtype can represent a number."""
     if "float" in dtype:
         return True
     if not math.isfinite(value) or value != int(value):
@@ -162,7 +162,7 @@ def _holds(dtype: str, value: float) -> bool:
 def _rewritten(cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
     if any(_strided(p) for p, x in zip(items(cache.func.params), layouts, strict=True)
            if x is not None and not x.is_identity):  # fmt: skip
-        return Refusal("a buffer that moves has strides or an offset")
+        return Refusal("a buffer that changes its layout has strides or an offset")
     reasons: dict[str, None] = {}
     for candidate in _candidates(cache, layouts, loop_order):
         if isinstance(candidate, Refusal):
@@ -207,7 +207,7 @@ def _aliased_param(cache: _FuncCache, layouts: Layouts) -> int | None:
 def _proved(
     cache: _FuncCache, candidate: CandidateRewrite, layouts: Layouts
 ) -> Certificate | Refusal:
-    """Stage by stage, else of the whole."""
+    """The proof of a candidate: stage by stage, else of the whole PrimFunc."""
     first = ""
     if candidate.correspondence is not None:
         proof = prove_stages(cache.func, candidate.func, candidate.correspondence, cache.standard)
@@ -223,7 +223,7 @@ def _proved(
 def _candidates(
     cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder
 ) -> Iterator[CandidateRewrite | Refusal]:
-    """Forms to try, the best first, or why there is none."""
+    """The candidates to try, best first; a refusal where one cannot be written."""
     orders: tuple[LoopOrder, ...] = ("tiled", "layout", "given")
     for order in orders[orders.index(loop_order) :]:
         try:
@@ -241,7 +241,7 @@ def _candidates(
 
 
 def _strided(param: Any) -> bool:
-    """Whether a buffer's elements lie in an order of its own, or not from its start."""
+    """Whether a buffer has strides, or an offset other than 0."""
     offset, kind = param.ty.elem_offset, type(param.ty.elem_offset).__name__
     return bool(len(param.ty.strides)) or not (
         kind == "Var" or (kind == "IntImm" and not int(offset))
@@ -249,7 +249,7 @@ def _strided(param: Any) -> bool:
 
 
 def _with_attributes(new: Any, func: Any) -> Any:
-    """The PrimFunc with the attributes of another one that still hold."""
+    """The new PrimFunc with the attributes of the old one that still hold."""
     attrs = func.attrs or {}
     for key in (new.attrs or {}).keys():
         new = new.without_attr(key)

@@ -82,7 +82,7 @@ class _Moved:
         return list(self.layouts[buffer].forward(index, _extents(buffer)))
 
     def region(self, region: Any, mutator: Any) -> Any:
-        """One element moves; of a larger region the whole buffer is declared."""
+        """The new region of one element; a larger region becomes the whole buffer."""
         if source_of(region) not in self.buffers:
             return mutator.default_mutate(region)
         new = self.buffers[source_of(region)]
@@ -100,7 +100,7 @@ class _Moved:
 
     def variable(self, var: Any, mutator: Any) -> Any:
         if is_buffer_var(var) and var in self.buffers:
-            self.refused = f"{var.name} is used as a pointer or seen as another buffer"
+            self.refused = f"{var.name} is used as a pointer or viewed as another buffer"
         return mutator.default_mutate(var)
 
 
@@ -113,7 +113,7 @@ def _extents(buffer: Any) -> list[Any]:
 
 
 def _fill(buffer: Any, value: float) -> tuple[Any, Any]:
-    """A loop nest that stores one value everywhere: around a block, and around the plain store."""
+    """Two nests that store one value everywhere: around a block, and around a plain store."""
     dtype = str(buffer.ty.shape[0].ty.dtype)
     names = [tirx.Var(f"i{k}", dtype) for k in range(len(buffer.ty.shape))]
     ranges = [tvm.ir.Range(tirx.IntImm(dtype, 0), e) for e in buffer.ty.shape]
@@ -131,7 +131,7 @@ def _fill(buffer: Any, value: float) -> tuple[Any, Any]:
 
 
 def _after(fills: list[tuple[Any, Any]], body: Any) -> Any:
-    """The body after the nests, in a root block as blocks."""
+    """The body after the fills; in a root block, these are blocks."""
     if not fills:
         return body
     if type(body).__name__ != "SBlockRealize":

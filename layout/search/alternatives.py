@@ -28,7 +28,7 @@ class Alternative:
         cost: Its cost.
         why: The reason, for reports.
         usual: The layout of each input that the operator has with these results.
-        moves: It is a conversion, and costs as much as one.
+        moves: Whether it is a conversion, and costs as much as one.
     """
 
     outputs: tuple[Layout, ...]
@@ -61,11 +61,11 @@ class OpSpec:
         flow: How layouts flow through it; None if that is unknown.
         reason: Why there is no flow.
         constraint: The constraint on it.
-        moves: It is layout-only: the output permutes the elements of the only input.
+        moves: Whether it is layout-only: the output permutes the elements of the only input.
         replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.
         offers: Constraints that it may meet; otherwise it stays unchanged.
         strings: The operator's layout strings.
-        cached: The alternatives by candidate layouts.
+        cached: The alternatives that were computed, by candidate layouts.
     """
 
     flow: BlockGraph | None
@@ -178,7 +178,8 @@ def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternat
     """The alternative that meets the constraint, whether accesses are local or not."""
     if spec.constraint is None or spec.named or not op.outputs:
         return
-    every = [None if v is None or v.free else spec.constraint.layouts.get(k, Layout.identity(v.rank))
+    required = spec.constraint.layouts
+    every = [None if v is None or v.free else required.get(k, Layout.identity(v.rank))
              for k, v in enumerate(op.values)]  # fmt: skip
     pairs = zip(op.values, every, strict=True)
     if any(v is not None and x is not None and x not in candidates[v] for v, x in pairs):
@@ -216,9 +217,14 @@ def _from_seeds(
 
 
 def _under_constraint(
-    op: Op, constraint: LayoutConstraint | None, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout],
+    op: Op,
+    constraint: LayoutConstraint | None,
+    flow: BlockGraph,
+    candidates: Candidates,
+    seeds: dict[int, Layout],
     layouts: dict[int, Layout],
-) -> Iterator[Alternative]:  # fmt: skip
+) -> Iterator[Alternative]:
+    """The alternative with these layouts if they meet a constraint, else none."""
     takes = _takes_any if constraint is None else constraint.takes
     outputs = tuple(layouts[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
     for k, (out, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
@@ -279,7 +285,7 @@ def constants(op: Op, spec: OpSpec, chosen: Mapping[int, Layout]) -> dict[int, L
 
 
 def arranged(layout: Layout, target: Layout) -> Layout:
-    """The wanted layout with the digits of each axis in the order that ``layout`` has them."""
+    """The ``target`` layout, with the digits of each axis in the order of ``layout``."""
     if target.permutation is None:
         return target
     digits: dict[int, list[Digit]] = {}

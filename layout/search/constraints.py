@@ -38,7 +38,7 @@ class LayoutConstraint:
         layouts: The layout of each parameter; others are free.
         why: The reason, for reports.
         exact: Elements inside a dimension may not be reordered either.
-        last: For a parameter, the axis that must be innermost, whatever else its layout is.
+        last: The axis of a parameter that must be innermost; the rest of its layout is free.
         saved_bytes: The bytes that a named implementation saves. None: the layouts must hold at any
             price, and loops stay unchanged where nothing moves.
     """
@@ -52,8 +52,8 @@ class LayoutConstraint:
     def takes(self, param: int, layout: Layout) -> bool:
         """Whether a parameter may have this layout.
 
-        Unless ``exact``, elements inside a dimension may be reordered: then the operator is the
-        same with a permuted operand.
+        Unless ``exact``, elements inside a dimension may be reordered: the operator is then the
+        same over a permuted operand.
         """
         if param in self.last:
             return layout.dims[-1:] == ((Digit(self.last[param]),),)
@@ -110,7 +110,7 @@ def full(name: str, argument: str) -> str:
     for full_name in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
         if full_name in recovered or full_name in Op.list_op_names():
             return full_name
-    raise ValueError(f"{argument}: there is no Relax operator {name!r}")
+    raise ValueError(f"{argument}: unknown Relax operator {name!r}")
 
 
 def constraint_on(
@@ -139,6 +139,7 @@ def constraint_on(
 
 
 def _unchanged(recovered: Recovered) -> LayoutConstraint:
+    """The constraint that leaves an operator unchanged."""
     tensors = [k for k, p in enumerate(recovered.params) if isinstance(p, TensorVar)]
     return LayoutConstraint(
         {k: Layout.identity(_rank(recovered, k)) for k in tensors}, "to stay as given"
@@ -198,7 +199,7 @@ def _of_implementation(
     return LayoutConstraint({}, why, last=last, saved_bytes=saved_bytes)
 
 
-#: Output channels of a group from which on a loop over them pays.
+#: The least number of output channels of a group for which a loop over them pays.
 WIDE = 8
 
 

@@ -27,7 +27,7 @@ class Plan:
         stored: The layout that each value is produced in.
         converted: The layouts that each value is converted to.
         reads: For each op, the layout of each tensor that it reads, by parameter.
-        needed: Layouts in which values are needed besides by ops.
+        needed: The layout in which something other than an op needs a value.
         solution: The solution of the problem.
     """
 
@@ -118,22 +118,17 @@ def space(
     needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.constant}  # fmt: skip
     fixed = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
-    alternatives_of = {
+    allowed = {
         op: _allowed(op, specs[op], candidate_layouts, forbidden.get(op), strict)
         for op in graph.ops
     }
-    return Space(graph, specs, candidate_layouts, needed, fixed, alternatives_of)
+    return Space(graph, specs, candidate_layouts, needed, fixed, allowed)
 
 
 def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
     """The cheapest plan in a search space."""
-    graph, specs, needed, fixed = (
-        search_space.graph,
-        search_space.specs,
-        search_space.needed,
-        search_space.fixed,
-    )
-    candidate_layouts = search_space.candidates
+    graph, specs = search_space.graph, search_space.specs
+    candidate_layouts, fixed = search_space.candidates, search_space.fixed
     cost = functools.cache(cost)
     unit = _unit(candidate_layouts, cost)
     layout_problem = problem(
@@ -141,7 +136,7 @@ def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | N
         search_space.alternatives,
         candidate_layouts,
         lambda value, layout: cost(value, layout) / unit,
-        needed,
+        search_space.needed,
         fixed,
     )
     if extend is not None:
@@ -158,11 +153,11 @@ def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | N
             converted.setdefault(value, []).append(layout)
     reads = {op: _reads(op, chosen[op], specs[op], stored, converted) for op in graph.ops}
     kept = {v: tuple(x) for v, x in converted.items()}
-    return Plan(chosen, stored, kept, reads, needed, solved)
+    return Plan(chosen, stored, kept, reads, search_space.needed, solved)
 
 
 def layouts_in(op: Op, alternative: Alternative, spec: OpSpec) -> list[Layout | None] | None:
-    """The layouts of an alternative by parameter; None if an input may have several."""
+    """The layout of each parameter in an alternative; None if an input may have several."""
     read: dict[int, Layout] = {}
     for k, allowed in enumerate(alternative.inputs):
         if allowed is not None:
@@ -209,7 +204,7 @@ def _allowed(
         and not required
         and not any(alternative.same_as(unchanged) for alternative in allowed)
     ):
-        allowed.append(unchanged)  # which one that took more layouts may have stood for
+        allowed.append(unchanged)  # an alternative with more input layouts may have stood for it
     return allowed
 
 

@@ -53,10 +53,10 @@ IMPLEMENTATIONS = {n.name: n for n in (TVM_NHWC,)}
 
 
 def named_implementation(name: str) -> NamedImplementation:
-    """The implementation of a name. Raises ``ValueError`` for an unknown name."""
+    """The implementation with a name. Raises ``ValueError`` if the name is unknown."""
     if name not in IMPLEMENTATIONS:
         names = ", ".join(IMPLEMENTATIONS)
-        raise ValueError(f"desired: there is no implementation {name!r}; known: {names}")
+        raise ValueError(f"desired: unknown implementation {name!r}; known: {names}")
     return IMPLEMENTATIONS[name]
 
 

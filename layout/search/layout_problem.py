@@ -61,7 +61,7 @@ def problem(
     for op in graph.ops:
         builder.add(op, alternatives[op])
     for op in graph.ops:
-        builder.reads(op, alternatives[op])
+        builder.require_inputs(op, alternatives[op])
     for value, layout in needed.items():
         builder.require(value, (layout,), {})
     return LayoutProblem(
@@ -103,7 +103,7 @@ class _Builder:
         value = op.outputs[0] if alternative.moves else None
         return 0.0 if value is None else self.cost(value, Layout.identity(value.rank))
 
-    def reads(self, op: Op, alternatives: Sequence[Alternative]) -> None:
+    def require_inputs(self, op: Op, alternatives: Sequence[Alternative]) -> None:
         """Require each input of an alternative in one of the layouts that it reads."""
         for operand in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
             groups: dict[frozenset[Layout], list[int]] = {}
@@ -118,7 +118,7 @@ class _Builder:
     def require(
         self, value: Value, allowed: Collection[Layout], readers: Mapping[int, float]
     ) -> None:
-        """Add ``Σ ways <= Σ p + c + s`` over the allowed layouts, or ``1 <= …`` without ways."""
+        """Add ``Σ y <= Σ p + c + s`` over the allowed layouts, with ``1 <= …`` if no y reads it."""
         if self.fixed.get(value) in allowed:
             return
         row: dict[int, float] = {}
@@ -136,7 +136,7 @@ class _Builder:
     def peers(self, value: Value, layout: Layout) -> list[int] | None:
         """The variables that put ``value`` into the same memory in another shape; None without any.
 
-        The list is empty if the value is given in that memory.
+        The list is empty if the value is ``fixed`` in that memory.
         """
         same = [x for x in self.candidates[value]
                 if x != layout and x.order(value.shape) == layout.order(value.shape)]  # fmt: skip

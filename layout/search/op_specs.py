@@ -41,15 +41,14 @@ class OpSpecs:
     """The op spec of each PrimFunc, computed once for structurally equal ones."""
 
     def __init__(
-        self, desired: LayoutRequests, implementations: Sequence[Implementation] = (), offers: Offers = (),
+        self,
+        desired: LayoutRequests,
+        implementations: Sequence[Implementation] = (),
+        offers: Offers = (),
         analyse: Analyser | None = None,
-    ) -> None:  # fmt: skip
-        self.desired, self.implementations, self.offers, self.form = (
-            desired,
-            implementations,
-            offers,
-            Forms(),
-        )
+    ) -> None:
+        self.desired, self.implementations, self.offers = desired, implementations, offers
+        self.form = Forms()
         self.analyse = analyse or Analyser()
         self.spec_of = ByStructure(self.analysed)
         self.flows: dict[BlockGraph, BlockGraph] = {}  # convolutions of all widths share one flow

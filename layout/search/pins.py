@@ -13,14 +13,14 @@ from ..model.layout import Layout
 
 
 class Pins:
-    """The pinned layouts by parameter name, for functions that are called from outside."""
+    """The pinned layouts by parameter name, for functions that callers outside the module use."""
 
     def __init__(self, mod: Any, layouts: Mapping[str, str]) -> None:
         self.mod, self.layouts = mod, dict(layouts)
         self.used: set[str] = set()
 
     def of(self, gvar: Any, graph: Graph) -> dict[Value, Layout]:
-        """The pins of a function's parameters. Raises ``ValueError`` if one is not possible."""
+        """The pins of a function's parameters. Raises ``ValueError`` if one is impossible."""
         pinned = [v for v in graph.values if v.parameter and v.name in self.layouts]
         func = self.mod[gvar]
         if not pinned or not (func.attrs or {}).get("global_symbol"):

@@ -41,7 +41,9 @@ def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
     chosen = {x for x, value in fixed.items() if value}
     bound_to = {x for _, row in rows for x in row}
     chosen |= {
-        x for x, k in enumerate(program.cost) if k < 0 and x not in bound_to and x not in fixed
+        column
+        for column, cost in enumerate(program.cost)
+        if cost < 0 and column not in bound_to and column not in fixed
     }
     objective = bound = sum((program.cost[x] for x in chosen), 0.0)
     status, parts = "optimal", _parts(rows)

@@ -1,18 +1,19 @@
-"""Proof that two PrimFuncs in standard form do the same, one stage after the other.
+"""Prove, stage by stage, that two PrimFuncs in standard form compute the same.
 
-Two states correspond if every buffer of the new one holds, at ``forward(i)`` of its layout, what
-the old one's holds at ``i``. It is proved of each stage that it takes corresponding states to
-corresponding ones; so the functions compute the same. That asks of a stage, with ``at`` giving the
-old iterators over the new ones, that
+Two states correspond if every buffer of the new function holds, at ``forward(i)`` of its layout,
+what the old one holds at ``i``. Each stage is proved to take corresponding states to corresponding
+states; so the functions compute the same. With ``at`` giving the old iterators as terms over the
+new ones, a stage must satisfy two conditions:
 
-- ``at`` is a bijection of the iterations, and keeps the order of reductions or may change it;
-- the old and the new statements are the same term, with every load and store of the new one taken
-  back to logical coordinates, and none of them between the elements.
+- ``at`` is a bijection of the iterations. It keeps the order of reductions, unless they may run in
+  any order.
+- The old and new statements are equal terms once every load and store of the new one is taken back
+  to logical coordinates, and no access falls between elements.
 
-A buffer inside the old function may be missing in the new one if a stage does nothing but define
-it: what is loaded from it is its definition then (`analysis.blocks.definitions`).
+An inner buffer of the old function may be missing in the new one if a stage only defines it: a load
+from it then stands for its definition (`analysis.blocks.definitions`).
 
-The layouts of inner buffers and ``at`` are what a rewriter says they are: nothing of it is trusted.
+The layouts of inner buffers and ``at`` come from the rewriter and are not trusted.
 """
 
 from __future__ import annotations
@@ -73,9 +74,14 @@ class Disagree(Exception):
 
 @dataclass(frozen=True)
 class Correspondence:
-    """What a rewriter says: each old buffer's new one and its layout, by stage the old iterators
-    over the new block's, ``v0``, ``v1``, … in its order. Buffers that are not there are inlined,
-    and so are the stages that define them."""
+    """How a rewriter claims two functions to correspond; the proof does not trust it.
+
+    Attributes:
+        buffers: Each old buffer with its new one and the layout. Missing buffers are inlined, as
+            are the stages that define them.
+        iterators: For each stage, the old iterators as terms over those of the new block: ``v0``,
+            ``v1``, … in its order.
+    """
 
     buffers: tuple[tuple[Any, Any, Layout], ...]
     iterators: tuple[Mapping[Var, Int], ...]
@@ -84,9 +90,9 @@ class Correspondence:
 def prove_stages(
     func: Any, new: Any, correspondence: Correspondence, form: Standard | None = None
 ) -> Certificate | Refusal:
-    """Whether ``new`` is ``func`` with the buffers of its parameters in the correspondence's layouts.
+    """Whether ``new`` computes ``func`` over buffers in the layouts of the correspondence.
 
-    ``form`` are the stages of ``func`` if they are there already.
+    ``form`` has the stages of ``func`` if they were read before.
     """
     try:
         return _proved(func, new, correspondence, form or standard(func))
@@ -101,7 +107,7 @@ def _proved(func: Any, new: Any, correspondence: Correspondence, form: Standard)
     buffers = _Buffers(func, new, correspondence, sizes, new_sizes)
     remaining, buffers.defined = resolve(before, buffers.inlined)
     if not len(remaining) == len(after) == len(correspondence.iterators):
-        raise Disagree("another number of stages")
+        raise Disagree("the functions differ in their number of stages")
     shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
     proof, symbolic = Proof(), any(e.const is None for shape in shapes for e in shape)
     from_data: dict[str, None] = {}
@@ -120,12 +126,12 @@ def _proved(func: Any, new: Any, correspondence: Correspondence, form: Standard)
 
 
 def _product(value: Any) -> bool:
-    """Whether the sum that reads it may be contracted with it: a product of floats."""
+    """Whether a value may be contracted with the sum that reads it: a product of floats."""
     return isinstance(value, tirx.Mul) and "float" in str(value.ty.dtype)
 
 
 class _Buffers:
-    """The buffers of both functions, and one tensor for the two."""
+    """The buffers of both functions, with one tensor for each pair."""
 
     def __init__(
         self,
@@ -144,9 +150,11 @@ class _Buffers:
                 or new_buffer in self.new
                 or old_buffer.ty.dtype != new_buffer.ty.dtype
             ):
-                raise Disagree(f"{old_buffer.name} has not one buffer of its type")
+                raise Disagree(
+                    f"{old_buffer.name} does not have exactly one new buffer of its dtype"
+                )
             if physical(shape, layout) != new_sizes.shape(new_buffer):
-                raise Disagree(f"{old_buffer.name} has not the physical shape of {layout}")
+                raise Disagree(f"{old_buffer.name} does not have the physical shape of {layout}")
             if layout.padded(literal(shape)):
                 raise Disagree(f"{old_buffer.name} has padding")
             tensor = TensorVar(old_buffer.name, shape, str(old_buffer.ty.dtype))
@@ -161,9 +169,9 @@ class _Buffers:
             else:
                 same = new_param in self.new and self.old[param] is self.new[new_param][0]
             if not same:
-                raise Disagree(f"{param.name} is another parameter")
+                raise Disagree(f"parameter {param.name} has a different counterpart")
         if any(b not in self.new for b in items(new.body.block.alloc_buffers)):
-            raise Disagree("a buffer inside has no other one")
+            raise Disagree("an inner buffer has no counterpart")
         self.inlined = [b for b in items(func.body.block.alloc_buffers) if b not in self.old]
         self.defined = NodeDict[BlockDefinition]()
 
@@ -186,7 +194,7 @@ class _StagePair:
 
     def check(self, proof: Proof) -> None:
         if set(self.at) != set(self.old.axes):
-            raise Disagree("not every iterator has a value")
+            raise Disagree("the correspondence does not give a value to exactly the old iterators")
         old_block, new_block = self.old.block, self.new.block
         old_statements = _Statements(
             self.old, self.at, self.sizes, self.buffers.old.get, self.logical_old,
@@ -197,15 +205,15 @@ class _StagePair:
             self.buffers.new.get, self.logical,
         )  # fmt: skip
         if (old_block.init is None) != (new_block.init is None):
-            raise Disagree("not both initialise")
+            raise Disagree("only one of the two blocks has an init")
         if old_block.init is not None and old_statements(old_block.init) != new_statements(
             new_block.init
         ):
-            raise Disagree(f"another start in {old_block.name_hint}")
+            raise Disagree(f"the inits of {old_block.name_hint} differ")
         if old_statements(old_block.body) != new_statements(new_block.body):
-            raise Disagree(f"another statement in {old_block.name_hint}")
+            raise Disagree(f"the statements of {old_block.name_hint} differ")
         self.assumptions = data_assumptions(old_statements.values)
-        if not self.as_it_was():
+        if not self.same_loops():
             self.spatial()
         if not self.in_order():
             self.regroups(proof)
@@ -224,13 +232,13 @@ class _StagePair:
         back = tuple(map(term, layout.backward(index, shape)))
         forward = map(term, layout.forward(back, shape))
         if any(p is not q for p, q in zip(index, forward, strict=True)):
-            raise Disagree(f"an access of {tensor.name} may be between its elements")
+            raise Disagree(f"an access of {tensor.name} may fall between its elements")
         return tensor, back
 
     # ------------------------------------------------------------------ iterations
 
-    def as_it_was(self) -> bool:
-        """Whether the loops are the same ones, in the same order."""
+    def same_loops(self) -> bool:
+        """Whether the loops are the same, in the same order."""
         same = all(
             poly is as_int(new_var)
             and old_var.kind == new_var.kind
@@ -245,33 +253,34 @@ class _StagePair:
         )
 
     def spatial(self) -> None:
-        """Spatial iterators are a bijection, and each stores elements of its own.
+        """Check that spatial iterators are a bijection, and that each stores its own elements.
 
-        Where a store goes is its new iterators, from which the old ones follow: they are told
-        apart. They stay in their domain, and there are as many.
+        The coordinates of a store are the new iterators, and these determine the old ones, so
+        distinct iterations stay distinct. The old ones stay in their domain, and both functions
+        have equally many iterations.
         """
         old, new = self.old, self.new
         written = {a.buffer.__chandle__() for a in old.writes}
         if any(a.buffer.__chandle__() in written for a in old.reads):
-            raise Disagree("a stage reads other elements of what it stores")
+            raise Disagree("a stage reads other elements of a buffer that it stores")
         if len(written) < len(old.writes) or any(
             _coordinates(access) != _wide(old, reduced=False) for access in old.writes
         ):
-            raise Disagree("an element is not stored by one iteration")
+            raise Disagree("an element is not stored by exactly one iteration")
         new_iterators = _wide(new, reduced=False)
         if not new.writes or _coordinates(new.writes[0]) != new_iterators:
-            raise Disagree("the new iterators are not the coordinates of what is stored")
+            raise Disagree("the new iterators are not the coordinates of the store")
         if _count(new_iterators) is not _count(_wide(old, reduced=False)):
-            raise Disagree("there are not as many iterations")
+            raise Disagree("the functions differ in their number of iterations")
         for var in old.axes:
             poly, extent = self.at[var], var.extent
             if extent is None or not _inside(poly, extent):
-                raise Disagree("an old iterator may be outside of its domain")
+                raise Disagree("an old iterator may be outside its domain")
             if var.kind != "reduce" and any(w.kind == "reduce" for w in free(poly)):
                 raise Disagree("spatial iterators and reductions are mixed")
 
     def digits(self) -> list[Var]:
-        """The new reductions, in the order that the old loops run through them.
+        """The new reductions, in the order in which the old loops run through them.
 
         Each old one is a mixed-radix number of new ones.
         """
@@ -281,51 +290,51 @@ class _StagePair:
                 continue
             parts = [(c, m[0]) for m, c in self.at[var].terms if len(m) == 1]
             if len(parts) != len(self.at[var].terms):
-                raise Disagree("a reduction is no number of new ones")
+                raise Disagree("a reduction is not a mixed-radix number of new ones")
             scale: Int = ONE
             digits: list[Var] = []
             for coef, atom in sorted(parts, key=lambda p: p[0]):
                 if not isinstance(atom, Var) or atom.kind != "reduce" or scale.const != coef:
-                    raise Disagree("a reduction is no number of new ones")
+                    raise Disagree("a reduction is not a mixed-radix number of new ones")
                 assert atom.extent is not None
                 digits.insert(0, atom)
                 scale = scale * atom.extent
             if scale is not var.extent:
-                raise Disagree("a reduction runs over another range")
+                raise Disagree("a reduction runs over a different range")
             out += digits
         if len(set(out)) < len(out) or set(out) != _wide(self.new, reduced=True):
             raise Disagree("the reductions are not those of the new block")
         return out
 
     def in_order(self) -> bool:
-        """Whether reductions run in the order that they had."""
-        now = [v for v in _order(self.new) if v.kind == "reduce" and v.extent is not ONE]
-        return self.digits() == now
+        """Whether reductions keep their order."""
+        new_order = [v for v in _order(self.new) if v.kind == "reduce" and v.extent is not ONE]
+        return self.digits() == new_order
 
     def regroups(self, proof: Proof) -> None:
-        """Another order of a reduction is right for sums, products and extremes."""
+        """Check that a reduction may run in another order: a sum, a product or an extreme."""
         store = self.old.block.body
         kind = type(getattr(store, "value", None)).__name__
         if type(store).__name__ != "BufferStore" or kind not in _COMBINERS:
-            raise Disagree("a reduction runs in another order")
+            raise Disagree("a reduction runs in a different order")
         sides = [store.value.a, store.value.b]
         own_sides = [k for k, e in enumerate(sides) if _is_own(e, store)]
         if len(own_sides) != 1 or _reads(sides[1 - own_sides[0]], store.buffer):
-            raise Disagree("a reduction runs in another order")
+            raise Disagree("a reduction runs in a different order")
         if "float" in str(store.value.ty.dtype):
             proof.reassociated |= kind in ("Add", "Mul")
             proof.ordered |= kind in ("Min", "Max")
 
 
 def _inside(poly: Int, extent: Int) -> bool:
-    """Whether ``0 <= p < extent``, as it stands or over the digits of its variables."""
+    """Whether ``0 <= poly < extent``, directly or over the digits of its variables."""
     return any(nonneg(q) and nonneg(extent - 1 - q) for q in (poly, _over_digits(poly)))
 
 
 def _over_digits(poly: Int) -> Int:
-    """The number with each variable that it divides written as digits, which it then may order.
+    """The term with each variable that it divides written as digits, which may show its bounds.
 
-    4*v - 7*(v // 2)  is  v // 2 + 4*(v % 2):  with v = 2*q + r it is  q + 4*r
+    4*v - 7*(v // 2)  is  q + 4*r  with v = 2*q + r
     """
     cuts: dict[Var, set[int]] = {}
     for atom in (a for m, _ in poly.terms for a in m):
@@ -337,7 +346,10 @@ def _over_digits(poly: Int) -> Int:
 
 
 def _number(var: Var, extent: Int, cuts: list[int]) -> Int:
-    """``Σ place * digit``, which takes every value of the variable; itself if it has no digits."""
+    """``Σ place * digit``, which takes every value of the variable.
+
+    Returns the variable itself if the cuts do not nest.
+    """
     if any(b % a for a, b in pairwise(cuts)):
         return as_int(var)
     places = [1, *cuts]
@@ -356,7 +368,7 @@ def _wide(stage: Stage, *, reduced: bool) -> set[Var]:
 
 
 def _coordinates(access: BlockAccess) -> set[Var] | None:
-    """The iterators that an access has as its coordinates; None if it has others."""
+    """The iterators that are the coordinates of an access; None if others occur in them."""
     atoms = [p.atom for p in access.indices if p is not None and p.const is None]
     if len(atoms) < sum(p is None or p.const is None for p in access.indices):
         return None
@@ -427,7 +439,7 @@ class _Statements:
     def place(self, buffer: Any, index: Index) -> tuple[TensorVar, Index]:
         entry = self.find(buffer)
         if entry is None:
-            raise Disagree(f"{buffer.name} has no other buffer")
+            raise Disagree(f"{buffer.name} has no counterpart")
         return self.logical(entry, index)
 
     def __call__(self, stmt: Any) -> tuple[Any, ...]:
@@ -441,12 +453,12 @@ class _Statements:
             else_case = () if stmt.else_case is None else self(stmt.else_case)
             return (kind, self.value(stmt.condition), self(stmt.then_case), else_case)
         if kind == "Bind":
-            value = self.value(stmt.value)  # of now: what it read may be stored before it is used
+            value = self.value(stmt.value)  # evaluated here: a store may follow before it is used
             name = f"bound{len(self.values)}"
             bound = raw_call(name, (), value.dtype)
             self.env.axes[stmt.var] = as_int(bound) if isinstance(value, Int) else bound
             return (kind, value)
-        raise Disagree(f"a statement {kind}")
+        raise Disagree(f"unsupported statement {kind}")
 
     def value(self, expr: Any) -> Term:
         self.values.append(self.reader(expr))

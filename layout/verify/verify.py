@@ -1,8 +1,8 @@
-"""Proof that a PrimFunc over other layouts computes the same.
+"""Prove that a PrimFunc over other layouts computes the same.
 
-Both are lifted. Every buffer of the new one is taken back to logical coordinates, which is one move
-(`analysis.undo_layouts.move`) with the layout's index map; what is left are two
-comprehensions over the same buffers, proved equal output by output.
+Both are lifted. Every buffer of the new one is taken back to logical coordinates, by one move
+(`analysis.undo_layouts.move`) with the layout's index map. That leaves two comprehensions over the
+same buffers, which are proved equal output by output.
 
     out[i] = out'[forward(i)],    x'[q] = x[backward(q)]    where q = forward(backward(q))
 """
@@ -57,7 +57,7 @@ from ..model.layout import Layout
 
 Layouts = Sequence[Layout | None]
 
-_EXTRA = "the padding of operands holds their layouts' pad values"
+_PADDING = "the padding of operands holds their layouts' pad values"
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class LiftedFunction:
 
     @property
     def shapes(self) -> list[Index]:
-        """Of its parameters; none for scalars."""
+        """The shape of each parameter; empty for a scalar."""
         return [p.shape if isinstance(p, TensorVar) else () for p in self.lifted.params]
 
 
 def lift_function(func: Any) -> LiftedFunction | Refusal:
-    """What the PrimFunc computes, or why it is not understood."""
+    """The lifted PrimFunc, or why it cannot be lifted."""
     try:
         return LiftedFunction(func, lift(func))
     except Unliftable as error:
@@ -86,15 +86,15 @@ def lift_function(func: Any) -> LiftedFunction | Refusal:
 def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
     """Whether ``new`` is ``func`` over buffers in these layouts, one for each parameter.
 
-    Also that the padding of results holds the layout's pad value, if it names one, provided that
-    the padding of operands does.
+    The proof covers the padding of results as well: it holds the layout's pad value, if there is
+    one, provided that the padding of operands does.
     """
     lifted = lift_function(func)
     return prove_moved(lifted, new, layouts) if isinstance(lifted, LiftedFunction) else lifted
 
 
 def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
-    """`prove` of what was lifted already."""
+    """`prove` for a PrimFunc that is lifted already."""
     after = lift_function(new)
     if isinstance(after, Refusal):
         return after
@@ -112,26 +112,26 @@ def _undone(after: TensorExpression, layouts: Layouts, func: LiftedFunction) -> 
     state = LogicalState(after)
     before = func.lifted.params
     if len(before) != len(after.params):
-        raise Different(f"{len(after.params)} parameters instead of {len(before)}")
+        raise Different(f"{len(after.params)} parameters, expected {len(before)}")
     for position in reversed(range(len(before))):
         old_param, new_param = before[position], after.params[position]
         if not isinstance(old_param, TensorVar) or not isinstance(new_param, TensorVar):
             if old_param is not new_param:
-                raise Different(f"parameter {position} is another scalar")
+                raise Different(f"parameter {position} is a different scalar")
             continue
         layout = layouts[position] or Layout.identity(len(old_param.shape))
         if (
             physical(old_param.shape, layout) != new_param.shape
             or old_param.dtype != new_param.dtype
         ):
-            raise Different(f"parameter {position} has not the physical shape of {layout}")
+            raise Different(f"parameter {position} does not have the physical shape of {layout}")
         if not layout.is_identity:
             state = apply_change(state, position, _move(layout, old_param.shape, new_param.shape))
     return _over(state.lifted, before)
 
 
 def _over(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> TensorExpression:
-    """The same over other tensors of the same shapes."""
+    """The expression over other parameters of the same shapes."""
     tensor_of = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
 
     def reload(tensor: TensorVar, index: Index) -> Term:
@@ -154,7 +154,7 @@ def _over(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> Tens
 
 
 def _move(layout: Layout, shape: Index, physical_shape: Index) -> CoordinateChange:
-    """To logical coordinates; every place of an access must be one that an element has."""
+    """The change to logical coordinates; every access must be at an element."""
     extents = literal(shape)
 
     def old(index: Index) -> Index:
@@ -167,7 +167,7 @@ def _move(layout: Layout, shape: Index, physical_shape: Index) -> CoordinateChan
                 continue
             inside = conj(ge0(coordinate), ge0(extent - 1 - coordinate))
             if not (holds(eq0(coordinate - image), facts).proved or holds(inside, facts).proved):
-                raise Different(f"an access may be outside of the physical buffer: {coordinate}")
+                raise Different(f"an access may be outside the physical buffer: {coordinate}")
         return logical
 
     return CoordinateChange(shape, old, new)
@@ -181,11 +181,13 @@ def _compared(
     shapes: Sequence[Index],
 ) -> Certificate | Refusal:
     if before.races != after.races or len(before.outputs) != len(after.outputs):
-        return Refusal("not both write the same, or not in the same order")
+        return Refusal(
+            "the PrimFuncs differ in their number of outputs, or in whether stores may race"
+        )
     proof = Proof()
     for old, new, raw in zip(before.outputs, logical.outputs, after.outputs, strict=True):
         if old.out is not new.out:
-            return Refusal("other parameters are written")
+            return Refusal("the PrimFuncs write different parameters")
         body = canonical(new.body)
         if old.body is not body:
             part = prove_equal(old.body, body)
@@ -203,7 +205,7 @@ def _compared(
         *ASSUMED,
         *input_assumptions(before),
         *proof_assumptions(proof),
-        *([_EXTRA] if padded else []),
+        *([_PADDING] if padded else []),
     )
     return Certificate("proved", exact, assumptions, tuple(proof.obligations))
 
@@ -212,7 +214,7 @@ def _compared(
 
 
 def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
-    """Conditions; where one holds the place is padding, which is where any of them does."""
+    """Conditions of which at least one holds exactly where an index is in the padding."""
     logical = map(term, layout.backward(index, literal(shape)))
     conditions = (ge0(p - e) for p, e in zip(logical, shape, strict=True))
     return [c for c in conditions if c is not FALSE]
@@ -239,7 +241,7 @@ def _check_padding(
 def _of_padding(
     layouts: Layouts, shapes: Sequence[Index], condition: Term
 ) -> Callable[[Load, Facts], Term]:
-    """The pad value for a load that is of padding where the facts hold."""
+    """A map from loads to pad values, for loads that read padding where ``condition`` holds."""
 
     def value(access: Load, facts: Facts) -> Term:
         unchanged = as_int(access) if access.dtype in INT_DTYPES else access
@@ -258,7 +260,7 @@ def _of_padding(
     return value
 
 
-#: Operations that give the same everywhere, on any machine.
+#: Operations with the same result on every machine.
 _EXACT = frozenset(
     "add sub mul div max min abs neg floor ceil trunc nearbyint sqrt ite and or not ge0 eq0 "
     "lt le gt ge eq ne".split()
@@ -266,7 +268,7 @@ _EXACT = frozenset(
 
 
 def _is(node: Term, value: float) -> bool:
-    """Whether a term is a number, whose sign counts where it is zero."""
+    """Whether a term is this number; 0.0 and -0.0 differ."""
     node = _folded(node)
     if tensors(node) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(node)):
         return False
@@ -281,7 +283,7 @@ def _is(node: Term, value: float) -> bool:
 
 
 def _folded(node: Term) -> Term:
-    """Without reductions of what is the same number in every iteration."""
+    """The term without reductions over a constant."""
     if isinstance(node, Reduce):
         if node.body is identity(node.op, node.dtype):
             return _folded(node.init)
