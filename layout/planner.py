@@ -89,11 +89,11 @@ class Planner:
             loops = self.spec_by_op[op].named and alternative.why != GIVEN
             if not loops and not any(layouts):
                 continue
-            if isinstance(self.tried(op.func, layouts, function.shares(op)), Refusal):
+            if isinstance(self.proved_form(op.func, layouts, function.shares(op)), Refusal):
                 out.append((op, alternative))
         return out
 
-    def tried(
+    def proved_form(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
     ) -> Rewritten | ParamAlias | Refusal:
         """The proved form, or `Still` if the result may be the operand's memory."""
@@ -128,6 +128,6 @@ class Planner:
     def rewritten(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
     ) -> Rewritten | ParamAlias:
-        form = self.tried(func, layouts, shares)
+        form = self.proved_form(func, layouts, shares)
         assert not isinstance(form, Refusal)
         return form

@@ -62,7 +62,7 @@ class Variants:
             return
         func, shares = op.func, self.space.graph.shares(op)
         if any(layouts_of(layouts)):
-            new = self.planner.tried(op.func, layouts_of(layouts), shares)
+            new = self.planner.proved_form(op.func, layouts_of(layouts), shares)
             if isinstance(new, ParamAlias):
                 self.idle.add(op)
             if isinstance(new, (Refusal, ParamAlias)):

@@ -16,7 +16,7 @@ from ..model.extents import literal, physical, term
 from ..model.layout import Layout
 
 
-def copied(func: Any) -> int | None:
+def copied_param(func: Any) -> int | None:
     """The parameter that a PrimFunc copies in memory order; None if it does something else."""
     if isinstance(getattr(func.body, "block", None) and func.body.block.body, tirx.SeqStmt):
         return None
@@ -39,7 +39,7 @@ def copies(stage: Stage) -> bool:
     return _copies_elements(stage) and _same(stage.reads[0], stage.writes[0])
 
 
-def stays(stage: Stage, source: Layout, target: Layout) -> bool:
+def copies_in_order(stage: Stage, source: Layout, target: Layout) -> bool:
     """Whether a block copies a buffer in memory order once both have these layouts."""
     if not _copies_elements(stage):
         return False

@@ -112,11 +112,11 @@ class BlockGraph:
 
     def _through(self, accesses: BlockAccesses, layouts: Layouts, template: Layout | None) -> None:
         """Extend known layouts to the other buffers of a block."""
-        have = [p for p in accesses.all if p.buffer in layouts]
-        if not have or len(have) == len(accesses.all):
+        sources = [p for p in accesses.all if p.buffer in layouts]
+        if not sources or len(sources) == len(accesses.all):
             return
         order: list[Digit] = []
-        for access in have:
+        for access in sources:
             order = merged(order, access.loops(layouts[access.buffer]))
         for access in accesses.all:
             if access.buffer not in layouts:

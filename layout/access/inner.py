@@ -29,7 +29,7 @@ def spread(stages: Sequence[Stage], fixed: Layouts) -> Layouts:
         layouts[buffer] = layout
     for all_aligned in (True, False):
         for _ in stages:
-            if not any(_settled(s, stages, layouts, all_aligned) for s in stages):
+            if not any(_settle(s, stages, layouts, all_aligned) for s in stages):
                 break
     for stage in stages:
         for access in (*stage.writes, *stage.reads):
@@ -38,7 +38,7 @@ def spread(stages: Sequence[Stage], fixed: Layouts) -> Layouts:
     return layouts
 
 
-def _settled(stage: Stage, stages: Sequence[Stage], layouts: Layouts, all_aligned: bool) -> bool:
+def _settle(stage: Stage, stages: Sequence[Stage], layouts: Layouts, all_aligned: bool) -> bool:
     """Set the layouts of buffers that a block writes, and return whether any was new."""
     new = False
     for access in stage.writes:

@@ -38,7 +38,7 @@ class LayoutOnlyBuffer:
     sources: frozenset[int]
 
 
-def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
+def conversions_in(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
     """The conversions inside a PrimFunc; none if it cannot be lifted."""
     try:
         program = define(func)
@@ -51,16 +51,16 @@ def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
     for definition in program.definitions:
         read = tensors(definition.body) if definition.body is not None else definition.order
         origin[definition.tensor] = frozenset().union(*(origin.get(t, ()) for t in read))
-        if converts(definition):
+        if is_conversion(definition):
             out.append(LayoutOnlyBuffer(_bytes(definition.tensor), origin[definition.tensor]))
     return tuple(out)
 
 
-def converts(definition: TensorDefinition) -> bool:
+def is_conversion(definition: TensorDefinition) -> bool:
     """Whether a buffer is a copy of another in a different memory order."""
     if definition.body is None:
         return False
-    copied = _copied(definition.body)
+    copied = _only_load(definition.body)
     if copied is None or any(tensors(i) for i in copied.indices):
         return False
     sizes = {v: TRIED for e in (*definition.tensor.shape, *copied.tensor.shape) for v in free(e)}
@@ -68,10 +68,10 @@ def converts(definition: TensorDefinition) -> bool:
         places = _Places(definition, copied, sizes)
     except Unevaluable:
         return False
-    return places.jump()
+    return places.reorder()
 
 
-def _copied(body: Term) -> Load | None:
+def _only_load(body: Term) -> Load | None:
     """The only load that a body can evaluate to, besides literals."""
     values = {leaf for leaf in _leaves(body) if not _literal(leaf)}
     (only,) = values if len(values) == 1 else (None,)
@@ -109,7 +109,7 @@ class _Places:
         chosen = _chosen(definition.body, copied, env)
         self.flat = np.broadcast_to(np.where(chosen, flat, -1), self.shape)
 
-    def jump(self) -> bool:
+    def reorder(self) -> bool:
         """Whether the copy has another memory order than its source."""
         line = self.flat.reshape(-1)
         line = line[line >= 0]

@@ -65,9 +65,9 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.started = False
         self.span: Any = None  # the source span of the binding that is rewritten
         self.read_layouts = _read_layouts(graph, plan)
-        self.home = NodeDict[int]()
-        _homes(func.body, self.home)
-        self.block_of = {op: self.home.get(var) for var, op in graph.by_var.items()}
+        self.block_numbers = NodeDict[int]()
+        _homes(func.body, self.block_numbers)
+        self.block_of = {op: self.block_numbers.get(var) for var, op in graph.by_var.items()}
         for op in graph.ops:
             for k, value in enumerate(op.inputs):
                 if value is not None and value.constant:
@@ -120,7 +120,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         """Record a value that anything but a ``call_tir`` produced."""
         value = self.graph.of.get(var)
         if value is not None:
-            self.here = self.home.get(var)
+            self.current_block = self.block_numbers.get(var)
             self.record(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
     def only_parts(self, binding: Any) -> bool:
@@ -135,7 +135,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def begin(self, var: Any) -> None:
         """Convert the parameters before the first binding."""
-        self.here = self.home.get(var)
+        self.current_block = self.block_numbers.get(var)
         if self.started:
             return
         self.started = True
@@ -239,7 +239,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
             return True
         readers = (op for op in value.uses if layout in _layouts_read(self.plan, op, value))
-        return any(self.block_of[op] != self.here for op in readers)
+        return any(self.block_of[op] != self.current_block for op in readers)
 
     def add(self, step: LayoutConversion) -> Callable[[Any, str], Any]:
         def once(func: Any, name: str) -> Any:

@@ -71,8 +71,8 @@ def merged(order: Sequence[Digit], extra: Sequence[Digit]) -> list[Digit]:
     if not order:
         return list(extra)
     cuts = places(order, extra)
-    have = list(atoms(order, cuts))
-    return have + [d for d in atoms(extra, cuts) if d not in have]
+    present = list(atoms(order, cuts))
+    return present + [d for d in atoms(extra, cuts) if d not in present]
 
 
 def complete(digits: Sequence[Digit], rank: int, template: Layout | None = None) -> Layout:

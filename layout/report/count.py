@@ -15,7 +15,7 @@ from tvm import relax, tirx
 
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.proposal.legalise import legalise
-from ..access.layout_only import LayoutOnlyBuffer, moves
+from ..access.layout_only import LayoutOnlyBuffer, conversions_in
 from ..graph.relax_graph import extents
 from ..model.buffer_bytes import size_of
 from .plan_report import Conversions
@@ -62,7 +62,9 @@ class _Counter:
 
     def __init__(self, mod: Any) -> None:
         self.mod = mod
-        self.moves: Callable[[Any], tuple[LayoutOnlyBuffer, ...]] = ByStructure(moves)
+        self.conversions_in: Callable[[Any], tuple[LayoutOnlyBuffer, ...]] = ByStructure(
+            conversions_in
+        )
         self.conversions: dict[tuple[str, str], Conversions] = {}
         self.at = ("", "")
         self.constant: dict[Any, bool] = {}
@@ -116,7 +118,7 @@ class _Counter:
             return all([self.value(a) for a in call.args])
         constant = [self.value(a) for a in operands]
         if isinstance(func, tirx.PrimFunc):
-            self.add(self.moves(func), constant)
+            self.add(self.conversions_in(func), constant)
         return all(constant)
 
     def operator(self, call: Any) -> bool:
@@ -130,7 +132,7 @@ class _Counter:
             self.add([LayoutOnlyBuffer(size, frozenset([0]))], constant)
             return all(constant)
         if func is not None:
-            self.add(self.moves(func), constant)
+            self.add(self.conversions_in(func), constant)
         return all(constant)
 
     def callee(self, expr: Any) -> Any:

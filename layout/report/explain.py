@@ -109,11 +109,11 @@ def _why(
 def _op(op: Op, alternative: Alternative, spec: OpSpec, axes: Axes) -> OpChoice:
     name = op.outputs[0].name if op.outputs else op.name
     pairs = zip(op.outputs, alternative.outputs, strict=True)
-    laid = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
+    layouts = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
     why = spec.reason or alternative.why
     constrained = spec.constraint is not None and any(
         not layout.is_identity for layout in spec.constraint.layouts.values()
     )
     if constrained and spec.constraint is not None and alternative.why == GIVEN:
         why = f"{GIVEN}: {spec.constraint.why}, but that costs more, or it has no proved form"
-    return OpChoice(name, op.name, laid, why)
+    return OpChoice(name, op.name, layouts, why)

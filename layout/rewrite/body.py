@@ -141,7 +141,7 @@ class Body:
         index_terms = [self.read(i) for i in old]
         if layout.is_identity:
             return [
-                self.logical_index(t, e, mutator) for t, e in zip(index_terms, old, strict=True)
+                self.logical_index(*pair, mutator) for pair in zip(index_terms, old, strict=True)
             ]
         shape = literal(self.shapes[buffer])
         terms = [ZERO if t is None else t for t in index_terms]
@@ -149,7 +149,9 @@ class Body:
         by_data = {a for a, t in enumerate(index_terms) if t is None}
         if not by_data and all(p is not None for p in places):
             return places
-        logical = [self.logical_index(t, e, mutator) for t, e in zip(index_terms, old, strict=True)]
+        logical = [
+            self.logical_index(*pair, mutator) for pair in zip(index_terms, old, strict=True)
+        ]
         extents = [self.index(term(e)) if isinstance(e, Int) else e for e in shape]
         plain = layout.forward(logical, extents)
         mixed = [not by_data.isdisjoint(d.axis for d in dim) for dim in layout.dims]

@@ -27,7 +27,7 @@ from ..model.layout import Layout
 from ..verify.blockwise import Correspondence
 from .body import Body
 from .nest import BlockNest, Iterator, Loop, nest
-from .padding import harmless, keeps, only, selected
+from .padding import guarded_step, guarded_store, harmless, keeps_padding
 
 LoopOrder = Literal["tiled", "layout", "given"]
 
@@ -173,7 +173,7 @@ class _Writer:
             raise Unmovable("results of one block have different layouts with padding")
         shapes = [self.physical(a.buffer) for a in stage.reads]
         if harmless(stage, block_nest, self.layouts, shapes) and not (
-            promised and not keeps(stage, block_nest, self.layouts)
+            promised and not keeps_padding(stage, block_nest, self.layouts)
         ):
             return init, code
         inside = body.index(block_nest.inside)
@@ -181,8 +181,8 @@ class _Writer:
         for access in stage.writes:
             values[self.buffers[access.buffer]] = self.layouts[access.buffer].pad_value or 0
         if init is None:
-            return None, selected(code, inside, values)
-        return selected(init, inside, values), only(code, inside)
+            return None, guarded_store(code, inside, values)
+        return guarded_store(init, inside, values), guarded_step(code, inside)
 
     def physical(self, buffer: Any) -> tuple[Int, ...]:
         return physical(self.shapes[buffer], self.layouts[buffer])

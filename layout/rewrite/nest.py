@@ -126,11 +126,13 @@ def nest(
             at[var] = value
     reduced = [r for v in stage.axes if v.kind == "reduce"
                for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
-    every = (*spatial, *reduced)
-    block_nest = BlockNest(every, _unsplit(every), at, inside, padded, place)
+    iterators = (*spatial, *reduced)
+    block_nest = BlockNest(iterators, _unsplit(iterators), at, inside, padded, place)
     if not follow:
         return block_nest
-    return replace(block_nest, loops=_ordered(block_nest, stage, layouts, spatial, reduced, tile))
+    return replace(
+        block_nest, loops=_loop_order(block_nest, stage, layouts, spatial, reduced, tile)
+    )
 
 
 def _unsplit(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
@@ -222,7 +224,7 @@ def _cuts(var: Var, stage: Stage, layouts: Layouts) -> list[int]:
 # ---------------------------------------------------------------------------- loop order
 
 
-def _ordered(
+def _loop_order(
     block_nest: BlockNest,
     stage: Stage,
     layouts: Layouts,
@@ -238,7 +240,7 @@ def _ordered(
     """
     reads = [block_nest.placed(a, layouts[a.buffer]) for a in stage.reads]
     reads = [r for r in reads if None not in r]
-    reduced = _as_read(reduced, reads)
+    reduced = _in_read_order(reduced, reads)
     wide = [s for s in spatial if s.extent is not ONE]
     if not reduced or not wide:
         return _unsplit([*spatial, *reduced])
@@ -315,7 +317,7 @@ def _divisor(extent: Int, most: int) -> int:
     return 1 if size is None else max(d for d in range(1, most + 1) if size % d == 0)
 
 
-def _as_read(
+def _in_read_order(
     reduced: Sequence[Iterator], reads: Sequence[tuple[Int | None, ...]]
 ) -> list[Iterator]:
     """The reductions in the order of the dimensions of the operand that most of them run over."""

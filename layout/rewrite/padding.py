@@ -40,12 +40,12 @@ def harmless(
 def _within(index: Sequence[Int | None], shape: Sequence[Int], block_nest: BlockNest) -> bool:
     return all(
         poly is not None
-        and (not _moves(poly, block_nest) or (nonneg(poly) and nonneg(extent - 1 - poly)))
+        and (not _may_be_padding(poly, block_nest) or (nonneg(poly) and nonneg(extent - 1 - poly)))
         for poly, extent in zip(index, shape, strict=True)
     )
 
 
-def _moves(poly: Int | None, block_nest: BlockNest) -> bool:
+def _may_be_padding(poly: Int | None, block_nest: BlockNest) -> bool:
     """Whether an index over the new iterators may be in the padding."""
     return poly is None or not block_nest.padded.isdisjoint(free(poly))
 
@@ -63,7 +63,7 @@ def _divides(block: Any) -> bool:
     return bool(divisions)
 
 
-def keeps(stage: Stage, block_nest: BlockNest, layouts: Layouts) -> bool:
+def keeps_padding(stage: Stage, block_nest: BlockNest, layouts: Layouts) -> bool:
     """Whether a single store computes its pad value from those of its operands.
 
     One axis must be padded, in the same way in every operand.
@@ -73,8 +73,9 @@ def keeps(stage: Stage, block_nest: BlockNest, layouts: Layouts) -> bool:
         return False
 
     def padded(indices: Sequence[Int | None], shape: Sequence[Int]) -> list[tuple[Any, Int]]:
-        both = zip(indices, shape, strict=True)
-        return [(p, e) for p, e in both if p is None or _moves(ints(p, block_nest.at), block_nest)]
+        at = block_nest.at
+        return [(index, extent) for index, extent in zip(indices, shape, strict=True)
+                if index is None or _may_be_padding(ints(index, at), block_nest)]  # fmt: skip
 
     axes, pads = padded(write.indices, write.shape), NodeDict[float]()
     for read in stage.reads:
@@ -97,7 +98,7 @@ def keeps(stage: Stage, block_nest: BlockNest, layouts: Layouts) -> bool:
     )
 
 
-def selected(code: Any, inside: Any, values: NodeDict[float]) -> Any:
+def guarded_store(code: Any, inside: Any, values: NodeDict[float]) -> Any:
     """The statement where ``inside`` holds; elsewhere, stores of the pad values."""
 
     def pad(store: Any) -> Any:
@@ -114,7 +115,7 @@ def selected(code: Any, inside: Any, values: NodeDict[float]) -> Any:
     return tirx.IfThenElse(inside, code, others[0] if len(others) == 1 else tirx.SeqStmt(others))
 
 
-def only(code: Any, inside: Any) -> Any:
+def guarded_step(code: Any, inside: Any) -> Any:
     """The step of a reduction where ``inside`` holds; elsewhere, nothing."""
     if type(code).__name__ != "BufferStore":
         return tirx.IfThenElse(inside, code, None)

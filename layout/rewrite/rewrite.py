@@ -20,7 +20,7 @@ from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.node import items
 from ...analysis.results.op_info import Certificate, Refusal
-from ..access.copies import copied, stays
+from ..access.copies import copied_param, copies_in_order
 from ..model.layout import Layout
 from ..verify.blockwise import prove_stages
 from ..verify.verify import LiftedFunction, lift_function, prove_moved
@@ -139,7 +139,7 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
         full = layout or Layout.identity(len(param.ty.shape))
         if full.rank != len(param.ty.shape):
             raise ValueError(f"rewrite: {param.name} is of rank {len(param.ty.shape)}, got {full}")
-        if full.pad_value is not None and not _holds(str(param.ty.dtype), full.pad_value):
+        if full.pad_value is not None and not _representable(str(param.ty.dtype), full.pad_value):
             raise ValueError(
                 f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {full.pad_value}"
             )
@@ -147,7 +147,7 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
     return tuple(out)
 
 
-def _holds(dtype: str, value: float) -> bool:
+def _representable(dtype: str, value: float) -> bool:
     """Whether a dtype can represent a number."""
     if "float" in dtype:
         return True
@@ -173,7 +173,7 @@ def _rewritten(cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder) -> Re
         except TVM_RAISES as error:
             proof = _refusal(error)
         if isinstance(proof, Certificate):
-            return Rewritten(candidate.func, layouts, proof, copied(candidate.func))
+            return Rewritten(candidate.func, layouts, proof, copied_param(candidate.func))
         reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
 
@@ -199,7 +199,7 @@ def _aliased_param(cache: _FuncCache, layouts: Layouts) -> int | None:
     if None in places or any(_strided(p) for p in params if is_buffer_var(p)):
         return None
     source, target = (layouts[k] for k in places if k is not None)
-    if source is None or target is None or not stays(stage, source, target):
+    if source is None or target is None or not copies_in_order(stage, source, target):
         return None
     return places[0]
 

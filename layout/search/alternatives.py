@@ -163,12 +163,12 @@ def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative
     if flow is None or not op.outputs:
         return
     out = _buffer(flow, len(op.inputs))
-    laid = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
-    firsts = _leading(op, flow, laid)
+    movable = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
+    leading = _leading(op, flow, movable)
     for layout in candidates[op.outputs[0]]:
-        if not firsts:
+        if not leading:
             yield from _from_seeds(op, spec, flow, candidates, {out: layout})
-        for k in firsts:
+        for k in leading:
             buffer = _buffer(flow, k)
             for read in candidates[_value(op, k)]:
                 yield from _from_seeds(op, spec, flow, candidates, {out: layout, buffer: read})
@@ -179,12 +179,12 @@ def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternat
     if spec.constraint is None or spec.named or not op.outputs:
         return
     required = spec.constraint.layouts
-    every = [None if v is None or v.free else required.get(k, Layout.identity(v.rank))
+    op_layouts = [None if v is None or v.free else required.get(k, Layout.identity(v.rank))
              for k, v in enumerate(op.values)]  # fmt: skip
-    pairs = zip(op.values, every, strict=True)
+    pairs = zip(op.values, op_layouts, strict=True)
     if any(v is not None and x is not None and x not in candidates[v] for v, x in pairs):
         return
-    usual, outputs = tuple(every[: len(op.inputs)]), every[len(op.inputs) :]
+    usual, outputs = tuple(op_layouts[: len(op.inputs)]), op_layouts[len(op.inputs) :]
     inputs = tuple(None if x is None else frozenset((x,)) for x in usual)
     results = tuple(x for x in outputs if x is not None)
     yield Alternative(results, inputs, 0.0, spec.constraint.why, usual)
@@ -194,7 +194,7 @@ def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternat
 LEADING = 3
 
 
-def _leading(op: Op, flow: BlockGraph, laid: Sequence[int]) -> list[int]:
+def _leading(op: Op, flow: BlockGraph, movable: Sequence[int]) -> list[int]:
     """The largest input, and those whose layouts determine those of inner buffers.
 
     For example, a convolution pads its data, so the data counts even if the kernel is larger.
@@ -202,7 +202,7 @@ def _leading(op: Op, flow: BlockGraph, laid: Sequence[int]) -> list[int]:
     inner = set(range(len(flow.ranks))) - set(flow.params)
     through = {p.buffer for s in flow.steps for p in s.reads
                if any(w.buffer in inner for w in s.writes)}  # fmt: skip
-    large = sorted(laid, key=lambda k: -weight(_value(op, k)))
+    large = sorted(movable, key=lambda k: -weight(_value(op, k)))
     return [k for k in large if k == large[0] or _buffer(flow, k) in through][:LEADING]
 
 
@@ -261,20 +261,22 @@ def _value(op: Op, k: int) -> Value:
 
 def constants(op: Op, spec: OpSpec, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
     """The layouts of an op's constants, by parameter, that fit those of its other values."""
-    laid = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
+    constant_params = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
     unchanged = all(x.is_identity for x in chosen.values())
     constraint = spec.met(chosen)
     required = constraint.layouts if constraint is not None else {}
-    if not laid or (unchanged and not required):
+    if not constant_params or (unchanged and not required):
         return {}
     layouts = None
     if spec.flow is not None:
         layouts = spec.flow.spread({_buffer(spec.flow, k): x for k, x in chosen.items()})
     exact = constraint is not None and constraint.exact
     if spec.flow is None or layouts is None:  # the required layouts do not flow
-        return {} if unchanged and not exact else {k: required[k] for k in laid if k in required}
+        if unchanged and not exact:
+            return {}
+        return {k: required[k] for k in constant_params if k in required}
     out = {}
-    for k in laid:
+    for k in constant_params:
         layout = layouts[_buffer(spec.flow, k)]
         out[k] = required[k] if exact and k in required else layout
         if k in required and not exact:

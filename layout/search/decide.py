@@ -216,10 +216,10 @@ def _reads(
     for k, (value, allowed) in enumerate(zip(op.inputs, alternative.inputs, strict=True)):
         if value is None or allowed is None:
             continue
-        here = [stored[value], *converted.get(value, ())]
+        available = [stored[value], *converted.get(value, ())]
         orders = {x.order(value.shape): x for x in allowed}
-        same = (orders.get(x.order(value.shape)) for x in here)
-        direct = next((x for x in here if x in allowed), None)
-        out[k] = direct or next(x for x in same if x is not None)
+        equivalent = (orders.get(x.order(value.shape)) for x in available)
+        direct = next((x for x in available if x in allowed), None)
+        out[k] = direct or next(x for x in equivalent if x is not None)
     layouts = {**out, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
     return {**out, **constants(op, spec, layouts)}

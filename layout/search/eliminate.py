@@ -94,13 +94,13 @@ def _order(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] |
     for scope in scopes:
         if prod(sizes[v] for v in scope) > LARGEST:
             return None
-        for v in scope:
-            neighbours[v].update(scope)
-    for v, adjacent in enumerate(neighbours):
-        adjacent.discard(v)
+        for var in scope:
+            neighbours[var].update(scope)
+    for var, adjacent in enumerate(neighbours):
+        adjacent.discard(var)
 
-    def table(v: int) -> int:
-        return prod((sizes[u] for u in neighbours[v]), start=sizes[v])
+    def table(var: int) -> int:
+        return prod((sizes[u] for u in neighbours[var]), start=sizes[var])
 
     waiting = [(table(v), v) for v in range(len(sizes))]
     heapify(waiting)
@@ -108,20 +108,20 @@ def _order(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] |
     finished: set[int] = set()
     total = 0
     while waiting:
-        size, v = heappop(waiting)
-        if v in finished or size != table(v):
+        size, var = heappop(waiting)
+        if var in finished or size != table(var):
             continue
         total += size
-        if size > LARGEST or total > TOTAL or len(neighbours[v]) >= RANK:
+        if size > LARGEST or total > TOTAL or len(neighbours[var]) >= RANK:
             return None
-        order.append(v)
-        finished.add(v)
-        for u, w in combinations(neighbours[v], 2):
-            neighbours[u].add(w)
-            neighbours[w].add(u)
-        for u in neighbours[v]:
-            neighbours[u].discard(v)
-            heappush(waiting, (table(u), u))
+        order.append(var)
+        finished.add(var)
+        for a, b in combinations(neighbours[var], 2):
+            neighbours[a].add(b)
+            neighbours[b].add(a)
+        for neighbour in neighbours[var]:
+            neighbours[neighbour].discard(var)
+            heappush(waiting, (table(neighbour), neighbour))
     return order
 
 
@@ -139,29 +139,31 @@ class _Tables:
         """The table of a row: 0 where it holds, else inf."""
         scope = sorted(scope, key=self.rank.__getitem__)
         total: Any = 0.0
-        for k, v in enumerate(scope):
+        for k, var in enumerate(scope):
             axes = (1,) * k + (-1,) + (1,) * (len(scope) - k - 1)
-            total = total + np.array(self.variables[v].values(row)).reshape(axes)
+            total = total + np.array(self.variables[var].values(row)).reshape(axes)
         return scope, np.where(total >= low - 1e-9, 0.0, np.inf)
 
     def solved(self, order: Sequence[int]) -> list[int] | None:
         """Return the value of each variable; None if no solution exists."""
         best: dict[int, tuple[list[int], Any]] = {}
-        for v in order:
-            neighbours = sorted({u for scope, _ in self.of[v] for u in scope} - {v},
-                          key=self.rank.__getitem__)  # fmt: skip
-            total = sum(self.over(table, scope, [v, *neighbours]) for scope, table in self.of[v])
-            best[v] = neighbours, np.argmin(total, axis=0)
+        for var in order:
+            neighbours = sorted({v for scope, _ in self.of[var] for v in scope} - {var},
+                                key=self.rank.__getitem__)  # fmt: skip
+            total = sum(
+                self.over(table, scope, [var, *neighbours]) for scope, table in self.of[var]
+            )
+            best[var] = neighbours, np.argmin(total, axis=0)
             reduced = np.min(total, axis=0)
             if not np.isfinite(reduced).any():
                 return None
             if neighbours:
                 self.add(neighbours, reduced)
-            self.of[v] = []
+            self.of[var] = []
         values = [0] * len(self.variables)
-        for v in reversed(order):
-            neighbours, choice = best[v]
-            values[v] = int(choice[tuple(values[u] for u in neighbours)])
+        for var in reversed(order):
+            neighbours, choice = best[var]
+            values[var] = int(choice[tuple(values[u] for u in neighbours)])
         return values
 
     def over(self, table: Table, scope: Sequence[int], wide: Sequence[int]) -> Table:

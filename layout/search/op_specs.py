@@ -75,7 +75,7 @@ class OpSpecs:
         info = self.analyse(func)
         for implementation in self.implementations:
             if info.operator is not None and info.operator.name == implementation.op:
-                replacement = _replaced(func, implementation)
+                replacement = _replacement_constraint(func, implementation)
                 if replacement is not None:
                     return OpSpec(blocks, reason, replacement, moves, implementation.func,
                                 strings=strings(info.info))  # fmt: skip
@@ -89,7 +89,7 @@ def strings(answer: Answer) -> tuple[str, ...]:
     return () if isinstance(answer, Refusal) else answer.layouts
 
 
-def _replaced(func: Any, implementation: Implementation) -> LayoutConstraint | None:
+def _replacement_constraint(func: Any, implementation: Implementation) -> LayoutConstraint | None:
     """The layouts of an implementation if it is proved to compute the same as the PrimFunc."""
     before = lift_function(func)
     same = len(implementation.layouts) == len(func.params) == len(implementation.func.params)

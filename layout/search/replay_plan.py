@@ -25,13 +25,13 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
               if v.pinned is not None and not v.constant}  # fmt: skip
     reads: dict[Op, dict[int, Layout]] = {}
     chosen: dict[Op, Alternative] = {}
-    for op, every in completed.items():
+    for op, op_layouts in completed.items():
         count = len(op.inputs)
-        outputs = tuple(x for x in every[count:] if x is not None)
-        reads[op] = {k: x for k, x in enumerate(every[:count]) if x is not None}
-        unchanged = all(x is None or x.is_identity for x in every)
+        outputs = tuple(x for x in op_layouts[count:] if x is not None)
+        reads[op] = {k: x for k, x in enumerate(op_layouts[:count]) if x is not None}
+        unchanged = all(x is None or x.is_identity for x in op_layouts)
         inputs = tuple(None if v is None or v.free or x is None else frozenset((x,))
-                       for v, x in zip(op.inputs, every[:count], strict=True))  # fmt: skip
+                       for v, x in zip(op.inputs, op_layouts[:count], strict=True))  # fmt: skip
         chosen[op] = Alternative(outputs, inputs, 0.0, GIVEN if unchanged else "as planned before")
         stored.update(zip(op.outputs, outputs, strict=True))
     converted: dict[Value, dict[Layout, None]] = {}

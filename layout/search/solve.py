@@ -37,7 +37,7 @@ class Solution:
 
 def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
     """The cheapest solution. Raises `NoSolution` if there is none."""
-    rows, fixed = _fixed(program)
+    rows, fixed = _propagate(program)
     chosen = {x for x, value in fixed.items() if value}
     bound_to = {x for _, row in rows for x in row}
     chosen |= {
@@ -53,14 +53,14 @@ def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
         part = _renumbered(program, rows, columns)
         if part not in solved_parts:
             solved_parts[part] = _solved(part, seconds)
-        ones, cost, least, how = solved_parts[part]
+        ones, cost, lower_bound, part_status = solved_parts[part]
         chosen |= {columns[k] for k in ones}
-        objective, bound = objective + cost, bound + least
-        status = status if how == "optimal" else how
+        objective, bound = objective + cost, bound + lower_bound
+        status = status if part_status == "optimal" else part_status
     return Solution(frozenset(chosen), objective, bound, status, len(parts))
 
 
-def _fixed(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
+def _propagate(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
     """The rows without variables that a row with one positive variable sets to 1."""
     fixed: dict[int, int] = {}
     rows = [(low, dict(row)) for low, row in program.rows]
@@ -139,11 +139,11 @@ def _solved(part: Part, seconds: float) -> Answer:
         raise NoSolution(f"the problem has no solution: {highs.modelStatusToString(status)}")
     ones = frozenset(k for k, v in enumerate(highs.getSolution().col_value) if v > 0.5)
     optimal = status == highspy.HighsModelStatus.kOptimal
-    how = "optimal" if optimal else highs.modelStatusToString(status)
+    outcome = "optimal" if optimal else highs.modelStatusToString(status)
     bound = (
         info.mip_dual_bound if np.isfinite(info.mip_dual_bound) else info.objective_function_value
     )
-    return ones, info.objective_function_value, bound, how
+    return ones, info.objective_function_value, bound, outcome
 
 
 def _integers(part: Part, relaxed: Any) -> frozenset[int] | None:

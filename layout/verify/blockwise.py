@@ -117,7 +117,7 @@ def _proved(func: Any, new: Any, correspondence: Correspondence, form: Standard)
         from_data |= dict.fromkeys(stage.assumptions)
     assumptions = ["symbolic dimensions are at least 1"] if symbolic else []
     assumptions += from_data
-    contracted = any(_product(d.value) for _, d in buffers.defined.items())
+    contracted = any(_contractible(d.value) for _, d in buffers.defined.items())
     assumptions += (
         ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
     )
@@ -125,7 +125,7 @@ def _proved(func: Any, new: Any, correspondence: Correspondence, form: Standard)
     return Certificate("proved", exact, (*ASSUMED, *assumptions, *proof_assumptions(proof)))
 
 
-def _product(value: Any) -> bool:
+def _contractible(value: Any) -> bool:
     """Whether a value may be contracted with the sum that reads it: a product of floats."""
     return isinstance(value, tirx.Mul) and "float" in str(value.ty.dtype)
 

@@ -99,15 +99,17 @@ def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate
     if isinstance(after, Refusal):
         return after
     try:
-        logical = _undone(after.lifted, layouts, func)
-        return _compared(func.lifted, logical, after.lifted, layouts, func.shapes)
+        logical = _over_logical(after.lifted, layouts, func)
+        return _prove_outputs(func.lifted, logical, after.lifted, layouts, func.shapes)
     except Different as error:
         return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
 
-def _undone(after: TensorExpression, layouts: Layouts, func: LiftedFunction) -> TensorExpression:
+def _over_logical(
+    after: TensorExpression, layouts: Layouts, func: LiftedFunction
+) -> TensorExpression:
     """What the new PrimFunc computes, over the old one's buffers; results first."""
     state = LogicalState(after)
     before = func.lifted.params
@@ -127,10 +129,10 @@ def _undone(after: TensorExpression, layouts: Layouts, func: LiftedFunction) -> 
             raise Different(f"parameter {position} does not have the physical shape of {layout}")
         if not layout.is_identity:
             state = apply_change(state, position, _move(layout, old_param.shape, new_param.shape))
-    return _over(state.lifted, before)
+    return _with_params(state.lifted, before)
 
 
-def _over(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> TensorExpression:
+def _with_params(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> TensorExpression:
     """The expression over other parameters of the same shapes."""
     tensor_of = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
 
@@ -173,7 +175,7 @@ def _move(layout: Layout, shape: Index, physical_shape: Index) -> CoordinateChan
     return CoordinateChange(shape, old, new)
 
 
-def _compared(
+def _prove_outputs(
     before: TensorExpression,
     logical: TensorExpression,
     after: TensorExpression,
@@ -213,7 +215,7 @@ def _compared(
 # ---------------------------------------------------------------------------- padding
 
 
-def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
+def _padding_conditions(layout: Layout, index: Index, shape: Index) -> list[Term]:
     """Conditions of which at least one holds exactly where an index is in the padding."""
     logical = map(term, layout.backward(index, literal(shape)))
     conditions = (ge0(p - e) for p, e in zip(logical, shape, strict=True))
@@ -228,17 +230,17 @@ def _check_padding(
     layout = layouts[position]
     if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):
         return
-    for condition in _outside(layout, comprehension.axes, shapes[position]):
+    for condition in _padding_conditions(layout, comprehension.axes, shapes[position]):
         body = comprehension.body
         for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
-            body = map_loads(body, tensor, _of_padding(layouts, shapes, condition))
-        if not _is(simplify(body, (condition,), thorough), layout.pad_value):
+            body = map_loads(body, tensor, _padding_value(layouts, shapes, condition))
+        if not _is_number(simplify(body, (condition,), thorough), layout.pad_value):
             raise Different(
                 f"the padding of {comprehension.out.name} may not hold {layout.pad_value}"
             )
 
 
-def _of_padding(
+def _padding_value(
     layouts: Layouts, shapes: Sequence[Index], condition: Term
 ) -> Callable[[Load, Facts], Term]:
     """A map from loads to pad values, for loads that read padding where ``condition`` holds."""
@@ -248,7 +250,7 @@ def _of_padding(
         layout, shape = layouts[access.tensor.position], shapes[access.tensor.position]
         if layout is None or layout.pad_value is None:
             return unchanged
-        outside = _outside(layout, access.indices, shape)
+        outside = _padding_conditions(layout, access.indices, shape)
         if not any(holds(c, (condition, *facts)).proved for c in outside):
             return unchanged
         if access.dtype in INT_DTYPES:
@@ -267,7 +269,7 @@ _EXACT = frozenset(
 )
 
 
-def _is(node: Term, value: float) -> bool:
+def _is_number(node: Term, value: float) -> bool:
     """Whether a term is this number; 0.0 and -0.0 differ."""
     node = _folded(node)
     if tensors(node) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(node)):
