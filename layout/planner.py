@@ -50,7 +50,7 @@ class Planner:
     def parts(
         self, plans: Mapping[Any, tuple[Graph, Plan]]
     ) -> list[tuple[Graph, Plan, Mapping[Op, OpSpec]]]:
-        """What a report says of each function."""
+        """The parts of a report: each function with its plan and op specs."""
         return [(graph, plan, self.spec_by_op) for graph, plan in plans.values()]
 
     def plan(
@@ -96,7 +96,7 @@ class Planner:
     def proved_form(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
     ) -> Rewritten | ParamAlias | Refusal:
-        """The proved form, or `Still` if the result may be the operand's memory."""
+        """The proved form, or `ParamAlias` if the result may be the operand's memory."""
         key = (func.__chandle__(), tuple(layouts), shares)
         if key not in self.forms:
             named = self.specs.spec_of(func).named
@@ -110,9 +110,9 @@ class Planner:
         return self.forms[key]
 
     def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
-        """The form if it is still the same operator, in graph mode one that Relax can lower.
+        """The form if it is the same operator; in graph mode, only one that Relax can lower.
 
-        In region mode it is enough that its attributes name the order of its axes.
+        In region mode, it is enough that its attributes name the order of its axes.
         """
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:

@@ -137,7 +137,7 @@ def _both(first: Int, second: Int) -> bool:
 
 
 def _share(first: Int, second: Int) -> bool:
-    """Whether both indices have a common iterator outside of divisions."""
+    """Whether both indices have a common iterator outside divisions."""
     common = (v for v in free(first) & free(second) if v.kind in ("loop", "reduce"))
     return any(all(coefficient(t, v) not in (None, ZERO) for t in (first, second)) for v in common)
 

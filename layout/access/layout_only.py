@@ -125,7 +125,7 @@ class _Places:
 
 
 def _chosen(body: Term, copied: Load, env: dict[Var, Any]) -> Any:
-    """Where the body is the load and not a literal."""
+    """A mask of the elements at which the body is the load, not a literal."""
     node: Any = (body.atom or body) if isinstance(body, Int) else body
     if not (isinstance(node, CallTerm) and node.op == "ite"):
         return np.bool_(node is copied)

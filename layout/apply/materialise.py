@@ -235,7 +235,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
                 at[target] = self.emit(new, like, self.leaves(value, target, like))
 
     def leaves(self, value: Value, layout: Layout, like: Any) -> bool:
-        """Whether a value in a layout is used outside of the block that produces it."""
+        """Whether a value in a layout is used outside the block that produces it."""
         if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
             return True
         readers = (op for op in value.uses if layout in _layouts_read(self.plan, op, value))

@@ -108,7 +108,7 @@ class PlanReport:
 
     @cached_property
     def after(self) -> Conversions:
-        """The conversions of the planned module, including those outside of the plan."""
+        """The conversions of the planned module, including those outside the plan."""
         if self.left is not None:
             return self.left()
         return Conversions(len(self.conversions), sum(c.bytes for c in self.conversions))

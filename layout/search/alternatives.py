@@ -190,12 +190,12 @@ def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternat
     yield Alternative(results, inputs, 0.0, spec.constraint.why, usual)
 
 
-#: Inputs of an op whose layouts are enumerated at most.
+#: The most inputs of an op whose layouts are enumerated.
 LEADING = 3
 
 
 def _leading(op: Op, flow: BlockGraph, movable: Sequence[int]) -> list[int]:
-    """The largest input, and those whose layouts determine those of inner buffers.
+    """The largest input, and the inputs whose layouts determine those of inner buffers.
 
     For example, a convolution pads its data, so the data counts even if the kernel is larger.
     """

@@ -9,7 +9,7 @@ from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
 from .alternatives import OpSpec
 
-#: Candidates of one value at most.
+#: The most candidates of one value.
 LIMIT = 8
 
 

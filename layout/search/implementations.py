@@ -1,7 +1,7 @@
 """The planner's named implementations, and what they save.
 
 `tvm-nhwc` is plain TIR whose innermost loop runs over the output channel. All accesses are
-contiguous in it, so LLVM keeps it in vector registers; reductions are outside of it:
+contiguous in it, so LLVM keeps it in vector registers; reductions are outside it:
 
     for n, h, w, y, x, r, c:  out[n, h, w, c] += pad[n, h + y, w + x, r] * w[y, x, r, c]
 """

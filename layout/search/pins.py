@@ -61,7 +61,7 @@ class Pins:
 
 
 def _symbols(extents: Any) -> set[str]:
-    """The variables that are extents by themselves."""
+    """The variables among the extents."""
     return {e.name for e in extents if isinstance(e, (tirx.Var, relax.Var))}
 
 

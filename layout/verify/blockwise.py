@@ -69,7 +69,7 @@ Index = tuple[Int, ...]
 
 
 class Disagree(Exception):
-    """Where the proof fails."""
+    """The proof fails; the message says where."""
 
 
 @dataclass(frozen=True)

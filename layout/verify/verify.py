@@ -110,7 +110,7 @@ def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate
 def _over_logical(
     after: TensorExpression, layouts: Layouts, func: LiftedFunction
 ) -> TensorExpression:
-    """What the new PrimFunc computes, over the old one's buffers; results first."""
+    """The new PrimFunc's expression over the old one's buffers; results are moved first."""
     state = LogicalState(after)
     before = func.lifted.params
     if len(before) != len(after.params):
