@@ -86,8 +86,8 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         layout = None if value is None else self.plan.stored[value]
         if value is None or layout is None or layout.is_identity:
             return param
-        new = relax.Var(param.name, relax.TensorType(layout.physical(value.shape), value.dtype,
-                                               value.vdevice))  # fmt: skip
+        ty = relax.TensorType(layout.physical(value.shape), value.dtype, value.vdevice)
+        new = relax.Var(param.name, ty)
         self.at[value] = {layout: new}
         return new
 

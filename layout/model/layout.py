@@ -56,7 +56,7 @@ class Layout:
             digits = sorted((d for d in self.digits if d.axis == axis), key=lambda d: -d.div)
             covered = digits[0].extent is None and digits[-1].div == 1
             if not covered or any(b.extent is None or a.div != b.div * b.extent
-                                for a, b in pairwise(digits)):  # fmt: skip
+                                  for a, b in pairwise(digits)):  # fmt: skip
                 raise ValueError(f"Layout: axis {axis} does not consist of its digits {digits}")
 
     @staticmethod

@@ -142,7 +142,7 @@ class PlanReport:
         values = [(v.name, describe(v), v.layout.spell(), v.why) for v in self.moved()]
         ops = [(o.name, o.op, o.implementation, o.why) for o in self.ops]
         conversions = [(c.value, f"{c.source.spell()} -> {c.target.spell()}", size(c.bytes), c.why)
-                for c in self.conversions]  # fmt: skip
+                       for c in self.conversions]  # fmt: skip
         parts = [
             columns(("value", "type", "layout", "why"), values),
             columns(("op of", "operator", "implementation", "why"), ops),

@@ -96,7 +96,6 @@ class _Writer:
     ) -> None:
         self.func, self.stages, self.sizes = func, stages, sizes
         self.follow, self.tile = loop_order != "given", loop_order == "tiled"
-        self.outside = param_layouts
         self.layouts = spread(stages, param_layouts)
         self.root = func.body.block
         self.shapes = NodeDict[tuple[Int, ...]]()

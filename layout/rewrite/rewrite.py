@@ -57,7 +57,7 @@ class ParamAlias:
 def rewrite(
     func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
 ) -> Rewritten | Refusal:
-    """The PrimFunc over buffers in these layouts, one for each parameter; None keeps one.
+    """The PrimFunc over buffers in these layouts, by parameter; None keeps a buffer's layout.
 
     With ``loop_order="layout"``, reductions run in the order of the operands' memory, outside a
     spatial loop over neighbours; with ``"tiled"``, also in tiles for registers. Results are then

@@ -180,7 +180,7 @@ def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternat
         return
     required = spec.constraint.layouts
     op_layouts = [None if v is None or v.free else required.get(k, Layout.identity(v.rank))
-             for k, v in enumerate(op.values)]  # fmt: skip
+                  for k, v in enumerate(op.values)]  # fmt: skip
     pairs = zip(op.values, op_layouts, strict=True)
     if any(v is not None and x is not None and x not in candidates[v] for v, x in pairs):
         return

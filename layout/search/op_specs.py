@@ -78,7 +78,7 @@ class OpSpecs:
                 replacement = _replacement_constraint(func, implementation)
                 if replacement is not None:
                     return OpSpec(blocks, reason, replacement, moves, implementation.func,
-                                strings=strings(info.info))  # fmt: skip
+                                  strings=strings(info.info))  # fmt: skip
         requested = constraint_on(info, self.desired, func)
         offers = offered(info, self.offers) if requested is None else ()
         return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info))

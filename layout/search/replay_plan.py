@@ -36,7 +36,7 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
         stored.update(zip(op.outputs, outputs, strict=True))
     converted: dict[Value, dict[Layout, None]] = {}
     read_layouts = [(value, x) for op in graph.ops for k, x in reads[op].items()
-              if (value := op.inputs[k]) is not None and not value.free]  # fmt: skip
+                    if (value := op.inputs[k]) is not None and not value.free]  # fmt: skip
     for value, layout in (*read_layouts, *needed.items()):
         if value in stored and stored[value] != layout:
             converted.setdefault(value, {})[layout] = None
