@@ -46,10 +46,14 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
         if name not in ("relax.permute_dims", "relax.layout_transform"):
             return call
         before = self.lookup_binding(call.args[0]) if isinstance(call.args[0], relax.Var) else None
-        if before is None or _name(before) != name or _elsewhere(before.args[0], call.args[0]):
+        if (
+            before is None
+            or _name(before) != name
+            or _may_leave_block(before.args[0], call.args[0])
+        ):
             return call
-        both = _permuted if name == "relax.permute_dims" else _transformed
-        return both(before, call)
+        composed = _permuted if name == "relax.permute_dims" else _transformed
+        return composed(before, call)
 
 
 def _writes(func: Any) -> bool:
@@ -59,7 +63,7 @@ def _writes(func: Any) -> bool:
     return any(writes)
 
 
-def _elsewhere(source: Any, between: Any) -> bool:
+def _may_leave_block(source: Any, between: Any) -> bool:
     """Whether a variable may belong to another dataflow block than the one that reads it."""
     local = isinstance(source, relax.DataflowVar)
     return local and not isinstance(between, relax.DataflowVar)
@@ -75,10 +79,10 @@ def _permuted(inner: Any, outer: Any) -> Any:
     if rank is None:
         return outer
     first, second = (_axes(c, len(rank)) for c in (inner, outer))
-    both = [first[k] for k in second]
-    if both == list(range(len(both))):
+    composed = [first[k] for k in second]
+    if composed == list(range(len(composed))):
         return inner.args[0]
-    return relax.op.permute_dims(inner.args[0], both)
+    return relax.op.permute_dims(inner.args[0], composed)
 
 
 def _axes(call: Any, rank: int) -> list[int]:

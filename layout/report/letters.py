@@ -44,15 +44,15 @@ def _through(op: Op, flow: BlockGraph | None, out: dict[Value, str]) -> None:
             if access.buffer not in axis_letters:
                 dims = {x.dim.axis: loops.get(x.loop.axis) for x in access.aligned if _is_whole(x)}
                 axis_letters[access.buffer] = [dims.get(k) for k in range(access.rank)]
-    named = [(v, out[v]) for b, v in values.items() if v in out and b in axis_letters]
+    labelled = [(v, out[v]) for b, v in values.items() if v in out and b in axis_letters]
     for buffer, value in values.items():
-        names = _with_units(value, axis_letters.get(buffer, ()), named)
+        names = _with_units(value, axis_letters.get(buffer, ()), labelled)
         if len(set(names)) == value.rank and value not in out and not value.weight:
             out[value] = "".join(names)
 
 
 def _with_units(
-    value: Value, names: Sequence[str | None], named: Sequence[tuple[Value, str]]
+    value: Value, names: Sequence[str | None], labelled: Sequence[tuple[Value, str]]
 ) -> list[str]:
     """The letters with those of dimensions of extent 1, which have no loop.
 
@@ -61,8 +61,8 @@ def _with_units(
     """
     out = list(names)
     for k in [k for k, c in enumerate(names) if c is None and value.shape[k] == 1]:
-        like = [text[k] for u, text in named if u.rank == value.rank]
-        ones = [c for u, text in named for c, e in zip(text, u.shape, strict=True) if e == 1]
+        like = [text[k] for u, text in labelled if u.rank == value.rank]
+        ones = [c for u, text in labelled for c, e in zip(text, u.shape, strict=True) if e == 1]
         out[k] = next((c for c in (*like, *ones) if c not in out), None)
     return [c for c in out if c is not None]
 
