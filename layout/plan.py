@@ -14,7 +14,7 @@ from .model.layout import Layout
 from .planner import Mode, Planner
 from .report.explain import report
 from .report.plan_report import PlanReport
-from .search.constraints import Desired, Wish, check, full
+from .search.constraints import Desired, LayoutRequest, check, full
 from .search.decide import OBJECTIVES, Cost
 from .search.op_specs import Implementation, OpSpecs
 
@@ -69,17 +69,17 @@ def plan_layout(
         ValueError: An operator, a layout or an option does not exist.
     """
     check_defined(mod, "plan_layout")
-    wishes = check_arguments(desired, mode, objective)
-    specs = OpSpecs(wishes, implementations)
+    requests = check_arguments(desired, mode, objective)
+    specs = OpSpecs(requests, implementations)
     planner = Planner(mod, specs, mode, _cost(objective), dict(pins or {}), seconds)
     plans = planner.plan_module()
-    out = materialise(mod, plans, planner.kinds, planner.rewritten, constants)
+    out = materialise(mod, plans, planner.spec_by_op, planner.rewritten, constants)
     return Planned(out, report(mod, out, planner.parts(plans)))
 
 
 def check_arguments(
     desired: Desired | str | None, mode: str, objective: str | Cost
-) -> dict[str, Wish]:
+) -> dict[str, LayoutRequest]:
     """The desired layouts by full operator name. Raises ``ValueError`` for wrong arguments."""
     if mode not in ("graph", "tir"):
         raise ValueError(f"plan_layout: mode must be 'graph' or 'tir', got {mode!r}")
@@ -94,12 +94,12 @@ def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -
     if len(layouts) != len(func.params):
         raise ValueError(f"ReplaceOpImpl: {len(layouts)} layouts for {len(func.params)} parameters")
     parsed: list[Layout | None] = []
-    for param, x in zip(func.params, layouts, strict=True):
+    for param, layout in zip(func.params, layouts, strict=True):
         buffer = hasattr(param.ty, "shape")
-        if x is None:
+        if layout is None:
             parsed.append(Layout.identity(len(param.ty.shape)) if buffer else None)
         else:
-            parsed.append(Layout.parse(x) if isinstance(x, str) else x)
+            parsed.append(Layout.parse(layout) if isinstance(layout, str) else layout)
     return Implementation(full(op, "op"), func, tuple(parsed))
 
 
@@ -107,6 +107,6 @@ def _cost(objective: str | Cost) -> Cost:
     if callable(objective):
         return objective
     if objective not in OBJECTIVES:
-        known = ", ".join(OBJECTIVES)
-        raise ValueError(f"plan_layout: objective must be one of {known}, got {objective!r}")
+        names = ", ".join(OBJECTIVES)
+        raise ValueError(f"plan_layout: objective must be one of {names}, got {objective!r}")
     return OBJECTIVES[objective]

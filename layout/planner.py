@@ -15,8 +15,8 @@ from ..analysis.support.progress import stage
 from .apply.conversion import layouts_of
 from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
-from .rewrite.rewrite import Rewriter, Rewritten, Still
-from .search.alternatives import GIVEN, Choice, Kind
+from .rewrite.rewrite import ParamAlias, Rewriter, Rewritten
+from .search.alternatives import GIVEN, Alternative, OpSpec
 from .search.decide import Cost, Extend, Plan, decide
 from .search.op_specs import OpSpecs
 from .search.pins import Pins
@@ -29,15 +29,15 @@ ROUNDS = 20
 
 
 class Planner:
-    """Plans the functions of a module one by one; each PrimFunc is proved once per layouts."""
+    """Plans the functions of a module one by one; a PrimFunc is proved once per layouts."""
 
     def __init__(
         self, mod: Any, specs: OpSpecs, mode: Mode, cost: Cost, pins: dict[str, str], seconds: float
     ) -> None:
         self.mod, self.specs, self.mode = mod, specs, mode
         self.cost, self.pins, self.seconds = cost, Pins(mod, pins), seconds
-        self.kinds: dict[Op, Kind] = {}
-        self.known: dict[Any, Rewritten | Still | Refusal] = {}
+        self.spec_by_op: dict[Op, OpSpec] = {}
+        self.forms: dict[Any, Rewritten | ParamAlias | Refusal] = {}
         self.analyse, self.rewriter = specs.analyse, Rewriter(specs.form)
 
     def plan_module(self) -> dict[Any, tuple[Graph, Plan]]:
@@ -49,70 +49,70 @@ class Planner:
 
     def parts(
         self, plans: Mapping[Any, tuple[Graph, Plan]]
-    ) -> list[tuple[Graph, Plan, Mapping[Op, Kind]]]:
-        """What a report says of each function."""
-        return [(graph, plan, self.kinds) for graph, plan in plans.values()]
+    ) -> list[tuple[Graph, Plan, Mapping[Op, OpSpec]]]:
+        """The parts of a report: each function with its plan and op specs."""
+        return [(graph, plan, self.spec_by_op) for graph, plan in plans.values()]
 
     def plan(
         self, gvar: Any, function: Graph | None = None, extend: Extend | None = None
     ) -> tuple[Graph, Plan]:
         """The cheapest plan of a function in which each PrimFunc has a proved form."""
         function = function or graph(self.mod, self.mod[gvar])
-        kinds = self.specs.of(function)
-        self.kinds.update(kinds)
+        specs = self.specs.of(function)
+        self.spec_by_op.update(specs)
         pins = self.pins.of(gvar, function)
-        forbidden: dict[Op, frozenset[Choice]] = {}
+        forbidden: dict[Op, frozenset[Alternative]] = {}
         for _ in range(ROUNDS):
             strict = self.mode != "tir"
             try:
-                plan = decide(function, kinds, self.cost, pins, forbidden, self.seconds, strict,
+                plan = decide(function, specs, self.cost, pins, forbidden, self.seconds, strict,
                               extend)  # fmt: skip
             except NoSolution:
                 break
             refused = self.refused(function, plan)
             if not refused:
                 return function, plan
-            for op, choice in refused:
-                forbidden[op] = forbidden.get(op, frozenset()) | {choice}
-        unchanged = {op: Kind(None, "no plan was found") for op in function.ops}
+            for op, alternative in refused:
+                forbidden[op] = forbidden.get(op, frozenset()) | {alternative}
+        unchanged = {op: OpSpec(None, "no plan was found") for op in function.ops}
         return function, decide(function, unchanged, self.cost, pins, {}, self.seconds,
                                 extend=extend)  # fmt: skip
 
-    def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Choice]]:
+    def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative]]:
         """The ops without a proved form in their planned layouts."""
         out = []
-        for k, (op, choice) in enumerate(plan.ways.items()):
-            stage("proving layouts", k, len(plan.ways))
+        for k, (op, alternative) in enumerate(plan.chosen.items()):
+            stage("proving layouts", k, len(plan.chosen))
             layouts = layouts_of(plan.layouts(op))
-            if self.kinds[op].replacement is not None and choice.why != GIVEN:
+            if self.spec_by_op[op].replacement is not None and alternative.why != GIVEN:
                 continue
-            loops = self.kinds[op].named and choice.why != GIVEN
+            loops = self.spec_by_op[op].named and alternative.why != GIVEN
             if not loops and not any(layouts):
                 continue
-            if isinstance(self.tried(op.func, layouts, function.shares(op)), Refusal):
-                out.append((op, choice))
+            if isinstance(self.proved_form(op.func, layouts, function.shares(op)), Refusal):
+                out.append((op, alternative))
         return out
 
-    def tried(
+    def proved_form(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
-    ) -> Rewritten | Still | Refusal:
-        """The proved form, or `Still` if the result may be the operand's memory."""
+    ) -> Rewritten | ParamAlias | Refusal:
+        """The proved form, or `ParamAlias` if the result may be the operand's memory."""
         key = (func.__chandle__(), tuple(layouts), shares)
-        if key not in self.known:
-            named = self.specs.known(func).named
-            same = self.rewriter.still(func, layouts) if shares and not named else None
+        if key not in self.forms:
+            named = self.specs.spec_of(func).named
+            same = self.rewriter.aliased_param(func, layouts) if shares and not named else None
             if same is not None:
-                return self.known.setdefault(key, Still(same))
+                return self.forms.setdefault(key, ParamAlias(same))
             form = self.rewriter(func, layouts, "tiled" if named else "layout")
             if self.mode != "tir" and not isinstance(form, Refusal) and form.identity is None:
                 form = self.operator(func, form)
-            self.known[key] = form
-        return self.known[key]
+            self.forms[key] = form
+        return self.forms[key]
 
     def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
-        """The form if it is still the same operator, in graph mode one that Relax can lower.
+        """The form if it is the same operator; in graph mode, only one that Relax can lower.
 
-        In region mode it is enough that its attributes name the order of its axes.
+        In region mode, it is enough that its attributes name the order of its axes.
         """
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:
@@ -121,13 +121,13 @@ class Planner:
         if isinstance(after, OpInfo) and (
             not after.packed if self.mode == "region" else not after.relaid
         ):
-            if before.name == after.name or self.specs.known(func).moves:
+            if before.name == after.name or self.specs.spec_of(func).moves:
                 return new
         return Refusal(f"{before.name} is not a Relax operator in these layouts")
 
     def rewritten(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool
-    ) -> Rewritten | Still:
-        form = self.tried(func, layouts, shares)
+    ) -> Rewritten | ParamAlias:
+        form = self.proved_form(func, layouts, shares)
         assert not isinstance(form, Refusal)
         return form

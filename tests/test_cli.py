@@ -178,7 +178,7 @@ def test_plan_without_wants_removes_what_cancels(net: Path, opinfo: Opinfo) -> N
     [
         (["conv2d"], "--want 'conv2d': expected the form conv2d=NHWC"),
         (["conv2d=NHWC", "conv2d=NCHW"], "--want conv2d: expected once, got"),
-        (["conv5d=NHWC"], "there is no Relax operator 'conv5d'"),
+        (["conv5d=NHWC"], "unknown Relax operator 'conv5d'"),
         (["conv2d=NHWQ"], "'NHWQ'"),
     ],
 )

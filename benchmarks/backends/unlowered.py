@@ -46,7 +46,7 @@ class _Calls(_Reader):
         super().__init__(mod)
         self.infos: dict[Op, Recovered] = {}
 
-    def call_tir(self, b: Any, call: Any) -> bool:
+    def call_tir(self, binding: Any, call: Any) -> bool:
         name = str(getattr(getattr(call, "op", None), "name", ""))
         types = list(getattr(call.ty, "fields", [call.ty])) if name.startswith("relax.") else []
         if not types or any(extents(getattr(t, "shape", None)) is None for t in types):
@@ -55,7 +55,7 @@ class _Calls(_Reader):
         tensors = {k: a for k, a in arguments.items() if _is_tensor(a) and not _literal(a)}
         inputs = tuple(map(self.argument, tensors.values()))
         op = Op(name, None, call, inputs, ())
-        self.add(b, op, types)
+        self.add(binding, op, types)
         self.infos[op] = Recovered(_info(name, call, arguments, len(tensors)))
         return True
 

@@ -100,7 +100,7 @@ def in_layouts(
             raise ValueError(
                 f"{gvar.name_hint}: layouts of {len(saved)} operators, expected {len(graph.ops)}"
             )
-        planner.kinds.update(planner.specs.of(graph))
+        planner.spec_by_op.update(planner.specs.of(graph))
         plan = planned_in(graph, dict(zip(graph.ops, saved, strict=True)), status)
         for op, _ in planner.refused(graph, plan):
             raise ValueError(f"{op.name} has no proved form in its layouts")
@@ -111,7 +111,7 @@ def in_layouts(
 def _module_in_layouts(
     lowered: Lowered, plans: Mapping[Any, tuple[Graph, Plan]], planner: Planner
 ) -> ModuleInLayouts:
-    out = materialise(lowered.mod, plans, planner.kinds, planner.rewritten)
+    out = materialise(lowered.mod, plans, planner.spec_by_op, planner.rewritten)
     layouts = {str(f.name_hint): tuple(layouts_of(p.layouts(op)) for op in g.ops)
                for f, (g, p) in plans.items()}  # fmt: skip
     planned = report(lowered.mod, out, planner.parts(plans))
@@ -152,7 +152,7 @@ class Regions:
         bytes_ = BYTES / unit
         saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
         numbers = self.numbers = tuple(map(problem.program.variable, saved))
-        way_of = {(op, way): x for op, way, x in problem.ways}
+        way_of = {(op, way): x for op, way, x in problem.alternatives}
         for op, cost in staying.items() if self.measure is not None else ():
             problem.program.cost[way_of[variants.ways[op]]] += cost * bytes_
         inside: dict[int, list[int]] = {}

@@ -19,8 +19,8 @@ from ...layout.apply.conversion import layouts_of
 from ...layout.graph.relax_graph import Op, Value
 from ...layout.model.layout import Layout
 from ...layout.planner import Planner
-from ...layout.rewrite.rewrite import Still
-from ...layout.search.alternatives import Choice
+from ...layout.rewrite.rewrite import ParamAlias
+from ...layout.search.alternatives import Alternative
 from ...layout.search.decide import Space, layouts_in
 
 
@@ -48,24 +48,24 @@ class Variants:
     def __init__(self, planner: Planner, space: Space) -> None:
         self.planner, self.space = planner, space
         self.infos: dict[Op, Recovered] = {}
-        self.ways: dict[Op, tuple[Op, Choice]] = {}
+        self.ways: dict[Op, tuple[Op, Alternative]] = {}
         self.values: dict[tuple[Value, Layout], Value] = {}
         self.idle: set[Op] = set()
         for op in space.graph.ops:
-            for way in space.ways[op]:
+            for way in space.alternatives[op]:
                 self.add(op, way)
 
-    def add(self, op: Op, way: Choice) -> None:
+    def add(self, op: Op, way: Alternative) -> None:
         """Add the variant of an op in an alternative, if its PrimFunc is proved there."""
-        layouts = layouts_in(op, way, self.space.kinds[op])
+        layouts = layouts_in(op, way, self.space.specs[op])
         if layouts is None:
             return
         func, shares = op.func, self.space.graph.shares(op)
         if any(layouts_of(layouts)):
-            new = self.planner.tried(op.func, layouts_of(layouts), shares)
-            if isinstance(new, Still):
+            new = self.planner.proved_form(op.func, layouts_of(layouts), shares)
+            if isinstance(new, ParamAlias):
                 self.idle.add(op)
-            if isinstance(new, (Refusal, Still)):
+            if isinstance(new, (Refusal, ParamAlias)):
                 return
             func = new.func
         laid = [None if v is None else self.value(v, x)

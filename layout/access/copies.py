@@ -16,7 +16,7 @@ from ..model.extents import literal, physical, term
 from ..model.layout import Layout
 
 
-def copied(func: Any) -> int | None:
+def copied_param(func: Any) -> int | None:
     """The parameter that a PrimFunc copies in memory order; None if it does something else."""
     if isinstance(getattr(func.body, "block", None) and func.body.block.body, tirx.SeqStmt):
         return None
@@ -36,12 +36,12 @@ def copied(func: Any) -> int | None:
 
 def copies(stage: Stage) -> bool:
     """Whether a block copies a buffer of the same size to the same flat positions."""
-    return _whole(stage) and _same(stage.reads[0], stage.writes[0])
+    return _copies_elements(stage) and _same(stage.reads[0], stage.writes[0])
 
 
-def stays(stage: Stage, source: Layout, target: Layout) -> bool:
+def copies_in_order(stage: Stage, source: Layout, target: Layout) -> bool:
     """Whether a block copies a buffer in memory order once both have these layouts."""
-    if not _whole(stage):
+    if not _copies_elements(stage):
         return False
     read, written = _placed(stage.reads[0], source), _placed(stage.writes[0], target)
     return read is not None and written is not None and _same(read, written)
@@ -49,15 +49,15 @@ def stays(stage: Stage, source: Layout, target: Layout) -> bool:
 
 def _placed(access: BlockAccess, layout: Layout) -> BlockAccess | None:
     """The access to the physical buffer; None if it is unknown or padded."""
-    known = [p for p in access.indices if p is not None]
+    indices = [p for p in access.indices if p is not None]
     shape = literal(access.shape)
-    if len(known) < len(access.indices) or layout.padded(shape):
+    if len(indices) < len(access.indices) or layout.padded(shape):
         return None
-    index = tuple(map(term, layout.forward(known, shape)))
+    index = tuple(map(term, layout.forward(indices, shape)))
     return BlockAccess(access.buffer, index, physical(access.shape, layout))
 
 
-def _whole(stage: Stage) -> bool:
+def _copies_elements(stage: Stage) -> bool:
     """Whether a block writes every element, each a loaded element."""
     store = stage.block.body
     if (
@@ -73,9 +73,10 @@ def _whole(stage: Stage) -> bool:
     return sum(v.extent is not ONE for v in stage.axes) == sum(e is not ONE for e in shape)
 
 
-def _same(one: BlockAccess, two: BlockAccess) -> bool:
+def _same(first: BlockAccess, second: BlockAccess) -> bool:
     """Whether two accesses have the same flat position in buffers of equal size."""
-    p, q = ([i for i in a.indices if i is not None] for a in (one, two))
-    if len(p) < len(one.shape) or len(q) < len(two.shape):  # the index depends on data
-        return False
-    return flat(p, one.shape) is flat(q, two.shape) and volume(one.shape) is volume(two.shape)
+    first_index, second_index = ([i for i in a.indices if i is not None] for a in (first, second))
+    if len(first_index) < len(first.shape) or len(second_index) < len(second.shape):
+        return False  # an index depends on data
+    same_size = volume(first.shape) is volume(second.shape)
+    return same_size and flat(first_index, first.shape) is flat(second_index, second.shape)

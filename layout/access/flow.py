@@ -24,27 +24,27 @@ from ..model.layout import Layout
 class AlignedAccess:
     """An access of a block to a buffer, with the digits that its loops carry.
 
-    ``beside``: loops over dimensions that an operand broadcasts, where its extent is 1.
+    ``broadcast``: loops over dimensions that the operand broadcasts, where its extent is 1.
     """
 
     buffer: int
-    found: tuple[AlignedDim, ...]
+    aligned: tuple[AlignedDim, ...]
     rank: int
-    beside: tuple[AlignedDim, ...] = ()
+    broadcast: tuple[AlignedDim, ...] = ()
 
     def loops(self, layout: Layout) -> list[Digit]:
-        return to_loops(layout.digits, self.found)
+        return to_loops(layout.digits, self.aligned)
 
     def layout(self, order: Sequence[Digit], template: Layout | None) -> Layout:
-        if self.beside:
+        if self.broadcast:
             with suppress(Unaligned):  # a split over an extent of 1 does not matter
-                return self._complete(order, (*self.found, *self.beside), template)
-        return self._complete(order, self.found, template)
+                return self._complete(order, (*self.aligned, *self.broadcast), template)
+        return self._complete(order, self.aligned, template)
 
     def _complete(
-        self, order: Sequence[Digit], found: tuple[AlignedDim, ...], template: Layout | None
+        self, order: Sequence[Digit], aligned: tuple[AlignedDim, ...], template: Layout | None
     ) -> Layout:
-        dims = to_dims(order, found)
+        dims = to_dims(order, aligned)
         kept = list(dict.fromkeys(dims))  # two loops may carry one digit
         return complete(kept, self.rank, template)
 
@@ -77,79 +77,79 @@ class BlockGraph:
     ranks: tuple[int, ...]
     params: tuple[int | None, ...]
     written: frozenset[int]
-    known: dict[tuple[tuple[int, Layout], ...], Layouts | None] = field(
+    cache: dict[tuple[tuple[int, Layout], ...], Layouts | None] = field(
         default_factory=dict, compare=False, repr=False
     )
 
     def spread(self, seeds: Mapping[int, Layout]) -> Layouts | None:
         """The layouts of all buffers that keep every access local, from those of some; or None."""
         key = tuple(sorted(seeds.items(), key=lambda s: s[0]))
-        if key not in self.known:
+        if key not in self.cache:
             try:
-                self.known[key] = self._spread(seeds)
+                self.cache[key] = self._spread(seeds)
             except Unaligned:
-                self.known[key] = None
-        return self.known[key]
+                self.cache[key] = None
+        return self.cache[key]
 
     def _spread(self, seeds: Mapping[int, Layout]) -> Layouts:
-        known = dict(seeds)
+        layouts = dict(seeds)
         template = next((s for s in seeds.values() if s.permutation is not None), None)
         for _ in range(len(self.steps) + 1):
-            before = len(known)
+            before = len(layouts)
             for accesses in (*self.steps, *reversed(self.steps)):
-                self._through(accesses, known, template)
-            if len(known) == before:
+                self._through(accesses, layouts, template)
+            if len(layouts) == before:
                 break
-        for b, rank in enumerate(self.ranks):
-            own = Layout.identity(rank)
-            known.setdefault(b, template if template and template.rank == rank else own)
+        for buffer, rank in enumerate(self.ranks):
+            identity = Layout.identity(rank)
+            layouts.setdefault(buffer, template if template and template.rank == rank else identity)
         for accesses in self.steps:
-            order = self.order(accesses, known, seeds)
+            order = self.order(accesses, layouts, seeds)
             for access in accesses.all:
-                if not agree(order, access.loops(known[access.buffer]), accesses.reduced):
+                if not agree(order, access.loops(layouts[access.buffer]), accesses.reduced):
                     raise Unaligned(f"buffer {access.buffer} is not read in the order of the loops")
-        return known
+        return layouts
 
-    def _through(self, accesses: BlockAccesses, known: Layouts, template: Layout | None) -> None:
+    def _through(self, accesses: BlockAccesses, layouts: Layouts, template: Layout | None) -> None:
         """Extend known layouts to the other buffers of a block."""
-        have = [p for p in accesses.all if p.buffer in known]
-        if not have or len(have) == len(accesses.all):
+        sources = [p for p in accesses.all if p.buffer in layouts]
+        if not sources or len(sources) == len(accesses.all):
             return
         order: list[Digit] = []
-        for access in have:
-            order = merged(order, access.loops(known[access.buffer]))
+        for access in sources:
+            order = merged(order, access.loops(layouts[access.buffer]))
         for access in accesses.all:
-            if access.buffer not in known:
+            if access.buffer not in layouts:
                 try:
-                    known[access.buffer] = access.layout(order, template)
+                    layouts[access.buffer] = access.layout(order, template)
                 except Unaligned:
-                    known[access.buffer] = access.layout(order, None)
+                    layouts[access.buffer] = access.layout(order, None)
 
     def order(
-        self, accesses: BlockAccesses, known: Layouts, first: Mapping[int, Layout] | None = None
+        self, accesses: BlockAccesses, layouts: Layouts, first: Mapping[int, Layout] | None = None
     ) -> Any:
-        """The order of a block's loops: of its writes, then of its reads of given buffers."""
+        """The order of a block's loops: of its writes, then of its reads from ``first`` buffers."""
         order: list[Digit] = []
-        chosen = [p for p in accesses.writes if p.buffer in known]
-        own = set(range(len(self.ranks))) - set(self.params)
+        chosen = [a for a in accesses.writes if a.buffer in layouts]
+        inner = set(range(len(self.ranks))) - set(self.params)
         chosen += [
-            p for p in accesses.reads if first is None or p.buffer in first or p.buffer in own
+            a for a in accesses.reads if first is None or a.buffer in first or a.buffer in inner
         ]
         for access in chosen:
-            order = merged(order, access.loops(known[access.buffer]))
+            order = merged(order, access.loops(layouts[access.buffer]))
         natural = [Digit(a) for a in range(accesses.axes)]
         return merged(order, natural)
 
     def admits(
-        self, known: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]
+        self, layouts: Layouts, buffer: int, layout: Layout, first: Mapping[int, Layout]
     ) -> bool:
-        """Whether a buffer that is only read may have a layout beside the known ones."""
+        """Whether a read-only buffer may have ``layout`` if the others have ``layouts``."""
         for accesses in self.steps:
-            mine = [p for p in accesses.reads if p.buffer == buffer]
-            if mine:
-                order = self.order(accesses, known, first)
+            reads = [p for p in accesses.reads if p.buffer == buffer]
+            if reads:
+                order = self.order(accesses, layouts, first)
                 try:
-                    if not all(agree(order, p.loops(layout), accesses.reduced) for p in mine):
+                    if not all(agree(order, p.loops(layout), accesses.reduced) for p in reads):
                         return False
                 except Unaligned:
                     return False
@@ -166,7 +166,7 @@ class BlockGraph:
 
 def flow(func: Any, form: Callable[[Any], Standard] = standard) -> BlockGraph:
     """The flow of a PrimFunc. Raises `Opaque` if it has none."""
-    found, _ = form(func)
+    stages, _ = form(func)
     number: dict[int, int] = {}
     params: list[int | None] = []
     for param in func.params:
@@ -177,13 +177,15 @@ def flow(func: Any, form: Callable[[Any], Standard] = standard) -> BlockGraph:
     def place(stage: Stage, access: BlockAccess) -> AlignedAccess:
         k = number.setdefault(access.buffer.__chandle__(), len(number))
         ranks[k] = len(access.indices)
-        found = (
-            x for d, i in enumerate(access.indices) for x in pieces(i, d, stage.axes, stage.reduced)
+        aligned = (
+            piece
+            for d, index in enumerate(access.indices)
+            for piece in pieces(index, d, stage.axes, stage.reduced)
         )
-        return AlignedAccess(k, tuple(found), len(access.indices))
+        return AlignedAccess(k, tuple(aligned), len(access.indices))
 
     steps = []
-    for stage in found:
+    for stage in stages:
         writes = tuple(place(stage, a) for a in stage.writes)
         reads = tuple(_broadcast(place(stage, a), a, writes) for a in stage.reads)
         reduced = frozenset(k for k, v in enumerate(stage.axes) if v in stage.reduced)
@@ -205,8 +207,8 @@ def _broadcast(
     if len(writes) != 1 or not ones:
         return read
     missing = writes[0].rank - read.rank
-    carried = {p.dim.axis - missing: p.loop for p in writes[0].found}
-    if any(p.loop != carried.get(p.dim.axis) for p in read.found):
+    carried = {p.dim.axis - missing: p.loop for p in writes[0].aligned}
+    if any(p.loop != carried.get(p.dim.axis) for p in read.aligned):
         return read
-    beside = (AlignedDim(Digit(k), carried[k], exact=False) for k in ones if k in carried)
-    return replace(read, beside=tuple(beside))
+    broadcast = (AlignedDim(Digit(k), carried[k], exact=False) for k in ones if k in carried)
+    return replace(read, broadcast=tuple(broadcast))

@@ -22,35 +22,35 @@ from ..model.layout import Dim, Layout
 Layouts = NodeDict[Layout]
 
 
-def spread(stages: Sequence[Stage], known: Layouts) -> Layouts:
-    """The layouts of all buffers that the blocks access; those in ``known`` are fixed."""
-    found: Layouts = NodeDict()
-    for buffer, layout in known.items():
-        found[buffer] = layout
-    for whole in (True, False):
+def spread(stages: Sequence[Stage], fixed: Layouts) -> Layouts:
+    """The layouts of all buffers that the blocks access; those in ``fixed`` stay."""
+    layouts: Layouts = NodeDict()
+    for buffer, layout in fixed.items():
+        layouts[buffer] = layout
+    for all_aligned in (True, False):
         for _ in stages:
-            if not any(_settled(s, stages, found, whole) for s in stages):
+            if not any(_settle(s, stages, layouts, all_aligned) for s in stages):
                 break
     for stage in stages:
         for access in (*stage.writes, *stage.reads):
-            if access.buffer not in found:
-                found[access.buffer] = Layout.identity(len(access.shape))
-    return found
+            if access.buffer not in layouts:
+                layouts[access.buffer] = Layout.identity(len(access.shape))
+    return layouts
 
 
-def _settled(stage: Stage, stages: Sequence[Stage], found: Layouts, whole: bool) -> bool:
+def _settle(stage: Stage, stages: Sequence[Stage], layouts: Layouts, all_aligned: bool) -> bool:
     """Set the layouts of buffers that a block writes, and return whether any was new."""
     new = False
     for access in stage.writes:
-        if access.buffer in found:
+        if access.buffer in layouts:
             continue
         best = _best(
-            [*_from_reads(stage, access, found), *_from_readers(stages, access, found)],
+            [*_from_reads(stage, access, layouts), *_from_readers(stages, access, layouts)],
             access,
-            whole,
+            all_aligned,
         )
         if best is not None:
-            found[access.buffer] = best
+            layouts[access.buffer] = best
             new = True
     return new
 
@@ -62,9 +62,11 @@ class _Candidate:
     rank: int
 
 
-def _best(candidates: Sequence[_Candidate], access: BlockAccess, whole: bool) -> Layout | None:
-    wanted = sum(e is not ONE for e in access.shape)
-    fit = [c for c in candidates if not whole or c.aligned == wanted]
+def _best(
+    candidates: Sequence[_Candidate], access: BlockAccess, all_aligned: bool
+) -> Layout | None:
+    wide_dims = sum(e is not ONE for e in access.shape)
+    fit = [c for c in candidates if not all_aligned or c.aligned == wide_dims]
     if not fit:
         return None
     votes = [sum(c.layout == d.layout for d in fit) for c in fit]
@@ -72,26 +74,28 @@ def _best(candidates: Sequence[_Candidate], access: BlockAccess, whole: bool) ->
     return fit[best].layout
 
 
-def _from_reads(stage: Stage, access: BlockAccess, found: Layouts) -> Iterator[_Candidate]:
+def _from_reads(stage: Stage, access: BlockAccess, layouts: Layouts) -> Iterator[_Candidate]:
     others = (a for a in (*stage.reads, *stage.writes) if not a.buffer.same_as(access.buffer))
-    yield from _carried(others, access, found)
+    yield from _carried(others, access, layouts)
 
 
-def _from_readers(stages: Iterable[Stage], w: BlockAccess, found: Layouts) -> Iterator[_Candidate]:
+def _from_readers(
+    stages: Iterable[Stage], written: BlockAccess, layouts: Layouts
+) -> Iterator[_Candidate]:
     for stage in stages:
-        for a in stage.reads:
-            if a.buffer.same_as(w.buffer):
-                yield from _carried(stage.writes, a, found)
+        for read in stage.reads:
+            if read.buffer.same_as(written.buffer):
+                yield from _carried(stage.writes, read, layouts)
 
 
 def _carried(
-    sources: Iterable[BlockAccess], to: BlockAccess, found: Layouts
+    sources: Iterable[BlockAccess], to: BlockAccess, layouts: Layouts
 ) -> Iterator[_Candidate]:
     for access in sources:
-        layout = found.get(access.buffer)
+        layout = layouts.get(access.buffer)
         if layout is not None:
-            own, aligned = carried(access, layout, to)
-            yield _Candidate(own, aligned, sum(e is not ONE for e in access.shape))
+            derived, aligned = carried(access, layout, to)
+            yield _Candidate(derived, aligned, sum(e is not ONE for e in access.shape))
 
 
 def carried(access: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layout, int]:
@@ -105,52 +109,52 @@ def carried(access: BlockAccess, layout: Layout, to: BlockAccess) -> tuple[Layou
         digits = [d for k in dim for d in _digit(k, layout, access, to, pairs)]
         if digits:
             dims.append(tuple(digits))
-    rest = [(Digit(b),) for b in range(len(to.shape)) if b not in pairs.values()]
+    unmatched = [(Digit(b),) for b in range(len(to.shape)) if b not in pairs.values()]
     aligned = sum(to.shape[b] is not ONE for b in pairs.values())
-    return Layout((*rest, *dims), pad_value=None), aligned
+    return Layout((*unmatched, *dims), pad_value=None), aligned
 
 
 def _aligned(access: BlockAccess, to: BlockAccess) -> dict[int, int]:
-    """For each dimension of ``access`` the one of ``to`` that has the same iterator."""
+    """The dimension of ``to`` with the same iterator, by dimension of ``access``."""
     pairs: dict[int, int] = {}
     for related in (_same, _share, _both):
-        for i, p in enumerate(access.indices):
-            for j, q in enumerate(to.indices):
-                if p is None or q is None or i in pairs or j in pairs.values():
+        for i, source in enumerate(access.indices):
+            for j, target in enumerate(to.indices):
+                if source is None or target is None or i in pairs or j in pairs.values():
                     continue
-                if related(p, q):
+                if related(source, target):
                     pairs[i] = j
     return pairs
 
 
-def _same(p: Int, q: Int) -> bool:
-    return p is q and p is not ZERO
+def _same(first: Int, second: Int) -> bool:
+    return first is second and first is not ZERO
 
 
-def _both(p: Int, q: Int) -> bool:
+def _both(first: Int, second: Int) -> bool:
     """Whether both indices have a common iterator, as in ``out[h] = x[h // 2]``."""
-    return any(v.kind in ("loop", "reduce") for v in free(p) & free(q))
+    return any(v.kind in ("loop", "reduce") for v in free(first) & free(second))
 
 
-def _share(p: Int, q: Int) -> bool:
-    """Whether both indices have a common iterator outside of divisions."""
-    both = (v for v in free(p) & free(q) if v.kind in ("loop", "reduce"))
-    return any(all(coefficient(t, v) not in (None, ZERO) for t in (p, q)) for v in both)
+def _share(first: Int, second: Int) -> bool:
+    """Whether both indices have a common iterator outside divisions."""
+    common = (v for v in free(first) & free(second) if v.kind in ("loop", "reduce"))
+    return any(all(coefficient(t, v) not in (None, ZERO) for t in (first, second)) for v in common)
 
 
 def _digit(
     digit: Digit, layout: Layout, access: BlockAccess, to: BlockAccess, pairs: dict[int, int]
 ) -> list[Digit]:
     """The digit of ``to``, or its whole axis in place of the highest digit."""
-    b = pairs.get(digit.axis)
-    if b is None:
+    dim = pairs.get(digit.axis)
+    if dim is None:
         return []
-    p, q = access.indices[digit.axis], to.indices[b]
+    source, target = access.indices[digit.axis], to.indices[dim]
     if digit.extent is None and digit.div == 1:
-        return [Digit(b)]
-    extent, own = to.shape[b], access.shape[digit.axis]
+        return [Digit(dim)]
+    extent, source_extent = to.shape[dim], access.shape[digit.axis]
     tile = max(k.div for k in layout.digits if k.axis == digit.axis)
     divides = extent.const is not None and extent.const % tile == 0
-    if p is q and (extent is own or divides):
-        return [Digit(b, digit.div, digit.extent)]
-    return [Digit(b)] if digit.extent is None else []
+    if source is target and (extent is source_extent or divides):
+        return [Digit(dim, digit.div, digit.extent)]
+    return [Digit(dim)] if digit.extent is None else []

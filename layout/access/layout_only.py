@@ -38,7 +38,7 @@ class LayoutOnlyBuffer:
     sources: frozenset[int]
 
 
-def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
+def conversions_in(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
     """The conversions inside a PrimFunc; none if it cannot be lifted."""
     try:
         program = define(func)
@@ -51,16 +51,16 @@ def moves(func: Any) -> tuple[LayoutOnlyBuffer, ...]:
     for definition in program.definitions:
         read = tensors(definition.body) if definition.body is not None else definition.order
         origin[definition.tensor] = frozenset().union(*(origin.get(t, ()) for t in read))
-        if converts(definition):
+        if is_conversion(definition):
             out.append(LayoutOnlyBuffer(_bytes(definition.tensor), origin[definition.tensor]))
     return tuple(out)
 
 
-def converts(definition: TensorDefinition) -> bool:
+def is_conversion(definition: TensorDefinition) -> bool:
     """Whether a buffer is a copy of another in a different memory order."""
     if definition.body is None:
         return False
-    copied = _copied(definition.body)
+    copied = _only_load(definition.body)
     if copied is None or any(tensors(i) for i in copied.indices):
         return False
     sizes = {v: TRIED for e in (*definition.tensor.shape, *copied.tensor.shape) for v in free(e)}
@@ -68,23 +68,23 @@ def converts(definition: TensorDefinition) -> bool:
         places = _Places(definition, copied, sizes)
     except Unevaluable:
         return False
-    return places.jump()
+    return places.reorder()
 
 
-def _copied(body: Term) -> Load | None:
+def _only_load(body: Term) -> Load | None:
     """The only load that a body can evaluate to, besides literals."""
-    found = {leaf for leaf in _leaves(body) if not _literal(leaf)}
-    (only,) = found if len(found) == 1 else (None,)
+    values = {leaf for leaf in _leaves(body) if not _literal(leaf)}
+    (only,) = values if len(values) == 1 else (None,)
     return only if isinstance(only, Load) else None
 
 
 def _leaves(body: Term) -> Iterator[Term]:
-    t: Any = (body.atom or body) if isinstance(body, Int) else body
-    if isinstance(t, CallTerm) and t.op == "ite":
-        yield from _leaves(t.args[1])
-        yield from _leaves(t.args[2])
+    node: Any = (body.atom or body) if isinstance(body, Int) else body
+    if isinstance(node, CallTerm) and node.op == "ite":
+        yield from _leaves(node.args[1])
+        yield from _leaves(node.args[2])
     else:
-        yield t
+        yield node
 
 
 def _literal(term: Term) -> bool:
@@ -99,17 +99,18 @@ class _Places:
         self.source = [int(evaluate(e, sizes)) for e in copied.tensor.shape]
         env: dict[Var, Any] = dict(sizes)
         grid = np.indices(self.shape, sparse=True)
-        for a, points in zip(coordinates_of(definition.tensor), grid, strict=True):
-            if isinstance(a.atom, Var):
-                env[a.atom] = points
+        for axis, points in zip(coordinates_of(definition.tensor), grid, strict=True):
+            if isinstance(axis.atom, Var):
+                env[axis.atom] = points
         flat: Any = np.int64(0)
-        for i, extent in zip(copied.indices, self.source, strict=True):
-            flat = flat * extent + evaluate(i, env)
+        for index, extent in zip(copied.indices, self.source, strict=True):
+            flat = flat * extent + evaluate(index, env)
         assert definition.body is not None
         chosen = _chosen(definition.body, copied, env)
         self.flat = np.broadcast_to(np.where(chosen, flat, -1), self.shape)
 
-    def jump(self) -> bool:
+    def reorder(self) -> bool:
+        """Whether the copy has another memory order than its source."""
         line = self.flat.reshape(-1)
         line = line[line >= 0]
         if (np.diff(line) > 0).all():
@@ -117,19 +118,19 @@ class _Places:
         read = np.zeros(math.prod(self.source), bool)
         read[line] = True
         if read.sum() != line.size:
-            return False  # something is read twice
+            return False  # an element is read twice
         if line.size == self.flat.size == read.size:
             return mixed_radix(line)
         return all(_rises(self.flat, axis) for axis in range(self.flat.ndim))
 
 
 def _chosen(body: Term, copied: Load, env: dict[Var, Any]) -> Any:
-    """Where the body is the load and not a literal."""
-    t: Any = (body.atom or body) if isinstance(body, Int) else body
-    if not (isinstance(t, CallTerm) and t.op == "ite"):
-        return np.bool_(t is copied)
-    yes, no = (_chosen(a, copied, env) for a in t.args[1:])
-    return np.where(evaluate(t.args[0], env), yes, no)
+    """A mask of the elements at which the body is the load, not a literal."""
+    node: Any = (body.atom or body) if isinstance(body, Int) else body
+    if not (isinstance(node, CallTerm) and node.op == "ite"):
+        return np.bool_(node is copied)
+    yes, no = (_chosen(a, copied, env) for a in node.args[1:])
+    return np.where(evaluate(node.args[0], env), yes, no)
 
 
 def _rises(flat: Array, axis: int) -> bool:
@@ -145,15 +146,15 @@ def mixed_radix(line: Array) -> bool:
     >>> mixed_radix(np.array([0, 3, 1, 4, 2, 5])), mixed_radix(np.array([3, 2, 1, 0]))
     (True, False)
     """
-    whole, rest, known = line, line, np.zeros(1, line.dtype)
-    while rest.size > 1:
-        step = rest[1]
-        run = int(np.argmin(np.append(rest == step * np.arange(rest.size), False)))
-        if step <= 0 or run < 2 or rest.size % run:
+    remaining, expected = line, np.zeros(1, line.dtype)
+    while remaining.size > 1:
+        step = remaining[1]
+        run = int(np.argmin(np.append(remaining == step * np.arange(remaining.size), False)))
+        if step <= 0 or run < 2 or remaining.size % run:
             return False
-        known = (step * np.arange(run)[:, None] + known).reshape(-1)
-        rest = rest[::run]
-    return bool((whole == known).all())
+        expected = (step * np.arange(run)[:, None] + expected).reshape(-1)
+        remaining = remaining[::run]
+    return bool((line == expected).all())
 
 
 def _bytes(tensor: TensorVar) -> int:

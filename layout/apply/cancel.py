@@ -46,20 +46,24 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
         if name not in ("relax.permute_dims", "relax.layout_transform"):
             return call
         before = self.lookup_binding(call.args[0]) if isinstance(call.args[0], relax.Var) else None
-        if before is None or _name(before) != name or _elsewhere(before.args[0], call.args[0]):
+        if (
+            before is None
+            or _name(before) != name
+            or _may_leave_block(before.args[0], call.args[0])
+        ):
             return call
-        both = _permuted if name == "relax.permute_dims" else _transformed
-        return both(before, call)
+        composed = _permuted if name == "relax.permute_dims" else _transformed
+        return composed(before, call)
 
 
 def _writes(func: Any) -> bool:
     """Whether something in the function may write into a value."""
-    found: list[bool] = []
-    tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: found.append(may_write(c))))
-    return any(found)
+    writes: list[bool] = []
+    tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: writes.append(may_write(c))))
+    return any(writes)
 
 
-def _elsewhere(source: Any, between: Any) -> bool:
+def _may_leave_block(source: Any, between: Any) -> bool:
     """Whether a variable may belong to another dataflow block than the one that reads it."""
     local = isinstance(source, relax.DataflowVar)
     return local and not isinstance(between, relax.DataflowVar)
@@ -69,16 +73,16 @@ def _name(expr: Any) -> str:
     return str(getattr(getattr(expr, "op", None), "name", ""))
 
 
-def _permuted(one: Any, two: Any) -> Any:
+def _permuted(inner: Any, outer: Any) -> Any:
     """``permute(permute(x, a), b) = permute(x, a∘b)``, and x if that is the identity."""
-    rank = extents(one.args[0].ty.shape)
+    rank = extents(inner.args[0].ty.shape)
     if rank is None:
-        return two
-    first, second = (_axes(c, len(rank)) for c in (one, two))
-    both = [first[k] for k in second]
-    if both == list(range(len(both))):
-        return one.args[0]
-    return relax.op.permute_dims(one.args[0], both)
+        return outer
+    first, second = (_axes(c, len(rank)) for c in (inner, outer))
+    composed = [first[k] for k in second]
+    if composed == list(range(len(composed))):
+        return inner.args[0]
+    return relax.op.permute_dims(inner.args[0], composed)
 
 
 def _axes(call: Any, rank: int) -> list[int]:
@@ -88,28 +92,28 @@ def _axes(call: Any, rank: int) -> list[int]:
     return [int(a) % rank for a in axes]
 
 
-def _transformed(one: Any, two: Any) -> Any:
-    source = one.args[0]
-    if one.attrs.pad_value is not None or two.attrs.pad_value is not None:
-        return two
-    before, middle, after = (extents(t.ty.shape) for t in (source, one, two))
+def _transformed(inner: Any, outer: Any) -> Any:
+    source = inner.args[0]
+    if inner.attrs.pad_value is not None or outer.attrs.pad_value is not None:
+        return outer
+    before, middle, after = (extents(t.ty.shape) for t in (source, inner, outer))
     if before is None or middle is None or after is None or len(before) != len(after):
-        return two
-    if not all(map(_same, before, after)) or not _as_many(before, middle):
-        return two
-    proof = prove_identity(one.attrs.index_map, two.attrs.index_map, before)
-    return source if proof.verdict == "proved" else two
+        return outer
+    if not all(map(_same, before, after)) or not _same_volume(before, middle):
+        return outer
+    proof = prove_identity(inner.attrs.index_map, outer.attrs.index_map, before)
+    return source if proof.verdict == "proved" else outer
 
 
 def _same(a: Any, b: Any) -> bool:
     return bool(sym.Analyzer().can_prove_equal(a, b))
 
 
-def _as_many(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether two shapes have equally many elements, so nothing was padded in between."""
-    one, two = (tvm.tirx.const(1, "int64"), tvm.tirx.const(1, "int64"))
+def _same_volume(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether two shapes have equally many elements, so that nothing was padded in between."""
+    size_a, size_b = (tvm.tirx.const(1, "int64"), tvm.tirx.const(1, "int64"))
     for expr in a:
-        one = one * expr
+        size_a = size_a * expr
     for expr in b:
-        two = two * expr
-    return _same(one, two)
+        size_b = size_b * expr
+    return _same(size_a, size_b)

@@ -34,31 +34,31 @@ class LayoutConversion:
         return self.source.order(self.shape) == self.target.order(self.shape)
 
 
-def converted(x: Any, step: LayoutConversion, add: Add) -> Any:
+def converted(expr: Any, step: LayoutConversion, add: Add) -> Any:
     """The conversion as ``layout_transform`` or ``permute_dims``, else as a PrimFunc."""
     shape, source, target = step.shape, step.source, step.target
     if source.dims == target.dims:
-        return x
+        return expr
     physical = target.physical(shape)
     if step.free and _same_padding(step):
-        return x if physical == source.physical(shape) else relax.op.reshape(x, physical)
+        return expr if physical == source.physical(shape) else relax.op.reshape(expr, physical)
     order = _permutation(source, target)
     if order is not None:
-        return relax.op.permute_dims(x, list(order))
+        return relax.op.permute_dims(expr, list(order))
     plain = source.is_identity and all(len(d) == 1 for d in target.dims)
     if plain and step.dtype in PADS:
         pad = target.pad_value if target.padded(shape) else None
         return relax.op.layout_transform(
-            x, index_map=target.index_map(shape), pad_value=pad,
+            expr, index_map=target.index_map(shape), pad_value=pad,
         )  # fmt: skip
     gvar = add(copy(step), "layout_copy")
     sizes = [relax.prim_value(e) for e in shape if not isinstance(e, int)]
-    ty = relax.TensorType(physical, step.dtype, getattr(x.ty, "vdevice", None))
-    return relax.call_tir(gvar, [x, *sizes], out_ty=ty)
+    ty = relax.TensorType(physical, step.dtype, getattr(expr.ty, "vdevice", None))
+    return relax.call_tir(gvar, [expr, *sizes], out_ty=ty)
 
 
 def _same_padding(step: LayoutConversion) -> bool:
-    """Whether the padding is right too, if the elements stay in place."""
+    """Whether the padding stays right if the elements stay in place."""
     if not step.source.padded(step.shape):
         return not step.target.padded(step.shape)
     return step.target.pad_value in (None, step.source.pad_value)
@@ -80,18 +80,18 @@ def copy(step: LayoutConversion) -> Any:
     shape = tuple(e if isinstance(e, int) else tirx.Var(f"n{k}", "int64")
                   for k, e in enumerate(step.shape))  # fmt: skip
     sizes = [e for e in shape if not isinstance(e, int)]
-    x = te.placeholder(_wide(source.physical(shape)), step.dtype, "source")
+    placeholder = te.placeholder(_wide(source.physical(shape)), step.dtype, "source")
 
-    def element(*param: Any) -> Any:
-        logical = target.backward(param, shape)
-        value = x(*source.forward(logical, shape))
+    def element(*index: Any) -> Any:
+        logical = target.backward(index, shape)
+        value = placeholder(*source.forward(logical, shape))
         if not target.padded(shape):
             return value
         inside = tirx.all(*(i < e for i, e in zip(logical, shape, strict=True)))
         return tirx.if_then_else(inside, value, tirx.const(target.pad_value or 0, step.dtype))
 
     out = te.compute(_wide(target.physical(shape)), element, "target")
-    func = te.create_prim_func([x, *sizes, out])
+    func = te.create_prim_func([placeholder, *sizes, out])
     return func.without_attr("global_symbol").with_attr("tirx.noalias", True)
 
 
@@ -99,6 +99,6 @@ def _wide(shape: Sequence[Any]) -> list[Any]:
     return [tirx.IntImm("int64", e) if isinstance(e, int) else e for e in shape]
 
 
-def layouts_of(found: Sequence[Layout | None]) -> tuple[Layout | None, ...]:
+def layouts_of(layouts: Sequence[Layout | None]) -> tuple[Layout | None, ...]:
     """The layouts, with None for identities, so that equal rewrites have equal keys."""
-    return tuple(None if x is None or x.is_identity else x for x in found)
+    return tuple(None if x is None or x.is_identity else x for x in layouts)

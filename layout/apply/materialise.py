@@ -18,19 +18,19 @@ from ...analysis.support.tvm_compat import array_of
 from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
-from ..rewrite.rewrite import Rewritten, Still
-from ..search.alternatives import GIVEN, Kind, weight
+from ..rewrite.rewrite import ParamAlias, Rewritten
+from ..search.alternatives import GIVEN, OpSpec, weight
 from ..search.decide import Plan
 from .conversion import LayoutConversion, converted, layouts_of
 
-Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | Still]
+Rewrite = Callable[[Any, Sequence[Layout | None], bool], Rewritten | ParamAlias]
 Layouts = tuple[Layout | None, ...]
 
 
 def materialise(
     mod: Any,
     plans: Mapping[Any, tuple[Graph, Plan]],
-    kinds: Mapping[Op, Kind],
+    specs: Mapping[Op, OpSpec],
     rewrite: Rewrite,
     budget: int | None = None,
 ) -> Any:
@@ -39,19 +39,19 @@ def materialise(
     Constants are converted at compile time. A constant in several layouts gets a copy for each,
     as long as copies take at most ``budget`` bytes in all; further ones are converted at run time.
     """
-    made = _Materialiser(mod, kinds, rewrite, budget)
+    materialiser = _Materialiser(mod, specs, rewrite, budget)
     for gvar, (graph, plan) in plans.items():
-        made.function(gvar, mod[gvar], graph, plan)
-    return without_unused(made.builder_.get(), mod)
+        materialiser.function(gvar, mod[gvar], graph, plan)
+    return without_unused(materialiser.builder_.get(), mod)
 
 
 @relax.expr_functor.mutator
 class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(
-        self, mod: Any, kinds: Mapping[Op, Kind], rewrite: Rewrite, budget: int | None
+        self, mod: Any, specs: Mapping[Op, OpSpec], rewrite: Rewrite, budget: int | None
     ) -> None:
         super().__init__(mod)
-        self.kinds, self.rewrite = kinds, rewrite
+        self.specs, self.rewrite = specs, rewrite
         self.budget, self.copied = budget, 0
         self.constants: dict[int, set[Layout]] = {}
         self.added: dict[tuple[int, Layouts], Any] = {}
@@ -64,10 +64,10 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         self.tuples = NodeDict[Op]()
         self.started = False
         self.span: Any = None  # the source span of the binding that is rewritten
-        self.wanted = _wanted(graph, plan)
-        self.home = NodeDict[int]()
-        _homes(func.body, self.home)
-        self.block_of = {op: self.home.get(var) for var, op in graph.by_var.items()}
+        self.read_layouts = _read_layouts(graph, plan)
+        self.block_numbers = NodeDict[int]()
+        _homes(func.body, self.block_numbers)
+        self.block_of = {op: self.block_numbers.get(var) for var, op in graph.by_var.items()}
         for op in graph.ops:
             for k, value in enumerate(op.inputs):
                 if value is not None and value.constant:
@@ -86,43 +86,47 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         layout = None if value is None else self.plan.stored[value]
         if value is None or layout is None or layout.is_identity:
             return param
-        new = relax.Var(param.name, relax.TensorType(layout.physical(value.shape), value.dtype,
-                                               value.vdevice))  # fmt: skip
+        ty = relax.TensorType(layout.physical(value.shape), value.dtype, value.vdevice)
+        new = relax.Var(param.name, ty)
         self.at[value] = {layout: new}
         return new
 
     # ------------------------------------------------------------------------ bindings
 
-    def visit_match_cast_(self, b: Any) -> None:
-        self.begin(b.var)
-        self.span = span_of(b)
-        super().visit_match_cast_(b)
-        self.opaque(b.var)
+    def visit_match_cast_(self, binding: Any) -> None:
+        self.begin(binding.var)
+        self.span = span_of(binding)
+        super().visit_match_cast_(binding)
+        self.opaque(binding.var)
 
-    def visit_var_binding_(self, b: Any) -> None:
-        self.begin(b.var)
-        self.span = span_of(b)
-        op = self.graph.by_var.get(b.var)
-        value = self.graph.of.get(b.var)
+    def visit_var_binding_(self, binding: Any) -> None:
+        self.begin(binding.var)
+        self.span = span_of(binding)
+        op = self.graph.by_var.get(binding.var)
+        value = self.graph.of.get(binding.var)
         if op is not None:
-            self.op(op, b)
-        elif value is not None and value.expr is not b.var and not self.same(value.expr, b.var):
-            self.alias(value, b.var)
-        elif not self.only_parts(b):
-            super().visit_var_binding_(b)
-            self.opaque(b.var)
+            self.op(op, binding)
+        elif (
+            value is not None
+            and value.expr is not binding.var
+            and not self.same(value.expr, binding.var)
+        ):
+            self.alias(value, binding.var)
+        elif not self.only_parts(binding):
+            super().visit_var_binding_(binding)
+            self.opaque(binding.var)
 
     def opaque(self, var: Any) -> None:
-        """Record a value that something else than a ``call_tir`` produced."""
+        """Record a value that anything but a ``call_tir`` produced."""
         value = self.graph.of.get(var)
         if value is not None:
-            self.here = self.home.get(var)
-            self.have(value, Layout.identity(value.rank), self.visit_expr(var), var)
+            self.current_block = self.block_numbers.get(var)
+            self.record(value, Layout.identity(value.rank), self.visit_expr(var), var)
 
-    def only_parts(self, b: Any) -> bool:
+    def only_parts(self, binding: Any) -> bool:
         """Whether a binding is a tuple of which only the fields are used."""
-        parts = self.graph.tuples.get(b.var)
-        return isinstance(b.value, relax.Tuple) and parts is not None \
+        parts = self.graph.tuples.get(binding.var)
+        return isinstance(binding.value, relax.Tuple) and parts is not None \
             and any(v.pinned is None for v in parts)  # fmt: skip
 
     @staticmethod
@@ -131,7 +135,7 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
 
     def begin(self, var: Any) -> None:
         """Convert the parameters before the first binding."""
-        self.here = self.home.get(var)
+        self.current_block = self.block_numbers.get(var)
         if self.started:
             return
         self.started = True
@@ -139,96 +143,103 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
             value = self.graph.of.get(param)
             if value is not None:
                 layout = self.plan.stored[value]
-                own = self.at[value][layout] if value in self.at else param
-                self.have(value, layout, self.visit_expr(own), param)
+                new_param = self.at[value][layout] if value in self.at else param
+                self.record(value, layout, self.visit_expr(new_param), param)
                 if value in self.plan.needed and not layout.is_identity:
                     self.set_var_remap(param, self.at[value][self.plan.needed[value]])
 
     def alias(self, value: Value, var: Any) -> None:
         """Bind another name of a value, or a field of a tuple, if it is needed."""
         if value in self.plan.needed:
-            found = self.at[value][self.plan.needed[value]]
+            expr = self.at[value][self.plan.needed[value]]
             out = not isinstance(var, relax.DataflowVar)
-            plain = isinstance(found, relax.DataflowVar) and out
-            self.set_var_remap(var, self.emit(found, var, out) if plain else found)
+            plain = isinstance(expr, relax.DataflowVar) and out
+            self.set_var_remap(var, self.emit(expr, var, out) if plain else expr)
 
-    def op(self, op: Op, b: Any) -> None:
+    def op(self, op: Op, binding: Any) -> None:
         layouts = layouts_of(self.plan.layouts(op))
-        given = self.plan.ways[op].why == GIVEN
-        other = None if given else self.kinds[op].replacement
-        same = all(x is None for x in layouts) and (given or not self.kinds[op].named)
-        if other is None and same:
+        unchanged = self.plan.chosen[op].why == GIVEN
+        replacement = None if unchanged else self.specs[op].replacement
+        same = all(x is None for x in layouts) and (unchanged or not self.specs[op].named)
+        if replacement is None and same:
             call = self.call(self.visit_expr(op.call.args[0]), op, _types(op.call))
-            self.results(op, b, self.made(call, op, b.var))
+            self.results(op, binding, self.bind_results(call, op, binding.var))
             return
         shares = self.graph.shares(op)
-        new = self.rewrite(op.func, layouts, shares) if other is None else None
+        new = self.rewrite(op.func, layouts, shares) if replacement is None else None
         if new is not None and new.identity is not None and shares:
             source = self.arguments(op)[new.identity]
-            physical = self.plan.ways[op].outputs[0].physical(op.outputs[0].shape)
-            self.results(op, b, self.made(_reshaped(source, physical), op, b.var))
+            physical = self.plan.chosen[op].outputs[0].physical(op.outputs[0].shape)
+            self.results(
+                op, binding, self.bind_results(_reshaped(source, physical), op, binding.var)
+            )
             return
-        assert not isinstance(new, Still)
-        gvar = self.gvar(op, layouts, other if new is None else new.func)
-        self.results(op, b, self.made(self.call(gvar, op, self.types(op)), op, b.var))
+        assert not isinstance(new, ParamAlias)
+        gvar = self.gvar(op, layouts, replacement if new is None else new.func)
+        self.results(
+            op, binding, self.bind_results(self.call(gvar, op, self.types(op)), op, binding.var)
+        )
 
-    def made(self, expr: Any, op: Op, var: Any) -> Any:
+    def bind_results(self, expr: Any, op: Op, var: Any) -> Any:
         """Bind the results of an op."""
         plain = not isinstance(var, relax.DataflowVar)
-        outputs = zip(op.outputs, self.plan.ways[op].outputs, strict=True)
+        outputs = zip(op.outputs, self.plan.chosen[op].outputs, strict=True)
         out = plain or any(self.leaves(v, x, var) for v, x in outputs)
         named = isinstance(expr, relax.Var) and not out  # FuseOps does not see through names
         return expr if named else self.emit(expr, var, out)
 
     def types(self, op: Op) -> list[Any]:
-        way = self.plan.ways[op]
+        alternative = self.plan.chosen[op]
         return [relax.TensorType(x.physical(v.shape), v.dtype, v.vdevice)
-                for v, x in zip(op.outputs, way.outputs, strict=True)]  # fmt: skip
+                for v, x in zip(op.outputs, alternative.outputs, strict=True)]  # fmt: skip
 
     def call(self, gvar: Any, op: Op, types: list[Any]) -> Any:
         many = hasattr(op.call.ty, "fields")
         arguments = relax.Tuple(self.arguments(op))
         return relax.call_tir(gvar, arguments, out_ty=types if many else types[0])
 
-    def results(self, op: Op, b: Any, new: Any) -> None:
+    def results(self, op: Op, binding: Any, new: Any) -> None:
         """Record the results of an op, and convert them to the layouts that are read."""
-        way = self.plan.ways[op]
+        alternative = self.plan.chosen[op]
         many = hasattr(op.call.ty, "fields")
-        for k, (value, layout) in enumerate(zip(op.outputs, way.outputs, strict=True)):
+        for k, (value, layout) in enumerate(zip(op.outputs, alternative.outputs, strict=True)):
             part = new
             if many:
-                out = self.leaves(value, layout, b.var)
-                part = self.emit(relax.TupleGetItem(new, k), b.var, out)
-            self.have(value, layout, part, b.var)
+                out = self.leaves(value, layout, binding.var)
+                part = self.emit(relax.TupleGetItem(new, k), binding.var, out)
+            self.record(value, layout, part, binding.var)
         if not many:
-            self.alias(op.outputs[0], b.var)
-        elif any(v in self.plan.needed for v in op.outputs):
+            self.alias(op.outputs[0], binding.var)
+        elif any(output in self.plan.needed for output in op.outputs):
             needed = [
-                self.plan.needed.get(v, x) for v, x in zip(op.outputs, way.outputs, strict=True)
+                self.plan.needed.get(output, stored)
+                for output, stored in zip(op.outputs, alternative.outputs, strict=True)
             ]
-            parts = [self.at[v][x] for v, x in zip(op.outputs, needed, strict=True)]
-            plain = not isinstance(b.var, relax.DataflowVar)
-            self.set_var_remap(b.var, self.emit(relax.Tuple(parts), b.var, plain))
+            parts = [
+                self.at[output][stored] for output, stored in zip(op.outputs, needed, strict=True)
+            ]
+            plain = not isinstance(binding.var, relax.DataflowVar)
+            self.set_var_remap(binding.var, self.emit(relax.Tuple(parts), binding.var, plain))
 
     # ------------------------------------------------------------------------ values
 
-    def have(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
+    def record(self, value: Value, layout: Layout, expr: Any, like: Any) -> None:
         """Record an available value, and convert it to the other layouts that are read."""
         at = self.at.setdefault(value, {})
         local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
         at[layout] = self.emit(expr, like, True) if local else expr
-        for target in self.wanted.get(value, ()):
+        for target in self.read_layouts.get(value, ()):
             if target not in at:
                 step = LayoutConversion(value.shape, value.dtype, layout, target)
                 new = converted(expr, step, self.add(step))
                 at[target] = self.emit(new, like, self.leaves(value, target, like))
 
     def leaves(self, value: Value, layout: Layout, like: Any) -> bool:
-        """Whether a value in a layout is used outside of the block that produces it."""
+        """Whether a value in a layout is used outside the block that produces it."""
         if self.plan.needed.get(value) == layout and not isinstance(like, relax.DataflowVar):
             return True
-        readers = (op for op in value.uses if layout in _read(self.plan, op, value))
-        return any(self.block_of[op] != self.here for op in readers)
+        readers = (op for op in value.uses if layout in _layouts_read(self.plan, op, value))
+        return any(self.block_of[op] != self.current_block for op in readers)
 
     def add(self, step: LayoutConversion) -> Callable[[Any, str], Any]:
         def once(func: Any, name: str) -> Any:
@@ -281,34 +292,36 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         return self.added[key]
 
 
-def _wanted(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
+def _read_layouts(graph: Graph, plan: Plan) -> dict[Value, list[Layout]]:
     """The layouts in which each value is read."""
     out: dict[Value, list[Layout]] = {v: [x] for v, x in plan.needed.items()}
     for op in graph.ops:
         for value in dict.fromkeys(op.inputs):
             if value is not None and not value.constant:
-                mine = out.setdefault(value, [])
-                mine += [x for x in _read(plan, op, value) if x not in mine]
+                layouts = out.setdefault(value, [])
+                layouts += [x for x in _layouts_read(plan, op, value) if x not in layouts]
     return out
 
 
-def _read(plan: Plan, op: Op, value: Value) -> list[Layout]:
+def _layouts_read(plan: Plan, op: Op, value: Value) -> list[Layout]:
     """The layouts in which an op reads a value."""
-    own = plan.reads[op]
-    found = (
-        own.get(k) or Layout.identity(value.rank) for k, x in enumerate(op.inputs) if x is value
+    reads = plan.reads[op]
+    layouts = (
+        reads.get(k) or Layout.identity(value.rank)
+        for k, operand in enumerate(op.inputs)
+        if operand is value
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(layouts))
 
 
 def _homes(body: Any, homes: NodeDict[int]) -> None:
-    """The number of the block that defines each variable."""
+    """Map each variable to the number of the block that defines it."""
     for block in getattr(body, "blocks", ()):
         number = len(homes.items())
-        for b in block.bindings:
-            homes[b.var] = number
-        for b in block.bindings:
-            value = getattr(b, "value", None)
+        for binding in block.bindings:
+            homes[binding.var] = number
+        for binding in block.bindings:
+            value = getattr(binding, "value", None)
             if isinstance(value, relax.If):
                 _homes(value.true_branch, homes)
                 _homes(value.false_branch, homes)
@@ -322,12 +335,12 @@ def _bound(body: Any) -> Any:
     return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(out, body.body)])], out)
 
 
-def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
-    same = len(x.ty.shape) == len(shape) and all(
+def _reshaped(expr: Any, shape: tuple[Any, ...]) -> Any:
+    same = len(expr.ty.shape) == len(shape) and all(
         isinstance(b, int) and hasattr(a, "value") and int(a) == b
-        for a, b in zip(x.ty.shape, shape, strict=True)
+        for a, b in zip(expr.ty.shape, shape, strict=True)
     )
-    return x if same else relax.op.reshape(x, shape)
+    return expr if same else relax.op.reshape(expr, shape)
 
 
 def _types(call: Any) -> list[Any]:

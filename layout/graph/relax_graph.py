@@ -20,19 +20,19 @@ class Value:
     """A tensor of a Relax function: a parameter, a constant, or a result of a call.
 
     Attributes:
-            name: The variable's name.
-            shape: Integers, and expressions where an extent is symbolic.
+        name: The variable's name.
+        shape: Integers, and expressions where an extent is symbolic.
         dtype: TVM's name of the dtype.
         expr: The Relax expression; None for one of several results of a call.
         constant: Whether it is a constant.
-        fixed: Whether its own layout cannot change, as that of a parameter.
+        fixed: Whether its own layout cannot change, such as a parameter's.
         weight: Whether it depends only on constants and on parameters after ``num_input``.
         parameter: Whether it is a parameter of the function.
         pinned: Why it must (also) exist in the program's layout; None if only calls use it.
         producer: The call that produces it.
         uses: The calls that read it.
         vdevice: The virtual device that it is on.
-        of: The value of the program of which this one is a variant in one layout.
+        of: The value of the program; this one is its variant in one layout.
         makers: The calls that produce that variant.
     """
 
@@ -105,7 +105,7 @@ class Graph:
         by_var: The op that a variable is bound to.
         of: The value of a variable.
         tuples: The values of a variable that is a tuple.
-        mutates: Something may write into its arguments, so no value may share another's memory.
+        mutates: Whether a call may write into its arguments; no value may then share memory.
     """
 
     values: tuple[Value, ...]
@@ -168,35 +168,35 @@ class _Reader:
 
     def sequence(self, body: Any, why: str) -> None:
         for block in body.blocks:
-            for b in block.bindings:
-                self.binding(b)
+            for binding in block.bindings:
+                self.binding(binding)
         self.pin(body.body, why)
 
-    def binding(self, b: Any) -> None:
-        value = getattr(b, "value", None)
+    def binding(self, binding: Any) -> None:
+        value = getattr(binding, "value", None)
         if isinstance(value, relax.If):
             self.pin(value.cond, "a branch's condition")
             for branch in (value.true_branch, value.false_branch):
                 self.sequence(branch, "a branch's result")
-            self.opaque(b.var)
-        elif isinstance(value, relax.Var) and value in self.of and not _casts(b):
-            self.of[b.var] = self.of[value]
+            self.opaque(binding.var)
+        elif isinstance(value, relax.Var) and value in self.of and not _casts(binding):
+            self.of[binding.var] = self.of[value]
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.tuples:
-            self.of[b.var] = self.tuples[value.tuple_value][value.index]
-        elif isinstance(value, relax.Tuple) and all(_known(f, self.of) for f in value.fields):
-            self.tuples[b.var] = tuple(self.of[f] for f in value.fields)
-        elif not self.call_tir(b, value):
+            self.of[binding.var] = self.tuples[value.tuple_value][value.index]
+        elif isinstance(value, relax.Tuple) and all(_has_value(f, self.of) for f in value.fields):
+            self.tuples[binding.var] = tuple(self.of[f] for f in value.fields)
+        elif not self.call_tir(binding, value):
             self.mutates = self.mutates or may_write(value)
-            for expr in (value, getattr(b, "ty", None)):
+            for expr in (value, getattr(binding, "ty", None)):
                 self.pin(expr, f"used by {_name(value)}")
-            self.opaque(b.var)
+            self.opaque(binding.var)
 
     def opaque(self, var: Any) -> None:
         value = self.new(var, var.name, var.ty)
         if value is not None:
             value.fixed = True
 
-    def call_tir(self, b: Any, call: Any) -> bool:
+    def call_tir(self, binding: Any, call: Any) -> bool:
         if str(getattr(getattr(call, "op", None), "name", "")) != "relax.call_tir":
             return False
         gvar, arguments = call.args[0], call.args[1]
@@ -207,26 +207,26 @@ class _Reader:
         types = items(call.ty.fields) if hasattr(call.ty, "fields") else [call.ty]
         if any(extents(getattr(t, "shape", None)) is None for t in types):
             return False
-        op = Op(gvar.name_hint, func, call, inputs, (), node=node_of(b))
-        self.add(b, op, types)
+        op = Op(gvar.name_hint, func, call, inputs, (), node=node_of(binding))
+        self.add(binding, op, types)
         for result in op.outputs:
             result.weight = all(x is not None and (x.constant or x.weight) for x in inputs)
         return True
 
-    def add(self, b: Any, op: Op, types: Sequence[Any]) -> None:
+    def add(self, binding: Any, op: Op, types: Sequence[Any]) -> None:
         """Add an op with its results, as a user of the values that it reads."""
         many = hasattr(op.call.ty, "fields")
-        names = [f"{b.var.name}.{k}" if many else b.var.name for k in range(len(types))]
-        results = [self.new(None if many else b.var, n, t, op)
+        names = [f"{binding.var.name}.{k}" if many else binding.var.name for k in range(len(types))]
+        results = [self.new(None if many else binding.var, n, t, op)
                    for n, t in zip(names, types, strict=True)]  # fmt: skip
         op.outputs = tuple(v for v in results if v is not None)
         if many:
-            self.tuples[b.var] = op.outputs
+            self.tuples[binding.var] = op.outputs
         for value in op.inputs:
             if value is not None and op not in value.uses:
                 value.uses.append(op)
         self.ops.append(op)
-        self.by_var[b.var] = op
+        self.by_var[binding.var] = op
 
     def argument(self, expr: Any) -> Value | None:
         if isinstance(expr, GenericConst):
@@ -246,9 +246,9 @@ class _Reader:
                 value.pinned = value.pinned or why
 
 
-def _casts(b: Any) -> bool:
+def _casts(binding: Any) -> bool:
     """Whether a binding casts a value; it may define extents that others use."""
-    return isinstance(b, relax.MatchCast)
+    return isinstance(binding, relax.MatchCast)
 
 
 def _variables(expr: Any) -> Iterator[Any]:
@@ -258,7 +258,7 @@ def _variables(expr: Any) -> Iterator[Any]:
     return iter(variables)
 
 
-def _known(expr: Any, of: NodeDict[Value]) -> bool:
+def _has_value(expr: Any, of: NodeDict[Value]) -> bool:
     return isinstance(expr, relax.Var) and expr in of
 
 

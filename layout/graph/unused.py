@@ -32,8 +32,8 @@ def without_unused(new: Any, old: Any) -> Any:
 def _called(mod: Any) -> set[str]:
     """The names of functions that other functions of the module refer to."""
     names: set[str] = set()
-    for gvar, f in mod.functions_items():
-        found: set[str] = set()
-        tvm_ffi.structural_walk(f, (tvm.ir.GlobalVar, lambda g, to=found: to.add(g.name_hint)))
-        names |= found - {gvar.name_hint}
+    for gvar, func in mod.functions_items():
+        callees: set[str] = set()
+        tvm_ffi.structural_walk(func, (tvm.ir.GlobalVar, lambda g, to=callees: to.add(g.name_hint)))
+        names |= callees - {gvar.name_hint}
     return names

@@ -41,9 +41,9 @@ def pieces(
     """The aligned digits of dimension ``k``, which is accessed at ``index``."""
     if index is None:
         return []
-    found = _linear(index, axes)
-    if found is not None:
-        exact = _radix(found[0], found[1], k, axes)
+    linear = _linear(index, axes)
+    if linear is not None:
+        exact = _radix(linear[0], linear[1], k, axes)
         if exact is not None:
             return exact
     inside = [v for v in axes if v in free(index)]
@@ -60,16 +60,16 @@ def _linear(index: Int, axes: Sequence[Var]) -> tuple[list[Scaled], int] | None:
     """``Σ scale * digit + shift``, or None."""
     scales: dict[int, dict[int, int]] = {}
     shift = 0
-    for mono, c in index.terms:
+    for mono, coef in index.terms:
         if not mono:
-            shift = c
+            shift = coef
             continue
         at = _quotient(mono[0], axes) if len(mono) == 1 else None
         if at is None:
             return None
-        scales.setdefault(at[0], {})[at[1]] = c
+        scales.setdefault(at[0], {})[at[1]] = coef
     out: list[Scaled] = []
-    for a, by in scales.items():
+    for axis, by in scales.items():
         cuts = sorted({1, *by})
         scale = 0
         for low, high in zip(cuts, [*cuts[1:], None], strict=True):
@@ -77,7 +77,7 @@ def _linear(index: Int, axes: Sequence[Var]) -> tuple[list[Scaled], int] | None:
             if high is not None and high % low:
                 return None
             if scale:
-                out.append((scale, Digit(a, low, None if high is None else high // low)))
+                out.append((scale, Digit(axis, low, None if high is None else high // low)))
     return out, shift
 
 
@@ -101,9 +101,9 @@ def _radix(terms: list[Scaled], shift: int, k: int, axes: Sequence[Var]) -> list
             return None
         size = loop.extent
         if size is None:
-            whole = axes[loop.axis].extent
-            known = None if whole is None else whole.const
-            size = None if known is None else -(known // -loop.div)
+            axis_extent = axes[loop.axis].extent
+            extent = None if axis_extent is None else axis_extent.const
+            size = None if extent is None else -(extent // -loop.div)
         expected = None if size is None else scale * size
         out.append(AlignedDim(Digit(k, scale, size), loop))
     if not out:
@@ -125,47 +125,48 @@ def top(digit: Digit) -> int | None:
     return None if digit.extent is None else digit.div * digit.extent
 
 
-def to_loops(digits: Sequence[Digit], found: Sequence[AlignedDim]) -> list[Digit]:
+def to_loops(digits: Sequence[Digit], aligned: Sequence[AlignedDim]) -> list[Digit]:
     """Digits of a buffer, in their order, as digits of the loops that carry them."""
-    return list(_through(digits, [(p.dim, p.loop, p) for p in found]))
+    return list(_through(digits, [(p.dim, p.loop, p) for p in aligned]))
 
 
-def to_dims(digits: Sequence[Digit], found: Sequence[AlignedDim]) -> list[Digit]:
+def to_dims(digits: Sequence[Digit], aligned: Sequence[AlignedDim]) -> list[Digit]:
     """Digits of the loops, in their order, as digits of a buffer's dimensions."""
-    return list(_through(digits, [(p.loop, p.dim, p) for p in found]))
+    return list(_through(digits, [(p.loop, p.dim, p) for p in aligned]))
 
 
 def _through(
     digits: Sequence[Digit], pairs: Sequence[tuple[Digit, Digit, AlignedDim]]
 ) -> Iterator[Digit]:
-    for d in digits:
-        mine = [p for p in pairs if p[0].axis == d.axis]
-        if len(mine) > 1:
-            mine.sort(key=lambda p: -p[0].div)
-        for one, other, piece in mine:
-            if one == d:
-                yield other
+    """Each digit as digits of the other side of the pairs; those without a pair are left out."""
+    for digit in digits:
+        matching = [p for p in pairs if p[0].axis == digit.axis]
+        if len(matching) > 1:
+            matching.sort(key=lambda p: -p[0].div)
+        for source, target, piece in matching:
+            if source == digit:
+                yield target
                 continue
-            low = max(d.div, one.div)
-            highs = [h for h in (top(d), top(one)) if h is not None]
+            low = max(digit.div, source.div)
+            highs = [h for h in (top(digit), top(source)) if h is not None]
             high = min(highs) if highs else None
             if high is not None and high <= low:
                 continue
-            yield _image(one, other, piece, low, high)
+            yield _image(source, target, piece, low, high)
 
 
-def _image(one: Digit, other: Digit, piece: AlignedDim, low: int, high: int | None) -> Digit:
-    """The values ``[low, high)`` of ``one`` as a digit of ``other``."""
-    whole = low == one.div and high == top(one)
-    if whole:
-        return other
+def _image(source: Digit, target: Digit, piece: AlignedDim, low: int, high: int | None) -> Digit:
+    """The values ``[low, high)`` of ``source`` as a digit of ``target``."""
+    uncut = low == source.div and high == top(source)
+    if uncut:
+        return target
     if not piece.exact:
         raise Unaligned("a window cannot be split")
-    end = None if high is None or high == top(one) else high // one.div
-    if low % one.div or (high is not None and high % low):
-        raise Unaligned(f"a split at {low} and one at {one.div} do not line up")
-    start = low // one.div
+    end = None if high is None or high == top(source) else high // source.div
+    if low % source.div or (high is not None and high % low):
+        raise Unaligned(f"a split at {low} and one at {source.div} do not line up")
+    start = low // source.div
     if piece.shift % (piece.dim.div * start) or (end and piece.shift % (piece.dim.div * end)):
-        raise Unaligned(f"an offset of {piece.shift} is no multiple of the split")
-    last = top(other) if end is None else other.div * end
-    return cut(other, other.div * start, last)
+        raise Unaligned(f"an offset of {piece.shift} is not a multiple of the split")
+    last = top(target) if end is None else target.div * end
+    return cut(target, target.div * start, last)

@@ -20,10 +20,10 @@ def extent(expr: Any) -> int:
     if isinstance(expr, int):
         return expr
     analyzer = sym.Analyzer()
-    for v in tirx.analysis.undefined_vars(expr):
-        analyzer.bind(v, tirx.IntImm(str(v.ty.dtype), SYMBOLIC))
-    found = analyzer.simplify(expr)
-    return int(found) if isinstance(found, tirx.IntImm) else SYMBOLIC
+    for var in tirx.analysis.undefined_vars(expr):
+        analyzer.bind(var, tirx.IntImm(str(var.ty.dtype), SYMBOLIC))
+    value = analyzer.simplify(expr)
+    return int(value) if isinstance(value, tirx.IntImm) else SYMBOLIC
 
 
 def size_of(shape: Sequence[Any], dtype: str) -> int:

@@ -17,31 +17,31 @@ def atoms(digits: Sequence[Digit], cuts: Cuts) -> Sequence[Digit]:
     if not cuts:
         return digits
     out: list[Digit] = []
-    for d in digits:
-        end = top(d)
-        inside = [c for c in cuts.get(d.axis, ()) if c > d.div and (end is None or c < end)]
+    for digit in digits:
+        end = top(digit)
+        inside = [c for c in cuts.get(digit.axis, ()) if c > digit.div and (end is None or c < end)]
         if not inside:
-            out.append(d)
+            out.append(digit)
             continue
-        bounds: list[int | None] = [d.div, *sorted(inside), end]
+        bounds: list[int | None] = [digit.div, *sorted(inside), end]
         for high, low in pairwise(reversed(bounds)):
             assert low is not None
-            if low % d.div or (high is not None and high % low):
+            if low % digit.div or (high is not None and high % low):
                 raise Unaligned(f"splits at {low} and {high} do not line up")
-            out.append(cut(d, low, high))
+            out.append(cut(digit, low, high))
     return out
 
 
 def places(*sequences: Iterable[Digit]) -> Cuts:
     """The place values between digits, by axis."""
-    found: Cuts = {}
+    cuts: Cuts = {}
     for iterable in sequences:
-        for d in iterable:
-            if d.div != 1:
-                found.setdefault(d.axis, set()).add(d.div)
-            if d.extent is not None:
-                found.setdefault(d.axis, set()).add(d.div * d.extent)
-    return found
+        for digit in iterable:
+            if digit.div != 1:
+                cuts.setdefault(digit.axis, set()).add(digit.div)
+            if digit.extent is not None:
+                cuts.setdefault(digit.axis, set()).add(digit.div * digit.extent)
+    return cuts
 
 
 def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int]) -> bool:
@@ -53,11 +53,11 @@ def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int
         cuts = places(order, other)
         where = {d: k for k, d in enumerate(atoms(order, cuts))}
         last: dict[int, int] = {}
-        for d in atoms(other, cuts):
-            at = where.get(d)
+        for digit in atoms(other, cuts):
+            at = where.get(digit)
             if at is None:
                 continue
-            key = d.axis if d.axis in reduced else -1
+            key = digit.axis if digit.axis in reduced else -1
             if at < last.get(key, -1):
                 return False
             last[key] = at
@@ -66,13 +66,13 @@ def agree(order: Sequence[Digit], other: Sequence[Digit], reduced: frozenset[int
     return True
 
 
-def merged(order: Sequence[Digit], other: Sequence[Digit]) -> list[Digit]:
-    """The order, followed by the digits of the other that it lacks."""
+def merged(order: Sequence[Digit], extra: Sequence[Digit]) -> list[Digit]:
+    """The order, followed by the ``extra`` digits that it lacks."""
     if not order:
-        return list(other)
-    cuts = places(order, other)
-    have = list(atoms(order, cuts))
-    return have + [d for d in atoms(other, cuts) if d not in have]
+        return list(extra)
+    cuts = places(order, extra)
+    present = list(atoms(order, cuts))
+    return present + [d for d in atoms(extra, cuts) if d not in present]
 
 
 def complete(digits: Sequence[Digit], rank: int, template: Layout | None = None) -> Layout:
@@ -105,12 +105,12 @@ def _gaps(digits: Sequence[Digit], rank: int) -> list[Digit]:
     out: list[Digit] = []
     for axis in range(rank):
         place: int | None = 1
-        for d in sorted((d for d in digits if d.axis == axis), key=lambda d: d.div):
-            if place is None or d.div < place:
+        for digit in sorted((d for d in digits if d.axis == axis), key=lambda d: d.div):
+            if place is None or digit.div < place:
                 raise Unaligned(f"two digits of axis {axis} overlap")
-            if d.div > place:
-                out.append(cut(d, place, d.div))
-            place = top(d)
+            if digit.div > place:
+                out.append(cut(digit, place, digit.div))
+            place = top(digit)
         if place is not None:
             out.append(Digit(axis, place))
     return sorted(out, key=_identity)

@@ -18,21 +18,21 @@ def digits_of(index_map: MapLike, shape: Sequence[Any]) -> tuple[tuple[Digit, ..
             as in rotations and reversals.
     """
     try:
-        found = convert(index_map, shape)
+        map_terms = convert(index_map, shape)
     except Unsupported as error:
         raise ValueError(f"index map {index_map}: not supported: {error}") from None
-    single = [k for k, e in enumerate(found.extents) if e.const == 1]
+    single = [k for k, e in enumerate(map_terms.extents) if e.const == 1]
     dims: list[tuple[Digit, ...]] = []
-    for result in found.results:
-        parts = pieces(result, 0, found.axes, frozenset())
+    for result in map_terms.results:
+        parts = pieces(result, 0, map_terms.axes, frozenset())
         if result.const == 0 and single:
             dims.append((Digit(single.pop(0)),))
         elif not parts or any(not p.exact or p.shift for p in parts):
             raise ValueError(
-                f"index map {found.source}: {result} does not consist of digits of the axes"
+                f"index map {map_terms.source}: {result} does not consist of digits of the axes"
             )
         else:
             dims.append(tuple(p.loop for p in parts))
-    if {d.axis for parts in dims for d in parts} != set(range(len(found.extents))):
-        raise ValueError(f"index map {found.source}: not injective, it leaves out an axis")
+    if {d.axis for parts in dims for d in parts} != set(range(len(map_terms.extents))):
+        raise ValueError(f"index map {map_terms.source}: not injective, it leaves out an axis")
     return tuple(dims)

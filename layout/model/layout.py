@@ -52,12 +52,12 @@ class Layout:
         axes = {d.axis for d in self.digits}
         if axes != set(range(len(axes))):
             raise ValueError(f"Layout: expected digits of the axes 0, 1, …, got {sorted(axes)}")
-        for a in axes:
-            own = sorted((d for d in self.digits if d.axis == a), key=lambda d: -d.div)
-            whole = own[0].extent is None and own[-1].div == 1
-            if not whole or any(b.extent is None or a.div != b.div * b.extent
-                                for a, b in pairwise(own)):  # fmt: skip
-                raise ValueError(f"Layout: axis {a} does not consist of its digits {own}")
+        for axis in axes:
+            digits = sorted((d for d in self.digits if d.axis == axis), key=lambda d: -d.div)
+            covered = digits[0].extent is None and digits[-1].div == 1
+            if not covered or any(b.extent is None or a.div != b.div * b.extent
+                                  for a, b in pairwise(digits)):  # fmt: skip
+                raise ValueError(f"Layout: axis {axis} does not consist of its digits {digits}")
 
     @staticmethod
     def identity(rank: int) -> Layout:
@@ -138,27 +138,27 @@ class Layout:
         out = []
         for dim in self.dims:
             value = dim[0].of(index)
-            for d in dim[1:]:
-                value = value * d.size(shape) + d.of(index)
+            for digit in dim[1:]:
+                value = value * digit.size(shape) + digit.of(index)
             out.append(value)
         return tuple(out)
 
     def backward(self, index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
         """The logical coordinates of physical ones."""
         parts: dict[int, list[tuple[int, Any]]] = {}
-        for param, dim in zip(index, self.dims, strict=True):
-            rest = param
-            for k, d in reversed(list(enumerate(dim))):
-                value = rest if k == 0 else rest % d.size(shape)
-                rest = rest if k == 0 else rest // d.size(shape)
-                parts.setdefault(d.axis, []).append((d.div, value))
+        for coordinate, dim in zip(index, self.dims, strict=True):
+            remaining = coordinate
+            for k, digit in reversed(list(enumerate(dim))):
+                value = remaining if k == 0 else remaining % digit.size(shape)
+                remaining = remaining if k == 0 else remaining // digit.size(shape)
+                parts.setdefault(digit.axis, []).append((digit.div, value))
         return tuple(_sum(parts[a]) for a in range(len(parts)))
 
     def order(self, shape: Sequence[Any]) -> Dim:
-        """The digits in memory order, without those of one value; equal orders are equal memory."""
-        whole = [d for d in self.digits if not _is_one(d.size(shape))]
-        apart = {d.axis for d in self.digits if d.extent is None and _pads(d, shape)}
-        return _joined(whole, shape, apart)
+        """The digits in memory order, except those of size 1; equal orders mean equal memory."""
+        wide = [d for d in self.digits if not _is_one(d.size(shape))]
+        padded_axes = {d.axis for d in self.digits if d.extent is None and _pads(d, shape)}
+        return _joined(wide, shape, padded_axes)
 
     def index_map(self, shape: Sequence[Any], dtype: str = "int64") -> Any:
         """The ``tirx.IndexMap`` from logical to physical coordinates."""
@@ -203,7 +203,7 @@ def _identity(rank: int) -> Layout:
 
 
 def _pads(top: Digit, shape: Sequence[Any]) -> bool:
-    """Whether an axis may not divide into its digits; a symbolic one may not."""
+    """Whether an axis may not divide evenly into its digits; a symbolic one may not."""
     extent = shape[top.axis]
     return top.div != 1 and (not isinstance(extent, int) or extent % top.div != 0)
 
@@ -211,24 +211,28 @@ def _pads(top: Digit, shape: Sequence[Any]) -> bool:
 def _joined(
     digits: Sequence[Digit],
     shape: Sequence[Any] | None = None,
-    apart: Collection[int] = (),
+    padded_axes: Collection[int] = (),
 ) -> Dim:
     """Merge neighbouring digits of one axis, except for axes with padding inside."""
     out: list[Digit] = []
-    for d in digits:
-        joins = bool(out) and out[-1].axis == d.axis and d.axis not in apart
-        if joins and d.extent is not None:
+    for digit in digits:
+        joins = bool(out) and out[-1].axis == digit.axis and digit.axis not in padded_axes
+        if joins and digit.extent is not None:
             high = out[-1]
-            if high.div == d.div * d.extent:
-                extent = None if high.extent is None else high.extent * d.extent
-                out[-1] = Digit(d.axis, d.div, extent)
+            if high.div == digit.div * digit.extent:
+                extent = None if high.extent is None else high.extent * digit.extent
+                out[-1] = Digit(digit.axis, digit.div, extent)
                 continue
-        out.append(d)
-    if shape is not None:  # the highest digit was left out because it has one value
-        for k, d in enumerate(out):
-            extent = shape[d.axis]
-            if d.extent is not None and isinstance(extent, int) and extent == d.div * d.extent:
-                out[k] = Digit(d.axis, d.div)
+        out.append(digit)
+    if shape is not None:  # the highest digit was left out because its size is 1
+        for k, digit in enumerate(out):
+            extent = shape[digit.axis]
+            if (
+                digit.extent is not None
+                and isinstance(extent, int)
+                and extent == digit.div * digit.extent
+            ):
+                out[k] = Digit(digit.axis, digit.div)
     return tuple(out)
 
 

@@ -23,21 +23,21 @@ def parse(text: str, logical: str = "") -> list[Digits]:
         raise ValueError(f"layout {text!r}: expected each of the axes {logical} once in capitals")
     out: list[Digits] = []
     inner = dict.fromkeys(logical, 1)
-    for n, c in reversed(parts):
-        axis = logical.find(c.upper())
-        if axis < 0 or bool(n) == c.isupper() or n == "0":
+    for factor, letter in reversed(parts):
+        axis = logical.find(letter.upper())
+        if axis < 0 or bool(factor) == letter.isupper() or factor == "0":
             raise ValueError(
-                f"layout {text!r}: {n + c!r} is neither an axis nor a factor of {logical}"
+                f"layout {text!r}: {factor + letter!r} is neither an axis nor a factor of {logical}"
             )
-        div = inner[c.upper()]
-        if n:
-            out.append((axis, div, int(n)))
-            inner[c.upper()] = div * int(n)
+        div = inner[letter.upper()]
+        if factor:
+            out.append((axis, div, int(factor)))
+            inner[letter.upper()] = div * int(factor)
         else:
             out.append((axis, div, None))
-            inner[c.upper()] = 0
+            inner[letter.upper()] = 0
         if not div:
-            raise ValueError(f"layout {text!r}: factor {n}{c} comes before its axis")
+            raise ValueError(f"layout {text!r}: factor {factor}{letter} comes before its axis")
     return out[::-1]
 
 
@@ -46,7 +46,7 @@ def spell(digits: Sequence[Digits], logical: str = "") -> str | None:
     rank = 1 + max(d[0] for d in digits) if digits else 0
     logical = logical or _letters(rank)
     text = "".join(
-        logical[a] if mod is None else f"{mod}{logical[a].lower()}" for a, _, mod in digits
+        logical[axis] if mod is None else f"{mod}{logical[axis].lower()}" for axis, _, mod in digits
     )
     try:
         return text if parse(text, logical) == list(digits) else None

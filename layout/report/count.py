@@ -15,7 +15,7 @@ from tvm import relax, tirx
 
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.proposal.legalise import legalise
-from ..access.layout_only import LayoutOnlyBuffer, moves
+from ..access.layout_only import LayoutOnlyBuffer, conversions_in
 from ..graph.relax_graph import extents
 from ..model.buffer_bytes import size_of
 from .plan_report import Conversions
@@ -36,8 +36,8 @@ def count(mod: Any) -> Conversions:
     Returns:
         Their number and the bytes that they write.
     """
-    found = located(mod).values()
-    return Conversions(sum(c.number for c in found), sum(c.bytes for c in found))
+    conversions = located(mod).values()
+    return Conversions(sum(c.number for c in conversions), sum(c.bytes for c in conversions))
 
 
 def located(mod: Any) -> dict[tuple[str, str], Conversions]:
@@ -54,7 +54,7 @@ def located(mod: Any) -> dict[tuple[str, str], Conversions]:
             inputs = int(func.attrs.get("num_input", len(func.params)))
             counter.at = (gvar.name_hint, "")
             counter.function(func, [k >= inputs for k in range(len(func.params))])
-    return counter.found
+    return counter.conversions
 
 
 class _Counter:
@@ -62,8 +62,10 @@ class _Counter:
 
     def __init__(self, mod: Any) -> None:
         self.mod = mod
-        self.moves: Callable[[Any], tuple[LayoutOnlyBuffer, ...]] = ByStructure(moves)
-        self.found: dict[tuple[str, str], Conversions] = {}
+        self.conversions_in: Callable[[Any], tuple[LayoutOnlyBuffer, ...]] = ByStructure(
+            conversions_in
+        )
+        self.conversions: dict[tuple[str, str], Conversions] = {}
         self.at = ("", "")
         self.constant: dict[Any, bool] = {}
         self.inside: list[Any] = []
@@ -109,42 +111,42 @@ class _Counter:
         if isinstance(callee, relax.Function):
             return self.function(callee, [self.value(a) for a in call.args])
         if name.startswith("relax.call_tir"):
-            func, given = self.callee(call.args[0]), call.args[1].fields
+            func, operands = self.callee(call.args[0]), call.args[1].fields
         elif name in CONVERTING:
             return self.operator(call)
         else:
             return all([self.value(a) for a in call.args])
-        constant = [self.value(a) for a in given]
+        constant = [self.value(a) for a in operands]
         if isinstance(func, tirx.PrimFunc):
-            self.add(self.moves(func), constant)
+            self.add(self.conversions_in(func), constant)
         return all(constant)
 
     def operator(self, call: Any) -> bool:
         """Count a converting operator; one that TVM cannot lower counts with all its operands."""
-        x = call.args[0]
-        constant = [self.value(x)]
+        operand = call.args[0]
+        constant = [self.value(operand)]
         try:
             func = _lowered(call)
         except RuntimeError:  # a ScheduleError, as of a bool
-            size = size_of(extents(x.ty.shape) or (), str(x.ty.dtype))
+            size = size_of(extents(operand.ty.shape) or (), str(operand.ty.dtype))
             self.add([LayoutOnlyBuffer(size, frozenset([0]))], constant)
             return all(constant)
         if func is not None:
-            self.add(self.moves(func), constant)
+            self.add(self.conversions_in(func), constant)
         return all(constant)
 
     def callee(self, expr: Any) -> Any:
         return self.mod[expr] if isinstance(expr, tvm.ir.GlobalVar) else None
 
-    def add(self, found: Sequence[LayoutOnlyBuffer], constant: Sequence[bool]) -> None:
-        for buffer in found:
+    def add(self, buffers: Sequence[LayoutOnlyBuffer], constant: Sequence[bool]) -> None:
+        for buffer in buffers:
             if not all(constant[k] for k in buffer.sources if k < len(constant)):
-                old = self.found.get(self.at, Conversions())
-                self.found[self.at] = Conversions(old.number + 1, old.bytes + buffer.bytes)
+                old = self.conversions.get(self.at, Conversions())
+                self.conversions[self.at] = Conversions(old.number + 1, old.bytes + buffer.bytes)
 
 
 def _lowered(call: Any) -> Any:
     """The PrimFunc of an operator that converts, over a fresh variable."""
-    x = relax.Var("x", call.args[0].ty)
-    found = legalise(tvm.ir.Call(call.op, [x, *call.args[1:]], call.attrs), [x])
-    return None if found is None else found.func
+    param = relax.Var("x", call.args[0].ty)
+    legalised = legalise(tvm.ir.Call(call.op, [param, *call.args[1:]], call.attrs), [param])
+    return None if legalised is None else legalised.func

@@ -9,24 +9,24 @@ from typing import Any
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from ..search.alternatives import GIVEN, Choice, Kind, weight
+from ..search.alternatives import GIVEN, Alternative, OpSpec, weight
 from ..search.decide import Plan
 from .count import count
 from .letters import letters
 from .plan_report import Conversion, OpChoice, PlanReport, ValueChoice
 
 Axes = Mapping[Value, str]
-Part = tuple[Graph, Plan, Mapping[Op, Kind]]
+Part = tuple[Graph, Plan, Mapping[Op, OpSpec]]
 
 
 def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
     """The report of the plans of a module's functions; ``mod`` is the unplanned module."""
     values, conversions, ops = [], [], []
-    for graph, plan, kinds in parts:
-        axes = letters(graph, kinds)
+    for graph, plan, specs in parts:
+        axes = letters(graph, specs)
         values += [_value(v, plan, axes.get(v, "")) for v in graph.values if not v.free]
-        conversions += _conversions(graph, plan, kinds, axes)
-        ops += [_op(op, plan.ways[op], kinds[op], axes) for op in graph.ops]
+        conversions += _conversions(graph, plan, specs, axes)
+        ops += [_op(op, plan.chosen[op], specs[op], axes) for op in graph.ops]
     solved = [plan.solution for _, plan, _ in parts]
     return PlanReport(
         tuple(values),
@@ -47,14 +47,14 @@ def _value(value: Value, plan: Plan, axes: str) -> ValueChoice:
             "a parameter of the function" if value.producer is None else "made by a Relax operator"
         )
     elif value.producer is not None:
-        why = f"{value.producer.name}: {plan.ways[value.producer].why}"
+        why = f"{value.producer.name}: {plan.chosen[value.producer].why}"
     else:
         why = "as given"
     return ValueChoice(value.name, value.shape, value.dtype, layout, why)
 
 
 def _conversions(
-    graph: Graph, plan: Plan, kinds: Mapping[Op, Kind], axes: Axes
+    graph: Graph, plan: Plan, specs: Mapping[Op, OpSpec], axes: Axes
 ) -> list[Conversion]:
     out = []
     for value, targets in plan.converted.items():
@@ -68,12 +68,12 @@ def _conversions(
                     plan.stored[value].over(axes.get(value, "")),
                     target.over(axes.get(value, "")),
                     size_of(target.physical(value.shape), value.dtype),
-                    _why(value, target, users, plan, kinds),
+                    _why(value, target, users, plan, specs),
                     tuple(op.outputs[0].name for op in users if op.outputs),
                 )
             )
-    for op, way in plan.ways.items():
-        if way.moves:
+    for op, alternative in plan.chosen.items():
+        if alternative.moves:
             source = next(v for v in op.inputs if v is not None)
             source_at, same = (Layout.identity(v.rank).over(axes.get(v, ""))
                                for v in (source, op.outputs[0]))  # fmt: skip
@@ -85,33 +85,35 @@ def _conversions(
 
 def _read(plan: Plan, op: Op, value: Value) -> list[Layout]:
     return [
-        plan.reads[op][k] for k, x in enumerate(op.inputs) if x is value and k in plan.reads[op]
+        plan.reads[op][k]
+        for k, operand in enumerate(op.inputs)
+        if operand is value and k in plan.reads[op]
     ]
 
 
 def _why(
-    value: Value, target: Layout, users: Sequence[Op], plan: Plan, kinds: Mapping[Op, Kind]
+    value: Value, target: Layout, users: Sequence[Op], plan: Plan, specs: Mapping[Op, OpSpec]
 ) -> str:
     if plan.needed.get(value) == target:
         return f"pinned: {value.pinned}"
-    wanted = [kinds[op].want for op in users]
-    first = next((w.why for w in wanted if w is not None), None)
+    constraints = [specs[op].constraint for op in users]
+    first = next((w.why for w in constraints if w is not None), None)
     if first is not None:
         return first
-    reasons = [kinds[op].reason for op in users if kinds[op].reason]
+    reasons = [specs[op].reason for op in users if specs[op].reason]
     if reasons:
         return f"{users[0].name} stays as given: {reasons[0]}"
     return "read in the order of its other operands by " + ", ".join(op.name for op in users)
 
 
-def _op(op: Op, way: Choice, kind: Kind, axes: Axes) -> OpChoice:
+def _op(op: Op, alternative: Alternative, spec: OpSpec, axes: Axes) -> OpChoice:
     name = op.outputs[0].name if op.outputs else op.name
-    pairs = zip(op.outputs, way.outputs, strict=True)
-    laid = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
-    why = kind.reason or way.why
-    constrained = kind.want is not None and any(
-        not layout.is_identity for layout in kind.want.layouts.values()
+    pairs = zip(op.outputs, alternative.outputs, strict=True)
+    layouts = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
+    why = spec.reason or alternative.why
+    constrained = spec.constraint is not None and any(
+        not layout.is_identity for layout in spec.constraint.layouts.values()
     )
-    if constrained and kind.want is not None and way.why == GIVEN:
-        why = f"{GIVEN}: {kind.want.why}, but that costs more, or it has no proved form"
-    return OpChoice(name, op.name, laid, why)
+    if constrained and spec.constraint is not None and alternative.why == GIVEN:
+        why = f"{GIVEN}: {spec.constraint.why}, but that costs more, or it has no proved form"
+    return OpChoice(name, op.name, layouts, why)

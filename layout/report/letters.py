@@ -13,22 +13,22 @@ from collections.abc import Mapping, Sequence
 from ..access.flow import AlignedAccess, BlockGraph
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.align import AlignedDim
-from ..search.alternatives import Kind
+from ..search.alternatives import OpSpec
 
 #: The letter of each axis, by buffer of a flow.
-Named = dict[int, Sequence[str | None]]
+AxisLetters = dict[int, Sequence[str | None]]
 
 
-def letters(graph: Graph, kinds: Mapping[Op, Kind]) -> dict[Value, str]:
+def letters(graph: Graph, specs: Mapping[Op, OpSpec]) -> dict[Value, str]:
     """The axes of each value; values without names are left out."""
     out: dict[Value, str] = {}
     for op in graph.ops:
-        for value, text in zip(op.values, kinds[op].strings, strict=False):
+        for value, text in zip(op.values, specs[op].strings, strict=False):
             if value is not None and text and not value.weight:
                 out.setdefault(value, text)
-    quiet = [op for op in graph.ops if not any(kinds[op].strings)]
+    quiet = [op for op in graph.ops if not any(specs[op].strings)]
     for op in (*quiet, *reversed(quiet)):
-        _through(op, kinds[op].flow, out)
+        _through(op, specs[op].flow, out)
     return out
 
 
@@ -37,44 +37,44 @@ def _through(op: Op, flow: BlockGraph | None, out: dict[Value, str]) -> None:
     if flow is None:
         return
     values = {b: v for b, v in zip(flow.params, op.values, strict=True) if b is not None and v}
-    known: Named = {b: out[v] for b, v in values.items() if _plain(out.get(v, ""))}
-    for accesses in (*flow.steps, *reversed(flow.steps)) if known else ():
-        loops = {a: c for p in accesses.all for a, c in _loops(p, known).items()}
+    axis_letters: AxisLetters = {b: out[v] for b, v in values.items() if _plain(out.get(v, ""))}
+    for accesses in (*flow.steps, *reversed(flow.steps)) if axis_letters else ():
+        loops = {a: c for p in accesses.all for a, c in _loops(p, axis_letters).items()}
         for access in accesses.all:
-            if access.buffer not in known:
-                dims = {x.dim.axis: loops.get(x.loop.axis) for x in access.found if _whole(x)}
-                known[access.buffer] = [dims.get(k) for k in range(access.rank)]
-    named = [(v, out[v]) for b, v in values.items() if v in out and b in known]
-    for b, value in values.items():
-        found = _with_units(value, known.get(b, ()), named)
-        if len(set(found)) == value.rank and value not in out and not value.weight:
-            out[value] = "".join(found)
+            if access.buffer not in axis_letters:
+                dims = {x.dim.axis: loops.get(x.loop.axis) for x in access.aligned if _is_whole(x)}
+                axis_letters[access.buffer] = [dims.get(k) for k in range(access.rank)]
+    labelled = [(v, out[v]) for b, v in values.items() if v in out and b in axis_letters]
+    for buffer, value in values.items():
+        names = _with_units(value, axis_letters.get(buffer, ()), labelled)
+        if len(set(names)) == value.rank and value not in out and not value.weight:
+            out[value] = "".join(names)
 
 
 def _with_units(
-    value: Value, found: Sequence[str | None], named: Sequence[tuple[Value, str]]
+    value: Value, names: Sequence[str | None], labelled: Sequence[tuple[Value, str]]
 ) -> list[str]:
     """The letters with those of dimensions of extent 1, which have no loop.
 
     Such a dimension corresponds to the one at its position in a buffer of equal rank, else to one
     of extent 1.
     """
-    out = list(found)
-    for k in [k for k, c in enumerate(found) if c is None and value.shape[k] == 1]:
-        like = [text[k] for u, text in named if u.rank == value.rank]
-        ones = [c for u, text in named for c, e in zip(text, u.shape, strict=True) if e == 1]
+    out = list(names)
+    for k in [k for k, c in enumerate(names) if c is None and value.shape[k] == 1]:
+        like = [text[k] for u, text in labelled if u.rank == value.rank]
+        ones = [c for u, text in labelled for c, e in zip(text, u.shape, strict=True) if e == 1]
         out[k] = next((c for c in (*like, *ones) if c not in out), None)
     return [c for c in out if c is not None]
 
 
-def _loops(access: AlignedAccess, known: Named) -> dict[int, str]:
+def _loops(access: AlignedAccess, axis_letters: AxisLetters) -> dict[int, str]:
     """The letters of loops over a whole dimension of a buffer."""
-    named = known.get(access.buffer, ())
-    pairs = ((x.loop.axis, named[x.dim.axis]) for x in access.found if _whole(x) and named)
+    named = axis_letters.get(access.buffer, ())
+    pairs = ((x.loop.axis, named[x.dim.axis]) for x in access.aligned if _is_whole(x) and named)
     return {a: c for a, c in pairs if c is not None}
 
 
-def _whole(piece: AlignedDim) -> bool:
+def _is_whole(piece: AlignedDim) -> bool:
     return all(d.div == 1 and d.extent is None for d in (piece.dim, piece.loop))
 
 

@@ -108,7 +108,7 @@ class PlanReport:
 
     @cached_property
     def after(self) -> Conversions:
-        """The conversions of the planned module, including those outside of the plan."""
+        """The conversions of the planned module, including those outside the plan."""
         if self.left is not None:
             return self.left()
         return Conversions(len(self.conversions), sum(c.bytes for c in self.conversions))
@@ -124,8 +124,8 @@ class PlanReport:
 
     def summary(self) -> str:
         """One line: conversions before and after, and whether the plan is optimal."""
-        told = f"conversions: {self.before!r} before, {self.after!r} after"
-        return f"{told}; {self.certainty()}"
+        counts = f"conversions: {self.before!r} before, {self.after!r} after"
+        return f"{counts}; {self.certainty()}"
 
     def certainty(self) -> str:
         """The number of values in other layouts, and whether another plan may cost less."""
@@ -141,12 +141,12 @@ class PlanReport:
         """The plan as text: values, ops with alternatives, conversions, summary."""
         values = [(v.name, describe(v), v.layout.spell(), v.why) for v in self.moved()]
         ops = [(o.name, o.op, o.implementation, o.why) for o in self.ops]
-        left = [(c.value, f"{c.source.spell()} -> {c.target.spell()}", size(c.bytes), c.why)
-                for c in self.conversions]  # fmt: skip
+        conversions = [(c.value, f"{c.source.spell()} -> {c.target.spell()}", size(c.bytes), c.why)
+                       for c in self.conversions]  # fmt: skip
         parts = [
             columns(("value", "type", "layout", "why"), values),
             columns(("op of", "operator", "implementation", "why"), ops),
-            columns(("converted", "layouts", "bytes", "why"), left),
+            columns(("converted", "layouts", "bytes", "why"), conversions),
             self.summary(),
         ]
         return "\n\n".join(filter(None, parts))

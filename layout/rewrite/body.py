@@ -1,7 +1,7 @@
 """A block's statements over new iterators and buffers.
 
-Indices that the terms understand are written from their normal form, what data decide on is
-substituted as it stands.
+Indices that are terms are written in normal form; in those that depend on data, iterators and
+buffers are substituted.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
 
 def _plain(value: Int) -> bool:
-    """Whether an old iterator is a new one, or a number: then nothing gets simpler."""
+    """Whether an old iterator is a new one, or a number; then nothing can be simplified."""
     return value.const is not None or isinstance(value.atom, Var)
 
 
-class _Two(inspect.Signature):
-    """Of a node and the mutator."""
+class _NodeSignature(inspect.Signature):
+    """The signature ``(node, mutator)``."""
 
     def bind(self, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
         if len(args) != 2 or kwargs:
@@ -45,9 +45,9 @@ class _Two(inspect.Signature):
 
 
 class NodeCallback:
-    """A callback that says what it takes; to find that out costs more than all of its calls."""
+    """A callback with a fixed signature; inspecting a method costs more than all of its calls."""
 
-    __signature__ = _Two()
+    __signature__ = _NodeSignature()
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
@@ -57,10 +57,10 @@ class NodeCallback:
 
 
 class Body:
-    """Writes the statements of one block anew.
+    """Rewrites the statements of one block.
 
     ``leaves`` are the expressions of new iterators and sizes, ``buffers`` the new buffers; those
-    in ``stored`` are accessed at the nest's own place only.
+    in ``stored`` are only accessed at the nest's ``place``.
     """
 
     def __init__(
@@ -103,31 +103,31 @@ class Body:
 
     @cached_property
     def analyzer(self) -> Any:
-        """Simplifies expressions that are not over terms."""
-        found = sym.Analyzer()
+        """An analyzer for expressions that are not terms."""
+        analyzer = sym.Analyzer()
         for var, expr in self.leaves.items():
             if var.extent is not None:
                 zero = tirx.IntImm(self.dtype, 0)  # a plain 0 would be an int32
-                found.bind(expr, tvm.ir.Range(zero, self.index(var.extent)))
-        return found
+                analyzer.bind(expr, tvm.ir.Range(zero, self.index(var.extent)))
+        return analyzer
 
     # ------------------------------------------------------------------ nodes
 
-    def variable(self, v: Any, _: Any) -> Any:
-        found = self.values.get(v)
-        return v if found is None else found
+    def variable(self, var: Any, _: Any) -> Any:
+        value = self.values.get(var)
+        return var if value is None else value
 
     def load(self, expr: Any, mutator: Any) -> Any:
         index = self.place(source_of(expr), expr.indices, mutator)
         return self.access(0, self.buffers[source_of(expr)], index)
 
-    def store(self, s: Any, mutator: Any) -> Any:
-        index = self.place(s.buffer, s.indices, mutator)
-        load = self.access(1, self.buffers[s.buffer], index)
-        return tirx.BufferStore(source_of(load), mutator.mutate(s.value), index)
+    def store(self, stmt: Any, mutator: Any) -> Any:
+        index = self.place(stmt.buffer, stmt.indices, mutator)
+        load = self.access(1, self.buffers[stmt.buffer], index)
+        return tirx.BufferStore(source_of(load), mutator.mutate(stmt.value), index)
 
     def access(self, k: int, buffer: Any, index: Sequence[Any]) -> Any:
-        """The load; noted for the block's regions."""
+        """The load, recorded for the block's regions."""
         self.loads += 1
         load = tirx.BufferLoad(buffer, index)
         self.touched[k].setdefault(access_key(load), load)
@@ -138,16 +138,20 @@ class Body:
         if buffer in self.stored and self.nest.place is not None:
             return [self.index(p) for p in self.nest.place]
         layout, old = self.layouts[buffer], items(indices)
-        known = [self.read(i) for i in old]
+        index_terms = [self.read(i) for i in old]
         if layout.is_identity:
-            return [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+            return [
+                self.logical_index(*pair, mutator) for pair in zip(index_terms, old, strict=True)
+            ]
         shape = literal(self.shapes[buffer])
-        terms = [ZERO if t is None else t for t in known]
+        terms = [ZERO if t is None else t for t in index_terms]
         places = [self.written(term(p)) for p in layout.forward(terms, shape)]
-        by_data = {a for a, t in enumerate(known) if t is None}
+        by_data = {a for a, t in enumerate(index_terms) if t is None}
         if not by_data and all(p is not None for p in places):
             return places
-        logical = [self.one(t, e, mutator) for t, e in zip(known, old, strict=True)]
+        logical = [
+            self.logical_index(*pair, mutator) for pair in zip(index_terms, old, strict=True)
+        ]
         extents = [self.index(term(e)) if isinstance(e, Int) else e for e in shape]
         plain = layout.forward(logical, extents)
         mixed = [not by_data.isdisjoint(d.axis for d in dim) for dim in layout.dims]
@@ -162,18 +166,18 @@ class Body:
             return None
 
     def written(self, poly: Int) -> Any:
-        """The expression of a term, or None if it has none."""
+        """The expression of a term; None if TVM cannot express it."""
         try:
             return self.index(poly)
         except Unsupported:
             return None
 
-    def one(self, poly: Int | None, expr: Any, mutator: Any) -> Any:
-        """An index; what data decide on stays as it stands, as it may have floats."""
-        found = None if poly is None else self.written(poly)
-        return mutator.mutate(expr) if found is None else found
+    def logical_index(self, poly: Int | None, expr: Any, mutator: Any) -> Any:
+        """A logical index; one that depends on data is only substituted, as it may have floats."""
+        new = None if poly is None else self.written(poly)
+        return mutator.mutate(expr) if new is None else new
 
-    # ------------------------------------------------------------------ what gets simpler
+    # ------------------------------------------------------------------ simplification
 
     def comparison(self, expr: Any, mutator: Any) -> Any:
         loads = self.loads

@@ -1,6 +1,6 @@
 """A PrimFunc in standard form over buffers in other layouts; nothing is proved here.
 
-Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     NCHW, OIHW
 After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
 """
 
@@ -24,10 +24,10 @@ from ...analysis.terms.traversal import ints
 from ..access.inner import Layouts, spread
 from ..model.extents import literal, physical
 from ..model.layout import Layout
-from ..verify.blockwise import Witness
+from ..verify.blockwise import Correspondence
 from .body import Body
 from .nest import BlockNest, Iterator, Loop, nest
-from .padding import harmless, keeps, only, selected
+from .padding import guarded_step, guarded_store, harmless, keeps_padding
 
 LoopOrder = Literal["tiled", "layout", "given"]
 
@@ -41,46 +41,48 @@ class Unmovable(Exception):
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A PrimFunc, nothing proved, and how it is meant to correspond to the one it is from."""
+class CandidateRewrite:
+    """An unproved PrimFunc, and how it should correspond to the original."""
 
     func: Any
-    witness: Witness | None = None
+    correspondence: Correspondence | None = None
 
 
-def drafted(
+def write_candidate(
     func: Any,
     layouts: Sequence[Layout | None],
     loop_order: LoopOrder = "layout",
-    read: Standard | None = None,
-) -> Draft:
+    form: Standard | None = None,
+) -> CandidateRewrite:
     """The PrimFunc over buffers in these layouts; None keeps a buffer's layout.
 
-    ``read`` are its stages if they are there already.
+    ``form`` has its stages if they were read before.
 
-    Raises `Opaque` if it is not in standard form,
-    `Unmovable` with the reason where the padding of a result cannot be written.
+    Raises `Opaque` if it is not in standard form, `Unmovable` with the reason if the padding of a
+    result cannot be written.
     """
-    found, sizes = read or standard(func)
-    known: Layouts = NodeDict()
+    stages, sizes = form or standard(func)
+    param_layouts: Layouts = NodeDict()
     for param, layout in zip(items(func.params), layouts, strict=True):
         if is_buffer_var(param):
-            known[param] = layout or Layout.identity(len(param.ty.shape))
-    return _Writer(func, found, sizes, known, loop_order).written()
+            param_layouts[param] = layout or Layout.identity(len(param.ty.shape))
+    return _Writer(func, stages, sizes, param_layouts, loop_order).written()
 
 
-def decl(b: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var, Any]) -> Any:
-    """A buffer like another one, in a layout."""
-    index, scope = str(b.ty.shape[0].ty.dtype), str(b.ty.storage_scope)
+def decl(buffer: Any, layout: Layout, shape: Sequence[Int], leaves: Mapping[Var, Any]) -> Any:
+    """Declare a buffer like ``buffer`` in a layout."""
+    index, scope = str(buffer.ty.shape[0].ty.dtype), str(buffer.ty.storage_scope)
     extents = [to_tvm(e, leaves, index) for e in physical(shape, layout)]
     scope = "" if scope == "global" else scope
-    tiles = None if b.ty.layout is None else "default"
-    dtype, offset = str(b.ty.dtype), b.ty.elem_offset
+    tiles = None if buffer.ty.layout is None else "default"
+    dtype, offset = str(buffer.ty.dtype), buffer.ty.elem_offset
     if type(offset).__name__ != "Var":
-        return tirx.decl_buffer(extents, dtype, b.name, scope=scope, layout=tiles)
-    own = tirx.Var(offset.name, str(offset.ty.dtype))  # the caller's
-    factor = int(b.ty.offset_factor)
-    return tirx.decl_buffer(extents, dtype, b.name, None, None, own, scope, -1, factor, None, tiles)
+        return tirx.decl_buffer(extents, dtype, buffer.name, scope=scope, layout=tiles)
+    new_offset = tirx.Var(offset.name, str(offset.ty.dtype))  # the caller binds it
+    factor = int(buffer.ty.offset_factor)
+    return tirx.decl_buffer(
+        extents, dtype, buffer.name, None, None, new_offset, scope, -1, factor, None, tiles
+    )
 
 
 class _Writer:
@@ -89,20 +91,19 @@ class _Writer:
         func: Any,
         stages: Sequence[Stage],
         sizes: SizeTerms,
-        known: Layouts,
+        param_layouts: Layouts,
         loop_order: LoopOrder,
     ) -> None:
         self.func, self.stages, self.sizes = func, stages, sizes
         self.follow, self.tile = loop_order != "given", loop_order == "tiled"
-        self.outside = known
-        self.layouts = spread(stages, known)
+        self.layouts = spread(stages, param_layouts)
         self.root = func.body.block
         self.shapes = NodeDict[tuple[Int, ...]]()
         self.buffers = NodeDict[Any]()
         self.iterators: list[Mapping[Var, Int]] = []
         self.started = NodeDict[bool]()  # whether a stage has written a buffer before
 
-    def written(self) -> Draft:
+    def written(self) -> CandidateRewrite:
         params = [self.buffer(p) if is_buffer_var(p) else p for p in items(self.func.params)]
         inner = [self.buffer(b) for b in items(self.root.alloc_buffers)]
         nests = [self.stage(s) for s in self.stages]
@@ -111,30 +112,30 @@ class _Writer:
         realize = SBlockRealize([], True, root)
         func = tirx.PrimFunc(params, realize, self.func.ret_type, self.func.attrs)
         pairs = tuple((b, new, self.layouts[b]) for b, new in self.buffers.items())
-        witness = Witness(pairs, tuple(self.iterators))
-        return Draft(func, witness)
+        correspondence = Correspondence(pairs, tuple(self.iterators))
+        return CandidateRewrite(func, correspondence)
 
-    def buffer(self, b: Any) -> Any:
-        shape = self.shapes[b] = self.sizes.shape(b)
-        layout = self.layouts.get(b)
+    def buffer(self, buffer: Any) -> Any:
+        shape = self.shapes[buffer] = self.sizes.shape(buffer)
+        layout = self.layouts.get(buffer)
         if layout is None:
-            layout = self.layouts[b] = Layout.identity(len(shape))
+            layout = self.layouts[buffer] = Layout.identity(len(shape))
         if layout.is_identity:
-            self.buffers[b] = b
-            return b
-        new = self.buffers[b] = decl(b, layout, shape, self.sizes.leaves)
+            self.buffers[buffer] = buffer
+            return buffer
+        new = self.buffers[buffer] = decl(buffer, layout, shape, self.sizes.leaves)
         return new
 
     # ------------------------------------------------------------------ one stage
 
     def stage(self, stage: Stage) -> Any:
         reader = reader_of(stage, self.sizes)
-        made = nest(stage, self.layouts, reader, self.follow, self.tile)
-        self.iterators.append(_over_block(made))
+        block_nest = nest(stage, self.layouts, reader, self.follow, self.tile)
+        self.iterators.append(_over_block(block_nest))
         dtype = _index_dtype(stage)
         leaves: dict[Var, Any] = {}
         stems: set[str] = set()
-        for iterator in made.iterators:
+        for iterator in block_nest.iterators:
             leaves[iterator.var] = tirx.Var(
                 f"v_{_unique(iterator.stem.removeprefix('v_'), stems)}", dtype
             )
@@ -143,71 +144,71 @@ class _Writer:
         moved = self.layouts[stage.writes[0].buffer].dims
         stored = NodeDict[None]()  # buffers whose accesses are all at the element that is stored
         for access in stage.writes:
-            if made.place is not None and self.layouts[access.buffer].dims == moved:
+            if block_nest.place is not None and self.layouts[access.buffer].dims == moved:
                 stored[access.buffer] = None
         body = Body(
-            made, stored, self.layouts, self.buffers, leaves, old, reader, self.shapes, dtype
+            block_nest, stored, self.layouts, self.buffers, leaves, old, reader, self.shapes, dtype
         )
         init = None if stage.block.init is None else body(stage.block.init)
-        init, code = self.guarded(stage, made, body, init, body(stage.block.body))
-        return self.loops(stage, made, body, init, code, dtype)
+        init, code = self.guarded(stage, block_nest, body, init, body(stage.block.body))
+        return self.loops(stage, block_nest, body, init, code, dtype)
 
     def guarded(
-        self, stage: Stage, made: BlockNest, body: Body, init: Any, code: Any
+        self, stage: Stage, block_nest: BlockNest, body: Body, init: Any, code: Any
     ) -> tuple[Any, Any]:
-        """Elements of the padding get the pad value, or whatever comes where nobody asks."""
+        """The statements that give the padding its pad value, or any value if none is promised."""
         padded = [w for w in stage.writes if self.layouts[w.buffer].padded(literal(w.shape))]
         first = [w for w in padded if w.buffer not in self.started]
         for access in stage.writes:
             self.started[access.buffer] = True
-        asked = any(self.layouts[w.buffer].pad_value is not None for w in padded)
+        promised = any(self.layouts[w.buffer].pad_value is not None for w in padded)
         if not padded:
             return init, code
-        if made.place is None:
+        if block_nest.place is None:
             if any(self.layouts[w.buffer].pad_value is not None for w in first):
-                raise Unmovable("the padding of a result is not written by a block of its own form")
+                raise Unmovable("the block that writes a result cannot write its padding")
             return init, code
-        if asked and len({self.layouts[w.buffer].dims for w in stage.writes}) > 1:
+        if promised and len({self.layouts[w.buffer].dims for w in stage.writes}) > 1:
             raise Unmovable("results of one block have different layouts with padding")
         shapes = [self.physical(a.buffer) for a in stage.reads]
-        if harmless(stage, made, self.layouts, shapes) and not (
-            asked and not keeps(stage, made, self.layouts)
+        if harmless(stage, block_nest, self.layouts, shapes) and not (
+            promised and not keeps_padding(stage, block_nest, self.layouts)
         ):
             return init, code
-        inside = body.index(made.inside)
+        inside = body.index(block_nest.inside)
         values = NodeDict[float]()
         for access in stage.writes:
             values[self.buffers[access.buffer]] = self.layouts[access.buffer].pad_value or 0
         if init is None:
-            return None, selected(code, inside, values)
-        return selected(init, inside, values), only(code, inside)
+            return None, guarded_store(code, inside, values)
+        return guarded_store(init, inside, values), guarded_step(code, inside)
 
-    def physical(self, b: Any) -> tuple[Int, ...]:
-        return physical(self.shapes[b], self.layouts[b])
+    def physical(self, buffer: Any) -> tuple[Int, ...]:
+        return physical(self.shapes[buffer], self.layouts[buffer])
 
     def loops(
-        self, stage: Stage, made: BlockNest, body: Body, init: Any, code: Any, dtype: str
+        self, stage: Stage, block_nest: BlockNest, body: Body, init: Any, code: Any, dtype: str
     ) -> Any:
         iters, values = [], []
-        split = Counter(k.iterator for k in made.loops)
+        split = Counter(k.iterator for k in block_nest.loops)
         names: dict[Loop, Any] = {}
         value: dict[Iterator, Any] = {}
-        for loop in made.loops:
+        for loop in block_nest.loops:
             stem = body.leaves[loop.iterator.var].name.removeprefix("v_")
             name = f"{stem}_{int(loop.div == 1)}" if split[loop.iterator] > 1 else stem
             digit = names[loop] = tirx.Var(name, dtype)
             digit = digit if loop.div == 1 else digit * tirx.IntImm(dtype, loop.div)
             value[loop.iterator] = value[loop.iterator] + digit if loop.iterator in value else digit
-        for iterator in made.iterators:
+        for iterator in block_nest.iterators:
             dom = tvm.ir.Range(tirx.IntImm(dtype, 0), body.index(iterator.extent))
             iters.append(tirx.IterVar(dom, body.leaves[iterator.var], 2 if iterator.reduced else 0))
             values.append(value.get(iterator, tirx.IntImm(dtype, 0)))
-        reads, writes = ([_region(e) for e in known.values()] for known in body.touched)
+        reads, writes = ([_region(e) for e in touched.values()] for touched in body.touched)
         block = SBlock(
             iters, _without(reads, writes, init), writes, stage.block.name_hint, code, init
         )
         out: Any = SBlockRealize(values, True, block)
-        for loop in reversed(made.loops):
+        for loop in reversed(block_nest.loops):
             zero = tirx.IntImm(dtype, 0)
             out = tirx.For(names[loop], zero, body.index(loop.extent), tirx.ForKind.SERIAL, out)
         return out
@@ -220,24 +221,24 @@ def _index_dtype(stage: Stage) -> str:
     return kinds.pop() if kinds else "int64"
 
 
-def _over_block(made: BlockNest) -> Mapping[Var, Int]:
+def _over_block(block_nest: BlockNest) -> Mapping[Var, Int]:
     """The old iterators over the new ones as a block's stage names them."""
     names = {
         iterator.var: as_int(variable(iterator.var.kind, f"v{k}", iterator.extent))
-        for k, iterator in enumerate(made.iterators)
+        for k, iterator in enumerate(block_nest.iterators)
     }
-    return {v: ints(p, names) for v, p in made.at.items()}
+    return {v: ints(p, names) for v, p in block_nest.at.items()}
 
 
-def _unique(stem: str, taken: set[str]) -> str:
-    while stem in taken:
+def _unique(stem: str, names: set[str]) -> str:
+    while stem in names:
         stem += "_"
-    taken.add(stem)
+    names.add(stem)
     return stem
 
 
 def _region(load: Any) -> Any:
-    """The one element of an access."""
+    """The region of the one element that is accessed."""
     ranges = [
         tvm.ir.Range.from_min_extent(i, tirx.IntImm(str(i.ty.dtype), 1)) for i in load.indices
     ]
@@ -245,7 +246,7 @@ def _region(load: Any) -> Any:
 
 
 def _without(reads: list[Any], writes: list[Any], init: Any) -> list[Any]:
-    """What a reduction reads of its own result is not declared."""
+    """The reads without those of a reduction's own result, which are not declared."""
     if init is None:
         return reads
     return [r for r in reads if not any(same_access(r, w) for w in writes)]

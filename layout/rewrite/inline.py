@@ -1,9 +1,9 @@
-"""A PrimFunc without the stages that would only pass over memory once more.
+"""Inline the stages of a PrimFunc that would only pass over memory once more.
 
 Before: for i: t[i] = x[i] - m;   for i: u[i] = t[i] / s      After: for i: u[i] = (x[i] - m) / s
 
-Nothing is proved here. What is computed stays as often computed, and copies that change nothing go:
-a padding by nothing, a reshape.
+Nothing is proved here. No element is computed more often than before, and copies without effect go,
+such as a padding by 0 or a reshape.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ def inlined(func: Any, stages: Sequence[Stage]) -> Any:
     """The PrimFunc with such stages inlined into their readers; itself if there are none."""
     root = func.body.block
     inner = NodeDict[None]()
-    for b in items(root.alloc_buffers):
-        inner[b] = None
+    for buffer in items(root.alloc_buffers):
+        inner[buffer] = None
     try:
-        left, found = resolve(stages, inlinable(stages, inner, _worth))
+        remaining, definitions = resolve(stages, inlinable(stages, inner, _pays))
     except Undefined:
         return func
-    if len(left) == len(stages):
+    if len(remaining) == len(stages):
         return func
-    inline = _Inliner(found)
-    kept = {id(s) for s in left}
+    inline = _Inliner(definitions)
+    kept = {id(s) for s in remaining}
     nests = items(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
     new = [inline(n) for n, s in zip(nests, stages, strict=True) if id(s) in kept]
     body = new[0] if len(new) == 1 else tirx.SeqStmt(new)
-    buffers = [b for b in items(root.alloc_buffers) if b not in found]
+    buffers = [b for b in items(root.alloc_buffers) if b not in definitions]
     root = SBlock([], [], [], root.name_hint, body, alloc_buffers=buffers)
     realize = SBlockRealize([], True, root)
     return tirx.PrimFunc(func.params, realize, func.ret_type, func.attrs)
 
 
-def _worth(stage: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
-    """Of copies, and of what is evaluated no more often by its reader."""
+def _pays(stage: Stage, _: BlockDefinition, uses: Sequence[Use]) -> bool:
+    """Whether inlining pays: for a copy, or if the only reader evaluates no element twice."""
     once = len(uses) == 1 and uses[0].evaluations is volume(stage.writes[0].shape)
     return once or copies(stage)
 
 
 class _Inliner:
-    """Replaces loads by definitions, in which loads are replaced already."""
+    """Replaces loads by definitions, and the loads in these."""
 
-    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
-        self.found = found
+    def __init__(self, definitions: NodeDict[BlockDefinition]) -> None:
+        self.definitions = definitions
         self.rules = [(TensorLoad, self.load)]
 
     def __call__(self, node: Any) -> Any:
         return tvm_ffi.structural_mutate(node, self.rules)
 
     def load(self, expr: Any, mutator: Any) -> Any:
-        made = self.found.get(source_of(expr))
-        if made is None:
+        definition = self.definitions.get(source_of(expr))
+        if definition is None:
             return mutator.default_mutate(expr)
-        return self(made.at([mutator.mutate(i) for i in items(expr.indices)]))
+        return self(definition.at([mutator.mutate(i) for i in items(expr.indices)]))

@@ -43,7 +43,7 @@ from ..model.layout import Layout
 
 @dataclass(frozen=True)
 class Iterator:
-    """A new iterator; ``stem`` is for people."""
+    """A new iterator; ``stem`` is what its name in TVMScript is formed from."""
 
     var: Var
     stem: str
@@ -83,7 +83,7 @@ class BlockNest:
     place: tuple[Int, ...] | None = None
 
     def placed(self, access: BlockAccess, layout: Layout) -> tuple[Int | None, ...]:
-        """The physical indices of an access; all None where data decide on one that moves."""
+        """The physical indices of an access; all None if a moved one depends on data."""
         index = tuple(None if p is None else ints(p, self.at) for p in access.indices)
         if layout.is_identity or any(p is None for p in index):
             return index if layout.is_identity else (None,) * len(layout.dims)
@@ -106,7 +106,7 @@ def nest(
     first = stage.writes[0]
     layout = layouts[first.buffer]
     if not _direct(stage, first):
-        return _as_given(stage)
+        return _unchanged(stage)
     shape = literal(first.shape)
     spatial = tuple(
         Iterator(variable("loop", f"p{d}", poly), f"ax{d}")
@@ -126,45 +126,58 @@ def nest(
             at[var] = value
     reduced = [r for v in stage.axes if v.kind == "reduce"
                for r in _split(v, stage, layouts, at, follow)]  # fmt: skip
-    every = (*spatial, *reduced)
-    made = BlockNest(every, _whole(every), at, inside, padded, place)
+    iterators = (*spatial, *reduced)
+    block_nest = BlockNest(iterators, _unsplit(iterators), at, inside, padded, place)
     if not follow:
-        return made
-    return replace(made, loops=_ordered(made, stage, layouts, spatial, reduced, tile))
+        return block_nest
+    return replace(
+        block_nest, loops=_loop_order(block_nest, stage, layouts, spatial, reduced, tile)
+    )
 
 
-def _whole(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
+def _unsplit(iterators: Sequence[Iterator]) -> tuple[Loop, ...]:
     return tuple(Loop(i, i.extent) for i in iterators)
 
 
 def _stored(stage: Stage, reader: ExpressionReader) -> list[Var | None]:
     """The iterator at each coordinate of the block's first store."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(stage.block.body, (tirx.BufferStore, found.append))
-    index = [reader.index(i).atom for i in items(found[0].indices)]
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(stage.block.body, (tirx.BufferStore, stores.append))
+    index = [reader.index(i).atom for i in items(stores[0].indices)]
     return [p if isinstance(p, Var) else None for p in index]
 
 
 def _direct(stage: Stage, access: BlockAccess) -> bool:
-    """Whether every element is written in an iteration of its own, at the iterators themselves."""
-    used = [p.atom for p in access.indices if p is not None and isinstance(p.atom, Var)]
+    """Whether every element is written by one iteration, with the spatial iterators as index."""
+    used = [poly.atom for poly in access.indices if poly is not None and isinstance(poly.atom, Var)]
     spatial = [v for v in stage.axes if v.kind != "reduce" and v.extent is not ONE]
-    whole = all(
-        e is ONE if p is ZERO else p is not None and isinstance(p.atom, Var) and p.atom.extent is e
-        for p, e in zip(access.indices, access.shape, strict=True)
+    covered = all(
+        extent is ONE
+        if poly is ZERO
+        else poly is not None and isinstance(poly.atom, Var) and poly.atom.extent is extent
+        for poly, extent in zip(access.indices, access.shape, strict=True)
     )
-    apart = all(o.indices == access.indices and o.shape == access.shape for o in stage.writes)
-    mine = {o.buffer.__chandle__() for o in stage.writes}
-    scans = any(a.buffer.__chandle__() in mine for a in stage.reads)
-    return whole and apart and not scans and len(used) == len(spatial) and set(used) == set(spatial)
+    same_element = all(
+        write.indices == access.indices and write.shape == access.shape for write in stage.writes
+    )
+    written = {write.buffer.__chandle__() for write in stage.writes}
+    scans = any(a.buffer.__chandle__() in written for a in stage.reads)
+    return (
+        covered
+        and same_element
+        and not scans
+        and len(used) == len(spatial)
+        and set(used) == set(spatial)
+    )
 
 
-def _as_given(stage: Stage) -> BlockNest:
+def _unchanged(stage: Stage) -> BlockNest:
+    """The nest with the old iterators and loops."""
     stems = {v: iv.var.name for v, iv in zip(stage.axes, stage.block.iter_vars, strict=True)}
-    own = {v: Iterator(v, stems[v]) for v in stage.axes}
+    iterators = {v: Iterator(v, stems[v]) for v in stage.axes}
     at = {v: as_int(v) for v in stage.axes}
     loops = dict.fromkeys(v for v, _ in stage.order)
-    return BlockNest(tuple(own.values()), _whole([own[v] for v in loops]), at)
+    return BlockNest(tuple(iterators.values()), _unsplit([iterators[v] for v in loops]), at)
 
 
 # ---------------------------------------------------------------------------- reductions
@@ -196,23 +209,23 @@ def _split(
 
 
 def _cuts(var: Var, stage: Stage, layouts: Layouts) -> list[int]:
-    """Where the layouts of what is read cut the reduction, from the highest; they divide it."""
+    """The place values, highest first, at which the layouts of reads split the reduction."""
     extent = var.extent.const if var.extent is not None else None
-    found: set[int] = set()
+    divisors: set[int] = set()
     for access in stage.reads:
-        for d in layouts[access.buffer].digits:
-            poly = access.indices[d.axis]
-            if poly is not None and d.div > 1 and coefficient(poly, var) is ONE:
-                found.add(d.div)
-    cuts = sorted((c for c in found if extent and c < extent and extent % c == 0), reverse=True)
+        for digit in layouts[access.buffer].digits:
+            poly = access.indices[digit.axis]
+            if poly is not None and digit.div > 1 and coefficient(poly, var) is ONE:
+                divisors.add(digit.div)
+    cuts = sorted((c for c in divisors if extent and c < extent and extent % c == 0), reverse=True)
     return [c for k, c in enumerate(cuts) if all(a % b == 0 for a, b in pairwise(cuts[: k + 1]))]
 
 
 # ---------------------------------------------------------------------------- loop order
 
 
-def _ordered(
-    made: BlockNest,
+def _loop_order(
+    block_nest: BlockNest,
     stage: Stage,
     layouts: Layouts,
     spatial: Sequence[Iterator],
@@ -221,41 +234,41 @@ def _ordered(
 ) -> tuple[Loop, ...]:
     """Spatial loops in the order of memory, reductions in the order of what they run over.
 
-    Reductions are outside of the innermost spatial loop if it runs over neighbours in all that is
-    accessed: then the iterations of that loop are independent and contiguous. Of a grouped
-    convolution that are the channels of one group, the loop over groups is outside.
+    Reductions are outside the innermost spatial loop if it runs over neighbours in every access:
+    its iterations are then independent and contiguous. In a grouped convolution, that loop runs
+    over the channels of one group, and the loop over groups is outside.
     """
-    reads = [made.placed(a, layouts[a.buffer]) for a in stage.reads]
+    reads = [block_nest.placed(a, layouts[a.buffer]) for a in stage.reads]
     reads = [r for r in reads if None not in r]
-    reduced = _as_read(reduced, reads)
+    reduced = _in_read_order(reduced, reads)
     wide = [s for s in spatial if s.extent is not ONE]
     if not reduced or not wide:
-        return _whole([*spatial, *reduced])
+        return _unsplit([*spatial, *reduced])
     last = wide[-1]
     k = spatial.index(last)
-    inner, groups = _whole(spatial[k:]), _whole(())
+    inner, groups = _unsplit(spatial[k:]), _unsplit(())
     if not all(_fastest(last.var, r) for r in reads):
         few, many = _grouped(last, reads)
         if few is ONE:
-            return _whole([*spatial, *reduced])
+            return _unsplit([*spatial, *reduced])
         groups = (Loop(last, many, few.const or 0),)
         inner = (Loop(last, few), *inner[1:])
     if tile:
         return _tiled(spatial[:k], groups, reduced, inner)
-    return (*_whole(spatial[:k]), *groups, *_whole(reduced), *inner)
+    return (*_unsplit(spatial[:k]), *groups, *_unsplit(reduced), *inner)
 
 
 def _grouped(iterator: Iterator, reads: Sequence[tuple[Int | None, ...]]) -> tuple[Int, Int]:
-    """How many steps of an iterator run over neighbours in all that is accessed, and how often.
+    """How many steps of an iterator run over neighbours in every access, and how often they do.
 
     pad[f // 16 * 8 + r], w[f, r]    16 at a time
     """
     extent = iterator.extent.const or 0
-    atoms = (a for r in reads for p in r if p is not None for a in subterms(p))
+    atoms = (atom for r in reads for p in r if p is not None for atom in subterms(p))
     cuts = {
-        as_int(a.args[1]).const
-        for a in atoms
-        if isinstance(a, CallTerm) and is_div(a) and a.args[0] is as_int(iterator.var)
+        as_int(atom.args[1]).const
+        for atom in atoms
+        if isinstance(atom, CallTerm) and is_div(atom) and atom.args[0] is as_int(iterator.var)
     }
     for few in sorted((c for c in cuts if c and extent % c == 0), reverse=True):
         high = variable("loop", "high", integer(extent // few))
@@ -288,38 +301,38 @@ def _tiled(
     around: list[list[Loop]] = []
     for part, most in ((outer, WIDTH), (reduced, DEPTH)):
         wide = [i for i in part if i.extent is not ONE]
-        loops = list(_whole(part))
+        loops = list(_unsplit(part))
         few = _divisor(wide[-1].extent, most) if wide else 1
         if few > 1:
-            at, left = part.index(wide[-1]), integer((wide[-1].extent.const or 0) // few)
-            loops[at : at + 1] = [] if left is ONE else [Loop(wide[-1], left, few)]
+            at, steps = part.index(wide[-1]), integer((wide[-1].extent.const or 0) // few)
+            loops[at : at + 1] = [] if steps is ONE else [Loop(wide[-1], steps, few)]
             inside.append(Loop(wide[-1], integer(few)))
         around.append(loops)
     return (*around[0], *groups, *around[1], *inner, *inside)
 
 
 def _divisor(extent: Int, most: int) -> int:
-    """The largest one up to ``most``; 1 if the extent is not known."""
-    known = extent.const
-    return 1 if known is None else max(d for d in range(1, most + 1) if known % d == 0)
+    """The largest divisor up to ``most``; 1 if the extent is unknown."""
+    size = extent.const
+    return 1 if size is None else max(d for d in range(1, most + 1) if size % d == 0)
 
 
-def _as_read(
+def _in_read_order(
     reduced: Sequence[Iterator], reads: Sequence[tuple[Int | None, ...]]
 ) -> list[Iterator]:
-    """In the order of the dimensions of the operand that most reductions run over."""
+    """The reductions in the order of the dimensions of the operand that most of them run over."""
 
     def places(read: tuple[Int | None, ...]) -> dict[Var, int]:
         return {v: d for d, p in enumerate(read) if p is not None for v in free(p)}
 
-    known = max(map(places, reads), default={}, key=lambda p: sum(r.var in p for r in reduced))
-    return sorted(reduced, key=lambda iterator: known.get(iterator.var, -1))
+    dims = max(map(places, reads), default={}, key=lambda p: sum(r.var in p for r in reduced))
+    return sorted(reduced, key=lambda iterator: dims.get(iterator.var, -1))
 
 
 def _fastest(var: Var, index: Sequence[Int | None]) -> bool:
     """Whether an access goes to the next element with ``var``, or does not depend on it."""
-    own = [k for k, p in enumerate(index) if p is not None and var in free(p)]
-    if not own:
+    dims = [k for k, p in enumerate(index) if p is not None and var in free(p)]
+    if not dims:
         return True
     poly = index[-1]
-    return own == [len(index) - 1] and poly is not None and coefficient(poly, var) is ONE
+    return dims == [len(index) - 1] and poly is not None and coefficient(poly, var) is ONE

@@ -1,8 +1,8 @@
 """What a block does where the element that it stores is padding.
 
-It may store anything where the layout promises nothing, and must not read outside of memory. Where
-a pad value is promised, the block is left unchanged if it makes that value of its operands' padding
-(relu of 0 is 0), else its stores are guarded.
+It may store anything if the layout promises no pad value, but must not read outside its buffers. If
+a pad value is promised, the block stays unchanged if it computes that value from its operands'
+padding (relu of 0 is 0); else its stores are guarded.
 """
 
 from __future__ import annotations
@@ -25,78 +25,84 @@ from .nest import BlockNest
 
 
 def harmless(
-    stage: Stage, made: BlockNest, layouts: Layouts, shapes: Sequence[Sequence[Int]]
+    stage: Stage, block_nest: BlockNest, layouts: Layouts, shapes: Sequence[Sequence[Int]]
 ) -> bool:
-    """Whether the block may be executed for the padding: all it reads is in its buffer.
+    """Whether the block may run on padding: each element that it reads is inside its buffer.
 
-    ``shapes`` are the physical ones of what it reads.
+    ``shapes`` are the physical shapes of its reads.
     """
-    reads = zip((made.placed(a, layouts[a.buffer]) for a in stage.reads), shapes, strict=True)
-    return all(_within(index, shape, made) for index, shape in reads) and not _divides(stage.block)
-
-
-def _within(index: Sequence[Int | None], shape: Sequence[Int], made: BlockNest) -> bool:
-    return all(
-        p is not None and (not _moves(p, made) or (nonneg(p) and nonneg(e - 1 - p)))
-        for p, e in zip(index, shape, strict=True)
+    reads = zip((block_nest.placed(a, layouts[a.buffer]) for a in stage.reads), shapes, strict=True)
+    return all(_within(index, shape, block_nest) for index, shape in reads) and not _divides(
+        stage.block
     )
 
 
-def _moves(poly: Int | None, made: BlockNest) -> bool:
-    """Whether an index over new iterators may be one of the padding."""
-    return poly is None or not made.padded.isdisjoint(free(poly))
+def _within(index: Sequence[Int | None], shape: Sequence[Int], block_nest: BlockNest) -> bool:
+    return all(
+        poly is not None
+        and (not _may_be_padding(poly, block_nest) or (nonneg(poly) and nonneg(extent - 1 - poly)))
+        for poly, extent in zip(index, shape, strict=True)
+    )
+
+
+def _may_be_padding(poly: Int | None, block_nest: BlockNest) -> bool:
+    """Whether an index over the new iterators may be in the padding."""
+    return poly is None or not block_nest.padded.isdisjoint(free(poly))
 
 
 def _divides(block: Any) -> bool:
-    """Whether integers are divided by what may be anything in the padding."""
-    found: list[Any] = []
+    """Whether an integer is divided by a value that may be 0 in the padding."""
+    divisions: list[Any] = []
 
     def visit(expr: Any) -> None:
         if "float" not in str(expr.ty.dtype) and type(expr.b).__name__ != "IntImm":
-            found.append(expr)
+            divisions.append(expr)
 
     kinds = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
     tvm_ffi.structural_walk(block.body, (kinds, visit))
-    return bool(found)
+    return bool(divisions)
 
 
-def keeps(stage: Stage, made: BlockNest, layouts: Layouts) -> bool:
-    """Whether one store makes its pad value of those of what it reads.
+def keeps_padding(stage: Stage, block_nest: BlockNest, layouts: Layouts) -> bool:
+    """Whether a single store computes its pad value from those of its operands.
 
-    One axis is padded, in the same way in all that it reads.
+    One axis must be padded, in the same way in every operand.
     """
-    store, w = stage.block.body, stage.writes[0]
+    store, write = stage.block.body, stage.writes[0]
     if stage.block.init is not None or type(store).__name__ != "BufferStore" or not stage.reads:
         return False
 
     def padded(indices: Sequence[Int | None], shape: Sequence[Int]) -> list[tuple[Any, Int]]:
-        both = zip(indices, shape, strict=True)
-        return [(p, e) for p, e in both if p is None or _moves(ints(p, made.at), made)]
+        at = block_nest.at
+        return [(index, extent) for index, extent in zip(indices, shape, strict=True)
+                if index is None or _may_be_padding(ints(index, at), block_nest)]  # fmt: skip
 
-    axes, pads = padded(w.indices, w.shape), NodeDict[float]()
-    for a in stage.reads:
-        layout = layouts[a.buffer]
-        promised = layout.pad_value is not None and layout.padded(literal(a.shape))
-        if not promised or len(axes) != 1 or padded(a.indices, a.shape) != axes:
+    axes, pads = padded(write.indices, write.shape), NodeDict[float]()
+    for read in stage.reads:
+        layout = layouts[read.buffer]
+        promised = layout.pad_value is not None and layout.padded(literal(read.shape))
+        if not promised or len(axes) != 1 or padded(read.indices, read.shape) != axes:
             return False
-        pads[a.buffer] = layout.pad_value or 0
+        pads[read.buffer] = layout.pad_value or 0
     try:
-        rest = tvm_ffi.structural_map(
+        folded = tvm_ffi.structural_map(
             store.value,
             (TensorLoad, lambda expr: tirx.const(pads[source_of(expr)], str(expr.ty.dtype))),
         )
-        rest = sym.Analyzer().simplify(rest)
+        folded = sym.Analyzer().simplify(folded)
     except ValueError:  # a literal that its type does not have, such as bool(-1)
         return False
-    known = type(rest).__name__ in ("IntImm", "FloatImm")
-    return known and repr(float(rest.value)) == repr(float(layouts[w.buffer].pad_value or 0))
+    is_literal = type(folded).__name__ in ("IntImm", "FloatImm")
+    return is_literal and repr(float(folded.value)) == repr(
+        float(layouts[write.buffer].pad_value or 0)
+    )
 
 
-def selected(code: Any, inside: Any, values: NodeDict[float]) -> Any:
-    """The statement where ``inside`` holds, elsewhere its stores, of the pad values."""
+def guarded_store(code: Any, inside: Any, values: NodeDict[float]) -> Any:
+    """The statement where ``inside`` holds; elsewhere, stores of the pad values."""
 
-    def pad(s: Any) -> Any:
-        return tirx.const(values[s.buffer], str(s.value.ty.dtype))
+    def pad(store: Any) -> Any:
+        return tirx.const(values[store.buffer], str(store.value.ty.dtype))
 
     if type(code).__name__ == "BufferStore":
         if tvm_ffi.structural_equal(code.value, pad(code)):
@@ -109,8 +115,8 @@ def selected(code: Any, inside: Any, values: NodeDict[float]) -> Any:
     return tirx.IfThenElse(inside, code, others[0] if len(others) == 1 else tirx.SeqStmt(others))
 
 
-def only(code: Any, inside: Any) -> Any:
-    """The step of a reduction where ``inside`` holds, elsewhere nothing."""
+def guarded_step(code: Any, inside: Any) -> Any:
+    """The step of a reduction where ``inside`` holds; elsewhere, nothing."""
     if type(code).__name__ != "BufferStore":
         return tirx.IfThenElse(inside, code, None)
     before = tirx.BufferLoad(code.buffer, code.indices)

@@ -1,6 +1,6 @@
 """A PrimFunc over buffers in other layouts, proved to compute the same.
 
-Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     all as they are
+Before: out[n, c, h, w] = Σ pad[n, r, h + y, w + x] * w[c, r, y, x]     NCHW, OIHW
 After:  out[n, h, w, c] = Σ pad[n, h + y, w + x, r] * w[c, y, x, r]     NHWC, OHWI
 """
 
@@ -20,17 +20,17 @@ from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.index_map.maps.to_terms import Unsupported
 from ...analysis.lifting.tir.node import items
 from ...analysis.results.op_info import Certificate, Refusal
-from ..access.copies import copied, stays
+from ..access.copies import copied_param, copies_in_order
 from ..model.layout import Layout
 from ..verify.blockwise import prove_stages
-from ..verify.verify import VerifiedFunction, known, prove_moved
-from .candidate_rewrite import Draft, LoopOrder, Unmovable, drafted
+from ..verify.verify import LiftedFunction, lift_function, prove_moved
+from .candidate_rewrite import CandidateRewrite, LoopOrder, Unmovable, write_candidate
 from .inline import inlined
 from .substitute import substituted
 
 Layouts = tuple[Layout | None, ...]
 
-#: What TVM raises of TIR that it does not take: InternalError and ScheduleError are RuntimeErrors.
+#: What TVM raises for TIR that it rejects: InternalError and ScheduleError are RuntimeErrors.
 TVM_RAISES = (RuntimeError, TypeError, ValueError)
 
 
@@ -48,8 +48,8 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
-class Still:
-    """A PrimFunc is not called at all: its result is the memory of its parameter ``identity``."""
+class ParamAlias:
+    """A call is not needed: the result is the memory of parameter ``identity``."""
 
     identity: int
 
@@ -57,13 +57,13 @@ class Still:
 def rewrite(
     func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
 ) -> Rewritten | Refusal:
-    """The PrimFunc over buffers in these layouts, one for each parameter; None keeps one.
+    """The PrimFunc over buffers in these layouts, by parameter; None keeps a buffer's layout.
 
-    With ``loop_order="layout"`` reductions run in the order of the operands' memory, and outside of
-    a spatial loop over neighbours; with ``"tiled"`` also in tiles for
-    registers, with ``"given"`` in their own order. Results are equal up to
-    the order of sums then. Raises ``TypeError`` and ``ValueError`` for arguments that fit no
-    PrimFunc.
+    With ``loop_order="layout"``, reductions run in the order of the operands' memory, outside a
+    spatial loop over neighbours; with ``"tiled"``, also in tiles for registers. Results are then
+    equal up to the order of sums. With ``"given"``, reductions keep their order.
+
+    Raises ``TypeError`` or ``ValueError`` for arguments that do not fit the PrimFunc.
     """
     return Rewriter()(func, layouts, loop_order)
 
@@ -72,44 +72,44 @@ class Rewriter:
     """`rewrite`, once for structurally equal PrimFuncs and equal layouts."""
 
     def __init__(self, form: Callable[[Any], Standard] = standard) -> None:
-        self._seen = ByStructure(partial(_Seen, form=form))
+        self._caches = ByStructure(partial(_FuncCache, form=form))
 
     def __call__(
         self, func: Any, layouts: Sequence[Layout | None], loop_order: LoopOrder = "layout"
     ) -> Rewritten | Refusal:
         full = _checked(func, layouts)
-        seen = self._seen(func)
+        cache = self._caches(func)
         key = full, tuple(x and x.pad_value for x in full), loop_order
-        if key not in seen.results:
-            seen.results[key] = _rewritten(seen, full, loop_order)
-        found = seen.results[key]
-        if isinstance(found, Refusal):
-            return found
-        return replace(found, func=_with_attributes(found.func, func))
+        if key not in cache.results:
+            cache.results[key] = _rewritten(cache, full, loop_order)
+        result = cache.results[key]
+        if isinstance(result, Refusal):
+            return result
+        return replace(result, func=_with_attributes(result.func, func))
 
-    def still(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
+    def aliased_param(self, func: Any, layouts: Sequence[Layout | None]) -> int | None:
         """The parameter whose memory the result equals, bit for bit, in these layouts.
 
-        It is proved of the unchanged PrimFunc; no form over the layouts is needed.
+        The proof is about the unchanged PrimFunc; no form over the layouts is needed.
         """
         full = _checked(func, layouts)
-        seen = self._seen(func)
-        if full not in seen.still:
-            seen.still[full] = _still(seen, full)
-        return seen.still[full]
+        cache = self._caches(func)
+        if full not in cache.aliased_params:
+            cache.aliased_params[full] = _aliased_param(cache, full)
+        return cache.aliased_params[full]
 
 
-class _Seen:
-    """What is known of one PrimFunc."""
+class _FuncCache:
+    """The results for one PrimFunc, each computed once."""
 
     def __init__(self, func: Any, form: Callable[[Any], Standard]) -> None:
         self.func, self.form = func, form
         self.results: dict[Any, Rewritten | Refusal] = {}
-        self.still: dict[Layouts, int | None] = {}
+        self.aliased_params: dict[Layouts, int | None] = {}
 
     @cached_property
-    def lifted(self) -> VerifiedFunction | Refusal:
-        return known(self.func)
+    def lifted(self) -> LiftedFunction | Refusal:
+        return lift_function(self.func)
 
     @cached_property
     def standard(self) -> Standard:
@@ -123,7 +123,7 @@ class _Seen:
 
 
 def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
-    """A layout for each buffer. Raises for what does not fit the parameters."""
+    """A layout for each buffer. Raises ``TypeError`` or ``ValueError`` if one does not fit."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"rewrite: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     params = items(func.params)
@@ -133,22 +133,22 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
     for param, layout in zip(params, layouts, strict=True):
         if not is_buffer_var(param):
             if layout is not None:
-                raise ValueError(f"rewrite: a layout for {param.name}, which is a scalar")
+                raise ValueError(f"rewrite: {param.name} is a scalar, got the layout {layout}")
             out.append(None)
             continue
-        own = layout or Layout.identity(len(param.ty.shape))
-        if own.rank != len(param.ty.shape):
-            raise ValueError(f"rewrite: {own} for {param.name} of rank {len(param.ty.shape)}")
-        if own.pad_value is not None and not _holds(str(param.ty.dtype), own.pad_value):
+        full = layout or Layout.identity(len(param.ty.shape))
+        if full.rank != len(param.ty.shape):
+            raise ValueError(f"rewrite: {param.name} is of rank {len(param.ty.shape)}, got {full}")
+        if full.pad_value is not None and not _representable(str(param.ty.dtype), full.pad_value):
             raise ValueError(
-                f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {own.pad_value}"
+                f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {full.pad_value}"
             )
-        out.append(own)
+        out.append(full)
     return tuple(out)
 
 
-def _holds(dtype: str, value: float) -> bool:
-    """Whether the type has the number."""
+def _representable(dtype: str, value: float) -> bool:
+    """Whether a dtype can represent a number."""
     if "float" in dtype:
         return True
     if not math.isfinite(value) or value != int(value):
@@ -159,85 +159,89 @@ def _holds(dtype: str, value: float) -> bool:
     return bool(low <= value < high)
 
 
-def _rewritten(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
-    if any(_strided(p) for p, x in zip(items(seen.func.params), layouts, strict=True)
+def _rewritten(cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder) -> Rewritten | Refusal:
+    if any(_strided(p) for p, x in zip(items(cache.func.params), layouts, strict=True)
            if x is not None and not x.is_identity):  # fmt: skip
-        return Refusal("a buffer that moves has strides or an offset")
+        return Refusal("a buffer that changes its layout has strides or an offset")
     reasons: dict[str, None] = {}
-    for draft in _drafts(seen, layouts, loop_order):
-        if isinstance(draft, Refusal):
-            reasons[draft.reason] = None
+    for candidate in _candidates(cache, layouts, loop_order):
+        if isinstance(candidate, Refusal):
+            reasons[candidate.reason] = None
             continue
         try:
-            proof = _proved(seen, draft, layouts)
+            proof = _proved(cache, candidate, layouts)
         except TVM_RAISES as error:
-            proof = _refused(error)
+            proof = _refusal(error)
         if isinstance(proof, Certificate):
-            return Rewritten(draft.func, layouts, proof, copied(draft.func))
+            return Rewritten(candidate.func, layouts, proof, copied_param(candidate.func))
         reasons[proof.reason] = None
     return Refusal("; ".join(reasons))
 
 
-def _refused(error: Exception) -> Refusal:
+def _refusal(error: Exception) -> Refusal:
     if isinstance(error, (Unmovable, Opaque, Unsupported)):
         return Refusal(str(error))
-    told = str(error).strip().splitlines() or [""]
-    return Refusal(f"TVM refuses its form: {type(error).__name__}: {told[-1]}")
+    lines = str(error).strip().splitlines() or [""]
+    return Refusal(f"TVM refuses its form: {type(error).__name__}: {lines[-1]}")
 
 
-def _still(seen: _Seen, layouts: Layouts) -> int | None:
+def _aliased_param(cache: _FuncCache, layouts: Layouts) -> int | None:
     try:
-        found, _ = seen.standard
+        stages, _ = cache.standard
     except Opaque:
         return None
-    stage = found[0]
-    if len(found) > 1 or len(stage.reads) != 1 or len(stage.writes) != 1:
+    stage = stages[0]
+    if len(stages) > 1 or len(stage.reads) != 1 or len(stage.writes) != 1:
         return None
-    params = items(seen.func.params)
+    params = items(cache.func.params)
     places = [next((k for k, p in enumerate(params) if p.same_as(a.buffer)), None)
               for a in (stage.reads[0], stage.writes[0])]  # fmt: skip
     if None in places or any(_strided(p) for p in params if is_buffer_var(p)):
         return None
     source, target = (layouts[k] for k in places if k is not None)
-    if source is None or target is None or not stays(stage, source, target):
+    if source is None or target is None or not copies_in_order(stage, source, target):
         return None
     return places[0]
 
 
-def _proved(seen: _Seen, draft: Draft, layouts: Layouts) -> Certificate | Refusal:
-    """Stage by stage, else of the whole."""
+def _proved(
+    cache: _FuncCache, candidate: CandidateRewrite, layouts: Layouts
+) -> Certificate | Refusal:
+    """The proof of a candidate: stage by stage, else of the whole PrimFunc."""
     first = ""
-    if draft.witness is not None:
-        found = prove_stages(seen.func, draft.func, draft.witness, seen.standard)
-        if isinstance(found, Certificate):
-            return found
-        first = f"{found.reason}; "
-    if isinstance(seen.lifted, Refusal):
-        return Refusal(first + seen.lifted.reason)
-    found = prove_moved(seen.lifted, draft.func, layouts)
-    return found if isinstance(found, Certificate) else Refusal(first + found.reason)
+    if candidate.correspondence is not None:
+        proof = prove_stages(cache.func, candidate.func, candidate.correspondence, cache.standard)
+        if isinstance(proof, Certificate):
+            return proof
+        first = f"{proof.reason}; "
+    if isinstance(cache.lifted, Refusal):
+        return Refusal(first + cache.lifted.reason)
+    proof = prove_moved(cache.lifted, candidate.func, layouts)
+    return proof if isinstance(proof, Certificate) else Refusal(first + proof.reason)
 
 
-def _drafts(seen: _Seen, layouts: Layouts, loop_order: LoopOrder) -> Iterator[Draft | Refusal]:
-    """Forms to try, the best first, or why there is none."""
+def _candidates(
+    cache: _FuncCache, layouts: Layouts, loop_order: LoopOrder
+) -> Iterator[CandidateRewrite | Refusal]:
+    """The candidates to try, best first; a refusal where one cannot be written."""
     orders: tuple[LoopOrder, ...] = ("tiled", "layout", "given")
     for order in orders[orders.index(loop_order) :]:
         try:
-            func, read = seen.inlined
-            if func is not seen.func and order != "given":
-                yield drafted(func, layouts, order, read)
-            yield drafted(seen.func, layouts, order, seen.standard)
+            func, read = cache.inlined
+            if func is not cache.func and order != "given":
+                yield write_candidate(func, layouts, order, read)
+            yield write_candidate(cache.func, layouts, order, cache.standard)
         except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as error:
-            yield _refused(error)
+            yield _refusal(error)
             break
     try:
-        yield Draft(substituted(seen.func, layouts))
+        yield CandidateRewrite(substituted(cache.func, layouts))
     except (Unmovable, Opaque, Unsupported, *TVM_RAISES) as error:
-        yield _refused(error)
+        yield _refusal(error)
 
 
 def _strided(param: Any) -> bool:
-    """Whether a buffer's elements lie in an order of its own, or not from its start."""
+    """Whether a buffer has strides, or an offset other than 0."""
     offset, kind = param.ty.elem_offset, type(param.ty.elem_offset).__name__
     return bool(len(param.ty.strides)) or not (
         kind == "Var" or (kind == "IntImm" and not int(offset))
@@ -245,7 +249,7 @@ def _strided(param: Any) -> bool:
 
 
 def _with_attributes(new: Any, func: Any) -> Any:
-    """The PrimFunc with the attributes of another one that still hold."""
+    """The new PrimFunc with the attributes of the old one that still hold."""
     attrs = func.attrs or {}
     for key in (new.attrs or {}).keys():
         new = new.without_attr(key)

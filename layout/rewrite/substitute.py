@@ -68,40 +68,40 @@ class _Moved:
             return mutator.default_mutate(expr)
         return tirx.BufferLoad(self.buffers[buffer], self.place(buffer, expr.indices, mutator))
 
-    def store(self, s: Any, mutator: Any) -> Any:
-        if s.buffer not in self.buffers:
-            return mutator.default_mutate(s)
-        layout = self.layouts[s.buffer]
-        if layout.padded(_extents(s.buffer)):
-            self.padded[s.buffer] = self.buffers[s.buffer], layout.pad_value or 0
-        index = self.place(s.buffer, s.indices, mutator)
-        return tirx.BufferStore(self.buffers[s.buffer], mutator.mutate(s.value), index)
+    def store(self, stmt: Any, mutator: Any) -> Any:
+        if stmt.buffer not in self.buffers:
+            return mutator.default_mutate(stmt)
+        layout = self.layouts[stmt.buffer]
+        if layout.padded(_extents(stmt.buffer)):
+            self.padded[stmt.buffer] = self.buffers[stmt.buffer], layout.pad_value or 0
+        index = self.place(stmt.buffer, stmt.indices, mutator)
+        return tirx.BufferStore(self.buffers[stmt.buffer], mutator.mutate(stmt.value), index)
 
     def place(self, buffer: Any, indices: Any, mutator: Any) -> list[Any]:
         index = [mutator.mutate(i) for i in items(indices)]
         return list(self.layouts[buffer].forward(index, _extents(buffer)))
 
-    def region(self, r: Any, mutator: Any) -> Any:
-        """One element moves; of a larger region the whole buffer is declared."""
-        if source_of(r) not in self.buffers:
-            return mutator.default_mutate(r)
-        new = self.buffers[source_of(r)]
-        if all(type(d.extent).__name__ == "IntImm" and int(d.extent) == 1 for d in r.region):
-            index = self.place(source_of(r), [d.min for d in r.region], mutator)
+    def region(self, region: Any, mutator: Any) -> Any:
+        """The new region of one element; a larger region becomes the whole buffer."""
+        if source_of(region) not in self.buffers:
+            return mutator.default_mutate(region)
+        new = self.buffers[source_of(region)]
+        if all(type(d.extent).__name__ == "IntImm" and int(d.extent) == 1 for d in region.region):
+            index = self.place(source_of(region), [d.min for d in region.region], mutator)
             ranges = [tvm.ir.Range.from_min_extent(i, _number(i, 1)) for i in index]
         else:
             ranges = [tvm.ir.Range(_number(e, 0), e) for e in new.ty.shape]
         return tirx.stmt.BufferRegion(new, ranges)
 
-    def match(self, m: Any, mutator: Any) -> Any:
-        if source_of(m.source) in self.buffers:
-            self.refused = f"a part of {source_of(m.source).name} is matched as a buffer"
-        return mutator.default_mutate(m)
+    def match(self, region: Any, mutator: Any) -> Any:
+        if source_of(region.source) in self.buffers:
+            self.refused = f"a part of {source_of(region.source).name} is matched as a buffer"
+        return mutator.default_mutate(region)
 
-    def variable(self, v: Any, mutator: Any) -> Any:
-        if is_buffer_var(v) and v in self.buffers:
-            self.refused = f"{v.name} is used as a pointer or seen as another buffer"
-        return mutator.default_mutate(v)
+    def variable(self, var: Any, mutator: Any) -> Any:
+        if is_buffer_var(var) and var in self.buffers:
+            self.refused = f"{var.name} is used as a pointer or viewed as another buffer"
+        return mutator.default_mutate(var)
 
 
 def _number(like: Any, value: int) -> Any:
@@ -113,11 +113,11 @@ def _extents(buffer: Any) -> list[Any]:
 
 
 def _fill(buffer: Any, value: float) -> tuple[Any, Any]:
-    """A loop nest that stores one value everywhere: around a block, and around the plain store."""
+    """Two nests that store one value everywhere: around a block, and around a plain store."""
     dtype = str(buffer.ty.shape[0].ty.dtype)
     names = [tirx.Var(f"i{k}", dtype) for k in range(len(buffer.ty.shape))]
-    extents = [tvm.ir.Range(tirx.IntImm(dtype, 0), e) for e in buffer.ty.shape]
-    iters = [tirx.IterVar(r, tirx.Var(f"v_i{k}", dtype), 0) for k, r in enumerate(extents)]
+    ranges = [tvm.ir.Range(tirx.IntImm(dtype, 0), e) for e in buffer.ty.shape]
+    iters = [tirx.IterVar(r, tirx.Var(f"v_i{k}", dtype), 0) for k, r in enumerate(ranges)]
     index = [i.var for i in iters]
     constant = tirx.const(value, str(buffer.ty.dtype))
     point = [tvm.ir.Range.from_min_extent(i, tirx.IntImm(dtype, 1)) for i in index]
@@ -125,13 +125,13 @@ def _fill(buffer: Any, value: float) -> tuple[Any, Any]:
     written = [tirx.stmt.BufferRegion(buffer, point)]
     block = SBlock(iters, [], written, f"{buffer.name}_fill", store)
     nests = [SBlockRealize(names, True, block), tirx.BufferStore(buffer, constant, names)]
-    for v, r in reversed(list(zip(names, extents, strict=True))):
-        nests = [tirx.For(v, r.min, r.extent, tirx.ForKind.SERIAL, n) for n in nests]
+    for var, span in reversed(list(zip(names, ranges, strict=True))):
+        nests = [tirx.For(var, span.min, span.extent, tirx.ForKind.SERIAL, n) for n in nests]
     return nests[0], nests[1]
 
 
 def _after(fills: list[tuple[Any, Any]], body: Any) -> Any:
-    """The body after the nests, in a root block as blocks."""
+    """The body after the fills; in a root block, these are blocks."""
     if not fills:
         return body
     if type(body).__name__ != "SBlockRealize":

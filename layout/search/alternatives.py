@@ -11,14 +11,14 @@ from ..graph.relax_graph import Op, Value
 from ..model.buffer_bytes import size_of
 from ..model.digit import Digit
 from ..model.layout import Layout
-from .constraints import Want
+from .constraints import LayoutConstraint
 
 GIVEN = "as given"
 Candidates = Mapping[Value, Sequence[Layout]]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Alternative:
     """One alternative of an op.
 
     Attributes:
@@ -28,7 +28,7 @@ class Choice:
         cost: Its cost.
         why: The reason, for reports.
         usual: The layout of each input that the operator has with these results.
-        moves: It is a conversion, and costs as much as one.
+        moves: Whether it is a conversion, and costs as much as one.
     """
 
     outputs: tuple[Layout, ...]
@@ -39,111 +39,111 @@ class Choice:
     moves: bool = False
 
     @property
-    def strict(self) -> Choice:
+    def strict(self) -> Alternative:
         """The alternative with the usual input layouts only."""
         inputs = tuple(
-            given if given is None or layout is None else frozenset((layout,))
-            for given, layout in zip(self.inputs, self.usual, strict=True)
+            allowed if allowed is None or layout is None else frozenset((layout,))
+            for allowed, layout in zip(self.inputs, self.usual, strict=True)
         )
         return replace(self, inputs=inputs)
 
-    def same_as(self, other: Choice) -> bool:
+    def same_as(self, other: Alternative) -> bool:
         """Whether it reads and writes the same layouts at the same cost."""
         left, right = ((c.outputs, c.inputs, c.cost, c.moves) for c in (self, other))
         return left == right
 
 
 @dataclass(frozen=True)
-class Kind:
+class OpSpec:
     """The op spec of a PrimFunc.
 
     Attributes:
         flow: How layouts flow through it; None if that is unknown.
         reason: Why there is no flow.
-        want: The constraint on it.
-        moves: It is layout-only: the output permutes the elements of the only input.
+        constraint: The constraint on it.
+        moves: Whether it is layout-only: the output permutes the elements of the only input.
         replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.
         offers: Constraints that it may meet; otherwise it stays unchanged.
         strings: The operator's layout strings.
-        known: The alternatives by candidate layouts.
+        cached: The alternatives that were computed, by candidate layouts.
     """
 
     flow: BlockGraph | None
     reason: str = ""
-    want: Want | None = None
+    constraint: LayoutConstraint | None = None
     moves: bool = False
     replacement: Any = None
-    offers: tuple[Want, ...] = ()
+    offers: tuple[LayoutConstraint, ...] = ()
     strings: tuple[str, ...] = ()
-    known: dict[Any, list[Choice]] = field(default_factory=dict, compare=False, repr=False)
+    cached: dict[Any, list[Alternative]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def named(self) -> bool:
         """Whether the constraint is a named implementation, which has other loops."""
-        return self.want is not None and self.want.worth is not None
+        return self.constraint is not None and self.constraint.saved_bytes is not None
 
     @property
-    def wants(self) -> tuple[Want, ...]:
+    def constraints(self) -> tuple[LayoutConstraint, ...]:
         """The constraint, or the offers if there is none."""
-        return self.offers if self.want is None else (self.want,)
+        return self.offers if self.constraint is None else (self.constraint,)
 
-    def met(self, chosen: Mapping[int, Layout]) -> Want | None:
+    def met(self, chosen: Mapping[int, Layout]) -> LayoutConstraint | None:
         """The constraint, or the offer that these layouts of parameters satisfy."""
         offers = (o for o in self.offers if all(o.takes(k, x) for k, x in chosen.items()))
-        return self.want or next(offers, None)
+        return self.constraint or next(offers, None)
 
     def takes(self, param: int, layout: Layout) -> bool:
         """Whether a parameter may have this layout."""
-        if self.want is not None or not self.offers:
-            return self.want is None or self.want.takes(param, layout)
+        if self.constraint is not None or not self.offers:
+            return self.constraint is None or self.constraint.takes(param, layout)
         return layout.is_identity or any(o.takes(param, layout) for o in self.offers)
 
 
-def choices(op: Op, kind: Kind, candidates: Candidates) -> list[Choice]:
+def alternatives(op: Op, spec: OpSpec, candidates: Candidates) -> list[Alternative]:
     """The alternatives in the candidate layouts; the unchanged one is always among them."""
     key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
-    known = kind.known.get(key)
-    if known is None:
-        local = list(dict.fromkeys(_local(op, kind, candidates)))
-        known = kind.known[key] = local or list(_required(op, kind, candidates))
-    if known and kind.want is not None and not kind.named:
-        return known
-    given = as_given(op, kind)
-    if kind.named:
-        return [*known, given]
-    same = any(choice.outputs == given.outputs
+    cached = spec.cached.get(key)
+    if cached is None:
+        local = list(dict.fromkeys(_local(op, spec, candidates)))
+        cached = spec.cached[key] = local or list(_required(op, spec, candidates))
+    if cached and spec.constraint is not None and not spec.named:
+        return cached
+    unchanged = as_given(op, spec)
+    if spec.named:
+        return [*cached, unchanged]
+    same = any(alternative.outputs == unchanged.outputs
                and all(a is None or b is None or a >= b
-                       for a, b in zip(choice.inputs, given.inputs, strict=True))
-               for choice in known)  # fmt: skip
-    return known if same else [*known, given]
+                       for a, b in zip(alternative.inputs, unchanged.inputs, strict=True))
+               for alternative in cached)  # fmt: skip
+    return cached if same else [*cached, unchanged]
 
 
-def as_given(op: Op, kind: Kind) -> Choice:
+def as_given(op: Op, spec: OpSpec) -> Alternative:
     """The unchanged alternative; a layout-only op costs a conversion."""
     inputs = tuple(
         None if value is None or value.free else frozenset((Layout.identity(value.rank),))
         for value in op.inputs
     )
     outputs = tuple(Layout.identity(v.rank) for v in op.outputs)
-    moves = kind.moves and not op.outputs[0].weight and not _still(op, kind)
-    worth = kind.want.worth if kind.want is not None else None
-    return Choice(outputs, inputs, worth or 0.0, GIVEN, (None,) * len(inputs), moves)
+    moves = spec.moves and not op.outputs[0].weight and not _keeps_memory(op, spec)
+    saved_bytes = spec.constraint.saved_bytes if spec.constraint is not None else None
+    return Alternative(outputs, inputs, saved_bytes or 0.0, GIVEN, (None,) * len(inputs), moves)
 
 
-def _still(op: Op, kind: Kind) -> bool:
+def _keeps_memory(op: Op, spec: OpSpec) -> bool:
     """Whether a layout-only op changes the shape only, not the memory."""
-    assert kind.flow is not None
+    assert spec.flow is not None
     source = next((k for k, v in enumerate(op.inputs) if v is not None), None)
     if source is None:
         return True
     out = len(op.inputs)
-    seed = {_buffer(kind.flow, out): Layout.identity(op.outputs[0].rank)}
-    given = kind.flow.spread(seed)
+    seed = {_buffer(spec.flow, out): Layout.identity(op.outputs[0].rank)}
+    layouts = spec.flow.spread(seed)
     value = op.inputs[source]
-    if given is None or value is None:
+    if layouts is None or value is None:
         return False
-    own = given[_buffer(kind.flow, source)]
-    return own.order(value.shape) == Layout.identity(value.rank).order(value.shape)
+    source_layout = layouts[_buffer(spec.flow, source)]
+    return source_layout.order(value.shape) == Layout.identity(value.rank).order(value.shape)
 
 
 def weight(value: Value) -> int:
@@ -152,75 +152,81 @@ def weight(value: Value) -> int:
 
 
 def _buffer(flow: BlockGraph, param: int) -> int:
-    found = flow.params[param]
-    assert found is not None
-    return found
+    buffer = flow.params[param]
+    assert buffer is not None
+    return buffer
 
 
-def _local(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
+def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
     """The alternatives that keep every access local."""
-    flow = kind.flow
+    flow = spec.flow
     if flow is None or not op.outputs:
         return
     out = _buffer(flow, len(op.inputs))
-    laid = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
-    firsts = _leading(op, flow, laid)
+    movable = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
+    leading = _leading(op, flow, movable)
     for layout in candidates[op.outputs[0]]:
-        if not firsts:
-            yield from _choice(op, kind, flow, candidates, {out: layout})
-        for k in firsts:
-            b = _buffer(flow, k)
+        if not leading:
+            yield from _from_seeds(op, spec, flow, candidates, {out: layout})
+        for k in leading:
+            buffer = _buffer(flow, k)
             for read in candidates[_value(op, k)]:
-                yield from _choice(op, kind, flow, candidates, {out: layout, b: read})
+                yield from _from_seeds(op, spec, flow, candidates, {out: layout, buffer: read})
 
 
-def _required(op: Op, kind: Kind, candidates: Candidates) -> Iterator[Choice]:
+def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
     """The alternative that meets the constraint, whether accesses are local or not."""
-    if kind.want is None or kind.named or not op.outputs:
+    if spec.constraint is None or spec.named or not op.outputs:
         return
-    every = [None if v is None or v.free else kind.want.layouts.get(k, Layout.identity(v.rank))
-             for k, v in enumerate(op.values)]  # fmt: skip
-    pairs = zip(op.values, every, strict=True)
+    required = spec.constraint.layouts
+    op_layouts = [None if v is None or v.free else required.get(k, Layout.identity(v.rank))
+                  for k, v in enumerate(op.values)]  # fmt: skip
+    pairs = zip(op.values, op_layouts, strict=True)
     if any(v is not None and x is not None and x not in candidates[v] for v, x in pairs):
         return
-    usual, outputs = tuple(every[: len(op.inputs)]), every[len(op.inputs) :]
+    usual, outputs = tuple(op_layouts[: len(op.inputs)]), op_layouts[len(op.inputs) :]
     inputs = tuple(None if x is None else frozenset((x,)) for x in usual)
     results = tuple(x for x in outputs if x is not None)
-    yield Choice(results, inputs, 0.0, kind.want.why, usual)
+    yield Alternative(results, inputs, 0.0, spec.constraint.why, usual)
 
 
-#: Inputs of an op whose layouts are enumerated at most.
+#: The most inputs of an op whose layouts are enumerated.
 LEADING = 3
 
 
-def _leading(op: Op, flow: BlockGraph, laid: Sequence[int]) -> list[int]:
-    """The largest input, and those whose layouts determine those of inner buffers.
+def _leading(op: Op, flow: BlockGraph, movable: Sequence[int]) -> list[int]:
+    """The largest input, and the inputs whose layouts determine those of inner buffers.
 
     For example, a convolution pads its data, so the data counts even if the kernel is larger.
     """
     inner = set(range(len(flow.ranks))) - set(flow.params)
     through = {p.buffer for s in flow.steps for p in s.reads
                if any(w.buffer in inner for w in s.writes)}  # fmt: skip
-    large = sorted(laid, key=lambda k: -weight(_value(op, k)))
+    large = sorted(movable, key=lambda k: -weight(_value(op, k)))
     return [k for k in large if k == large[0] or _buffer(flow, k) in through][:LEADING]
 
 
-def _choice(
-    op: Op, kind: Kind, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout]
-) -> Iterator[Choice]:
+def _from_seeds(
+    op: Op, spec: OpSpec, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout]
+) -> Iterator[Alternative]:
     """The alternatives with these layouts of some buffers, one for each constraint or offer."""
-    known = flow.spread(seeds)
-    if known is not None:
-        for want in kind.wants or (None,):
-            yield from _met(op, want, flow, candidates, seeds, known)
+    layouts = flow.spread(seeds)
+    if layouts is not None:
+        for constraint in spec.constraints or (None,):
+            yield from _under_constraint(op, constraint, flow, candidates, seeds, layouts)
 
 
-def _met(
-    op: Op, want: Want | None, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout],
-    known: dict[int, Layout],
-) -> Iterator[Choice]:  # fmt: skip
-    takes = _anything if want is None else want.takes
-    outputs = tuple(known[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
+def _under_constraint(
+    op: Op,
+    constraint: LayoutConstraint | None,
+    flow: BlockGraph,
+    candidates: Candidates,
+    seeds: dict[int, Layout],
+    layouts: dict[int, Layout],
+) -> Iterator[Alternative]:
+    """The alternative with these layouts if they meet a constraint, else none."""
+    takes = _takes_any if constraint is None else constraint.takes
+    outputs = tuple(layouts[_buffer(flow, len(op.inputs) + k)] for k in range(len(op.outputs)))
     for k, (out, layout) in enumerate(zip(op.outputs, outputs, strict=True)):
         if layout not in candidates[out] or not takes(len(op.inputs) + k, layout):
             return
@@ -231,58 +237,60 @@ def _met(
             inputs.append(None)
             usual.append(None)
             continue
-        b = _buffer(flow, k)
-        own = [seeds[b]] if b in seeds else candidates[value]
-        kept = [x for x in own if takes(k, x)
-                and (b in seeds or flow.admits(known, b, x, seeds))]  # fmt: skip
+        buffer = _buffer(flow, k)
+        options = [seeds[buffer]] if buffer in seeds else candidates[value]
+        kept = [x for x in options if takes(k, x)
+                and (buffer in seeds or flow.admits(layouts, buffer, x, seeds))]  # fmt: skip
         if not kept:
             return
         inputs.append(frozenset(kept))
-        usual.append(known[b] if known[b] in kept else None)
-    why = "in the order of its accesses" if want is None else want.why
-    yield Choice(outputs, tuple(inputs), 0.0, why, tuple(usual))
+        usual.append(layouts[buffer] if layouts[buffer] in kept else None)
+    why = "in the order of its accesses" if constraint is None else constraint.why
+    yield Alternative(outputs, tuple(inputs), 0.0, why, tuple(usual))
 
 
-def _anything(param: int, layout: Layout) -> bool:
+def _takes_any(param: int, layout: Layout) -> bool:
     return True
 
 
 def _value(op: Op, k: int) -> Value:
-    found = op.inputs[k]
-    assert found is not None
-    return found
+    value = op.inputs[k]
+    assert value is not None
+    return value
 
 
-def constants(op: Op, kind: Kind, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
+def constants(op: Op, spec: OpSpec, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
     """The layouts of an op's constants, by parameter, that fit those of its other values."""
-    laid = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
-    given = all(x.is_identity for x in chosen.values())
-    want = kind.met(chosen)
-    wanted = want.layouts if want is not None else {}
-    if not laid or (given and not wanted):
+    constant_params = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
+    unchanged = all(x.is_identity for x in chosen.values())
+    constraint = spec.met(chosen)
+    required = constraint.layouts if constraint is not None else {}
+    if not constant_params or (unchanged and not required):
         return {}
-    known = None
-    if kind.flow is not None:
-        known = kind.flow.spread({_buffer(kind.flow, k): x for k, x in chosen.items()})
-    exact = want is not None and want.exact
-    if kind.flow is None or known is None:  # the required layouts do not flow
-        return {} if given and not exact else {k: wanted[k] for k in laid if k in wanted}
+    layouts = None
+    if spec.flow is not None:
+        layouts = spec.flow.spread({_buffer(spec.flow, k): x for k, x in chosen.items()})
+    exact = constraint is not None and constraint.exact
+    if spec.flow is None or layouts is None:  # the required layouts do not flow
+        if unchanged and not exact:
+            return {}
+        return {k: required[k] for k in constant_params if k in required}
     out = {}
-    for k in laid:
-        found = known[_buffer(kind.flow, k)]
-        out[k] = wanted[k] if exact and k in wanted else found
-        if k in wanted and not exact:
-            out[k] = arranged(found, wanted[k])
-        if want is not None and not want.takes(k, out[k]):
-            out[k] = wanted.get(k, Layout.identity(len(found.dims)))
+    for k in constant_params:
+        layout = layouts[_buffer(spec.flow, k)]
+        out[k] = required[k] if exact and k in required else layout
+        if k in required and not exact:
+            out[k] = arranged(layout, required[k])
+        if constraint is not None and not constraint.takes(k, out[k]):
+            out[k] = required.get(k, Layout.identity(len(layout.dims)))
     return out
 
 
-def arranged(layout: Layout, wanted: Layout) -> Layout:
-    """The wanted layout with the digits of each axis in the order that ``layout`` has them."""
-    if wanted.permutation is None:
-        return wanted
-    own: dict[int, list[Digit]] = {}
-    for d in layout.digits:
-        own.setdefault(d.axis, []).append(d)
-    return Layout(tuple(tuple(own[a]) for a in wanted.permutation))
+def arranged(layout: Layout, target: Layout) -> Layout:
+    """The ``target`` layout, with the digits of each axis in the order of ``layout``."""
+    if target.permutation is None:
+        return target
+    digits: dict[int, list[Digit]] = {}
+    for digit in layout.digits:
+        digits.setdefault(digit.axis, []).append(digit)
+    return Layout(tuple(tuple(digits[a]) for a in target.permutation))

@@ -14,32 +14,32 @@ from ...analysis.terms.term import TensorVar
 from ..model.digit import Digit
 from ..model.layout import Layout
 from ..model.string import parse
-from .implementations import IMPLEMENTATIONS, Named, iterations, named
+from .implementations import IMPLEMENTATIONS, NamedImplementation, iterations, named_implementation
 
 Desired = Mapping[str, Sequence[str] | str]
 
 
 @dataclass(frozen=True)
-class Wish:
+class LayoutRequest:
     """The layout strings for an operator, or a named implementation with its layout strings."""
 
     strings: tuple[str, ...]
-    by: Named | None = None
+    implementation: NamedImplementation | None = None
 
 
-Wishes = Mapping[str, Wish]
+LayoutRequests = Mapping[str, LayoutRequest]
 
 
 @dataclass(frozen=True)
-class Want:
+class LayoutConstraint:
     """The constraint on a PrimFunc.
 
     Attributes:
         layouts: The layout of each parameter; others are free.
         why: The reason, for reports.
         exact: Elements inside a dimension may not be reordered either.
-        last: For a parameter, the axis that must be innermost, whatever else its layout is.
-        worth: The bytes that a named implementation saves. None: the layouts must hold at any
+        last: The axis of a parameter that must be innermost; the rest of its layout is free.
+        saved_bytes: The bytes that a named implementation saves. None: the layouts must hold at any
             price, and loops stay unchanged where nothing moves.
     """
 
@@ -47,25 +47,25 @@ class Want:
     why: str
     exact: bool = False
     last: Mapping[int, int] = field(default_factory=dict)
-    worth: float | None = None
+    saved_bytes: float | None = None
 
     def takes(self, param: int, layout: Layout) -> bool:
         """Whether a parameter may have this layout.
 
-        Unless ``exact``, elements inside a dimension may be reordered: then the operator is the
-        same with a permuted operand.
+        Unless ``exact``, elements inside a dimension may be reordered: the operator is then the
+        same over a permuted operand.
         """
         if param in self.last:
             return layout.dims[-1:] == ((Digit(self.last[param]),),)
-        wanted = self.layouts.get(param)
-        if wanted is None or layout.dims == wanted.dims:
+        required = self.layouts.get(param)
+        if required is None or layout.dims == required.dims:
             return True
         axes = [tuple({d.axis for d in dim}) for dim in layout.dims]
-        whole = [(dim[0].axis,) for dim in wanted.dims]
-        return not self.exact and wanted.permutation is not None and axes == whole
+        unsplit = [(dim[0].axis,) for dim in required.dims]
+        return not self.exact and required.permutation is not None and axes == unsplit
 
 
-def check(desired: Desired | str) -> dict[str, Wish]:
+def check(desired: Desired | str) -> dict[str, LayoutRequest]:
     """The desired layouts by full operator name; a string names an implementation.
 
     Raises:
@@ -73,16 +73,19 @@ def check(desired: Desired | str) -> dict[str, Wish]:
         ValueError: An operator, layout or implementation is unknown.
     """
     if isinstance(desired, str):
-        by = named(desired)
-        return {op: Wish(strings, by) for op, strings in by.layouts.items()}
+        implementation = named_implementation(desired)
+        return {
+            op: LayoutRequest(strings, implementation)
+            for op, strings in implementation.layouts.items()
+        }
     out = {}
     for name, layouts in desired.items():
         op = full(name, "desired")
         if isinstance(layouts, str) and layouts in IMPLEMENTATIONS:
-            by = named(layouts)
-            if op not in by.layouts:
+            implementation = named_implementation(layouts)
+            if op not in implementation.layouts:
                 raise ValueError(f"desired: {layouts} has no implementation of {op}")
-            out[op] = Wish(by.layouts[op], by)
+            out[op] = LayoutRequest(implementation.layouts[op], implementation)
             continue
         if isinstance(layouts, str):
             layouts = [layouts]
@@ -90,7 +93,7 @@ def check(desired: Desired | str) -> dict[str, Wish]:
             raise TypeError(f"desired[{name!r}]: expected layout strings, got {list(layouts)!r}")
         for text in layouts:
             parse(text)
-        out[op] = Wish(tuple(layouts))
+        out[op] = LayoutRequest(tuple(layouts))
     return out
 
 
@@ -104,122 +107,141 @@ def full(name: str, argument: str) -> str:
     recovered = {
         op for recogniser in recognisers() for op in recogniser.ops
     }  # relax.nn.relu6 is not in TVM's registry
-    for known in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
-        if known in recovered or known in Op.list_op_names():
-            return known
-    raise ValueError(f"{argument}: there is no Relax operator {name!r}")
+    for full_name in (name, f"relax.{name}", f"relax.nn.{name}", f"relax.image.{name}"):
+        if full_name in recovered or full_name in Op.list_op_names():
+            return full_name
+    raise ValueError(f"{argument}: unknown Relax operator {name!r}")
 
 
-def want(found: Recovered, desired: Wishes, func: Any) -> Want | None:
+def constraint_on(
+    recovered: Recovered, desired: LayoutRequests, func: Any
+) -> LayoutConstraint | None:
     """The constraint on a PrimFunc; None if there is none. Without strings it stays unchanged.
 
     Raises ``ValueError`` if the strings do not fit the operator's layouts.
     """
-    info = found.info
-    if found.operator is None or found.operator.name not in desired:
+    info = recovered.info
+    if recovered.operator is None or recovered.operator.name not in desired:
         return None
-    wish = desired[found.operator.name]
+    request = desired[recovered.operator.name]
     if not isinstance(info, OpInfo):
-        return _elsewhere(found, wish)
-    if wish.by is not None:
-        return _named(found, info, wish, wish.by, func)
-    strings = wish.strings
+        return _without_attributes(recovered, request)
+    if request.implementation is not None:
+        return _of_implementation(recovered, info, request, request.implementation, func)
+    strings = request.strings
     if not strings:
-        return _staying(found)
-    if not _laid(found, info):
+        return _unchanged(recovered)
+    if not _has_layout(recovered, info):
         raise ValueError(f"desired: {info.name} has no layout attribute to choose")
-    return Want(_wanted(found, info, strings), f"{info.name} wants {' '.join(strings)}")
+    return LayoutConstraint(
+        _param_layouts(recovered, info, strings), f"{info.name} wants {' '.join(strings)}"
+    )
 
 
-def _staying(found: Recovered) -> Want:
-    tensors = [k for k, p in enumerate(found.params) if isinstance(p, TensorVar)]
-    return Want({k: Layout.identity(_rank(found, k)) for k in tensors}, "to stay as given")
+def _unchanged(recovered: Recovered) -> LayoutConstraint:
+    """The constraint that leaves an operator unchanged."""
+    tensors = [k for k, p in enumerate(recovered.params) if isinstance(p, TensorVar)]
+    return LayoutConstraint(
+        {k: Layout.identity(_rank(recovered, k)) for k in tensors}, "to stay as given"
+    )
 
 
-def _elsewhere(found: Recovered, wish: Wish) -> Want | None:
+def _without_attributes(recovered: Recovered, request: LayoutRequest) -> LayoutConstraint | None:
     """The constraint on an operator whose attributes cannot express its buffers' layouts."""
-    if wish.by is not None:
+    if request.implementation is not None:
         return None
-    if not wish.strings:
-        return _staying(found)
-    raise ValueError(f"desired: {wish.strings} does not fit {found.info!r}")
+    if not request.strings:
+        return _unchanged(recovered)
+    raise ValueError(f"desired: {request.strings} does not fit {recovered.info!r}")
 
 
 Offers = Sequence[Mapping[str, Sequence[str]]]
 """Layouts by full operator name that a backend can take."""
 
 
-def offered(found: Recovered, offers: Offers) -> tuple[Want, ...]:
+def offered(recovered: Recovered, offers: Offers) -> tuple[LayoutConstraint, ...]:
     """The offers for a PrimFunc; those that do not fit it are left out."""
-    info = found.info
-    if not isinstance(info, OpInfo) or not _laid(found, info):
+    info = recovered.info
+    if not isinstance(info, OpInfo) or not _has_layout(recovered, info):
         return ()
     out = []
     for strings in filter(None, (o.get(info.name) for o in offers)):
         with suppress(ValueError):
-            out.append(Want(_wanted(found, info, strings), f"offered {' '.join(strings)}"))
+            out.append(
+                LayoutConstraint(
+                    _param_layouts(recovered, info, strings), f"offered {' '.join(strings)}"
+                )
+            )
     return tuple(out)
 
 
-def _named(found: Recovered, info: OpInfo, wish: Wish, by: Named, func: Any) -> Want | None:
+def _of_implementation(
+    recovered: Recovered,
+    info: OpInfo,
+    request: LayoutRequest,
+    implementation: NamedImplementation,
+    func: Any,
+) -> LayoutConstraint | None:
     """The constraint of a named implementation; None if it would not be faster."""
-    if info.relaid or _narrow(found, info):
+    if info.relaid or _narrow(recovered, info):
         return None
-    worth = by.saved * iterations(func)
-    why = f"{info.name} is faster as {by.name}"
-    if wish.strings:
-        wanted = _wanted(found, info, wish.strings) if _laid(found, info) else {}
-        return Want(wanted, why, worth=worth) if wanted else None
-    right, out = info.operands[-1], found.outputs[0]
-    if not isinstance(right, int) or _rank(found, right) < 2 or _rank(found, out) < 2:
+    saved_bytes = implementation.saved * iterations(func)
+    why = f"{info.name} is faster as {implementation.name}"
+    if request.strings:
+        layouts = (
+            _param_layouts(recovered, info, request.strings) if _has_layout(recovered, info) else {}
+        )
+        return LayoutConstraint(layouts, why, saved_bytes=saved_bytes) if layouts else None
+    right, out = info.operands[-1], recovered.outputs[0]
+    if not isinstance(right, int) or _rank(recovered, right) < 2 or _rank(recovered, out) < 2:
         return None
-    last = {k: _rank(found, k) - 1 for k in (right, out)}
-    return Want({}, why, last=last, worth=worth)
+    last = {k: _rank(recovered, k) - 1 for k in (right, out)}
+    return LayoutConstraint({}, why, last=last, saved_bytes=saved_bytes)
 
 
-#: Output channels of a group from which on a loop over them pays.
+#: The least number of output channels of a group for which a loop over them pays.
 WIDE = 8
 
 
-def _narrow(found: Recovered, info: OpInfo) -> bool:
+def _narrow(recovered: Recovered, info: OpInfo) -> bool:
     """Whether an operator is grouped with few channels in each group, but not depthwise."""
     groups = info.attrs.get("groups", 1)
-    before = _channels(found, info, info.operands[0])
-    after = _channels(found, info, found.outputs[0])
+    before = _channels(recovered, info, info.operands[0])
+    after = _channels(recovered, info, recovered.outputs[0])
     if groups == 1 or groups == before == after:
         return False
     return not isinstance(groups, int) or after is None or after // groups < WIDE
 
 
-def _channels(found: Recovered, info: OpInfo, k: object) -> int | None:
-    if not isinstance(k, int) or "C" not in info.layouts[k]:
+def _channels(recovered: Recovered, info: OpInfo, position: object) -> int | None:
+    if not isinstance(position, int) or "C" not in info.layouts[position]:
         return None
-    param = found.params[k]
+    param = recovered.params[position]
     assert isinstance(param, TensorVar)
-    return param.shape[info.layouts[k].index("C")].const
+    return param.shape[info.layouts[position].index("C")].const
 
 
-def _laid(found: Recovered, info: OpInfo) -> bool:
+def _has_layout(recovered: Recovered, info: OpInfo) -> bool:
     """Whether some parameter has a layout to choose."""
     return any(isinstance(k, int) and k < len(info.layouts) and info.layouts[k]
-               for k in (*info.operands, *found.outputs))  # fmt: skip
+               for k in (*info.operands, *recovered.outputs))  # fmt: skip
 
 
-def _wanted(found: Recovered, info: OpInfo, strings: Sequence[str]) -> dict[int, Layout]:
+def _param_layouts(recovered: Recovered, info: OpInfo, strings: Sequence[str]) -> dict[int, Layout]:
     operands = [k for k in info.operands if isinstance(k, int) and info.layouts[k]]
-    outputs = [k for k in found.outputs if info.layouts[k]]
-    wanted = dict(zip(operands, strings, strict=False))
+    outputs = [k for k in recovered.outputs if info.layouts[k]]
+    texts = dict(zip(operands, strings, strict=False))
     for k in outputs:
-        wanted[k] = strings[len(operands)] if len(strings) > len(operands) else strings[0]
-    return {k: _layout(found, k, text, info.layouts[k]) for k, text in wanted.items()}
+        texts[k] = strings[len(operands)] if len(strings) > len(operands) else strings[0]
+    return {k: _layout(recovered, k, text, info.layouts[k]) for k, text in texts.items()}
 
 
-def _layout(found: Recovered, k: int, text: str, current: str) -> Layout:
+def _layout(recovered: Recovered, k: int, text: str, current: str) -> Layout:
     """The layout over the buffer's dimensions; an axis of extent 1 is not split."""
     letters = "".join(c for c in text if c.isupper())
     if sorted(letters) != sorted(current):
         raise ValueError(f"desired: {text!r} does not fit a tensor in the layout {current!r}")
-    param = found.params[k]
+    param = recovered.params[k]
     assert isinstance(param, TensorVar)
     dims = []
     for axis, div, extent in parse(text, current):
@@ -231,7 +253,7 @@ def _layout(found: Recovered, k: int, text: str, current: str) -> Layout:
     return Layout(tuple(dims))
 
 
-def _rank(found: Recovered, k: int) -> int:
-    param = found.params[k]
+def _rank(recovered: Recovered, k: int) -> int:
+    param = recovered.params[k]
     assert isinstance(param, TensorVar)
     return len(param.shape)

@@ -10,7 +10,7 @@ from math import isfinite
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from .alternatives import Choice, Kind, as_given, choices, constants, weight
+from .alternatives import Alternative, OpSpec, alternatives, as_given, constants, weight
 from .candidate_layouts import candidates
 from .layout_problem import CHANGE, LayoutProblem, problem
 from .solve import Solution, solve
@@ -23,15 +23,15 @@ class Plan:
     """A plan.
 
     Attributes:
-        ways: The alternative of each op.
+        chosen: The alternative of each op.
         stored: The layout that each value is produced in.
         converted: The layouts that each value is converted to.
         reads: For each op, the layout of each tensor that it reads, by parameter.
-        needed: Layouts in which values are needed besides by ops.
+        needed: The layout in which something other than an op needs a value.
         solution: The solution of the problem.
     """
 
-    ways: Mapping[Op, Choice]
+    chosen: Mapping[Op, Alternative]
     stored: Mapping[Value, Layout]
     converted: Mapping[Value, tuple[Layout, ...]]
     reads: Mapping[Op, Mapping[int, Layout]]
@@ -41,7 +41,7 @@ class Plan:
     def layouts(self, op: Op) -> list[Layout | None]:
         """The layout of each parameter of the op's PrimFunc."""
         read = self.reads[op]
-        return [*(read.get(k) for k in range(len(op.inputs))), *self.ways[op].outputs]
+        return [*(read.get(k) for k in range(len(op.inputs))), *self.chosen[op].outputs]
 
 
 def bytes_moved(value: Value, layout: Layout) -> float:
@@ -63,15 +63,15 @@ OBJECTIVES: dict[str, Cost] = {"bytes": bytes_moved, "count": conversions_counte
 class Space:
     """The search space: candidate layouts of values, alternatives of ops.
 
-    ``needed`` has layouts in which values are required; ``given`` those that exist unconverted.
+    ``needed`` has layouts in which values are required; ``fixed`` those that exist unconverted.
     """
 
     graph: Graph
-    kinds: Mapping[Op, Kind]
+    specs: Mapping[Op, OpSpec]
     candidates: Mapping[Value, list[Layout]]
     needed: Mapping[Value, Layout]
-    given: Mapping[Value, Layout]
-    ways: Mapping[Op, list[Choice]]
+    fixed: Mapping[Value, Layout]
+    alternatives: Mapping[Op, list[Alternative]]
 
 
 Extend = Callable[[Space, LayoutProblem, float], None]
@@ -80,10 +80,10 @@ Extend = Callable[[Space, LayoutProblem, float], None]
 
 def decide(
     graph: Graph,
-    kinds: Mapping[Op, Kind],
+    specs: Mapping[Op, OpSpec],
     cost: Cost,
     pins: Mapping[Value, Layout],
-    forbidden: Mapping[Op, frozenset[Choice]],
+    forbidden: Mapping[Op, frozenset[Alternative]],
     seconds: float = 60.0,
     strict: bool = False,
     extend: Extend | None = None,
@@ -92,7 +92,7 @@ def decide(
 
     Args:
         graph: The function.
-        kinds: The op spec of each op.
+        specs: The op spec of each op.
         cost: The cost of a conversion.
         pins: Other layouts for parameters.
         forbidden: Alternatives that have no proof.
@@ -100,109 +100,126 @@ def decide(
         strict: Use only usual layouts, in which operators stay operators.
         extend: Extends the problem.
     """
-    return cheapest(space(graph, kinds, pins, forbidden, strict), cost, seconds, extend)
+    return cheapest(space(graph, specs, pins, forbidden, strict), cost, seconds, extend)
 
 
 def space(
     graph: Graph,
-    kinds: Mapping[Op, Kind],
+    specs: Mapping[Op, OpSpec],
     pins: Mapping[Value, Layout],
-    forbidden: Mapping[Op, frozenset[Choice]],
+    forbidden: Mapping[Op, frozenset[Alternative]],
     strict: bool,
 ) -> Space:
     """The search space of a function."""
-    found = candidates(graph, kinds)
+    candidate_layouts = candidates(graph, specs)
     for value, layout in pins.items():
-        if layout not in found[value]:
-            found[value].append(layout)
+        if layout not in candidate_layouts[value]:
+            candidate_layouts[value].append(layout)
     needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.constant}  # fmt: skip
-    given = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
-    ways = {op: _allowed(op, kinds[op], found, forbidden.get(op), strict) for op in graph.ops}
-    return Space(graph, kinds, found, needed, given, ways)
+    fixed = {v: pins.get(v, Layout.identity(v.rank)) for v in graph.values if v.fixed}
+    allowed = {
+        op: _allowed(op, specs[op], candidate_layouts, forbidden.get(op), strict)
+        for op in graph.ops
+    }
+    return Space(graph, specs, candidate_layouts, needed, fixed, allowed)
 
 
-def cheapest(known: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
+def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
     """The cheapest plan in a search space."""
-    graph, kinds, needed, given = known.graph, known.kinds, known.needed, known.given
-    found = known.candidates
+    graph, specs = search_space.graph, search_space.specs
+    candidate_layouts, fixed = search_space.candidates, search_space.fixed
     cost = functools.cache(cost)
-    unit = _unit(found, cost)
-    made = problem(
-        graph, known.ways, found, lambda value, layout: cost(value, layout) / unit, needed, given
+    unit = _unit(candidate_layouts, cost)
+    layout_problem = problem(
+        graph,
+        search_space.alternatives,
+        candidate_layouts,
+        lambda value, layout: cost(value, layout) / unit,
+        search_space.needed,
+        fixed,
     )
     if extend is not None:
-        extend(known, made, unit)
-    solved = solve(made.program, seconds=seconds)
+        extend(search_space, layout_problem, unit)
+    solved = solve(layout_problem.program, seconds=seconds)
     solved = replace(solved, objective=solved.objective * unit, bound=solved.bound * unit)
-    chosen = {op: c for op, c, x in made.ways if x in solved.chosen}
-    stored = dict(given)
-    for op, choice in chosen.items():
-        stored.update(zip(op.outputs, choice.outputs, strict=True))
+    chosen = {op: c for op, c, x in layout_problem.alternatives if x in solved.chosen}
+    stored = dict(fixed)
+    for op, alternative in chosen.items():
+        stored.update(zip(op.outputs, alternative.outputs, strict=True))
     converted: dict[Value, list[Layout]] = {}
-    for value, layout, x in made.converted:
-        if x in solved.chosen and stored[value] != layout:
+    for value, layout, variable in layout_problem.converted:
+        if variable in solved.chosen and stored[value] != layout:
             converted.setdefault(value, []).append(layout)
-    reads = {op: _reads(op, chosen[op], kinds[op], stored, converted) for op in graph.ops}
+    reads = {op: _reads(op, chosen[op], specs[op], stored, converted) for op in graph.ops}
     kept = {v: tuple(x) for v, x in converted.items()}
-    return Plan(chosen, stored, kept, reads, needed, solved)
+    return Plan(chosen, stored, kept, reads, search_space.needed, solved)
 
 
-def layouts_in(op: Op, way: Choice, kind: Kind) -> list[Layout | None] | None:
-    """The layouts of an alternative by parameter; None if an input may have several."""
+def layouts_in(op: Op, alternative: Alternative, spec: OpSpec) -> list[Layout | None] | None:
+    """The layout of each parameter in an alternative; None if an input may have several."""
     read: dict[int, Layout] = {}
-    for k, allowed in enumerate(way.inputs):
+    for k, allowed in enumerate(alternative.inputs):
         if allowed is not None:
             if len(allowed) != 1:
                 return None
             (read[k],) = allowed
-    known = {**read, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}
-    read |= constants(op, kind, known)
-    return [*(read.get(k) for k in range(len(op.inputs))), *way.outputs]
+    layouts = {**read, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
+    read |= constants(op, spec, layouts)
+    return [*(read.get(k) for k in range(len(op.inputs))), *alternative.outputs]
 
 
-def _unit(found: Mapping[Value, list[Layout]], cost: Cost) -> float:
+def _unit(candidate_layouts: Mapping[Value, list[Layout]], cost: Cost) -> float:
     """The lowest cost of moving a byte; the problem is scaled by it.
 
     Tie-breaks have the size of a few bytes. Without scaling, they would dominate an objective in
     seconds.
     """
-    rates = (cost(v, x) / bytes_moved(v, x) for v, layouts in found.items()
+    rates = (cost(v, x) / bytes_moved(v, x) for v, layouts in candidate_layouts.items()
              if not v.weight and not v.free for x in layouts[1:] if bytes_moved(v, x))  # fmt: skip
     return min((r for r in rates if r > 0 and isfinite(r)), default=1.0)
 
 
 def _allowed(
     op: Op,
-    kind: Kind,
-    found: Mapping[Value, list[Layout]],
-    forbidden: frozenset[Choice] | None,
+    spec: OpSpec,
+    candidate_layouts: Mapping[Value, list[Layout]],
+    forbidden: frozenset[Alternative] | None,
     strict: bool,
-) -> list[Choice]:
+) -> list[Alternative]:
     """The alternatives of an op except forbidden ones; at least one."""
     forbidden = forbidden or frozenset()
-    left = [c.strict if strict or c in forbidden else c for c in choices(op, kind, found)]
-    left = [c for c in dict.fromkeys(left) if c not in forbidden]
-    given = as_given(op, kind)
-    asked = kind.want is not None and not kind.named
+    allowed = [
+        alternative.strict if strict or alternative in forbidden else alternative
+        for alternative in alternatives(op, spec, candidate_layouts)
+    ]
+    allowed = [
+        alternative for alternative in dict.fromkeys(allowed) if alternative not in forbidden
+    ]
+    unchanged = as_given(op, spec)
+    required = spec.constraint is not None and not spec.named
     narrowed = strict or bool(forbidden)
-    if not left or (narrowed and not asked and not any(c.same_as(given) for c in left)):
-        left.append(given)  # which one that took more layouts may have stood for
-    return left
+    if not allowed or (
+        narrowed
+        and not required
+        and not any(alternative.same_as(unchanged) for alternative in allowed)
+    ):
+        allowed.append(unchanged)  # an alternative with more input layouts may have stood for it
+    return allowed
 
 
 def _reads(
-    op: Op, way: Choice, kind: Kind, stored: Mapping[Value, Layout],
+    op: Op, alternative: Alternative, spec: OpSpec, stored: Mapping[Value, Layout],
     converted: Mapping[Value, list[Layout]],
 ) -> dict[int, Layout]:  # fmt: skip
     out: dict[int, Layout] = {}
-    for k, (value, allowed) in enumerate(zip(op.inputs, way.inputs, strict=True)):
+    for k, (value, allowed) in enumerate(zip(op.inputs, alternative.inputs, strict=True)):
         if value is None or allowed is None:
             continue
-        here = [stored[value], *converted.get(value, ())]
+        available = [stored[value], *converted.get(value, ())]
         orders = {x.order(value.shape): x for x in allowed}
-        same = (orders.get(x.order(value.shape)) for x in here)
-        direct = next((x for x in here if x in allowed), None)
-        out[k] = direct or next(x for x in same if x is not None)
-    known = {**out, **{len(op.inputs) + k: x for k, x in enumerate(way.outputs)}}
-    return {**out, **constants(op, kind, known)}
+        equivalent = (orders.get(x.order(value.shape)) for x in available)
+        direct = next((x for x in available if x in allowed), None)
+        out[k] = direct or next(x for x in equivalent if x is not None)
+    layouts = {**out, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
+    return {**out, **constants(op, spec, layouts)}

@@ -42,8 +42,8 @@ class Variable:
 
     def values(self, coefficients: dict[int, float]) -> list[float]:
         """By value, what it adds to a sum over columns."""
-        found = [coefficients.get(c, 0.0) for c in self.columns]
-        return [0.0, *found] if self.single else found
+        values = [coefficients.get(c, 0.0) for c in self.columns]
+        return [0.0, *values] if self.single else values
 
 
 def eliminated(part: Part) -> frozenset[int] | None:
@@ -52,12 +52,12 @@ def eliminated(part: Part) -> frozenset[int] | None:
     None if a table would be too large or no solution exists.
     """
     variables = _variables(part)
-    of = {c: k for k, v in enumerate(variables) for c in v.columns}
+    of = {c: k for k, var in enumerate(variables) for c in var.columns}
     scopes = [sorted({of[c] for c, _ in row}) for _, row in part[1]]
-    order = _order([v.size for v in variables], scopes)
+    order = _order([var.size for var in variables], scopes)
     if order is None:
         return None
-    rank = {v: k for k, v in enumerate(order)}
+    rank = {var: k for k, var in enumerate(order)}
     tables = _Tables(variables, rank)
     for k, variable in enumerate(variables):
         tables.add([k], np.array(variable.values({c: part[0][c] for c in variable.columns})))
@@ -67,7 +67,9 @@ def eliminated(part: Part) -> frozenset[int] | None:
     if values is None:
         return None
     return frozenset(
-        v.columns[x - v.single] for v, x in zip(variables, values, strict=True) if x or not v.single
+        var.columns[value - var.single]
+        for var, value in zip(variables, values, strict=True)
+        if value or not var.single
     )
 
 
@@ -78,48 +80,48 @@ def _variables(part: Part) -> list[Variable]:
     high = {tuple(c for c, _ in row) for least, row in part[1]
             if least == -1 and all(k == -1 for _, k in row)}  # fmt: skip
     out: list[Variable] = []
-    taken: set[int] = set()
+    used: set[int] = set()
     for columns in sorted(low & high):
-        if columns and taken.isdisjoint(columns):
+        if columns and used.isdisjoint(columns):
             out.append(Variable(columns, False))
-            taken.update(columns)
-    return out + [Variable((c,), True) for c in range(len(part[0])) if c not in taken]
+            used.update(columns)
+    return out + [Variable((c,), True) for c in range(len(part[0])) if c not in used]
 
 
 def _order(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] | None:
     """The elimination order: next the variable with the smallest table; None if too large."""
-    near: list[set[int]] = [set() for _ in sizes]
+    neighbours: list[set[int]] = [set() for _ in sizes]
     for scope in scopes:
         if prod(sizes[v] for v in scope) > LARGEST:
             return None
-        for v in scope:
-            near[v].update(scope)
-    for v, own in enumerate(near):
-        own.discard(v)
+        for var in scope:
+            neighbours[var].update(scope)
+    for var, adjacent in enumerate(neighbours):
+        adjacent.discard(var)
 
-    def table(v: int) -> int:
-        return prod((sizes[u] for u in near[v]), start=sizes[v])
+    def table(var: int) -> int:
+        return prod((sizes[u] for u in neighbours[var]), start=sizes[var])
 
     waiting = [(table(v), v) for v in range(len(sizes))]
     heapify(waiting)
     order: list[int] = []
-    done: set[int] = set()
+    finished: set[int] = set()
     total = 0
     while waiting:
-        size, v = heappop(waiting)
-        if v in done or size != table(v):
+        size, var = heappop(waiting)
+        if var in finished or size != table(var):
             continue
         total += size
-        if size > LARGEST or total > TOTAL or len(near[v]) >= RANK:
+        if size > LARGEST or total > TOTAL or len(neighbours[var]) >= RANK:
             return None
-        order.append(v)
-        done.add(v)
-        for u, w in combinations(near[v], 2):
-            near[u].add(w)
-            near[w].add(u)
-        for u in near[v]:
-            near[u].discard(v)
-            heappush(waiting, (table(u), u))
+        order.append(var)
+        finished.add(var)
+        for a, b in combinations(neighbours[var], 2):
+            neighbours[a].add(b)
+            neighbours[b].add(a)
+        for neighbour in neighbours[var]:
+            neighbours[neighbour].discard(var)
+            heappush(waiting, (table(neighbour), neighbour))
     return order
 
 
@@ -137,32 +139,34 @@ class _Tables:
         """The table of a row: 0 where it holds, else inf."""
         scope = sorted(scope, key=self.rank.__getitem__)
         total: Any = 0.0
-        for k, v in enumerate(scope):
+        for k, var in enumerate(scope):
             axes = (1,) * k + (-1,) + (1,) * (len(scope) - k - 1)
-            total = total + np.array(self.variables[v].values(row)).reshape(axes)
+            total = total + np.array(self.variables[var].values(row)).reshape(axes)
         return scope, np.where(total >= low - 1e-9, 0.0, np.inf)
 
     def solved(self, order: Sequence[int]) -> list[int] | None:
         """Return the value of each variable; None if no solution exists."""
         best: dict[int, tuple[list[int], Any]] = {}
-        for v in order:
-            rest = sorted({u for scope, _ in self.of[v] for u in scope} - {v},
-                          key=self.rank.__getitem__)  # fmt: skip
-            total = sum(self.over(table, scope, [v, *rest]) for scope, table in self.of[v])
-            best[v] = rest, np.argmin(total, axis=0)
-            left = np.min(total, axis=0)
-            if not np.isfinite(left).any():
+        for var in order:
+            neighbours = sorted({v for scope, _ in self.of[var] for v in scope} - {var},
+                                key=self.rank.__getitem__)  # fmt: skip
+            total = sum(
+                self.over(table, scope, [var, *neighbours]) for scope, table in self.of[var]
+            )
+            best[var] = neighbours, np.argmin(total, axis=0)
+            reduced = np.min(total, axis=0)
+            if not np.isfinite(reduced).any():
                 return None
-            if rest:
-                self.add(rest, left)
-            self.of[v] = []
+            if neighbours:
+                self.add(neighbours, reduced)
+            self.of[var] = []
         values = [0] * len(self.variables)
-        for v in reversed(order):
-            rest, choice = best[v]
-            values[v] = int(choice[tuple(values[u] for u in rest)])
+        for var in reversed(order):
+            neighbours, choice = best[var]
+            values[var] = int(choice[tuple(values[u] for u in neighbours)])
         return values
 
     def over(self, table: Table, scope: Sequence[int], wide: Sequence[int]) -> Table:
         """The table with an axis of length 1 for each variable that it lacks."""
-        own = set(scope)
-        return table.reshape([self.variables[u].size if u in own else 1 for u in wide])
+        present = set(scope)
+        return table.reshape([self.variables[u].size if u in present else 1 for u in wide])

@@ -1,7 +1,7 @@
 """The planner's named implementations, and what they save.
 
 `tvm-nhwc` is plain TIR whose innermost loop runs over the output channel. All accesses are
-contiguous in it, so LLVM keeps it in vector registers; reductions are outside of it:
+contiguous in it, so LLVM keeps it in vector registers; reductions are outside it:
 
     for n, h, w, y, x, r, c:  out[n, h, w, c] += pad[n, h + y, w + x, r] * w[y, x, r, c]
 """
@@ -18,7 +18,7 @@ from ..model.buffer_bytes import SYMBOLIC
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedImplementation:
     """A named implementation of some operators.
 
     Attributes:
@@ -35,7 +35,7 @@ class Named:
     saved: float
 
 
-TVM_NHWC = Named(
+TVM_NHWC = NamedImplementation(
     "tvm-nhwc",
     {
         "relax.nn.conv1d": ("NWC", "WIO"),
@@ -52,11 +52,11 @@ TVM_NHWC = Named(
 IMPLEMENTATIONS = {n.name: n for n in (TVM_NHWC,)}
 
 
-def named(name: str) -> Named:
-    """The implementation of a name. Raises ``ValueError`` for an unknown name."""
+def named_implementation(name: str) -> NamedImplementation:
+    """The implementation with a name. Raises ``ValueError`` if the name is unknown."""
     if name not in IMPLEMENTATIONS:
-        known = ", ".join(IMPLEMENTATIONS)
-        raise ValueError(f"desired: there is no implementation {name!r}; known: {known}")
+        names = ", ".join(IMPLEMENTATIONS)
+        raise ValueError(f"desired: unknown implementation {name!r}; known: {names}")
     return IMPLEMENTATIONS[name]
 
 
@@ -69,6 +69,6 @@ def iterations(func: Any) -> int:
     return sum(prod(_extent(v) for v in s.axes) for s in blocks if s.reduced)
 
 
-def _extent(v: Any) -> int:
-    known = v.extent.const if v.extent is not None else None
-    return SYMBOLIC if known is None else int(known)
+def _extent(var: Any) -> int:
+    extent = var.extent.const if var.extent is not None else None
+    return SYMBOLIC if extent is None else int(extent)

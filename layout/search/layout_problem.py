@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import Choice
+from .alternatives import Alternative
 
 Cost = Callable[[Value, Layout], float]
 
@@ -44,27 +44,29 @@ class LayoutProblem:
     """The program, and the meaning of its variables."""
 
     program: BinaryProgram
-    ways: tuple[tuple[Op, Choice, int], ...]
+    alternatives: tuple[tuple[Op, Alternative, int], ...]
     converted: tuple[tuple[Value, Layout, int], ...]
 
 
 def problem(
     graph: Graph,
-    choices: Mapping[Op, Sequence[Choice]],
+    alternatives: Mapping[Op, Sequence[Alternative]],
     candidates: Mapping[Value, Sequence[Layout]],
     cost: Cost,
     needed: Mapping[Value, Layout],
-    given: Mapping[Value, Layout],
+    fixed: Mapping[Value, Layout],
 ) -> LayoutProblem:
-    """The problem of a function; ``needed`` and ``given`` are as in `decide.Space`."""
-    builder = _Builder(candidates, cost, given)
+    """The problem of a function; ``needed`` and ``fixed`` are as in `decide.Space`."""
+    builder = _Builder(candidates, cost, fixed)
     for op in graph.ops:
-        builder.ways(op, choices[op])
+        builder.add(op, alternatives[op])
     for op in graph.ops:
-        builder.reads(op, choices[op])
+        builder.require_inputs(op, alternatives[op])
     for value, layout in needed.items():
         builder.require(value, (layout,), {})
-    return LayoutProblem(builder.program, tuple(builder.all_ways), tuple(builder.all_converted))
+    return LayoutProblem(
+        builder.program, tuple(builder.all_alternatives), tuple(builder.all_converted)
+    )
 
 
 class _Builder:
@@ -72,69 +74,73 @@ class _Builder:
         self,
         candidates: Mapping[Value, Sequence[Layout]],
         cost: Cost,
-        given: Mapping[Value, Layout],
+        fixed: Mapping[Value, Layout],
     ) -> None:
-        self.candidates, self.cost, self.given = candidates, cost, given
+        self.candidates, self.cost, self.fixed = candidates, cost, fixed
         self.program = BinaryProgram()
-        self.all_ways: list[tuple[Op, Choice, int]] = []
+        self.all_alternatives: list[tuple[Op, Alternative, int]] = []
         self.all_converted: list[tuple[Value, Layout, int]] = []
         self.produced: dict[Value, dict[Layout, list[int]]] = {}
         self.converted: dict[tuple[Value, Layout], int] = {}
         self.reshaped: dict[tuple[Value, Layout], int] = {}
         self.variables: dict[Op, list[int]] = {}
 
-    def ways(self, op: Op, choices: Sequence[Choice]) -> None:
+    def add(self, op: Op, alternatives: Sequence[Alternative]) -> None:
         """Add the variables of an op's alternatives."""
         variables = self.variables[op] = []
-        for choice in choices:
-            x = self.program.variable(choice.cost + self.moved(op, choice) + _change(op, choice))
-            variables.append(x)
-            self.all_ways.append((op, choice, x))
-            for value, layout in zip(op.outputs, choice.outputs, strict=True):
-                self.produced.setdefault(value, {}).setdefault(layout, []).append(x)
+        for alternative in alternatives:
+            variable = self.program.variable(
+                alternative.cost + self.moved(op, alternative) + _tie_break(op, alternative)
+            )
+            variables.append(variable)
+            self.all_alternatives.append((op, alternative, variable))
+            for value, layout in zip(op.outputs, alternative.outputs, strict=True):
+                self.produced.setdefault(value, {}).setdefault(layout, []).append(variable)
         self.program.rows.append((1.0, dict.fromkeys(variables, 1.0)))
         self.program.rows.append((-1.0, dict.fromkeys(variables, -1.0)))
 
-    def moved(self, op: Op, choice: Choice) -> float:
-        value = op.outputs[0] if choice.moves else None
+    def moved(self, op: Op, alternative: Alternative) -> float:
+        value = op.outputs[0] if alternative.moves else None
         return 0.0 if value is None else self.cost(value, Layout.identity(value.rank))
 
-    def reads(self, op: Op, choices: Sequence[Choice]) -> None:
+    def require_inputs(self, op: Op, alternatives: Sequence[Alternative]) -> None:
         """Require each input of an alternative in one of the layouts that it reads."""
-        for v in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
+        for operand in dict.fromkeys(v for v in op.inputs if v is not None and not v.free):
             groups: dict[frozenset[Layout], list[int]] = {}
-            for choice, x in zip(choices, self.variables[op], strict=True):
-                for value, allowed in zip(op.inputs, choice.inputs, strict=True):
-                    if value is v and allowed is not None:
-                        groups.setdefault(allowed, []).append(x)
-            for allowed, ways in groups.items():
-                if not allowed.issuperset(self.candidates[v]):
-                    self.require(v, allowed, dict.fromkeys(set(ways), 1.0))
+            for alternative, variable in zip(alternatives, self.variables[op], strict=True):
+                for value, allowed in zip(op.inputs, alternative.inputs, strict=True):
+                    if value is operand and allowed is not None:
+                        groups.setdefault(allowed, []).append(variable)
+            for allowed, variables in groups.items():
+                if not allowed.issuperset(self.candidates[operand]):
+                    self.require(operand, allowed, dict.fromkeys(set(variables), 1.0))
 
-    def require(self, value: Value, allowed: Collection[Layout], ways: Mapping[int, float]) -> None:
-        """Add ``Σ ways <= Σ p + c + s`` over the allowed layouts, or ``1 <= …`` without ways."""
-        if self.given.get(value) in allowed:
+    def require(
+        self, value: Value, allowed: Collection[Layout], readers: Mapping[int, float]
+    ) -> None:
+        """Add ``Σ y <= Σ p + c + s`` over the allowed layouts, with ``1 <= …`` if no y reads it."""
+        if self.fixed.get(value) in allowed:
             return
         row: dict[int, float] = {}
         for layout in [x for x in self.candidates[value] if x in allowed]:
-            for x in self.produced.get(value, {}).get(layout, ()):
-                row[x] = 1.0
+            for variable in self.produced.get(value, {}).get(layout, ()):
+                row[variable] = 1.0
             row[self.conversion(value, layout)] = 1.0
             peers = self.peers(value, layout)
             if peers is not None:
                 row[self.reshape(value, layout, peers)] = 1.0
-        for x, k in ways.items():
-            row[x] = row.get(x, 0.0) - k
-        self.program.rows.append((0.0 if ways else 1.0, row))
+        for variable, coef in readers.items():
+            row[variable] = row.get(variable, 0.0) - coef
+        self.program.rows.append((0.0 if readers else 1.0, row))
 
     def peers(self, value: Value, layout: Layout) -> list[int] | None:
         """The variables that put ``value`` into the same memory in another shape; None without any.
 
-        The list is empty if the value is given in that memory.
+        The list is empty if the value is ``fixed`` in that memory.
         """
         same = [x for x in self.candidates[value]
                 if x != layout and x.order(value.shape) == layout.order(value.shape)]  # fmt: skip
-        if self.given.get(value) in same:
+        if self.fixed.get(value) in same:
             return []
         produced = self.produced.get(value, {})
         return [x for peer in same for x in produced.get(peer, ())] or None
@@ -142,9 +148,9 @@ class _Builder:
     def reshape(self, value: Value, layout: Layout, peers: Sequence[int]) -> int:
         key = (value, layout)
         if key not in self.reshaped:
-            x = self.reshaped[key] = self.program.variable(RESHAPE)
+            variable = self.reshaped[key] = self.program.variable(RESHAPE)
             if peers:
-                self.program.rows.append((0.0, {**dict.fromkeys(peers, 1.0), x: -1.0}))
+                self.program.rows.append((0.0, {**dict.fromkeys(peers, 1.0), variable: -1.0}))
         return self.reshaped[key]
 
     def conversion(self, value: Value, layout: Layout) -> int:
@@ -160,14 +166,17 @@ class _Builder:
         return self.converted[key]
 
 
-def _change(op: Op, choice: Choice) -> float:
+def _tie_break(op: Op, alternative: Alternative) -> float:
     """The tie-break of an alternative: higher if it changes more."""
-    moved = sum(x is not None and not any(y.is_identity for y in x) for x in choice.inputs)
-    own = max((_own(v, x) for v, x in zip(op.outputs, choice.outputs, strict=True)), default=0.0)
-    return own + CHANGE * moved / 16
+    moved = sum(x is not None and not any(y.is_identity for y in x) for x in alternative.inputs)
+    largest = max(
+        (_layout_tie_break(v, x) for v, x in zip(op.outputs, alternative.outputs, strict=True)),
+        default=0.0,
+    )
+    return largest + CHANGE * moved / 16
 
 
-def _own(value: Value, layout: Layout) -> float:
+def _layout_tie_break(value: Value, layout: Layout) -> float:
     if layout.is_identity:
         return 0.0
     return (

@@ -17,9 +17,9 @@ from ...analysis.terms.term import Load
 from ..access.flow import BlockGraph, flow
 from ..graph.relax_graph import Graph, Op
 from ..model.layout import Layout
-from ..verify.verify import known, prove_moved
-from .alternatives import Kind
-from .constraints import Offers, Want, Wishes, offered, want
+from ..verify.verify import lift_function, prove_moved
+from .alternatives import OpSpec
+from .constraints import LayoutConstraint, LayoutRequests, Offers, constraint_on, offered
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,27 @@ class OpSpecs:
     """The op spec of each PrimFunc, computed once for structurally equal ones."""
 
     def __init__(
-        self, desired: Wishes, given: Sequence[Implementation] = (), offers: Offers = (),
+        self,
+        desired: LayoutRequests,
+        implementations: Sequence[Implementation] = (),
+        offers: Offers = (),
         analyse: Analyser | None = None,
-    ) -> None:  # fmt: skip
-        self.desired, self.given, self.offers, self.form = desired, given, offers, Forms()
+    ) -> None:
+        self.desired, self.implementations, self.offers = desired, implementations, offers
+        self.form = Forms()
         self.analyse = analyse or Analyser()
-        self.known = ByStructure(self.kind)
+        self.spec_of = ByStructure(self.analysed)
         self.flows: dict[BlockGraph, BlockGraph] = {}  # convolutions of all widths share one flow
 
-    def of(self, graph: Graph) -> dict[Op, Kind]:
+    def of(self, graph: Graph) -> dict[Op, OpSpec]:
         """The spec of each op. Raises ``ValueError`` if desired layouts do not fit an operator."""
         specs = {}
         for k, op in enumerate(graph.ops):
             stage("recognising operators", k, len(graph.ops))
-            specs[op] = self.known(op.func)
+            specs[op] = self.spec_of(op.func)
         return specs
 
-    def kind(self, func: Any) -> Kind:
+    def analysed(self, func: Any) -> OpSpec:
         blocks: BlockGraph | None = None
         reason = ""
         try:
@@ -66,35 +70,35 @@ class OpSpecs:
         except Opaque as error:
             reason = error.reason
         moves = blocks is not None and only_moves(self.analyse.lifted(func))
-        if not self.desired and not self.given and not self.offers:
-            return Kind(blocks, reason, None, moves)
+        if not self.desired and not self.implementations and not self.offers:
+            return OpSpec(blocks, reason, None, moves)
         info = self.analyse(func)
-        for given in self.given:
-            if info.operator is not None and info.operator.name == given.op:
-                replacement = _replaced(func, given)
+        for implementation in self.implementations:
+            if info.operator is not None and info.operator.name == implementation.op:
+                replacement = _replacement_constraint(func, implementation)
                 if replacement is not None:
-                    return Kind(blocks, reason, replacement, moves, given.func,
-                                strings=strings(info.info))  # fmt: skip
-        requested = want(info, self.desired, func)
+                    return OpSpec(blocks, reason, replacement, moves, implementation.func,
+                                  strings=strings(info.info))  # fmt: skip
+        requested = constraint_on(info, self.desired, func)
         offers = offered(info, self.offers) if requested is None else ()
-        return Kind(blocks, reason, requested, moves, offers=offers, strings=strings(info.info))
+        return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info))
 
 
-def strings(found: Answer) -> tuple[str, ...]:
+def strings(answer: Answer) -> tuple[str, ...]:
     """The operator's layout string for each parameter of a PrimFunc."""
-    return () if isinstance(found, Refusal) else found.layouts
+    return () if isinstance(answer, Refusal) else answer.layouts
 
 
-def _replaced(func: Any, given: Implementation) -> Want | None:
+def _replacement_constraint(func: Any, implementation: Implementation) -> LayoutConstraint | None:
     """The layouts of an implementation if it is proved to compute the same as the PrimFunc."""
-    before = known(func)
-    same = len(given.layouts) == len(func.params) == len(given.func.params)
+    before = lift_function(func)
+    same = len(implementation.layouts) == len(func.params) == len(implementation.func.params)
     if isinstance(before, Refusal) or not same:
         return None
-    if isinstance(prove_moved(before, given.func, given.layouts), Refusal):
+    if isinstance(prove_moved(before, implementation.func, implementation.layouts), Refusal):
         return None
-    layouts = {k: x for k, x in enumerate(given.layouts) if x is not None}
-    return Want(layouts, f"{given.op} has a given implementation", exact=True)
+    layouts = {k: x for k, x in enumerate(implementation.layouts) if x is not None}
+    return LayoutConstraint(layouts, f"{implementation.op} has a given implementation", exact=True)
 
 
 def only_moves(lifted: TensorExpression | Refusal) -> bool:

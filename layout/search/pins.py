@@ -13,23 +13,23 @@ from ..model.layout import Layout
 
 
 class Pins:
-    """The pinned layouts by parameter name, for functions that are called from outside."""
+    """The pinned layouts by parameter name, for functions that callers outside the module use."""
 
-    def __init__(self, mod: Any, wanted: Mapping[str, str]) -> None:
-        self.mod, self.wanted = mod, dict(wanted)
+    def __init__(self, mod: Any, layouts: Mapping[str, str]) -> None:
+        self.mod, self.layouts = mod, dict(layouts)
         self.used: set[str] = set()
 
-    def of(self, gvar: Any, found: Graph) -> dict[Value, Layout]:
-        """The pins of a function's parameters. Raises ``ValueError`` if one is not possible."""
-        pinned = [v for v in found.values if v.parameter and v.name in self.wanted]
+    def of(self, gvar: Any, graph: Graph) -> dict[Value, Layout]:
+        """The pins of a function's parameters. Raises ``ValueError`` if one is impossible."""
+        pinned = [v for v in graph.values if v.parameter and v.name in self.layouts]
         func = self.mod[gvar]
         if not pinned or not (func.attrs or {}).get("global_symbol"):
             return {}
         if self._called(gvar):
             raise ValueError(f"pins: {gvar.name_hint} is called inside the module")
         out = {v: self._layout(v) for v in pinned}
-        lost = _symbols(e for v in found.values if v.parameter for e in v.shape) - _bound(
-            found, out
+        lost = _symbols(e for v in graph.values if v.parameter for e in v.shape) - _bound(
+            graph, out
         )
         if lost:
             raise ValueError(
@@ -39,33 +39,33 @@ class Pins:
         return out
 
     def _layout(self, value: Value) -> Layout:
-        layout = Layout.parse(self.wanted[value.name])
+        layout = Layout.parse(self.layouts[value.name])
         if layout.rank != value.rank:
             raise ValueError(
-                f"pins[{value.name!r}]: {self.wanted[value.name]} is of rank {layout.rank}, "
+                f"pins[{value.name!r}]: {self.layouts[value.name]} is of rank {layout.rank}, "
                 f"the parameter of rank {value.rank}"
             )
         return layout
 
     def _called(self, gvar: Any) -> bool:
         names: list[str] = []
-        for _, f in self.mod.functions_items():
-            tvm_ffi.structural_walk(f, (ir.GlobalVar, lambda g: names.append(g.name_hint)))
+        for _, func in self.mod.functions_items():
+            tvm_ffi.structural_walk(func, (ir.GlobalVar, lambda g: names.append(g.name_hint)))
         return gvar.name_hint in names
 
     def check(self) -> None:
         """Raises ``ValueError`` for names that are not parameters."""
-        unknown = sorted(set(self.wanted) - self.used)
+        unknown = sorted(set(self.layouts) - self.used)
         if unknown:
             raise ValueError(f"pins: no parameter is called {', '.join(map(repr, unknown))}")
 
 
 def _symbols(extents: Any) -> set[str]:
-    """The variables that are extents by themselves."""
+    """The variables among the extents."""
     return {e.name for e in extents if isinstance(e, (tirx.Var, relax.Var))}
 
 
-def _bound(found: Graph, pins: Mapping[Value, Layout]) -> set[str]:
+def _bound(graph: Graph, pins: Mapping[Value, Layout]) -> set[str]:
     shapes = (pins[v].physical(v.shape) if v in pins else v.shape
-              for v in found.values if v.parameter)  # fmt: skip
+              for v in graph.values if v.parameter)  # fmt: skip
     return _symbols(e for shape in shapes for e in shape)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import GIVEN, Choice
+from .alternatives import GIVEN, Alternative
 from .decide import Plan
 from .solve import Solution
 
@@ -24,25 +24,25 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
     needed = {v: Layout.identity(v.rank) for v in graph.values
               if v.pinned is not None and not v.constant}  # fmt: skip
     reads: dict[Op, dict[int, Layout]] = {}
-    ways: dict[Op, Choice] = {}
-    for op, every in completed.items():
+    chosen: dict[Op, Alternative] = {}
+    for op, op_layouts in completed.items():
         count = len(op.inputs)
-        outputs = tuple(x for x in every[count:] if x is not None)
-        reads[op] = {k: x for k, x in enumerate(every[:count]) if x is not None}
-        given = all(x is None or x.is_identity for x in every)
+        outputs = tuple(x for x in op_layouts[count:] if x is not None)
+        reads[op] = {k: x for k, x in enumerate(op_layouts[:count]) if x is not None}
+        unchanged = all(x is None or x.is_identity for x in op_layouts)
         inputs = tuple(None if v is None or v.free or x is None else frozenset((x,))
-                       for v, x in zip(op.inputs, every[:count], strict=True))  # fmt: skip
-        ways[op] = Choice(outputs, inputs, 0.0, GIVEN if given else "as planned before")
+                       for v, x in zip(op.inputs, op_layouts[:count], strict=True))  # fmt: skip
+        chosen[op] = Alternative(outputs, inputs, 0.0, GIVEN if unchanged else "as planned before")
         stored.update(zip(op.outputs, outputs, strict=True))
     converted: dict[Value, dict[Layout, None]] = {}
-    wanted = [(value, x) for op in graph.ops for k, x in reads[op].items()
-              if (value := op.inputs[k]) is not None and not value.free]  # fmt: skip
-    for value, layout in (*wanted, *needed.items()):
+    read_layouts = [(value, x) for op in graph.ops for k, x in reads[op].items()
+                    if (value := op.inputs[k]) is not None and not value.free]  # fmt: skip
+    for value, layout in (*read_layouts, *needed.items()):
         if value in stored and stored[value] != layout:
             converted.setdefault(value, {})[layout] = None
     kept = {v: tuple(x) for v, x in converted.items()}
     solution = Solution(frozenset(), 0.0, 0.0, status, 0)
-    return Plan(ways, stored, kept, reads, needed, solution)
+    return Plan(chosen, stored, kept, reads, needed, solution)
 
 
 def _completed(op: Op, layouts: Layouts) -> list[Layout | None]:

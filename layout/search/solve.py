@@ -37,28 +37,30 @@ class Solution:
 
 def solve(program: BinaryProgram, *, seconds: float = 60.0) -> Solution:
     """The cheapest solution. Raises `NoSolution` if there is none."""
-    rows, fixed = _fixed(program)
+    rows, fixed = _propagate(program)
     chosen = {x for x, value in fixed.items() if value}
     bound_to = {x for _, row in rows for x in row}
     chosen |= {
-        x for x, k in enumerate(program.cost) if k < 0 and x not in bound_to and x not in fixed
+        column
+        for column, cost in enumerate(program.cost)
+        if cost < 0 and column not in bound_to and column not in fixed
     }
     objective = bound = sum((program.cost[x] for x in chosen), 0.0)
     status, parts = "optimal", _parts(rows)
-    known: dict[Part, Answer] = {}
+    solved_parts: dict[Part, Answer] = {}
     for rows in parts:
         columns = sorted({x for _, row in rows for x in row})
         part = _renumbered(program, rows, columns)
-        if part not in known:
-            known[part] = _solved(part, seconds)
-        found, cost, least, how = known[part]
-        chosen |= {columns[k] for k in found}
-        objective, bound = objective + cost, bound + least
-        status = status if how == "optimal" else how
+        if part not in solved_parts:
+            solved_parts[part] = _solved(part, seconds)
+        ones, cost, lower_bound, part_status = solved_parts[part]
+        chosen |= {columns[k] for k in ones}
+        objective, bound = objective + cost, bound + lower_bound
+        status = status if part_status == "optimal" else part_status
     return Solution(frozenset(chosen), objective, bound, status, len(parts))
 
 
-def _fixed(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
+def _propagate(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
     """The rows without variables that a row with one positive variable sets to 1."""
     fixed: dict[int, int] = {}
     rows = [(low, dict(row)) for low, row in program.rows]
@@ -66,19 +68,19 @@ def _fixed(program: BinaryProgram) -> tuple[list[Row], dict[int, int]]:
         changed = False
         kept: list[Row] = []
         for low, row in rows:
-            left = {x: k for x, k in row.items() if x not in fixed}
+            remaining = {x: k for x, k in row.items() if x not in fixed}
             low -= sum(k * fixed[x] for x, k in row.items() if x in fixed)
-            positive = [k for k in left.values() if k > 0]
-            if low <= sum(k for k in left.values() if k < 0):
-                changed = changed or len(left) < len(row)
+            positive = [k for k in remaining.values() if k > 0]
+            if low <= sum(k for k in remaining.values() if k < 0):
+                changed = changed or len(remaining) < len(row)
                 continue
             if low > sum(positive):
                 raise NoSolution(f"a sum of at most {sum(positive):g} must be at least {low:g}")
-            if low > 0 and len(positive) == 1 and len(left) == 1:
-                fixed[next(iter(left))] = 1
+            if low > 0 and len(positive) == 1 and len(remaining) == 1:
+                fixed[next(iter(remaining))] = 1
                 changed = True
                 continue
-            kept.append((low, left))
+            kept.append((low, remaining))
         rows = kept
         if not changed:
             return rows, fixed
@@ -88,17 +90,17 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
     """The groups of rows that share variables."""
     root: dict[int, int] = {}
 
-    def find(x: int) -> int:
-        root.setdefault(x, x)
-        while root[x] != x:
-            root[x] = root[root[x]]
-            x = root[x]
-        return x
+    def find(column: int) -> int:
+        root.setdefault(column, column)
+        while root[column] != column:
+            root[column] = root[root[column]]
+            column = root[column]
+        return column
 
     for _, row in rows:
-        first, *rest = row
-        for x in rest:
-            root[find(x)] = find(first)
+        first, *others = row
+        for column in others:
+            root[find(column)] = find(first)
     groups: dict[int, list[Row]] = {}
     for low, row in rows:
         groups.setdefault(find(next(iter(row))), []).append((low, row))
@@ -108,8 +110,10 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
 def _renumbered(program: BinaryProgram, rows: Sequence[Row], columns: Sequence[int]) -> Part:
     """Some rows over renumbered columns."""
     place = {x: k for k, x in enumerate(columns)}
-    own = tuple((low, tuple(sorted((place[x], k) for x, k in row.items()))) for low, row in rows)
-    return tuple(program.cost[x] for x in columns), own
+    new_rows = tuple(
+        (low, tuple(sorted((place[x], k) for x, k in row.items()))) for low, row in rows
+    )
+    return tuple(program.cost[x] for x in columns), new_rows
 
 
 Answer = tuple[frozenset[int], float, float, str]
@@ -119,38 +123,38 @@ Answer = tuple[frozenset[int], float, float, str]
 def _solved(part: Part, seconds: float) -> Answer:
     relaxed = _run(_model(part), seconds)
     if relaxed.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-        found = _integers(part, relaxed)
-        if found is not None:
-            cost = float(sum(part[0][k] for k in found))
-            return found, cost, cost, "optimal"
-    found = eliminated(part)
-    if found is not None:
-        cost = float(sum(part[0][k] for k in found))
-        return found, cost, cost, "optimal"
+        ones = _integers(part, relaxed)
+        if ones is not None:
+            cost = float(sum(part[0][k] for k in ones))
+            return ones, cost, cost, "optimal"
+    ones = eliminated(part)
+    if ones is not None:
+        cost = float(sum(part[0][k] for k in ones))
+        return ones, cost, cost, "optimal"
     lp = _model(part)
     lp.integrality_ = [highspy.HighsVarType.kInteger] * len(part[0])
     highs = _run(lp, seconds)
     status, info = highs.getModelStatus(), highs.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         raise NoSolution(f"the problem has no solution: {highs.modelStatusToString(status)}")
-    found = frozenset(k for k, v in enumerate(highs.getSolution().col_value) if v > 0.5)
+    ones = frozenset(k for k, v in enumerate(highs.getSolution().col_value) if v > 0.5)
     optimal = status == highspy.HighsModelStatus.kOptimal
-    how = "optimal" if optimal else highs.modelStatusToString(status)
+    outcome = "optimal" if optimal else highs.modelStatusToString(status)
     bound = (
         info.mip_dual_bound if np.isfinite(info.mip_dual_bound) else info.objective_function_value
     )
-    return found, info.objective_function_value, bound, how
+    return ones, info.objective_function_value, bound, outcome
 
 
 def _integers(part: Part, relaxed: Any) -> frozenset[int] | None:
     """The solution of the relaxation if it is integral; None if it is not."""
     values = relaxed.getSolution().col_value
-    found = frozenset(k for k, v in enumerate(values) if v > 0.5)
+    ones = frozenset(k for k, v in enumerate(values) if v > 0.5)
     costs, rows = part
-    if any(sum(c for k, c in row if k in found) < low for low, row in rows):
+    if any(sum(c for k, c in row if k in ones) < low for low, row in rows):
         return None
-    cost, least = sum(costs[k] for k in found), relaxed.getInfo().objective_function_value
-    return found if cost <= least + 1e-9 * max(abs(least), 1.0) else None
+    cost, least = sum(costs[k] for k in ones), relaxed.getInfo().objective_function_value
+    return ones if cost <= least + 1e-9 * max(abs(least), 1.0) else None
 
 
 def _model(part: Part) -> Any:

@@ -1,18 +1,19 @@
-"""Proof that two PrimFuncs in standard form do the same, one stage after the other.
+"""Prove, stage by stage, that two PrimFuncs in standard form compute the same.
 
-Two states correspond if every buffer of the new one holds, at ``forward(i)`` of its layout, what
-the old one's holds at ``i``. It is proved of each stage that it takes corresponding states to
-corresponding ones; so the functions compute the same. That asks of a stage, with ``at`` giving the
-old iterators over the new ones, that
+Two states correspond if every buffer of the new function holds, at ``forward(i)`` of its layout,
+what the old one holds at ``i``. Each stage is proved to take corresponding states to corresponding
+states; so the functions compute the same. With ``at`` giving the old iterators as terms over the
+new ones, a stage must satisfy two conditions:
 
-- ``at`` is a bijection of the iterations, and keeps the order of reductions or may change it;
-- the old and the new statements are the same term, with every load and store of the new one taken
-  back to logical coordinates, and none of them between the elements.
+- ``at`` is a bijection of the iterations. It keeps the order of reductions, unless they may run in
+  any order.
+- The old and new statements are equal terms once every load and store of the new one is taken back
+  to logical coordinates, and no access falls between elements.
 
-A buffer inside the old function may be missing in the new one if a stage does nothing but define
-it: what is loaded from it is its definition then (`analysis.blocks.definitions`).
+An inner buffer of the old function may be missing in the new one if a stage only defines it: a load
+from it then stands for its definition (`analysis.blocks.definitions`).
 
-The layouts of inner buffers and ``at`` are what a rewriter says they are: nothing of it is trusted.
+The layouts of inner buffers and ``at`` come from the rewriter and are not trusted.
 """
 
 from __future__ import annotations
@@ -68,89 +69,109 @@ Index = tuple[Int, ...]
 
 
 class Disagree(Exception):
-    """Where the proof fails."""
+    """The proof fails; the message says where."""
 
 
 @dataclass(frozen=True)
-class Witness:
-    """What a rewriter says: each old buffer's new one and its layout, by stage the old iterators
-    over the new block's, ``v0``, ``v1``, … in its order. Buffers that are not there are inlined,
-    and so are the stages that define them."""
+class Correspondence:
+    """How a rewriter claims two functions to correspond; the proof does not trust it.
+
+    Attributes:
+        buffers: Each old buffer with its new one and the layout. Missing buffers are inlined, as
+            are the stages that define them.
+        iterators: For each stage, the old iterators as terms over those of the new block: ``v0``,
+            ``v1``, … in its order.
+    """
 
     buffers: tuple[tuple[Any, Any, Layout], ...]
     iterators: tuple[Mapping[Var, Int], ...]
 
 
 def prove_stages(
-    func: Any, new: Any, witness: Witness, known: Standard | None = None
+    func: Any, new: Any, correspondence: Correspondence, form: Standard | None = None
 ) -> Certificate | Refusal:
-    """Whether ``new`` is ``func`` with the buffers of its parameters in the witness' layouts.
+    """Whether ``new`` computes ``func`` over buffers in the layouts of the correspondence.
 
-    ``known`` are the stages of ``func`` if they are there already.
+    ``form`` has the stages of ``func`` if they were read before.
     """
     try:
-        return _proved(func, new, witness, known or standard(func))
+        return _proved(func, new, correspondence, form or standard(func))
     except (Disagree, Undefined, Opaque, Unliftable) as error:
         return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
 
-def _proved(func: Any, new: Any, witness: Witness, known: Standard) -> Certificate:
-    (before, sizes), (after, new_sizes) = known, standard(new)
-    buffers = _Buffers(func, new, witness, sizes, new_sizes)
-    left, buffers.defined = resolve(before, buffers.inlined)
-    if not len(left) == len(after) == len(witness.iterators):
-        raise Disagree("another number of stages")
+def _proved(func: Any, new: Any, correspondence: Correspondence, form: Standard) -> Certificate:
+    (before, sizes), (after, new_sizes) = form, standard(new)
+    buffers = _Buffers(func, new, correspondence, sizes, new_sizes)
+    remaining, buffers.defined = resolve(before, buffers.inlined)
+    if not len(remaining) == len(after) == len(correspondence.iterators):
+        raise Disagree("the functions differ in their number of stages")
     shapes = [t.shape for t in buffers.tensors] + [sizes.shape(b) for b in buffers.inlined]
     proof, symbolic = Proof(), any(e.const is None for shape in shapes for e in shape)
-    given: dict[str, None] = {}
-    for one, two, at in zip(left, after, witness.iterators, strict=True):
-        stage = _Pair(one, two, at, buffers, sizes, new_sizes)
+    from_data: dict[str, None] = {}
+    for old_stage, new_stage, at in zip(remaining, after, correspondence.iterators, strict=True):
+        stage = _StagePair(old_stage, new_stage, at, buffers, sizes, new_sizes)
         stage.check(proof)
-        given |= dict.fromkeys(stage.given)
-    told = ["symbolic dimensions are at least 1"] if symbolic else []
-    told += given
-    contracted = any(_product(d.value) for _, d in buffers.defined.items())
-    told += ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
+        from_data |= dict.fromkeys(stage.assumptions)
+    assumptions = ["symbolic dimensions are at least 1"] if symbolic else []
+    assumptions += from_data
+    contracted = any(_contractible(d.value) for _, d in buffers.defined.items())
+    assumptions += (
+        ["no compiler contracts what is now one expression (a * b + c)"] if contracted else []
+    )
     exact = not (proof.reassociated or proof.ordered or contracted)
-    return Certificate("proved", exact, (*ASSUMED, *told, *proof_assumptions(proof)))
+    return Certificate("proved", exact, (*ASSUMED, *assumptions, *proof_assumptions(proof)))
 
 
-def _product(value: Any) -> bool:
-    """Whether the sum that reads it may be contracted with it: a product of floats."""
+def _contractible(value: Any) -> bool:
+    """Whether a value may be contracted with the sum that reads it: a product of floats."""
     return isinstance(value, tirx.Mul) and "float" in str(value.ty.dtype)
 
 
 class _Buffers:
-    """The buffers of both functions, and one tensor for the two."""
+    """The buffers of both functions, with one tensor for each pair."""
 
     def __init__(
-        self, func: Any, new: Any, witness: Witness, sizes: SizeTerms, new_sizes: SizeTerms
+        self,
+        func: Any,
+        new: Any,
+        correspondence: Correspondence,
+        sizes: SizeTerms,
+        new_sizes: SizeTerms,
     ) -> None:
         self.old, self.new = NodeDict[TensorVar](), NodeDict[tuple[TensorVar, Layout]]()
         self.tensors: list[TensorVar] = []
-        for b, c, layout in witness.buffers:
-            shape = sizes.shape(b)
-            if b in self.old or c in self.new or b.ty.dtype != c.ty.dtype:
-                raise Disagree(f"{b.name} has not one buffer of its type")
-            if physical(shape, layout) != new_sizes.shape(c):
-                raise Disagree(f"{b.name} has not the physical shape of {layout}")
+        for old_buffer, new_buffer, layout in correspondence.buffers:
+            shape = sizes.shape(old_buffer)
+            if (
+                old_buffer in self.old
+                or new_buffer in self.new
+                or old_buffer.ty.dtype != new_buffer.ty.dtype
+            ):
+                raise Disagree(
+                    f"{old_buffer.name} does not have exactly one new buffer of its dtype"
+                )
+            if physical(shape, layout) != new_sizes.shape(new_buffer):
+                raise Disagree(f"{old_buffer.name} does not have the physical shape of {layout}")
             if layout.padded(literal(shape)):
-                raise Disagree(f"{b.name} has padding")
-            tensor = TensorVar(b.name, shape, str(b.ty.dtype))
-            self.old[b], self.new[c] = tensor, (tensor, layout)
+                raise Disagree(f"{old_buffer.name} has padding")
+            tensor = TensorVar(old_buffer.name, shape, str(old_buffer.ty.dtype))
+            self.old[old_buffer], self.new[new_buffer] = tensor, (tensor, layout)
             self.tensors.append(tensor)
         pairs = list(zip(items(func.params), items(new.params), strict=True))
-        for param, q in pairs:
+        for param, new_param in pairs:
             if not is_buffer_var(param):
-                same = not is_buffer_var(q) and _value(sizes, param) is _value(new_sizes, q)
+                same = not is_buffer_var(new_param) and _value(sizes, param) is _value(
+                    new_sizes, new_param
+                )
             else:
-                same = q in self.new and self.old[param] is self.new[q][0]
+                same = new_param in self.new and self.old[param] is self.new[new_param][0]
             if not same:
-                raise Disagree(f"{param.name} is another parameter")
+                raise Disagree(f"parameter {param.name} has a different counterpart")
         if any(b not in self.new for b in items(new.body.block.alloc_buffers)):
-            raise Disagree("a buffer inside has no other one")
+            raise Disagree("an inner buffer has no counterpart")
         self.inlined = [b for b in items(func.body.block.alloc_buffers) if b not in self.old]
         self.defined = NodeDict[BlockDefinition]()
 
@@ -160,167 +181,175 @@ def _value(sizes: SizeTerms, param: Any) -> Term | None:
 
 
 @dataclass
-class _Pair:
+class _StagePair:
     """An old and a new stage."""
 
-    one: Stage
-    two: Stage
-    said: Mapping[Var, Int]
+    old: Stage
+    new: Stage
+    at: Mapping[Var, Int]
     buffers: _Buffers
     sizes: SizeTerms
     new_sizes: SizeTerms
-    given: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     def check(self, proof: Proof) -> None:
-        if set(self.said) != set(self.one.axes):
-            raise Disagree("not every iterator has a value")
-        block, new = self.one.block, self.two.block
-        old = _Statements(
-            self.one, self.said, self.sizes, self.buffers.old.get, self.logical_old,
+        if set(self.at) != set(self.old.axes):
+            raise Disagree("the correspondence does not give a value to exactly the old iterators")
+        old_block, new_block = self.old.block, self.new.block
+        old_statements = _Statements(
+            self.old, self.at, self.sizes, self.buffers.old.get, self.logical_old,
             self.buffers.defined,
         )  # fmt: skip
-        other = _Statements(
-            self.two, {v: as_int(v) for v in self.two.axes}, self.new_sizes,
+        new_statements = _Statements(
+            self.new, {v: as_int(v) for v in self.new.axes}, self.new_sizes,
             self.buffers.new.get, self.logical,
         )  # fmt: skip
-        if (block.init is None) != (new.init is None):
-            raise Disagree("not both initialise")
-        if block.init is not None and old(block.init) != other(new.init):
-            raise Disagree(f"another start in {block.name_hint}")
-        if old(block.body) != other(new.body):
-            raise Disagree(f"another statement in {block.name_hint}")
-        self.given = data_assumptions(old.values)
-        if not self.as_it_was():
+        if (old_block.init is None) != (new_block.init is None):
+            raise Disagree("only one of the two blocks has an init")
+        if old_block.init is not None and old_statements(old_block.init) != new_statements(
+            new_block.init
+        ):
+            raise Disagree(f"the inits of {old_block.name_hint} differ")
+        if old_statements(old_block.body) != new_statements(new_block.body):
+            raise Disagree(f"the statements of {old_block.name_hint} differ")
+        self.assumptions = data_assumptions(old_statements.values)
+        if not self.same_loops():
             self.spatial()
         if not self.in_order():
             self.regroups(proof)
 
     # ------------------------------------------------------------------ loads and stores
 
-    def logical_old(self, found: Any, index: Index) -> tuple[TensorVar, Index]:
-        return found, index
+    def logical_old(self, tensor: Any, index: Index) -> tuple[TensorVar, Index]:
+        return tensor, index
 
-    def logical(self, found: Any, index: Index) -> tuple[TensorVar, Index]:
+    def logical(self, entry: Any, index: Index) -> tuple[TensorVar, Index]:
         """An access of a physical buffer as one of the logical buffer."""
-        t, layout = found
+        tensor, layout = entry
         if layout.is_identity:
-            return t, index
-        shape = literal(t.shape)
+            return tensor, index
+        shape = literal(tensor.shape)
         back = tuple(map(term, layout.backward(index, shape)))
-        again = map(term, layout.forward(back, shape))
-        if any(p is not q for p, q in zip(index, again, strict=True)):
-            raise Disagree(f"an access of {t.name} may be between its elements")
-        return t, back
+        forward = map(term, layout.forward(back, shape))
+        if any(p is not q for p, q in zip(index, forward, strict=True)):
+            raise Disagree(f"an access of {tensor.name} may fall between its elements")
+        return tensor, back
 
     # ------------------------------------------------------------------ iterations
 
-    def as_it_was(self) -> bool:
-        """Whether the loops are the same ones, in the same order."""
+    def same_loops(self) -> bool:
+        """Whether the loops are the same, in the same order."""
         same = all(
-            poly is as_int(w) and v.kind == w.kind and v.extent is w.extent
-            for (v, poly), w in zip(self.said.items(), self.two.axes, strict=False)
+            poly is as_int(new_var)
+            and old_var.kind == new_var.kind
+            and old_var.extent is new_var.extent
+            for (old_var, poly), new_var in zip(self.at.items(), self.new.axes, strict=False)
         )
         return (
             same
-            and len(self.one.axes) == len(self.two.axes)
-            and list(self.said) == list(self.one.axes)
-            and self.one.order == self.two.order
+            and len(self.old.axes) == len(self.new.axes)
+            and list(self.at) == list(self.old.axes)
+            and self.old.order == self.new.order
         )
 
     def spatial(self) -> None:
-        """Spatial iterators are a bijection, and each stores elements of its own.
+        """Check that spatial iterators are a bijection, and that each stores its own elements.
 
-        Where a store goes is its new iterators, from which the old ones follow: they are told
-        apart. They stay in their domain, and there are as many.
+        The coordinates of a store are the new iterators, and these determine the old ones, so
+        distinct iterations stay distinct. The old ones stay in their domain, and both functions
+        have equally many iterations.
         """
-        one, two = self.one, self.two
-        written = {a.buffer.__chandle__() for a in one.writes}
-        if any(a.buffer.__chandle__() in written for a in one.reads):
-            raise Disagree("a stage reads other elements of what it stores")
-        if len(written) < len(one.writes) or any(
-            _coordinates(access) != _wide(one, reduced=False) for access in one.writes
+        old, new = self.old, self.new
+        written = {a.buffer.__chandle__() for a in old.writes}
+        if any(a.buffer.__chandle__() in written for a in old.reads):
+            raise Disagree("a stage reads other elements of a buffer that it stores")
+        if len(written) < len(old.writes) or any(
+            _coordinates(access) != _wide(old, reduced=False) for access in old.writes
         ):
-            raise Disagree("an element is not stored by one iteration")
-        mine = _wide(two, reduced=False)
-        if not two.writes or _coordinates(two.writes[0]) != mine:
-            raise Disagree("the new iterators are not the coordinates of what is stored")
-        if _count(mine) is not _count(_wide(one, reduced=False)):
-            raise Disagree("there are not as many iterations")
-        for var in one.axes:
-            poly, extent = self.said[var], var.extent
+            raise Disagree("an element is not stored by exactly one iteration")
+        new_iterators = _wide(new, reduced=False)
+        if not new.writes or _coordinates(new.writes[0]) != new_iterators:
+            raise Disagree("the new iterators are not the coordinates of the store")
+        if _count(new_iterators) is not _count(_wide(old, reduced=False)):
+            raise Disagree("the functions differ in their number of iterations")
+        for var in old.axes:
+            poly, extent = self.at[var], var.extent
             if extent is None or not _inside(poly, extent):
-                raise Disagree("an old iterator may be outside of its domain")
+                raise Disagree("an old iterator may be outside its domain")
             if var.kind != "reduce" and any(w.kind == "reduce" for w in free(poly)):
                 raise Disagree("spatial iterators and reductions are mixed")
 
     def digits(self) -> list[Var]:
-        """The new reductions, in the order that the old loops run through them.
+        """The new reductions, in the order in which the old loops run through them.
 
         Each old one is a mixed-radix number of new ones.
         """
         out: list[Var] = []
-        for var in _order(self.one):
+        for var in _order(self.old):
             if var.kind != "reduce" or var.extent is ONE:
                 continue
-            parts = [(c, m[0]) for m, c in self.said[var].terms if len(m) == 1]
-            if len(parts) != len(self.said[var].terms):
-                raise Disagree("a reduction is no number of new ones")
+            parts = [(c, m[0]) for m, c in self.at[var].terms if len(m) == 1]
+            if len(parts) != len(self.at[var].terms):
+                raise Disagree("a reduction is not a mixed-radix number of new ones")
             scale: Int = ONE
-            mine: list[Var] = []
-            for c, atom in sorted(parts, key=lambda p: p[0]):
-                if not isinstance(atom, Var) or atom.kind != "reduce" or scale.const != c:
-                    raise Disagree("a reduction is no number of new ones")
+            digits: list[Var] = []
+            for coef, atom in sorted(parts, key=lambda p: p[0]):
+                if not isinstance(atom, Var) or atom.kind != "reduce" or scale.const != coef:
+                    raise Disagree("a reduction is not a mixed-radix number of new ones")
                 assert atom.extent is not None
-                mine.insert(0, atom)
+                digits.insert(0, atom)
                 scale = scale * atom.extent
             if scale is not var.extent:
-                raise Disagree("a reduction runs over another range")
-            out += mine
-        if len(set(out)) < len(out) or set(out) != _wide(self.two, reduced=True):
+                raise Disagree("a reduction runs over a different range")
+            out += digits
+        if len(set(out)) < len(out) or set(out) != _wide(self.new, reduced=True):
             raise Disagree("the reductions are not those of the new block")
         return out
 
     def in_order(self) -> bool:
-        """Whether reductions run in the order that they had."""
-        now = [v for v in _order(self.two) if v.kind == "reduce" and v.extent is not ONE]
-        return self.digits() == now
+        """Whether reductions keep their order."""
+        new_order = [v for v in _order(self.new) if v.kind == "reduce" and v.extent is not ONE]
+        return self.digits() == new_order
 
     def regroups(self, proof: Proof) -> None:
-        """Another order of a reduction is right for sums, products and extremes."""
-        store = self.one.block.body
+        """Check that a reduction may run in another order: a sum, a product or an extreme."""
+        store = self.old.block.body
         kind = type(getattr(store, "value", None)).__name__
         if type(store).__name__ != "BufferStore" or kind not in _COMBINERS:
-            raise Disagree("a reduction runs in another order")
+            raise Disagree("a reduction runs in a different order")
         sides = [store.value.a, store.value.b]
-        own = [k for k, e in enumerate(sides) if _is_own(e, store)]
-        if len(own) != 1 or _reads(sides[1 - own[0]], store.buffer):
-            raise Disagree("a reduction runs in another order")
+        own_sides = [k for k, e in enumerate(sides) if _is_own(e, store)]
+        if len(own_sides) != 1 or _reads(sides[1 - own_sides[0]], store.buffer):
+            raise Disagree("a reduction runs in a different order")
         if "float" in str(store.value.ty.dtype):
             proof.reassociated |= kind in ("Add", "Mul")
             proof.ordered |= kind in ("Min", "Max")
 
 
 def _inside(poly: Int, extent: Int) -> bool:
-    """Whether ``0 <= p < extent``, as it stands or over the digits of its variables."""
+    """Whether ``0 <= poly < extent``, directly or over the digits of its variables."""
     return any(nonneg(q) and nonneg(extent - 1 - q) for q in (poly, _over_digits(poly)))
 
 
 def _over_digits(poly: Int) -> Int:
-    """The number with each variable that it divides written as digits, which it then may order.
+    """The term with each variable that it divides written as digits, which may show its bounds.
 
-    4*v - 7*(v // 2)  is  v // 2 + 4*(v % 2):  with v = 2*q + r it is  q + 4*r
+    4*v - 7*(v // 2)  is  q + 4*r  with v = 2*q + r
     """
     cuts: dict[Var, set[int]] = {}
     for atom in (a for m, _ in poly.terms for a in m):
         if isinstance(atom, CallTerm) and is_div(atom):
-            v, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
-            if isinstance(v, Var) and v.extent is not None and k is not None and k > 1:
-                cuts.setdefault(v, set()).add(k)
+            var, k = as_int(atom.args[0]).atom, as_int(atom.args[1]).const
+            if isinstance(var, Var) and var.extent is not None and k is not None and k > 1:
+                cuts.setdefault(var, set()).add(k)
     return ints(poly, {v: _number(v, v.extent, sorted(c)) for v, c in cuts.items() if v.extent})
 
 
 def _number(var: Var, extent: Int, cuts: list[int]) -> Int:
-    """``Σ place * digit``, which takes every value of the variable; itself if it has no digits."""
+    """``Σ place * digit``, which takes every value of the variable.
+
+    Returns the variable itself if the cuts do not nest.
+    """
     if any(b % a for a, b in pairwise(cuts)):
         return as_int(var)
     places = [1, *cuts]
@@ -339,12 +368,12 @@ def _wide(stage: Stage, *, reduced: bool) -> set[Var]:
 
 
 def _coordinates(access: BlockAccess) -> set[Var] | None:
-    """The iterators that an access has as its coordinates; None if it has others."""
-    found = [p.atom for p in access.indices if p is not None and p.const is None]
-    if len(found) < sum(p is None or p.const is None for p in access.indices):
+    """The iterators that are the coordinates of an access; None if others occur in them."""
+    atoms = [p.atom for p in access.indices if p is not None and p.const is None]
+    if len(atoms) < sum(p is None or p.const is None for p in access.indices):
         return None
-    iterators = {p for p in found if isinstance(p, Var)}
-    return iterators if len(iterators) == len(set(found)) else None
+    iterators = {p for p in atoms if isinstance(p, Var)}
+    return iterators if len(iterators) == len(set(atoms)) else None
 
 
 def _count(iterators: set[Var]) -> Int:
@@ -370,9 +399,9 @@ def _is_own(expr: Any, store: Any) -> bool:
 
 
 def _reads(expr: Any, buffer: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (TensorLoad, lambda x: found.append(source_of(x))))
-    return any(b.same_as(buffer) for b in found)
+    buffers: list[Any] = []
+    tvm_ffi.structural_walk(expr, (TensorLoad, lambda x: buffers.append(source_of(x))))
+    return any(b.same_as(buffer) for b in buffers)
 
 
 class _Statements:
@@ -396,40 +425,40 @@ class _Statements:
         self.values: list[Term] = []
 
     def read(self, buffer: Any, index: Index) -> Term:
-        made = self.defined.get(buffer)
-        if made is None:
+        definition = self.defined.get(buffer)
+        if definition is None:
             return load(*self.place(buffer, index))
         env = BlockEnv(self.sizes.env)
-        for v in made.units:
-            env.axes[v] = ZERO
-        for v, poly in zip(made.iterators, index, strict=True):
-            if v is not None:
-                env.axes[v] = poly
-        return ExpressionReader(env, self.read)(made.value)
+        for iterator in definition.units:
+            env.axes[iterator] = ZERO
+        for iterator, poly in zip(definition.iterators, index, strict=True):
+            if iterator is not None:
+                env.axes[iterator] = poly
+        return ExpressionReader(env, self.read)(definition.value)
 
     def place(self, buffer: Any, index: Index) -> tuple[TensorVar, Index]:
-        found = self.find(buffer)
-        if found is None:
-            raise Disagree(f"{buffer.name} has no other buffer")
-        return self.logical(found, index)
+        entry = self.find(buffer)
+        if entry is None:
+            raise Disagree(f"{buffer.name} has no counterpart")
+        return self.logical(entry, index)
 
-    def __call__(self, s: Any) -> tuple[Any, ...]:
-        kind = type(s).__name__
+    def __call__(self, stmt: Any) -> tuple[Any, ...]:
+        kind = type(stmt).__name__
         if kind == "SeqStmt":
-            return (kind, *(self(part) for part in items(s.seq)))
+            return (kind, *(self(part) for part in items(stmt.seq)))
         if kind == "BufferStore":
-            where = self.place(s.buffer, tuple(map(self.reader.index, items(s.indices))))
-            return (kind, where, self.value(s.value))
+            where = self.place(stmt.buffer, tuple(map(self.reader.index, items(stmt.indices))))
+            return (kind, where, self.value(stmt.value))
         if kind == "IfThenElse":
-            other = () if s.else_case is None else self(s.else_case)
-            return (kind, self.value(s.condition), self(s.then_case), other)
+            else_case = () if stmt.else_case is None else self(stmt.else_case)
+            return (kind, self.value(stmt.condition), self(stmt.then_case), else_case)
         if kind == "Bind":
-            value = self.value(s.value)  # of now: what it read may be stored before it is used
-            own = f"bound{len(self.values)}"
-            bound = raw_call(own, (), value.dtype)
-            self.env.axes[s.var] = as_int(bound) if isinstance(value, Int) else bound
+            value = self.value(stmt.value)  # evaluated here: a store may follow before it is used
+            name = f"bound{len(self.values)}"
+            bound = raw_call(name, (), value.dtype)
+            self.env.axes[stmt.var] = as_int(bound) if isinstance(value, Int) else bound
             return (kind, value)
-        raise Disagree(f"a statement {kind}")
+        raise Disagree(f"unsupported statement {kind}")
 
     def value(self, expr: Any) -> Term:
         self.values.append(self.reader(expr))

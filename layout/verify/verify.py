@@ -1,8 +1,8 @@
-"""Proof that a PrimFunc over other layouts computes the same.
+"""Prove that a PrimFunc over other layouts computes the same.
 
-Both are lifted. Every buffer of the new one is taken back to logical coordinates, which is one move
-(`analysis.undo_layouts.move`) with the layout's index map; what is left are two
-comprehensions over the same buffers, proved equal output by output.
+Both are lifted. Every buffer of the new one is taken back to logical coordinates, by one move
+(`analysis.undo_layouts.move`) with the layout's index map. That leaves two comprehensions over the
+same buffers, which are proved equal output by output.
 
     out[i] = out'[forward(i)],    x'[q] = x[backward(q)]    where q = forward(backward(q))
 """
@@ -57,11 +57,11 @@ from ..model.layout import Layout
 
 Layouts = Sequence[Layout | None]
 
-_EXTRA = "the padding of operands holds their layouts' pad values"
+_PADDING = "the padding of operands holds their layouts' pad values"
 
 
 @dataclass(frozen=True)
-class VerifiedFunction:
+class LiftedFunction:
     """A PrimFunc and what it computes."""
 
     func: Any
@@ -69,14 +69,14 @@ class VerifiedFunction:
 
     @property
     def shapes(self) -> list[Index]:
-        """Of its parameters; none for scalars."""
+        """The shape of each parameter; empty for a scalar."""
         return [p.shape if isinstance(p, TensorVar) else () for p in self.lifted.params]
 
 
-def known(func: Any) -> VerifiedFunction | Refusal:
-    """What the PrimFunc computes, or why it is not understood."""
+def lift_function(func: Any) -> LiftedFunction | Refusal:
+    """The lifted PrimFunc, or why it cannot be lifted."""
     try:
-        return VerifiedFunction(func, lift(func))
+        return LiftedFunction(func, lift(func))
     except Unliftable as error:
         return Refusal(error.reason, error.where)
     except RecursionError:
@@ -86,87 +86,96 @@ def known(func: Any) -> VerifiedFunction | Refusal:
 def prove(func: Any, new: Any, layouts: Layouts) -> Certificate | Refusal:
     """Whether ``new`` is ``func`` over buffers in these layouts, one for each parameter.
 
-    Also that the padding of results holds the layout's pad value, if it names one, provided that
-    the padding of operands does.
+    The proof covers the padding of results as well: it holds the layout's pad value, if there is
+    one, provided that the padding of operands does.
     """
-    found = known(func)
-    return prove_moved(found, new, layouts) if isinstance(found, VerifiedFunction) else found
+    lifted = lift_function(func)
+    return prove_moved(lifted, new, layouts) if isinstance(lifted, LiftedFunction) else lifted
 
 
-def prove_moved(func: VerifiedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
-    """`prove` of what was lifted already."""
-    after = known(new)
+def prove_moved(func: LiftedFunction, new: Any, layouts: Layouts) -> Certificate | Refusal:
+    """`prove` for a PrimFunc that is lifted already."""
+    after = lift_function(new)
     if isinstance(after, Refusal):
         return after
     try:
-        logical = _undone(after.lifted, layouts, func)
-        return _compared(func.lifted, logical, after.lifted, layouts, func.shapes)
+        logical = _over_logical(after.lifted, layouts, func)
+        return _prove_outputs(func.lifted, logical, after.lifted, layouts, func.shapes)
     except Different as error:
         return Refusal(str(error))
     except RecursionError:
         return Refusal("the compute is nested too deeply")
 
 
-def _undone(after: TensorExpression, layouts: Layouts, func: VerifiedFunction) -> TensorExpression:
-    """What the new PrimFunc computes, over the old one's buffers; results first."""
+def _over_logical(
+    after: TensorExpression, layouts: Layouts, func: LiftedFunction
+) -> TensorExpression:
+    """The new PrimFunc's expression over the old one's buffers; results are moved first."""
     state = LogicalState(after)
     before = func.lifted.params
     if len(before) != len(after.params):
-        raise Different(f"{len(after.params)} parameters instead of {len(before)}")
+        raise Different(f"{len(after.params)} parameters, expected {len(before)}")
     for position in reversed(range(len(before))):
-        one, param = before[position], after.params[position]
-        if not isinstance(one, TensorVar) or not isinstance(param, TensorVar):
-            if one is not param:
-                raise Different(f"parameter {position} is another scalar")
+        old_param, new_param = before[position], after.params[position]
+        if not isinstance(old_param, TensorVar) or not isinstance(new_param, TensorVar):
+            if old_param is not new_param:
+                raise Different(f"parameter {position} is a different scalar")
             continue
-        layout = layouts[position] or Layout.identity(len(one.shape))
-        if physical(one.shape, layout) != param.shape or one.dtype != param.dtype:
-            raise Different(f"parameter {position} has not the physical shape of {layout}")
+        layout = layouts[position] or Layout.identity(len(old_param.shape))
+        if (
+            physical(old_param.shape, layout) != new_param.shape
+            or old_param.dtype != new_param.dtype
+        ):
+            raise Different(f"parameter {position} does not have the physical shape of {layout}")
         if not layout.is_identity:
-            state = apply_change(state, position, _move(layout, one.shape, param.shape))
-    return _over(state.lifted, before)
+            state = apply_change(state, position, _move(layout, old_param.shape, new_param.shape))
+    return _with_params(state.lifted, before)
 
 
-def _over(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> TensorExpression:
-    """The same over other tensors of the same shapes."""
-    own = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
+def _with_params(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) -> TensorExpression:
+    """The expression over other parameters of the same shapes."""
+    tensor_of = {t: params[t.position] for t in lifted.params if isinstance(t, TensorVar)}
 
-    def other(tensor: TensorVar, index: Index) -> Term:
-        new = own[tensor]
+    def reload(tensor: TensorVar, index: Index) -> Term:
+        new = tensor_of[tensor]
         assert isinstance(new, TensorVar)
         return load(new, index)
 
     outputs = []
     for comprehension in lifted.outputs:
-        new = own[comprehension.out]
+        new = tensor_of[comprehension.out]
         assert isinstance(new, TensorVar)
         outputs.append(
-            replace(comprehension, out=new, body=rename(comprehension.body, frozenset(own), other))
+            replace(
+                comprehension,
+                out=new,
+                body=rename(comprehension.body, frozenset(tensor_of), reload),
+            )
         )
     return replace(lifted, params=params, outputs=tuple(outputs))
 
 
-def _move(layout: Layout, shape: Index, whole: Index) -> CoordinateChange:
-    """To logical coordinates; every place of an access must be one that an element has."""
+def _move(layout: Layout, shape: Index, physical_shape: Index) -> CoordinateChange:
+    """The change to logical coordinates; every access must be at an element."""
     extents = literal(shape)
 
     def old(index: Index) -> Index:
         return tuple(map(term, layout.forward(index, extents)))
 
     def new(index: Index, facts: Facts) -> Index:
-        found = tuple(map(term, layout.backward(index, extents)))
-        for p, q, e in zip(index, old(found), whole, strict=True):
-            if p is q:
+        logical = tuple(map(term, layout.backward(index, extents)))
+        for coordinate, image, extent in zip(index, old(logical), physical_shape, strict=True):
+            if coordinate is image:
                 continue
-            inside = conj(ge0(p), ge0(e - 1 - p))
-            if not (holds(eq0(p - q), facts).proved or holds(inside, facts).proved):
-                raise Different(f"an access may be outside of the physical buffer: {p}")
-        return found
+            inside = conj(ge0(coordinate), ge0(extent - 1 - coordinate))
+            if not (holds(eq0(coordinate - image), facts).proved or holds(inside, facts).proved):
+                raise Different(f"an access may be outside the physical buffer: {coordinate}")
+        return logical
 
     return CoordinateChange(shape, old, new)
 
 
-def _compared(
+def _prove_outputs(
     before: TensorExpression,
     logical: TensorExpression,
     after: TensorExpression,
@@ -174,40 +183,42 @@ def _compared(
     shapes: Sequence[Index],
 ) -> Certificate | Refusal:
     if before.races != after.races or len(before.outputs) != len(after.outputs):
-        return Refusal("not both write the same, or not in the same order")
+        return Refusal(
+            "the PrimFuncs differ in their number of outputs, or in whether stores may race"
+        )
     proof = Proof()
-    for one, two, raw in zip(before.outputs, logical.outputs, after.outputs, strict=True):
-        if one.out is not two.out:
-            return Refusal("other parameters are written")
-        body = canonical(two.body)
-        if one.body is not body:
-            part = prove_equal(one.body, body)
+    for old, new, raw in zip(before.outputs, logical.outputs, after.outputs, strict=True):
+        if old.out is not new.out:
+            return Refusal("the PrimFuncs write different parameters")
+        body = canonical(new.body)
+        if old.body is not body:
+            part = prove_equal(old.body, body)
             proof.obligations += part.obligations
             proof.reassociated |= part.reassociated
             proof.finite |= part.finite
             proof.ordered |= part.ordered
-        proof.reassociated |= regroups(one.body, "add", "mul")
-        proof.ordered |= regroups(one.body, "min", "max")
+        proof.reassociated |= regroups(old.body, "add", "mul")
+        proof.ordered |= regroups(old.body, "min", "max")
         _check_padding(raw, after, layouts, shapes)
     exact = not (proof.reassociated or proof.finite or proof.ordered)
     padded = any(x is not None and x.pad_value is not None and x.padded(literal(s))
                  for x, s in zip(layouts, shapes, strict=True))  # fmt: skip
-    given = (
+    assumptions = (
         *ASSUMED,
         *input_assumptions(before),
         *proof_assumptions(proof),
-        *([_EXTRA] if padded else []),
+        *([_PADDING] if padded else []),
     )
-    return Certificate("proved", exact, given, tuple(proof.obligations))
+    return Certificate("proved", exact, assumptions, tuple(proof.obligations))
 
 
 # ---------------------------------------------------------------------------- padding
 
 
-def _outside(layout: Layout, index: Index, shape: Index) -> list[Term]:
-    """Conditions; where one holds the place is padding, which is where any of them does."""
-    found = map(term, layout.backward(index, literal(shape)))
-    conditions = (ge0(p - e) for p, e in zip(found, shape, strict=True))
+def _padding_conditions(layout: Layout, index: Index, shape: Index) -> list[Term]:
+    """Conditions of which at least one holds exactly where an index is in the padding."""
+    logical = map(term, layout.backward(index, literal(shape)))
+    conditions = (ge0(p - e) for p, e in zip(logical, shape, strict=True))
     return [c for c in conditions if c is not FALSE]
 
 
@@ -219,61 +230,65 @@ def _check_padding(
     layout = layouts[position]
     if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):
         return
-    for condition in _outside(layout, comprehension.axes, shapes[position]):
+    for condition in _padding_conditions(layout, comprehension.axes, shapes[position]):
         body = comprehension.body
         for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
-            body = map_loads(body, tensor, _of_padding(layouts, shapes, condition))
-        if not _is(simplify(body, (condition,), thorough), layout.pad_value):
+            body = map_loads(body, tensor, _padding_value(layouts, shapes, condition))
+        if not _is_number(simplify(body, (condition,), thorough), layout.pad_value):
             raise Different(
                 f"the padding of {comprehension.out.name} may not hold {layout.pad_value}"
             )
 
 
-def _of_padding(
-    layouts: Layouts, shapes: Sequence[Index], given: Term
+def _padding_value(
+    layouts: Layouts, shapes: Sequence[Index], condition: Term
 ) -> Callable[[Load, Facts], Term]:
-    """The pad value for a load that is of padding where the facts hold."""
+    """A map from loads to pad values, for loads that read padding where ``condition`` holds."""
 
-    def value(x: Load, facts: Facts) -> Term:
-        whole = as_int(x) if x.dtype in INT_DTYPES else x
-        layout, shape = layouts[x.tensor.position], shapes[x.tensor.position]
+    def value(access: Load, facts: Facts) -> Term:
+        unchanged = as_int(access) if access.dtype in INT_DTYPES else access
+        layout, shape = layouts[access.tensor.position], shapes[access.tensor.position]
         if layout is None or layout.pad_value is None:
-            return whole
-        outside = _outside(layout, x.indices, shape)
-        if not any(holds(c, (given, *facts)).proved for c in outside):
-            return whole
-        if x.dtype in INT_DTYPES:
+            return unchanged
+        outside = _padding_conditions(layout, access.indices, shape)
+        if not any(holds(c, (condition, *facts)).proved for c in outside):
+            return unchanged
+        if access.dtype in INT_DTYPES:
             return integer(int(layout.pad_value))
-        return const(float(layout.pad_value) if "float" in x.dtype else layout.pad_value, x.dtype)
+        return const(
+            float(layout.pad_value) if "float" in access.dtype else layout.pad_value, access.dtype
+        )
 
     return value
 
 
-#: Operations that give the same everywhere, on any machine.
+#: Operations with the same result on every machine.
 _EXACT = frozenset(
     "add sub mul div max min abs neg floor ceil trunc nearbyint sqrt ite and or not ge0 eq0 "
     "lt le gt ge eq ne".split()
 )
 
 
-def _is(t: Term, value: float) -> bool:
-    """Whether a term is a number, whose sign counts where it is zero."""
-    t = _folded(t)
-    if tensors(t) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(t)):
+def _is_number(node: Term, value: float) -> bool:
+    """Whether a term is this number; 0.0 and -0.0 differ."""
+    node = _folded(node)
+    if tensors(node) or any(isinstance(s, CallTerm) and s.op not in _EXACT for s in subterms(node)):
         return False
     try:
-        found = evaluate(t, {})
+        result = evaluate(node, {})
     except Unevaluable:
         return False
-    wanted = np.asarray(value, found.dtype)
-    return found.ndim == 0 and bool(found == wanted and np.signbit(found) == np.signbit(wanted))
+    expected = np.asarray(value, result.dtype)
+    return result.ndim == 0 and bool(
+        result == expected and np.signbit(result) == np.signbit(expected)
+    )
 
 
-def _folded(t: Term) -> Term:
-    """Without reductions of what is the same number in every iteration."""
-    if isinstance(t, Reduce):
-        if t.body is identity(t.op, t.dtype):
-            return _folded(t.init)
-        if t.op in ("min", "max") and isinstance(t.body, Const):
-            return call(t.op, (_folded(t.init), t.body), t.dtype)
-    return rebuild(t, _folded)
+def _folded(node: Term) -> Term:
+    """The term without reductions over a constant."""
+    if isinstance(node, Reduce):
+        if node.body is identity(node.op, node.dtype):
+            return _folded(node.init)
+        if node.op in ("min", "max") and isinstance(node.body, Const):
+            return call(node.op, (_folded(node.init), node.body), node.dtype)
+    return rebuild(node, _folded)

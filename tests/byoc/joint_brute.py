@@ -82,7 +82,7 @@ def objectives(case: Case) -> tuple[float, float] | None:
     regions = _Last(lowered, gvar, planner, mine, asked)
     _, plan = planner.plan(gvar, lowered.functions[gvar], regions)
     space = regions.space
-    if math.prod(len(space.ways[op]) for op in space.graph.ops) > LIMIT:
+    if math.prod(len(space.alternatives[op]) for op in space.graph.ops) > LIMIT:
         return None
     return plan.solution.objective, _least(lowered, regions, space, asked.classes)
 
@@ -103,7 +103,7 @@ def _least(lowered: Lowered, regions: Regions, space: Space, priority: Mapping[s
     assert variants is not None
     levels = sorted(set(priority.values()), reverse=True)
     best: tuple[Any, ...] | None = None
-    for chosen in product(*(space.ways[op] for op in space.graph.ops)):
+    for chosen in product(*(space.alternatives[op] for op in space.graph.ops)):
         here = dict(zip(space.graph.ops, chosen, strict=True))
         base = cost_of(space.graph, chosen, prices)
         ways = {m: [variants.ways[op] for op in m.ops] for m in regions.matches}

@@ -152,7 +152,7 @@ def test_what_cannot_be_forced_says_why(force: dict[str, str], reason: str) -> N
     ({"add": "fpga"}, "fpga is not among the backends"),
     ({"add": "toy.conv"}, "toy has no pattern conv"),
     ({"conv2d": "toy"}, "no operator of the module is called conv2d"),
-    ({"dd": "toy"}, "force: there is no Relax operator 'dd'"),
+    ({"dd": "toy"}, "force: unknown Relax operator 'dd'"),
     ({"add": "toy", "relax.add": "other"}, "relax.add is forced to toy and to other"),
 ])  # fmt: skip
 def test_force_is_checked(force: dict[str, str], reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from opinfo.layout.graph.relax_graph import Graph, Op, Value, graph
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import check_arguments
-from opinfo.layout.search.alternatives import Choice, Kind, as_given, choices
+from opinfo.layout.search.alternatives import Alternative, OpSpec, alternatives, as_given
 from opinfo.layout.search.candidate_layouts import candidates
 from opinfo.layout.search.decide import OBJECTIVES, bytes_moved, decide
 from opinfo.layout.search.op_specs import OpSpecs
@@ -25,28 +25,28 @@ def objectives(case: Case) -> tuple[float, float] | None:
     """What the plan of ``main`` costs, and the least of all plans; None if they are too many."""
     wanted = check_arguments(case.desired, case.mode, case.objective)
     found = graph(case.module, case.module["main"])
-    kinds = OpSpecs(wanted).of(found)
+    specs = OpSpecs(wanted).of(found)
     strict = case.mode == "graph"
     cost = OBJECTIVES[case.objective]
-    known = candidates(found, kinds)
+    known = candidates(found, specs)
     # Ties are broken by parts of what a byte costs.
     rates = [cost(v, x) / bytes_moved(v, x) for v, layouts in known.items()
              if not v.weight and not v.free for x in layouts[1:]]  # fmt: skip
     unit = min(rates, default=1.0)
-    least = _least(found, kinds, lambda v, x: cost(v, x) / unit, strict)
+    least = _least(found, specs, lambda v, x: cost(v, x) / unit, strict)
     if least is None:
         return None
-    plan = decide(found, kinds, cost, {}, {}, strict=strict)
+    plan = decide(found, specs, cost, {}, {}, strict=strict)
     return plan.solution.objective, least * unit
 
 
-def _least(found: Graph, kinds: Mapping[Op, Kind], cost: Any, strict: bool) -> float | None:
-    known = candidates(found, kinds)
+def _least(found: Graph, specs: Mapping[Op, OpSpec], cost: Any, strict: bool) -> float | None:
+    known = candidates(found, specs)
     ways = []
     for op in found.ops:
-        mine = list(choices(op, kinds[op], known))
-        if strict and (kinds[op].want is None or kinds[op].named):
-            mine = [*(c.strict for c in mine), as_given(op, kinds[op])]
+        mine = list(alternatives(op, specs[op], known))
+        if strict and (specs[op].constraint is None or specs[op].named):
+            mine = [*(c.strict for c in mine), as_given(op, specs[op])]
         elif strict:
             mine = [c.strict for c in mine]
         ways.append(mine)
@@ -56,7 +56,7 @@ def _least(found: Graph, kinds: Mapping[Op, Kind], cost: Any, strict: bool) -> f
     return min(cost_of(found, chosen, prices) for chosen in product(*ways))
 
 
-def cost_of(found: Graph, chosen: Sequence[Choice], prices: Prices) -> float:
+def cost_of(found: Graph, chosen: Sequence[Alternative], prices: Prices) -> float:
     """Of one way for each op, with the cheapest conversions that serve all readers."""
     stored = {v: Layout.identity(v.rank) for v in found.values if v.fixed}
     readers: dict[Value, list[frozenset[Layout]]] = {}

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
-from opinfo.layout.access.layout_only import converts, mixed_radix
+from opinfo.layout.access.layout_only import is_conversion, mixed_radix
 from opinfo.layout.report.count import count
 from opinfo.layout.report.plan_report import Conversions
 
@@ -262,6 +262,6 @@ def test_what_is_not_understood_is_no_copy() -> None:
     from opinfo.analysis.chain.define import TensorDefinition
     from opinfo.analysis.terms.term import TensorVar
 
-    assert not converts(
+    assert not is_conversion(
         TensorDefinition(TensorVar("t", (), "float32"), None, frozenset(), "unknown")
     )

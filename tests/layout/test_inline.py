@@ -14,7 +14,7 @@ from opinfo.analysis.terms.term import as_int
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.inline import inlined
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
-from opinfo.layout.verify.blockwise import Witness, prove_stages
+from opinfo.layout.verify.blockwise import Correspondence, prove_stages
 
 from . import oracle
 from .lower import lowered
@@ -135,7 +135,7 @@ def _proved(func: Any, new: Any) -> Any:
     one = Layout.identity(1)
     pairs = tuple((p, q, one) for p, q in zip(func.params, new.params, strict=True))
     at = tuple({v: as_int(v) for v in s.axes} for s in stages(new))
-    return prove_stages(func, new, Witness(pairs, at))
+    return prove_stages(func, new, Correspondence(pairs, at))
 
 
 def test_a_definition_is_what_is_read() -> None:

@@ -105,7 +105,7 @@ def test_an_implementation_of_one_operator() -> None:
 
 def test_names_that_are_none() -> None:
     mod = nets.net(images, IMAGE)
-    with pytest.raises(ValueError, match="there is no implementation 'tvm-nchw'"):
+    with pytest.raises(ValueError, match="unknown implementation 'tvm-nchw'"):
         plan_layout(mod, "tvm-nchw")
     with pytest.raises(ValueError, match="tvm-nhwc has no implementation of relax"):
         plan_layout(mod, {"nn.relu": "tvm-nhwc"})

@@ -10,7 +10,7 @@ from tvm import relax
 
 from opinfo.layout import Digit, Layout, plan_layout
 from opinfo.layout.access.flow import flow
-from opinfo.layout.access.layout_only import moves
+from opinfo.layout.access.layout_only import conversions_in
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
 
 from ..run import run
@@ -85,7 +85,7 @@ def test_what_is_inside_of_a_transposed_convolution_goes_with_its_data() -> None
     packed, last = Layout.parse("NCHW4c"), Layout.parse("NHWC")
     for layout in (packed, last):
         new = rewrite(func, [layout, None, layout])
-        assert isinstance(new, Rewritten) and moves(new.func) == ()
+        assert isinstance(new, Rewritten) and conversions_in(new.func) == ()
     pad = rewrite(lowered(lambda x: relax.op.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1]), shapes[0]),
                   [last, packed])  # fmt: skip
-    assert isinstance(pad, Rewritten) and len(moves(pad.func)) == 1
+    assert isinstance(pad, Rewritten) and len(conversions_in(pad.func)) == 1

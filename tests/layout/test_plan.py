@@ -392,7 +392,7 @@ def test_a_unit_of_the_objective_changes_no_plan() -> None:
     [
         ({"mode": "fast"}, ValueError, "mode must be"),
         ({"objective": "time"}, ValueError, "objective must be"),
-        ({"desired": {"nn.conv9d": ["NHWC"]}}, ValueError, "no Relax operator"),
+        ({"desired": {"nn.conv9d": ["NHWC"]}}, ValueError, "unknown Relax operator"),
         ({"desired": {"conv2d": ["NHQC!"]}}, ValueError, "expected letters"),
         ({"desired": {"conv2d": ["NDHWC"]}}, ValueError, "NDHWC"),
         ({"desired": {"add": ["NHWC"]}}, ValueError, "no layout attribute to choose"),

@@ -255,7 +255,7 @@ def test_what_tvm_raises_of_a_form_costs_that_form(monkeypatch: pytest.MonkeyPat
 
     func = nets.net(nets.convolved, (1, 3, 8, 8))["conv2d"]
     layouts = [Layout.parse("NHWC"), None, Layout.parse("NHWC")]
-    monkeypatch.setattr("opinfo.layout.rewrite.rewrite.drafted", refused)
+    monkeypatch.setattr("opinfo.layout.rewrite.rewrite.write_candidate", refused)
     found = rewrite(func, layouts)
     assert isinstance(found, Rewritten) and isinstance(found.certificate, Certificate)
     monkeypatch.setattr("opinfo.layout.rewrite.rewrite.substituted", refused)

@@ -16,8 +16,8 @@ from opinfo.analysis.terms.integer import floordiv
 from opinfo.analysis.terms.term import as_int, integer, variable
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.model.layout import Layout
-from opinfo.layout.rewrite.candidate_rewrite import Draft, drafted
-from opinfo.layout.verify.blockwise import Witness, _inside, prove_stages
+from opinfo.layout.rewrite.candidate_rewrite import CandidateRewrite, write_candidate
+from opinfo.layout.verify.blockwise import Correspondence, _inside, prove_stages
 from opinfo.layout.verify.verify import prove
 
 from .lower import lowered
@@ -26,47 +26,47 @@ OPS = relax.op
 CONV = ((2, 8, 6, 6), (8, 8, 3, 3))
 
 
-def _draft(op: Any, operands: tuple[Any, ...], texts: str) -> tuple[Any, Draft]:
+def _candidate(op: Any, operands: tuple[Any, ...], texts: str) -> tuple[Any, CandidateRewrite]:
     func = lowered(op, *operands)
     layouts = [None if t == "-" else Layout.parse(t) for t in texts.split()]
-    return func, drafted(func, layouts)
+    return func, write_candidate(func, layouts)
 
 
-def _changed(draft: Draft, pattern: str, to: str) -> Draft:
-    """The draft with its text changed; the witness names the new function's buffers."""
-    assert draft.witness is not None
-    text, count = re.subn(pattern, to, draft.func.script())
+def _changed(candidate: CandidateRewrite, pattern: str, to: str) -> CandidateRewrite:
+    """The candidate with its text changed; the correspondence names the new function's buffers."""
+    assert candidate.correspondence is not None
+    text, count = re.subn(pattern, to, candidate.func.script())
     assert count, f"{pattern} is not in\n{text}"
     new = tvm.script.from_source(text)
-    own = [*draft.func.params, *draft.func.body.block.alloc_buffers]
+    own = [*candidate.func.params, *candidate.func.body.block.alloc_buffers]
     other = [*new.params, *new.body.block.alloc_buffers]
     buffers = tuple(
         (b, next(d for e, d in zip(own, other, strict=True) if e.same_as(c)), x)
-        for b, c, x in draft.witness.buffers
+        for b, c, x in candidate.correspondence.buffers
     )
-    return Draft(new, replace(draft.witness, buffers=buffers))
+    return CandidateRewrite(new, replace(candidate.correspondence, buffers=buffers))
 
 
-def _proved(func: Any, draft: Draft) -> Any:
-    assert draft.witness is not None
-    return prove_stages(func, draft.func, draft.witness)
+def _proved(func: Any, candidate: CandidateRewrite) -> Any:
+    assert candidate.correspondence is not None
+    return prove_stages(func, candidate.func, candidate.correspondence)
 
 
 @pytest.mark.parametrize("texts", ["NHWC HWIO NHWC", "NCHW4c OIHW4i8o NCHW8c"])
 def test_a_convolution_is_proved(texts: str) -> None:
-    func, draft = _draft(lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, texts)
-    found = _proved(func, draft)
+    func, candidate = _candidate(lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, texts)
+    found = _proved(func, candidate)
     assert found and not found.exact
     assert any("reassociation" in a for a in found.assumptions)
-    same = _proved(func, _changed(draft, "v_ax0", "v_ax0"))
+    same = _proved(func, _changed(candidate, "v_ax0", "v_ax0"))
     assert same
 
 
 def test_sums_in_the_order_that_they_had_are_exact() -> None:
-    func, draft = _draft(lambda x: OPS.sum(x, axis=[2, 3]), ((2, 8, 3, 4),), "NHWC AB")
-    assert _proved(func, draft).exact
-    func, draft = _draft(lambda x: OPS.sum(x, axis=[2, 3]), ((2, 8, 3, 4),), "NWHC AB")
-    assert not _proved(func, draft).exact
+    func, candidate = _candidate(lambda x: OPS.sum(x, axis=[2, 3]), ((2, 8, 3, 4),), "NHWC AB")
+    assert _proved(func, candidate).exact
+    func, candidate = _candidate(lambda x: OPS.sum(x, axis=[2, 3]), ((2, 8, 3, 4),), "NWHC AB")
+    assert not _proved(func, candidate).exact
 
 
 WRONG = {
@@ -85,19 +85,21 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_functions_fail(name: str) -> None:
     pattern, to = WRONG[name]
-    func, draft = _draft(lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, "NHWC HWIO NHWC")
-    wrong = _changed(draft, pattern, to)
+    func, candidate = _candidate(
+        lambda x, w: OPS.nn.conv2d(x, w, padding=1), CONV, "NHWC HWIO NHWC"
+    )
+    wrong = _changed(candidate, pattern, to)
     assert not _proved(func, wrong)
     layouts = [Layout.parse(t) for t in ("NHWC", "HWIO", "NHWC")]
     assert not prove(func, wrong.func, layouts)
 
 
 def test_the_order_of_what_is_no_sum_counts() -> None:
-    func, draft = _draft(lambda x: OPS.argmax(x, axis=None), ((4, 6),), "AB -")
+    func, candidate = _candidate(lambda x: OPS.argmax(x, axis=None), ((4, 6),), "AB -")
     order = r"k0, k1 in T.grid\(T.int64\(4\), T.int64\(6\)\)"
-    found = _proved(func, draft)
+    found = _proved(func, candidate)
     assert found and found.exact
-    swapped = _changed(draft, order, "k1, k0 in T.grid(T.int64(6), T.int64(4))")
+    swapped = _changed(candidate, order, "k1, k0 in T.grid(T.int64(6), T.int64(4))")
     refused = _proved(func, swapped)
     assert not refused and "order" in refused.reason
 
@@ -125,13 +127,13 @@ def test_a_bound_value_is_of_the_time_when_it_was_bound() -> None:
     assert not prove_stages(func, new, _identity(func, new))
 
 
-def _identity(func: Any, new: Any) -> Witness:
+def _identity(func: Any, new: Any) -> Correspondence:
     from opinfo.analysis.blocks.blocks import stages
     from opinfo.analysis.terms.term import as_int
 
     same = Layout.identity(1)
     buffers = tuple((p, q, same) for p, q in zip(func.params, new.params, strict=True))
-    return Witness(buffers, tuple({v: as_int(v) for v in s.axes} for s in stages(new)))
+    return Correspondence(buffers, tuple({v: as_int(v) for v in s.axes} for s in stages(new)))
 
 
 def test_a_scan_may_not_be_turned_round() -> None:
@@ -159,24 +161,26 @@ def _same_loops(func: Any, new: Any) -> Any:
     from opinfo.analysis.terms.term import as_int
 
     pair = ((func.params[0], new.params[0], Layout.identity(2)),)
-    return prove_stages(func, new, Witness(pair, ({v: as_int(v) for v in stages(new)[0].axes},)))
+    return prove_stages(
+        func, new, Correspondence(pair, ({v: as_int(v) for v in stages(new)[0].axes},))
+    )
 
 
 def test_a_witness_is_not_trusted() -> None:
-    func, draft = _draft(OPS.exp, ((4, 6),), "AB AB")
-    assert draft.witness is not None
-    (at,) = draft.witness.iterators
+    func, candidate = _candidate(OPS.exp, ((4, 6),), "AB AB")
+    assert candidate.correspondence is not None
+    (at,) = candidate.correspondence.iterators
     v, w = at
-    buffers = draft.witness.buffers
+    buffers = candidate.correspondence.buffers
     for iterators in ({v: at[w], w: at[v]}, {v: at[v] + 1, w: at[w]}, {v: at[v]}):
-        assert not prove_stages(func, draft.func, Witness(buffers, (iterators,)))
-    assert not prove_stages(func, draft.func, Witness(buffers, ()))
-    assert not prove_stages(func, draft.func, Witness(buffers[:1], (at,)))
+        assert not prove_stages(func, candidate.func, Correspondence(buffers, (iterators,)))
+    assert not prove_stages(func, candidate.func, Correspondence(buffers, ()))
+    assert not prove_stages(func, candidate.func, Correspondence(buffers[:1], (at,)))
     (x, y, same), out = buffers[0], buffers[1]
     assert not prove_stages(
-        func, draft.func, Witness(((x, y, Layout.permuted((1, 0))), out), (at,))
+        func, candidate.func, Correspondence(((x, y, Layout.permuted((1, 0))), out), (at,))
     )
-    assert not prove_stages(func, draft.func, Witness(((x, out[1], same), out), (at,)))
+    assert not prove_stages(func, candidate.func, Correspondence(((x, out[1], same), out), (at,)))
 
 
 @pytest.mark.parametrize("high", [2, 4])
@@ -185,14 +189,16 @@ def test_channels_in_the_order_of_a_shuffle(high: int) -> None:
     func = lowered(OPS.nn.relu, (1, 8, 3, 3))
     swapped = (Digit(1, 1, high), Digit(1, high))
     layouts = [Layout(((Digit(0),), (Digit(2),), (Digit(3),), swapped))] * 2
-    draft = drafted(func, layouts)
-    assert draft.witness is not None
-    found = _proved(func, draft)
+    candidate = write_candidate(func, layouts)
+    assert candidate.correspondence is not None
+    found = _proved(func, candidate)
     assert found and found.exact
-    (at,) = draft.witness.iterators
+    (at,) = candidate.correspondence.iterators
     channel = list(at)[1]
     other = {**at, channel: -at[channel] + 7}
-    assert not prove_stages(func, draft.func, replace(draft.witness, iterators=(other,)))
+    assert not prove_stages(
+        func, candidate.func, replace(candidate.correspondence, iterators=(other,))
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -20,9 +20,11 @@ SPLIT = Layout(((Digit(0),), (Digit(2),), (Digit(3),), (Digit(1, 1, 4), Digit(1,
 LAST = Layout(((Digit(0),), (Digit(3),), (Digit(4),), (Digit(2),), (Digit(1),)))
 
 
-def _still(op: Any, shape: tuple[int, ...], *layouts: Layout | str) -> int | None:
+def _aliased_param(op: Any, shape: tuple[int, ...], *layouts: Layout | str) -> int | None:
     func = lowered(op, shape)
-    return Rewriter().still(func, [Layout.parse(x) if isinstance(x, str) else x for x in layouts])
+    return Rewriter().aliased_param(
+        func, [Layout.parse(x) if isinstance(x, str) else x for x in layouts]
+    )
 
 
 def _reshape(x: Any) -> Any:
@@ -40,7 +42,7 @@ def _reshape(x: Any) -> Any:
     ],
 )
 def test_memory_stays(op: Any, shape: tuple[int, ...], layouts: tuple[Layout | str, ...]) -> None:
-    assert _still(op, shape, *layouts) == 0
+    assert _aliased_param(op, shape, *layouts) == 0
     both = [Layout.parse(x) if isinstance(x, str) else x for x in layouts]
     assert Rewriter()(lowered(op, shape), both).identity == 0  # type: ignore[union-attr]
 
@@ -60,7 +62,7 @@ def test_memory_stays(op: Any, shape: tuple[int, ...], layouts: tuple[Layout | s
     ],
 )
 def test_memory_moves(op: Any, shape: tuple[int, ...], layouts: tuple[Layout | str, ...]) -> None:
-    assert _still(op, shape, *layouts) is None
+    assert _aliased_param(op, shape, *layouts) is None
 
 
 def test_a_result_of_the_function_is_memory_of_its_own() -> None:
