@@ -35,7 +35,7 @@ from ...byoc.prepare.prepare import prepare
 from ...byoc.process.folder import Folder
 from ...layout.graph.unused import check_defined
 from ..config.named_dims import resolved
-from ..config.strategy import Config, Strategy, config
+from ..config.strategy import Config, Strategy, checked_config
 from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
 from .library_calls import dispatch_to_backends
@@ -97,13 +97,13 @@ def compile_shapes(
     """
     _check(mod)
     cpu = _target(target)
-    settings = resolved(config(given), mod)
+    settings = resolved(checked_config(given), mod)
     options = options or Options()
     planned = options.layouts == "best"
     prepared = prepare(mod, backends, relaid=planned)
 
-    def finish(done: Dispatched) -> Dispatched:
-        return finish_module(done, planned, options.desired, cpu)
+    def finish(result: Dispatched) -> Dispatched:
+        return finish_module(result, planned, options.desired, cpu)
 
     if saved is not None:
         dispatched = finish(replay(prepared, saved, backends))
@@ -114,7 +114,7 @@ def compile_shapes(
     return build_with_retries(
         dispatcher,
         finish,
-        lambda done, regions: _specialize_and_link(done.module, done, settings, cpu, regions),
+        lambda result, regions: _specialize_and_link(result.module, result, settings, cpu, regions),
     )
 
 
@@ -151,8 +151,8 @@ def _check(mod: Any) -> None:
                                 "to link the library with")  # fmt: skip
 
 
-def _target(given: Any) -> Any:
-    target = native_target() if given is None else read_target(given)
+def _target(requested: Any) -> Any:
+    target = native_target() if requested is None else read_target(requested)
     if "gpu" in target.keys:
         raise ValueError(
             f"compile_shapes: the target is {target.kind.name}; symbolic "

@@ -1,4 +1,4 @@
-// What a manager does with the sites of a library: `sites`, `kSites` and `kTold` are generated.
+// What a manager does with the sites of a library: `sites`, `kSites` and `kTable` are generated.
 namespace opinfo_jit {
 namespace {
 
@@ -6,7 +6,7 @@ Site& site_at(int64_t place) {
   if (place < 0 || place >= kSites) TVM_FFI_THROW(IndexError) << "no site " << place;
   return sites[place];
 }
-ffi::String about() { return kTold; }
+ffi::String about() { return kTable; }
 ffi::Shape next(int64_t milliseconds) {
   ffi::Shape found = queue.pop(milliseconds);
   auto since = std::chrono::steady_clock::now().time_since_epoch();

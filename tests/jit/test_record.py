@@ -117,7 +117,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_table_for_people() -> None:
     console = Console(width=100, record=True, file=open("/dev/null", "w"))
-    console.print(some().told(2))
+    console.print(some().table(2))
     head, first, second = console.export_text().splitlines()
     assert head.split() == ["site", "function", "shape", "calls", "share"]
     assert first.split() == ["matmul", "f1", "n=7", "7", "50.0%"]
