@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm.support import cc
 
 from ...analysis.lifting.tir.node import items
+from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Backend
 from ...byoc.backend.region import Region
@@ -66,9 +67,10 @@ class CompiledShapes:
         copy_library(self.library, Path(path))
 
 
+@renamed_parameter("given", "strategy")
 def compile_shapes(
     mod: Any,
-    given: Config | Strategy | str = "jit",
+    strategy: Config | Strategy | str = "jit",
     target: Any = None,
     *,
     backends: Sequence[str | Backend] = (),
@@ -79,11 +81,10 @@ def compile_shapes(
 
     Args:
         mod: The module; it is not modified.
-        given: The strategy of functions with symbolic shapes.
+        strategy: A strategy for functions with symbolic shapes, its name, or a `Config`.
         target: TVM's target, a CPU; by default this CPU, with one thread.
-        backends: Names or `Backend` objects. They take operators without an entry in `by_op`; the
-            strategies in `given` apply to the rest. The backends of a `Library` strategy need not
-            be listed.
+        backends: Names or `Backend` objects. They take operators without an entry in `by_op`;
+            `strategy` applies to the others. Backends of a `Library` strategy need not be listed.
         options: Options of the dispatch, as in `opinfo.byoc.dispatch`.
         saved: The dispatch plan of an earlier call, to replay.
 
@@ -97,7 +98,7 @@ def compile_shapes(
     """
     _check(mod)
     cpu = _target(target)
-    settings = resolved(checked_config(given), mod)
+    settings = resolved(checked_config(strategy), mod)
     options = options or Options()
     planned = options.layouts == "best"
     prepared = prepare(mod, backends, relaid=planned)

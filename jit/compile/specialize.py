@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, tirx
 
 from ...analysis import Refusal, op_infos
+from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Code
 from ...byoc.building.read_target import read_target
@@ -77,9 +78,10 @@ class SpecializedFunction:
         return self.function, type(self.strategy).__name__.lower(), self.rule, self.why
 
 
+@renamed_parameter("given", "strategy")
 def specialize_shapes(
     mod: Any,
-    given: Config | Strategy | str = "jit",
+    strategy: Config | Strategy | str = "jit",
     target: Any = "llvm",
     unscheduled: Mapping[str, str] = MappingProxyType({}),
 ) -> Specialized:
@@ -90,7 +92,7 @@ def specialize_shapes(
 
     Args:
         mod: A module after ``FuseTIR``; it is not changed.
-        given: How functions with symbolic shapes are compiled.
+        strategy: A strategy for functions with symbolic shapes, its name, or a `Config`.
         target: TVM's target.
         unscheduled: Functions that stay unchanged, with the reason.
 
@@ -100,7 +102,7 @@ def specialize_shapes(
     Raises:
         ValueError: The configuration does not fit the module.
     """
-    settings = resolved(checked_config(given), mod)
+    settings = resolved(checked_config(strategy), mod)
     if reserved := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):
         raise ValueError(
             f"the function name {reserved[0]} is reserved by opinfo: rename the function"
