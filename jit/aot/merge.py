@@ -118,7 +118,7 @@ def _bound(
         if (symbol.param, symbol.axis) not in outer_dims:
             raise ValueError(
                 f"merge: {where} has the dimension {symbol.name} at axis {symbol.axis} of "
-                f"parameter {symbol.param}, where {sorted(outer_dims, key=str)} are expected"
+                f"parameter {symbol.param}, expected one of {sorted(outer_dims, key=str)}"
             )
         out.append((symbol.var, outer_dims[symbol.param, symbol.axis]))
     return out
@@ -126,9 +126,9 @@ def _bound(
 
 def _numbers(outer_symbols: tuple[Symbol, ...], values: Mapping[str, int]) -> list[tuple[Any, Any]]:
     return [
-        (s.var, tirx.IntImm(s.var.ty.dtype, values[s.name]))
-        for s in outer_symbols
-        if s.name in values
+        (symbol.var, tirx.IntImm(symbol.var.ty.dtype, values[symbol.name]))
+        for symbol in outer_symbols
+        if symbol.name in values
     ]
 
 

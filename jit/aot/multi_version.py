@@ -60,9 +60,9 @@ def multi_version(
     built_shapes = shapes[: how.max_variants]
     built_spans = spans[: how.max_variants - len(built_shapes)]
     low = {s: lowest(func, full[s], at[s], safe) for s in built_shapes}
-    variants = [
-        v for s in built_shapes for v in _variants(full[s], at[s], safe, low[s], target, database)
-    ]
+    variants: list[Variant] = []
+    for shape in built_shapes:
+        variants += _variants(full[shape], at[shape], safe, low[shape], target, database)
     ranged = [_ranged(func, s, target) for s in built_spans]
     kept = [v for v in ranged if not isinstance(v, Refusal)]
     note = _padding_note(safe) if any(isinstance(v, Bucket) for v in variants) else ""
@@ -150,7 +150,9 @@ def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
     why: list[str] = []
     for padded in safe:
         required = {
-            g.param: (g.content, padded.name) for g in padded.inputs if g.content is not None
+            grown.param: (grown.content, padded.name)
+            for grown in padded.inputs
+            if grown.content is not None
         }
         conflict = next(
             (k for k in required if k in contents and contents[k][0] != required[k][0]), None

@@ -93,7 +93,7 @@ class Boundary:
         signature: The function's name and parameters.
         ranges: Declared ranges of symbolic extents, by name; enforced if `strict`.
         strict: Refuse arguments instead of copying them. Arrays that numpy does not export
-            (read-only, bfloat16) are copied all the same.
+            (read-only, bfloat16) are copied even then.
 
     Raises:
         ValueError: A range names an unknown symbol.

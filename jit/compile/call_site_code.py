@@ -31,7 +31,8 @@ def source(sites: Sequence[SiteCode], about: str) -> str:
     declared = [f"int __tvm_ffi_{g}(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);"
                 for g in generics]  # fmt: skip
     site_rows = ",\n".join(
-        f"    {{{k}, __tvm_ffi_{s.generic}, {{{_probes(s)}}}}}" for k, s in enumerate(sites)
+        f"    {{{k}, __tvm_ffi_{site.generic}, {{{_probes(site)}}}}}"
+        for k, site in enumerate(sites)
     )
     return "\n".join([
         (HERE / "site.hpp").read_text(encoding="utf-8"),

@@ -125,7 +125,7 @@ def _specialize_and_link(
 ) -> CompiledShapes:  # fmt: skip
     """Specialise and link a lowered module; with regions of backends, also load it as a check.
 
-    It raises whatever the compiler, the linker and the loader raise.
+    Errors of the compiler, the linker and the loader propagate.
     """
     specialized, built = _build(fused(mod), settings, target)
     folder = Folder("opinfo-")

@@ -33,9 +33,8 @@ def dispatch_to_backends(
             raise ValueError(f"by_function: the strategy of {name} is Library, which applies to "
                              "operators: use by_op or default")  # fmt: skip
     effective = replace(config, default=Library()) if backends else config
-    libraries = [
-        s for s in map(strategy, (config.default, *config.by_op.values())) if isinstance(s, Library)
-    ]
+    strategies = map(strategy, (config.default, *config.by_op.values()))
+    libraries = [s for s in strategies if isinstance(s, Library)]
     if not libraries and not backends:
         return None
     every = list(dict.fromkeys([*backends, *(b for s in libraries for b in _named(s))]))

@@ -31,7 +31,7 @@ def resolved(config: Config, mod: Any) -> Resolved:
     if isinstance(config, Resolved):
         return config
     places = _places(mod)
-    for name in _twice(mod):
+    for name in _ambiguous_names(mod):
         places.pop(name, None)
     dims = _renamed(config.dims, places)
 
@@ -73,7 +73,7 @@ def _places(mod: Any) -> dict[str, str]:
     return places
 
 
-def _twice(mod: Any) -> list[str]:
+def _ambiguous_names(mod: Any) -> list[str]:
     """Return names shared by two variables of one function: only places identify these."""
     out: list[str] = []
     for func in mod.functions.values():

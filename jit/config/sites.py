@@ -92,7 +92,7 @@ def _site(call: Any, caller: str, func_symbols: tuple[Symbol, ...] | str) -> Cal
         )
     if len(call.args) > 2:
         return CallSite(
-            caller, name, func_symbols, (), "the call passes a shape besides the arguments"
+            caller, name, func_symbols, (), "the call passes a shape in addition to its arguments"
         )
     dims, types, fields = [], _types(call), call.args[1].fields
     for symbol in func_symbols:

@@ -43,7 +43,7 @@ class Generic:
     """One kernel for all shapes.
 
     Attributes:
-        scheduled: Use a schedule for symbolic shapes where there is one, else TVM's default.
+        scheduled: Use a schedule for symbolic shapes if there is one, else TVM's default.
     """
 
     scheduled: bool = True
@@ -51,9 +51,9 @@ class Generic:
 
 @dataclass(frozen=True)
 class Aot:
-    """Kernels for some shapes beside the generic one, selected by shape inside the PrimFunc.
+    """Kernels for some shapes in addition to the generic one, selected inside the PrimFunc.
 
-    Shapes without a kernel use the generic one. It needs only TVM's runtime.
+    Shapes without a kernel use the generic one. The library needs only TVM's runtime.
 
     Attributes:
         buckets: Values by dimension; by default the likely ones and, for a small range, all of it.
@@ -88,7 +88,6 @@ class Aot:
         self.checked()
         if self.max and (self.buckets or self.ranges):
             raise ValueError("Aot: max excludes buckets and ranges; expected neither, got those of "
-                             
                              f"{', '.join([*self.buckets, *self.ranges])}")  # fmt: skip
         if not _positive(self.max_variants):
             raise ValueError("Aot: max_variants: expected a positive integer, got "
@@ -183,9 +182,9 @@ class Config:
 
     Attributes:
         default: The strategy of all other functions. Strategies may be given by name.
-        by_function: By the name of a PrimFunc in the module; first match.
-        by_op: By the name of an operator in it (``relax.matmul``) or its pattern kind
-            (``kElemWise``); `by_function` takes precedence.
+        by_function: Strategies by the name of a PrimFunc in the module.
+        by_op: Strategies by the name of an operator in it (``relax.matmul``) or its pattern kind
+            (``kElemWise``); the first match applies. `by_function` takes precedence.
         dims: Declared dimensions, by the name of a symbolic variable, or by place: ``x:0`` is axis
             0 of the argument x.
         tuned: A database of `opinfo tune` for AOT variants; a `Compiler` has its own setting.

@@ -46,7 +46,7 @@ FIRST, LAST, TIMES = 0.5, 60.0, 6
 
 @dataclass
 class Compiler(LineProcess):
-    """Compiles kernels in a process of its own.
+    """Compiles kernels in a separate process.
 
     Several sessions may share one; its creator closes it. The process takes about 450 MiB.
 

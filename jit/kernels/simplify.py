@@ -3,7 +3,7 @@
     Before: for i, j in grid(n, 256):  y[0, i, j] = x[(j // 256 + 0 * n + i) % n, j % 256]
     After:  for i, j in grid(n, 256):  y[0, i, j] = x[i, j]
 
-TVM classifies the first form as opaque and fuses it with nothing, so each reshape beside a
+TVM classifies the first form as opaque and fuses it with nothing, so each reshape next to a
 transpose would remain a separate call.
 """
 

@@ -146,7 +146,7 @@ class PaddingEquality:
         )
 
     def choice(self, call: CallTerm, facts: Facts) -> None:
-        """Prove ``a if c else b`` in four cases, skipping contradictory ones."""
+        """Prove ``a if condition else b`` in four cases, skipping contradictory ones."""
         condition, a, b = call.args
         smaller, bigger = self.pair(condition, facts)
         both = (*facts, *parts(smaller), *parts(bigger))
@@ -190,7 +190,7 @@ class PaddingEquality:
             raise Unproved("the extent of a loop depends on a loop that grows")
         some = conj(*(ge0(a.extent - 1) for a in reduction.axes if a.extent is not None))
         for var in growing:
-            moved = self.behind(var, reduction.axes, growing)
+            moved = self.extra_iterations(var, reduction.axes, growing)
             value = Values(self, facts, moved, self.problem.holds(some, facts))(reduction.body)
             if not (isinstance(value, KnownNumber) and self.is_neutral(reduction, value)):
                 body = _short(reduction.body)
@@ -223,7 +223,9 @@ class PaddingEquality:
             raise Unproved(f"a loop of {_short(extent)} iterations may shrink")
         return True
 
-    def behind(self, axis: Var, axes: tuple[Var, ...], growing: list[Var]) -> dict[Var, Term]:
+    def extra_iterations(
+        self, axis: Var, axes: tuple[Var, ...], growing: list[Var]
+    ) -> dict[Var, Term]:
         """Return the iterations that only N has along one axis, and all of N's along the others."""
         out: dict[Var, Term] = {}
         for var in axes:
@@ -265,7 +267,7 @@ class PaddingEquality:
             self(update, facts)
         if not growing:
             return
-        values = Values(self, facts, self.behind(fold.axis, (fold.axis,), [fold.axis]))
+        values = Values(self, facts, self.extra_iterations(fold.axis, (fold.axis,), [fold.axis]))
         for state, update in zip(fold.states, fold.updates, strict=True):
             value = values(update)
             if not (isinstance(value, LoopState) and value.state is state):

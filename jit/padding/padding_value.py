@@ -138,7 +138,7 @@ def _cast(number: Number, dtype: str) -> Value:
 
 
 def _one_number(args: list[Value]) -> tuple[float, Value, bool] | None:
-    """Return the number, the other operand, and whether the number comes first, of two."""
+    """Return the number among two operands, the other operand, and whether the number is first."""
     if len(args) != 2:
         return None
     for position in (0, 1):

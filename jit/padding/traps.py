@@ -111,7 +111,7 @@ class _Walker:
             raise Unproved(f"a {kind} may fail or not terminate, depending on the padding")
         rule = getattr(self, f"_{kind}", None)
         if rule is None:
-            raise Unproved(f"a {kind} beside data-dependent expressions is not supported")
+            raise Unproved(f"a {kind} next to data-dependent expressions is not supported")
         rule(stmt, facts)
 
     def _SeqStmt(self, stmt: Any, facts: Facts) -> None:
@@ -135,7 +135,7 @@ class _Walker:
             self.expression(value, facts)
             self.env.bound[iv.var] = self.reader.index(value)
         if len(block.match_buffers):
-            raise Unproved("a matched buffer beside data-dependent expressions is not supported")
+            raise Unproved("a matched buffer next to data-dependent expressions is not supported")
         self.expression(stmt.predicate, facts)
         facts = (*facts, *_conditions(self.reader(stmt.predicate)))
         if block.init is not None:
@@ -290,13 +290,13 @@ def _bound_reads(expr: Any, env: _Env) -> bool:
 
 
 def _suspicious(body: Any) -> bool:
-    """Return whether data may determine anything here; for most functions it does not."""
+    """Return whether data may determine an index, extent or divisor; usually it does not."""
     for node in _walk(body):
         kind = type(node).__name__
         if kind in _STOPS or (kind in _DIVISIONS and "int" in str(node.ty.dtype)):
             if kind in _STOPS or type(node.b).__name__ != "IntImm" or int(node.b.value) < 1:
                 return True
-        exprs = _inside(node)
+        exprs = _checked_exprs(node)
         if any(_reads(e) for e in exprs):
             return True
         if kind in ("Bind", "Let") and _reads(node.value):
@@ -306,7 +306,7 @@ def _suspicious(body: Any) -> bool:
     return False
 
 
-def _inside(node: Any) -> list[Any]:
+def _checked_exprs(node: Any) -> list[Any]:
     """Return the expressions of a node that data must not make arbitrary."""
     kind = type(node).__name__
     if kind in ("TensorLoad", "BufferStore"):

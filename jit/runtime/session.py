@@ -164,7 +164,7 @@ class Session:
         except BaseException:
             manager.close()
             raise
-        weakref.finalize(self, _let_go, manager, self._pid).atexit = False
+        weakref.finalize(self, _close_collected, manager, self._pid).atexit = False
 
     def __call__(self, *args: Any) -> Any:
         """Run ``main``; raises ``ValueError`` if the model has no such function."""
@@ -285,7 +285,7 @@ def _function(module: Any, device: Any, name: str) -> Any:
     return relax.VirtualMachine(module, device)[name]
 
 
-def _let_go(manager: Manager, pid: int) -> None:
+def _close_collected(manager: Manager, pid: int) -> None:
     """Close the manager of a collected session.
 
     It does not join the thread, because the garbage collector may run under a lock that the thread

@@ -145,7 +145,7 @@ class KernelStore:
             try:
                 entries.write(path.name, folder, raw)
             except OSError as error:
-                self._not_kept(f"{self.folder}: {error.strerror or type(error).__name__}")
+                self._warn_unusable(f"{self.folder}: {error.strerror or type(error).__name__}")
                 return None
             self._trim(path.name, folder)
         return path
@@ -192,11 +192,11 @@ class KernelStore:
             yield None
             return
         except trust.Untrusted as error:
-            self._not_kept(str(error))
+            self._warn_unusable(str(error))
             yield None
             return
         except OSError as error:
-            self._not_kept(f"{self.folder}: {error.strerror or type(error).__name__}")
+            self._warn_unusable(f"{self.folder}: {error.strerror or type(error).__name__}")
             yield None
             return
         with stack:
@@ -220,7 +220,7 @@ class KernelStore:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=folder)
 
-    def _not_kept(self, why: str) -> None:
+    def _warn_unusable(self, why: str) -> None:
         self._warn(f"kernels are not stored: {why}")
 
     def _warn(self, text: str) -> None:

@@ -144,12 +144,12 @@ class Recording:
         try:
             data = parse(content(path))
             if data["format"].value != FORMAT:
-                raise data["format"].malformed(f"expected {FORMAT}, the format of a record")
+                raise data["format"].malformed(f"expected {FORMAT}, the format of a recording")
             out = cls({}, {k: v.text() for k, v in data["functions"].fields().items()})
             for row in data["shapes"].items():
                 out.add(*_row(row))
         except Malformed as error:
-            raise RecordError(f"{path} is not a record of shapes: {error}") from error
+            raise RecordError(f"{path} is not a recording of shapes: {error}") from error
         return out
 
     def table(self, n: int | None = None) -> Table:

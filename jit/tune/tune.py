@@ -233,11 +233,11 @@ def _locked(folder: Path) -> Iterator[Path]:
                 f"another process is tuning into {folder}: wait, or use another folder"
             ) from None
         for name in (WORKLOADS, RECORDS):
-            _mend(folder / name)
+            _repair(folder / name)
         yield folder
 
 
-def _mend(path: Path) -> None:
+def _repair(path: Path) -> None:
     """Remove an incomplete last line."""
     raw = read(path)
     if raw and not raw.endswith(b"\n"):

@@ -103,7 +103,7 @@ GOOD: dict[str, object] = {"site": "s", "function": "f", "values": {"n": 1}, "co
 def test_what_is_no_record_is_one_error(tmp_path: Path, told: str) -> None:
     path = tmp_path / "shapes.json"
     path.write_text(told)
-    with pytest.raises(RecordError, match=r"shapes\.json is not a record of shapes: "):
+    with pytest.raises(RecordError, match=r"shapes\.json is not a recording of shapes: "):
         Recording.load(path)
 
 

@@ -302,7 +302,7 @@ def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [(["absent.json", "--database", "db"], "absent.json: no such file"),
-     (["BROKEN", "--database", "db"], "is not a record of shapes"),
+     (["BROKEN", "--database", "db"], "is not a recording of shapes"),
      (["RECORD", "--database", "DB", "--tracker", "here"], "expected HOST:PORT/KEY"),
      (["RECORD", "--database", "DB", "--seconds", "-1"], "expected a positive number of seconds")],
 )  # fmt: skip
