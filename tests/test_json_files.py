@@ -34,7 +34,7 @@ TUNED = {"f {}": {"trials": 3, "microseconds": 1.5, "structure": None}}
 def _known(path: Path) -> OpenDatabase:
     folder = path.parent / "tuned"
     folder.mkdir(exist_ok=True)
-    OpenDatabase(folder, mine=True)  # makes the other files
+    OpenDatabase(folder, exclusive=True)  # makes the other files
     (folder / SEARCHED).write_bytes(path.read_bytes())
     return OpenDatabase(folder)
 

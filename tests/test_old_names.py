@@ -14,6 +14,8 @@ from opinfo.byoc import Unmet
 from opinfo.byoc.matching.diagnose import Left
 from opinfo.cli import app
 from opinfo.cli.run.aliases import ALIASES, renamed
+from opinfo.jit import Recording, compile_shapes, specialize_shapes
+from tests.jit import modules
 
 #: Of README before the rooms were laid out anew, and before the front door.
 NAMES = """
@@ -64,6 +66,25 @@ def named(name: str) -> Any:
 def test_a_field_that_was_renamed_warns(value: Any) -> None:
     with pytest.warns(DeprecationWarning, match="suggestion now"):
         assert value.mend == "this"
+
+
+def test_a_method_that_was_renamed_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="Recording.table now"):
+        assert Recording().told().row_count == 0
+
+
+@pytest.mark.parametrize("function", [compile_shapes, specialize_shapes])
+def test_a_parameter_that_was_renamed_warns(function: Any) -> None:
+    with (
+        pytest.warns(DeprecationWarning, match="parameter given is strategy now"),
+        pytest.raises(ValueError, match="expected a strategy"),
+    ):
+        function(modules.dense(), given="no_such")
+    with (
+        pytest.warns(DeprecationWarning, match="parameter given is strategy now"),
+        pytest.raises(TypeError, match="multiple values"),
+    ):
+        function(modules.dense(), "jit", given="jit")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,18 @@
-"""Lazy exports of a package: names are imported on first use; old names work with a warning."""
+"""Lazy exports of a package, and old names that work with a warning.
+
+Exported names are imported on first use.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 from .warn import warn
 
@@ -34,3 +41,20 @@ def exports(
         return value
 
     return get
+
+
+def renamed_parameter(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator: the function accepts a parameter by its old keyword for one release."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if old in kwargs:
+                text = f"{function.__name__}: the parameter {old} is {new} now"
+                warnings.warn(text, DeprecationWarning, 2)
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorated

@@ -1,7 +1,7 @@
 """A static kernel over padded copies of its parameters; it serves the shapes up to the bucket.
 
 Before: y: (n, 64) = f8(x: (n, 64)), for n <= 8
-After:  X: (8, 64); X[i] = x[i] for i < n, 0 for the rest; f8's body; y[i] = Y[i] for i < n
+After:  X: (8, 64); X[i] = x[i] for i < n, else 0; f8's body; y[i] = Y[i] for i < n
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ from ..padding import Padded
 from .kernel_variants import Bucket
 
 
-def held(func: Any, outer: Any, bucket: Bucket, where: str) -> Any:
+def padded_body(func: Any, outer: Any, bucket: Bucket, where: str) -> Any:
     """Return the body of a bucket's kernel between copies of its padded parameters."""
     contents = _contents(bucket.padded, where)
     grown: list[Any] = []
     before: list[Any] = []
     after: list[Any] = []
-    for k, (inner, given) in enumerate(zip(func.params, outer.params, strict=True)):
+    for k, (inner, outer_param) in enumerate(zip(func.params, outer.params, strict=True)):
         if k not in contents:
             view = tirx.is_buffer_var(inner)
             before.append(
-                tirx.DeclBuffer(inner, data=given.data) if view else tirx.Bind(inner, given)
+                tirx.DeclBuffer(inner, data=outer_param.data)
+                if view
+                else tirx.Bind(inner, outer_param)
             )
             continue
         grown.append(inner)
         if contents[k].written:
-            after.append(_copy(given, inner, given.ty.shape))
+            after.append(_copy(outer_param, inner, outer_param.ty.shape))
             continue
-        before.append(_copy(inner, given, given.ty.shape))
+        before.append(_copy(inner, outer_param, outer_param.ty.shape))
         value = contents[k].value
-        before += [] if value is None else _rest(inner, given.ty.shape, value)
+        before += [] if value is None else _fill_padding(inner, outer_param.ty.shape, value)
     return tirx.SeqStmt(with_workspaces(grown, [*before, func.body, *after]))
 
 
@@ -48,33 +50,33 @@ class _Content:
 
 
 def _contents(padded: Sequence[Padded], where: str) -> dict[int, _Content]:
-    found: dict[int, _Content] = {}
-    for p in padded:
-        for grown in p.outputs:
-            found[grown.param] = _Content(True)
-        for grown in p.inputs:
-            held = found.setdefault(grown.param, _Content(False))
+    contents: dict[int, _Content] = {}
+    for proof in padded:
+        for grown in proof.outputs:
+            contents[grown.param] = _Content(True)
+        for grown in proof.inputs:
+            content = contents.setdefault(grown.param, _Content(False))
             if grown.content is None:
                 continue
-            if held.value is not None and held.value != grown.content:
+            if content.value is not None and content.value != grown.content:
                 raise ValueError(
                     f"merge: the padding of parameter {grown.param} of {where} must be both "
-                    f"{held.value} and {grown.content}"
+                    f"{content.value} and {grown.content}"
                 )
-            held.value = grown.content
-    return found
+            content.value = grown.content
+    return contents
 
 
 def _loops(extents: Sequence[Any], dtypes: Sequence[str]) -> tuple[list[Any], Any]:
     """Return loop variables, and a function that wraps a statement in their loops."""
-    names = [tirx.Var(f"i{k}", t) for k, t in enumerate(dtypes)]
+    loop_vars = [tirx.Var(f"i{k}", t) for k, t in enumerate(dtypes)]
 
     def nested(body: Any) -> Any:
-        for v, extent in reversed(list(zip(names, extents, strict=True))):
-            body = tirx.For(v, tirx.IntImm(v.ty.dtype, 0), extent, tirx.ForKind.SERIAL, body)
+        for var, extent in reversed(list(zip(loop_vars, extents, strict=True))):
+            body = tirx.For(var, tirx.IntImm(var.ty.dtype, 0), extent, tirx.ForKind.SERIAL, body)
         return body
 
-    return names, nested
+    return loop_vars, nested
 
 
 def _copy(to: Any, source: Any, extents: Sequence[Any]) -> Any:
@@ -86,19 +88,19 @@ def _dtypes(extents: Sequence[Any]) -> list[str]:
     return [str(e.ty.dtype) for e in extents]
 
 
-def _rest(to: Any, valid: Sequence[Any], value: float | int) -> list[Any]:
-    """Fill the elements outside the valid box, each of them once.
+def _fill_padding(to: Any, valid: Sequence[Any], value: float | int) -> list[Any]:
+    """Fill the elements outside the valid box, each exactly once.
 
     The part of an axis lies beyond the box along it, and within the box along earlier axes.
     """
     out = []
     dtypes = _dtypes(valid)
     full = [tirx.IntImm(t, int(e)) for t, e in zip(dtypes, to.ty.shape, strict=True)]
-    for axis, (inside, whole) in enumerate(zip(valid, full, strict=True)):
-        if isinstance(inside, tirx.IntImm):
+    for axis, (valid_extent, full_extent) in enumerate(zip(valid, full, strict=True)):
+        if isinstance(valid_extent, tirx.IntImm):
             continue
-        extents = [*valid[:axis], whole - inside, *full[axis + 1 :]]
-        names, nested = _loops(extents, dtypes)
-        index = [v + inside if k == axis else v for k, v in enumerate(names)]
+        extents = [*valid[:axis], full_extent - valid_extent, *full[axis + 1 :]]
+        loop_vars, nested = _loops(extents, dtypes)
+        index = [v + valid_extent if k == axis else v for k, v in enumerate(loop_vars)]
         out.append(nested(tirx.BufferStore(to, tirx.const(value, str(to.ty.dtype)), index)))
     return out

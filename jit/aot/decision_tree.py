@@ -15,56 +15,63 @@ Spans = Sequence[Mapping[str, Span]]
 def decision(spans: Spans, dims: Mapping[str, Any]) -> Any:
     """Return an expression for the index of the first variant that serves the shape.
 
-    The index is ``len(spans)`` if none does. ``dims`` maps names of dimensions to expressions, in
-    the order of the search.
+    The index is ``len(spans)`` if no variant does. ``dims`` maps names of dimensions to
+    expressions, in the order of the search.
 
     Before: n == 8 → 0, n <= 16 and n % 4 == 0 → 1
     After:  (0 if n == 8 else 1 if n % 4 == 0 else 2) if n < 17 else 2, comparisons halving the line
     """
-    return _asked(list(range(len(spans))), spans, list(dims.items()), len(spans))
+    return _choice(list(range(len(spans))), spans, list(dims.items()), len(spans))
 
 
-def _asked(alive: list[int], spans: Spans, left: list[tuple[str, Any]], none: int) -> Any:
+def _choice(candidates: list[int], spans: Spans, dims: list[tuple[str, Any]], fallback: int) -> Any:
     """Choose among the candidate variants by the remaining dimensions."""
-    if not alive:
-        return _number(none)
-    if not left:
-        return _number(alive[0])
-    (name, dim), *rest = left
-    edges = _edges([spans[k][name] for k in alive if name in spans[k]])
+    if not candidates:
+        return _number(fallback)
+    if not dims:
+        return _number(candidates[0])
+    (name, dim), *later_dims = dims
+    edges = _edges([spans[k][name] for k in candidates if name in spans[k]])
     leaves: list[tuple[int | None, list[int]]] = []  # first value of an interval, its variants
     for start in (None, *edges):
-        found = [k for k in alive if _serves(spans[k].get(name), start)]
-        if not leaves or leaves[-1][1] != found:
-            leaves.append((start, found))
-    return _searched(leaves, name, dim, spans, rest, none)
+        serving = [k for k in candidates if _serves(spans[k].get(name), start)]
+        if not leaves or leaves[-1][1] != serving:
+            leaves.append((start, serving))
+    return _bisected(leaves, name, dim, spans, later_dims, fallback)
 
 
-def _searched(leaves: list[tuple[int | None, list[int]]], name: str, dim: Any, spans: Spans,
-              rest: list[tuple[str, Any]], none: int) -> Any:  # fmt: skip
+def _bisected(leaves: list[tuple[int | None, list[int]]], name: str, dim: Any, spans: Spans,
+              later_dims: list[tuple[str, Any]], fallback: int) -> Any:  # fmt: skip
+    """Choose an interval of one dimension by bisection."""
     if len(leaves) == 1:
-        return _divided(leaves[0][1], name, dim, spans, rest, none)
+        return _divided(leaves[0][1], name, dim, spans, later_dims, fallback)
     middle = len(leaves) // 2
     start = leaves[middle][0]
     assert start is not None
-    low, high = (_searched(part, name, dim, spans, rest, none)
+    low, high = (_bisected(part, name, dim, spans, later_dims, fallback)
                  for part in (leaves[:middle], leaves[middle:]))  # fmt: skip
     return tirx.if_then_else(dim < tirx.IntImm(dim.ty.dtype, start), low, high)
 
 
-def _divided(alive: list[int], name: str, dim: Any, spans: Spans, rest: list[tuple[str, Any]],
-             none: int) -> Any:  # fmt: skip
+def _divided(
+    candidates: list[int],
+    name: str,
+    dim: Any,
+    spans: Spans,
+    later_dims: list[tuple[str, Any]],
+    fallback: int,
+) -> Any:
     """Test divisibility last, because most variants do not require it."""
-    steps = {spans[k][name].multiple for k in alive if name in spans[k]} - {1}
+    steps = {spans[k][name].multiple for k in candidates if name in spans[k]} - {1}
     if not steps:
-        return _asked(alive, spans, rest, none)
+        return _choice(candidates, spans, later_dims, fallback)
     step = max(steps)
-    others = [k for k in alive if name not in spans[k] or spans[k][name].multiple != step]
+    others = [k for k in candidates if name not in spans[k] or spans[k][name].multiple != step]
     plain = [dict(s) for s in spans]
-    for k in set(alive) - set(others):
+    for k in set(candidates) - set(others):
         plain[k][name] = Span(plain[k][name].low, plain[k][name].high)
-    yes = _divided(alive, name, dim, plain, rest, none)
-    no = _divided(others, name, dim, spans, rest, none)
+    yes = _divided(candidates, name, dim, plain, later_dims, fallback)
+    no = _divided(others, name, dim, spans, later_dims, fallback)
     return tirx.if_then_else(tirx.EQ(tirx.floormod(dim, tirx.IntImm(dim.ty.dtype, step)),
                                      tirx.IntImm(dim.ty.dtype, 0)), yes, no)  # fmt: skip
 

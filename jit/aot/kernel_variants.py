@@ -47,7 +47,8 @@ class Bucket:
     def spans(self) -> Mapping[str, Span]:
         smaller = {p.name for p in self.padded}
         return {
-            n: Span(self.low.get(n, 1) if n in smaller else v, v) for n, v in self.values.items()
+            name: Span(self.low.get(name, 1) if name in smaller else value, value)
+            for name, value in self.values.items()
         }
 
 

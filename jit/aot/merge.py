@@ -16,7 +16,7 @@ from tvm import tirx
 from ..dims.span import Span
 from ..dims.symbolic_dims import Symbol, copied, name, rooted, symbols
 from ..kernels.workspace import with_lazy_workspaces
-from .bucket import held
+from .bucket import padded_body
 from .decision_tree import branches, decision
 from .kernel_variants import Bucket, Exact, Ranged, Variant
 
@@ -24,35 +24,34 @@ from .kernel_variants import Bucket, Exact, Ranged, Variant
 def merge(func: Any, variants: Sequence[Variant]) -> Any:
     """Return a PrimFunc with the parameters of ``func`` that runs the first variant for a shape.
 
-    Shapes without a variant run the body of ``func``. The inputs are not modified, and the result
-    is called with the arguments of ``func``.
+    Shapes without a variant run the body of ``func``. The inputs are not modified.
 
     Raises:
         ValueError: The parameters of a variant differ from those of ``func`` at its shapes.
     """
     outer = copied(func)
-    known = symbols(outer)
+    outer_symbols = symbols(outer)
     if not variants:
         return outer
-    if not known:
+    if not outer_symbols:
         raise ValueError(f"merge: {name(func)} has no symbolic dimension to choose by")
-    bodies = [_inlined(v, outer, known, f"variant {k} of {name(func)}")
+    bodies = [_inlined(v, outer, outer_symbols, f"variant {k} of {name(func)}")
               for k, v in enumerate(variants)]  # fmt: skip
     used = {n for v in variants for n in v.spans}
-    dims = {s.name: s.var for s in known if s.name in used}
+    dims = {s.name: s.var for s in outer_symbols if s.name in used}
     choice = tirx.Var("variant", "int32")
     chosen = tirx.Bind(choice, decision([v.spans for v in variants], dims))
-    own = [_own_workspaces(b, outer) for b in (*bodies, outer.body)]
-    body = tirx.SeqStmt([chosen, branches(choice, own)])
+    branch_bodies = [_own_workspaces(b, outer) for b in (*bodies, outer.body)]
+    body = tirx.SeqStmt([chosen, branches(choice, branch_bodies)])
     return _with_attributes(outer, body, [v.func for v in variants])
 
 
 def _own_workspaces(body: Any, outer: Any) -> Any:
     """Return the statements with their workspaces allocated only when they run."""
     func = tirx.PrimFunc(outer.params, body, outer.ret_type).with_attr("s_tir", True)
-    made = with_lazy_workspaces(func)
-    assert all(p.same_as(q) for p, q in zip(made.params, outer.params, strict=True))
-    return made.body
+    lowered = with_lazy_workspaces(func)
+    assert all(p.same_as(q) for p, q in zip(lowered.params, outer.params, strict=True))
+    return lowered.body
 
 
 def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:
@@ -64,25 +63,27 @@ def _with_attributes(outer: Any, body: Any, inside: Sequence[Any]) -> Any:
 # ------------------------------------------------------------------------ one variant
 
 
-def _inlined(variant: Variant, outer: Any, known: tuple[Symbol, ...], where: str) -> Any:
+def _inlined(variant: Variant, outer: Any, outer_symbols: tuple[Symbol, ...], where: str) -> Any:
     """Return the body of a variant over the parameters of the merged function."""
-    _check_names(variant, known, where)
+    _check_names(variant, outer_symbols, where)
     func = copied(variant.func)
     if len(func.params) != len(outer.params):
         raise ValueError(f"merge: {where} has {len(func.params)} parameters, expected "
                          f"{len(outer.params)}")  # fmt: skip
-    own = symbols(func)
-    if own and not isinstance(variant, Ranged):
-        raise ValueError(f"merge: {where} has the symbolic dimension {own[0].name}, expected a "
-                         "static function")  # fmt: skip
+    inner_symbols = symbols(func)
+    if inner_symbols and not isinstance(variant, Ranged):
+        raise ValueError(
+            f"merge: {where} has the symbolic dimension {inner_symbols[0].name}, expected a "
+            "static function"
+        )
     values = {} if isinstance(variant, Ranged) else dict(variant.values)
-    inside = _bound(own, known, where)
-    _check_params(func, outer, inside, _numbers(known, values), where)
+    bindings = _bound(inner_symbols, outer_symbols, where)
+    _check_params(func, outer, bindings, _numbers(outer_symbols, values), where)
     if isinstance(variant, Bucket):
-        return held(func, outer, variant, where)
+        return padded_body(func, outer, variant, where)
     views = [_view(p, q) for p, q in zip(func.params, outer.params, strict=True)
-             if not any(p.same_as(a) for a, _ in inside)]  # fmt: skip
-    return tirx.SeqStmt([*(tirx.Bind(a, b) for a, b in inside), *views, func.body])
+             if not any(p.same_as(a) for a, _ in bindings)]  # fmt: skip
+    return tirx.SeqStmt([*(tirx.Bind(a, b) for a, b in bindings), *views, func.body])
 
 
 def _view(inner: Any, outer: Any) -> Any:
@@ -91,8 +92,8 @@ def _view(inner: Any, outer: Any) -> Any:
     return tirx.DeclBuffer(inner, data=outer.data)
 
 
-def _check_names(variant: Variant, known: tuple[Symbol, ...], where: str) -> None:
-    names = {s.name for s in known}
+def _check_names(variant: Variant, outer_symbols: tuple[Symbol, ...], where: str) -> None:
+    names = {s.name for s in outer_symbols}
     strange = set(variant.spans) - names
     if strange:
         raise ValueError(f"merge: {where} names the dimensions {sorted(strange)}, expected "
@@ -107,32 +108,40 @@ def _check_names(variant: Variant, known: tuple[Symbol, ...], where: str) -> Non
                              f"{sorted(names)}")  # fmt: skip
 
 
-def _bound(own: tuple[Symbol, ...], known: tuple[Symbol, ...], where: str) -> list[tuple[Any, Any]]:
+def _bound(
+    inner_symbols: tuple[Symbol, ...], outer_symbols: tuple[Symbol, ...], where: str
+) -> list[tuple[Any, Any]]:
     """Bind the dimensions of a symbolic variant to those of the merged function."""
-    there = {(s.param, s.axis): s.var for s in known}
+    outer_dims = {(s.param, s.axis): s.var for s in outer_symbols}
     out = []
-    for symbol in own:
-        if (symbol.param, symbol.axis) not in there:
+    for symbol in inner_symbols:
+        if (symbol.param, symbol.axis) not in outer_dims:
             raise ValueError(
                 f"merge: {where} has the dimension {symbol.name} at axis {symbol.axis} of "
-                f"parameter {symbol.param}, where {sorted(there, key=str)} are expected"
+                f"parameter {symbol.param}, expected one of {sorted(outer_dims, key=str)}"
             )
-        out.append((symbol.var, there[symbol.param, symbol.axis]))
+        out.append((symbol.var, outer_dims[symbol.param, symbol.axis]))
     return out
 
 
-def _numbers(known: tuple[Symbol, ...], values: Mapping[str, int]) -> list[tuple[Any, Any]]:
-    return [(s.var, tirx.IntImm(s.var.ty.dtype, values[s.name])) for s in known if s.name in values]
+def _numbers(outer_symbols: tuple[Symbol, ...], values: Mapping[str, int]) -> list[tuple[Any, Any]]:
+    return [
+        (symbol.var, tirx.IntImm(symbol.var.ty.dtype, values[symbol.name]))
+        for symbol in outer_symbols
+        if symbol.name in values
+    ]
 
 
-def _check_params(func: Any, outer: Any, inside: list[tuple[Any, Any]],
+def _check_params(func: Any, outer: Any, bindings: list[tuple[Any, Any]],
                   values: list[tuple[Any, Any]], where: str) -> None:  # fmt: skip
     """Check that each parameter has the merged function's type at the variant's shapes."""
-    for k, (got, want) in enumerate(zip(func.params, outer.params, strict=True)):
-        told, wanted = _type(got, inside), _type(want, values)
-        if not _equal(told, wanted):
-            raise ValueError(f"merge: parameter {k} ({want.name}) of {where} is {_text(told)}, "
-                             f"expected {_text(wanted)}")  # fmt: skip
+    for k, (param, outer_param) in enumerate(zip(func.params, outer.params, strict=True)):
+        got_type, expected_type = _type(param, bindings), _type(outer_param, values)
+        if not _equal(got_type, expected_type):
+            raise ValueError(
+                f"merge: parameter {k} ({outer_param.name}) of {where} is {_text(got_type)}, "
+                f"expected {_text(expected_type)}"
+            )
 
 
 #: Extents (None for a number), dtype, and a description of unusual strides and scope.
@@ -155,7 +164,7 @@ def _equal(a: _Type, b: _Type) -> bool:
     x, y = a[0] or [], b[0] or []
     prove = tvm.sym.Analyzer().can_prove
     return len(x) == len(y) and all(
-        prove(tirx.EQ(_wide(expr), _wide(f))) for expr, f in zip(x, y, strict=True)
+        prove(tirx.EQ(_wide(first), _wide(second))) for first, second in zip(x, y, strict=True)
     )
 
 
@@ -163,17 +172,18 @@ def _wide(expr: Any) -> Any:
     return expr.astype("int64")
 
 
-def _text(t: _Type) -> str:
-    if t[0] is None:
-        return t[1]
-    return f"{t[1]}[{', '.join(str(getattr(e, 'value', e)) for e in t[0])}]{t[2]}"
+def _text(param_type: _Type) -> str:
+    extents, dtype, unusual = param_type
+    if extents is None:
+        return dtype
+    return f"{dtype}[{', '.join(str(getattr(e, 'value', e)) for e in extents)}]{unusual}"
 
 
 def replaced(expr: Any, values: list[tuple[Any, Any]]) -> Any:
     """Substitute variables in an extent and simplify it."""
 
-    def value(v: Any, _: Any) -> Any:
-        return next((b for a, b in values if a.same_as(v)), v)
+    def value(var: Any, _: Any) -> Any:
+        return next((b for a, b in values if a.same_as(var)), var)
 
     expr = expr if isinstance(expr, tvm.ir.Expr) else tirx.IntImm("int64", int(expr))
     return tvm.sym.Analyzer().simplify(tvm_ffi.structural_mutate(expr, [(tvm.ir.Var, value)]))

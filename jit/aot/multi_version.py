@@ -30,19 +30,21 @@ class MultiVersioned:
     """The PrimFunc that selects a variant, and a summary of its variants."""
 
     func: Any
-    told: str
+    summary: str
 
 
-def multi_version(func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how:
-Aot, target: Any, known: OpenDatabase | None = None) -> MultiVersioned | Refusal:  # fmt: skip
+def multi_version(
+    func: Any, generic: Any, sites: Sequence[CallSite], dims: Mapping[str, Dim], how: Aot,
+    target: Any, database: OpenDatabase | None = None,
+) -> MultiVersioned | Refusal:  # fmt: skip
     """Merge ``generic`` with kernels for the shapes of ``func`` declared at its call sites.
 
-    Tuned schedules in the database ``known`` are preferred. At most ``how.max_variants`` variants
-    are built: shapes first, then ranges. Refuses if no shape is declared.
+    Tuned schedules in ``database`` are preferred. At most ``how.max_variants`` variants are built:
+    shapes first, then ranges. Refuses if no shape is declared.
     """
-    of = {name: _values(name, d, how) for name, d in dims.items()} | dict(how.buckets)
+    dim_values = {name: _values(name, d, how) for name, d in dims.items()} | dict(how.buckets)
     ranges = {name: _parts(name, d, how) for name, d in dims.items()} | how.checked()
-    shapes = sorted(dict.fromkeys(v for s in sites for v in values_at(s, dims, of)))
+    shapes = sorted(dict.fromkeys(v for s in sites for v in values_at(s, dims, dim_values)))
     spans: list[dict[str, Span]] = []
     for site in sites:
         spans += [x for x in spans_at(site, ranges) if x not in spans]
@@ -55,44 +57,50 @@ Aot, target: Any, known: OpenDatabase | None = None) -> MultiVersioned | Refusal
     huge = [s for s in full if _largest(full[s], s) > ADDRESSED]
     empty = [s for s in shapes if s not in huge and (s not in full or _empty(full[s]))]
     shapes = [s for s in shapes if s not in empty and s not in huge]
-    taken = shapes[: how.max_variants]
-    some = spans[: how.max_variants - len(taken)]
-    low = {s: lowest(func, full[s], at[s], safe) for s in taken}
-    variants = [v for s in taken for v in _variants(full[s], at[s], safe, low[s], target, known)]
-    found = [_ranged(func, s, target) for s in some]
-    kept = [v for v in found if not isinstance(v, Refusal)]
-    grown = any(isinstance(v, Bucket) for v in variants)
-    counts = [f"{plural(len(taken), 'shape')}{_told(safe) if grown else ''}"] if taken else []
+    built_shapes = shapes[: how.max_variants]
+    built_spans = spans[: how.max_variants - len(built_shapes)]
+    low = {s: lowest(func, full[s], at[s], safe) for s in built_shapes}
+    variants: list[Variant] = []
+    for shape in built_shapes:
+        variants += _variants(full[shape], at[shape], safe, low[shape], target, database)
+    ranged = [_ranged(func, s, target) for s in built_spans]
+    kept = [v for v in ranged if not isinstance(v, Refusal)]
+    note = _padding_note(safe) if any(isinstance(v, Bucket) for v in variants) else ""
+    counts = [plural(len(built_shapes), "shape") + note] if built_shapes else []
     counts += [plural(len(kept), "range")] if kept else []
-    told = [", ".join(counts)] if counts else []
-    left = len(shapes) + len(spans) - len(taken) - len(some)
-    told += [f"{left} more served by the generic kernel"] if left else []
-    told += (
+    summary = [", ".join(counts)] if counts else []
+    unbuilt = len(shapes) + len(spans) - len(built_shapes) - len(built_spans)
+    summary += [f"{unbuilt} more served by the generic kernel"] if unbuilt else []
+    summary += (
         [f"{plural(len(huge), 'shape')} skipped: a tensor exceeds the address space"]
         if huge
         else []
     )
-    told += [f"{len(empty)} skipped: a tensor is empty"] if empty else []
-    told += [f"not padded: {why}"] if why else []
-    told += [why for s in taken for why in _above(at[s], low[s])]
-    told += list(dict.fromkeys(f"no ranges: {v.reason}" for v in found if isinstance(v, Refusal)))
-    return MultiVersioned(merge(generic, [*variants, *kept]), "; ".join(told))
+    summary += [f"{len(empty)} skipped: a tensor is empty"] if empty else []
+    summary += [f"not padded: {why}"] if why else []
+    summary += [why for s in built_shapes for why in _above(at[s], low[s])]
+    summary += list(
+        dict.fromkeys(f"no ranges: {v.reason}" for v in ranged if isinstance(v, Refusal))
+    )
+    return MultiVersioned(merge(generic, [*variants, *kept]), "; ".join(summary))
 
 
 def _undeclared(site: CallSite, ranges: Mapping[str, Sequence[Range]], how: Aot) -> str:
     """Say why there are no AOT variants to build."""
     names = ", ".join(s.name for s in site.symbols)
-    of = {name: ranges[name] for name in map(site.called, site.free()) if ranges.get(name)}
-    if of:
-        told = ", ".join(f"{name} in {' or '.join(map(str, some))}" for name, some in of.items())
-        return f"the bounds {told} leave its dimensions effectively unbounded"
+    bounded = {name: ranges[name] for name in map(site.called, site.free()) if ranges.get(name)}
+    if bounded:
+        bounds = ", ".join(
+            f"{name} in {' or '.join(map(str, some))}" for name, some in bounded.items()
+        )
+        return f"the bounds {bounds} leave its dimensions effectively unbounded"
     if how.max:
         return f"no upper bound is declared for {names}: use `Dim(low, high)`"
     return (f"no values are declared for {names}: use `Dim(likely=…)`, `Aot(buckets=…)` or "
             "`Aot(ranges=…)`")  # fmt: skip
 
 
-def _told(safe: Sequence[Padded]) -> str:
+def _padding_note(safe: Sequence[Padded]) -> str:
     return f", padded in {', '.join(p.name for p in safe)}" if safe else ""
 
 
@@ -115,19 +123,19 @@ def _every(dim: Dim, how: Aot) -> tuple[int, ...]:
 
 
 def _parts(name: str, dim: Dim, how: Aot) -> tuple[Range, ...]:
-    """Return the default ranges of a dimension: none if its buckets are given or cover all."""
+    """Return the default ranges of a dimension: none if buckets cover it."""
     if how.max or name in how.buckets or (not dim.likely and _every(dim, how)):
         return ()
     return parts(dim)
 
 
 def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded, ...], str]:
-    """Return proofs for the dimensions that may be padded, and why the rest may not."""
-    found = [(n, pad_safe(func, n)) for n in names]
-    why = [f"{n}: {p.reason}" for n, p in found if isinstance(p, Refusal)]
-    safe = [p for _, p in found if isinstance(p, Padded)]
-    safe, apart = _agreeing(safe)
-    why += apart
+    """Return proofs for the dimensions that may be padded, and why the others may not."""
+    results = [(n, pad_safe(func, n)) for n in names]
+    why = [f"{n}: {p.reason}" for n, p in results if isinstance(p, Refusal)]
+    safe = [p for _, p in results if isinstance(p, Padded)]
+    safe, conflicts = _agreeing(safe)
+    why += conflicts
     why += [f"{p.name}: only if {', '.join(p.assumes)}" for p in safe if p.assumes and not finite]
     return tuple(p for p in safe if finite or not p.assumes), "; ".join(why)
 
@@ -135,30 +143,36 @@ def _padded(func: Any, names: Sequence[str], finite: bool) -> tuple[tuple[Padded
 def _agreeing(safe: Sequence[Padded]) -> tuple[list[Padded], list[str]]:
     """Keep the proofs that agree on the padding of each parameter; earlier ones win.
 
-    Also return why each of the rest is dropped.
+    Also return why each of the others is dropped.
     """
-    held: dict[int, tuple[Any, str]] = {}
+    contents: dict[int, tuple[Any, str]] = {}
     kept: list[Padded] = []
     why: list[str] = []
     for padded in safe:
-        own = {g.param: (g.content, padded.name) for g in padded.inputs if g.content is not None}
-        other = next((k for k in own if k in held and held[k][0] != own[k][0]), None)
-        if other is None:
+        required = {
+            grown.param: (grown.content, padded.name)
+            for grown in padded.inputs
+            if grown.content is not None
+        }
+        conflict = next(
+            (k for k in required if k in contents and contents[k][0] != required[k][0]), None
+        )
+        if conflict is None:
             kept.append(padded)
-            held |= own
+            contents |= required
         else:
-            content, name = held[other]
+            content, name = contents[conflict]
             why.append(
-                f"{padded.name}: the padding of parameter {other} would hold {own[other][0]}, "
-                f"and that of {name} {content}"
+                f"{padded.name}: the padding of parameter {conflict} would hold "
+                f"{required[conflict][0]}, and that of {name} {content}"
             )
     return kept, why
 
 
 def _ranged(func: Any, spans: Mapping[str, Span], target: Any) -> Ranged | Refusal:
     """Schedule a kernel for these spans, or refuse."""
-    done = schedule(func, target, spans)
-    return done if isinstance(done, Refusal) else Ranged(done.func, spans)
+    result = schedule(func, target, spans)
+    return result if isinstance(result, Refusal) else Ranged(result.func, spans)
 
 
 def _empty(bound: Any) -> bool:
@@ -185,11 +199,11 @@ def _at(values: Mapping[str, int]) -> str:
 
 def _variants(bound: Any, values: Mapping[str, int], padded: tuple[Padded, ...],
               low: Mapping[str, int] | Refusal, target: Any,
-              known: OpenDatabase | None) -> tuple[Variant, ...]:  # fmt: skip
+              database: OpenDatabase | None) -> tuple[Variant, ...]:  # fmt: skip
     """Return the kernel of a shape, and the same over padded copies for shapes from ``low``."""
-    done = scheduled(bound, target, known)
-    made = copied(bound) if isinstance(done, Refusal) else done.func
-    exact = Exact(made, values)
+    result = scheduled(bound, target, database)
+    kernel = copied(bound) if isinstance(result, Refusal) else result.func
+    exact = Exact(kernel, values)
     if not padded or isinstance(low, Refusal):
         return (exact,)
-    return exact, Bucket(made, values, padded, low)
+    return exact, Bucket(kernel, values, padded, low)

@@ -46,28 +46,28 @@ def lowest(func: Any, bound: Any, values: Mapping[str, int],
 
 def buffers(func: Any) -> list[Any]:
     """Return the buffers that a function is passed or allocates."""
-    found = [p for p in func.params if tirx.is_buffer_var(p)]
+    all_buffers = [p for p in func.params if tirx.is_buffer_var(p)]
     tvm_ffi.structural_walk(func.body, [
-        (s_tir.SBlock, lambda s: found.extend(s.alloc_buffers)),
-        (tirx.AllocBuffer, lambda s: found.append(s.buffer)),
+        (s_tir.SBlock, lambda s: all_buffers.extend(s.alloc_buffers)),
+        (tirx.AllocBuffer, lambda s: all_buffers.append(s.buffer)),
     ])  # fmt: skip
-    return found
+    return all_buffers
 
 
-def size(b: Any) -> int:
+def size(buffer: Any) -> int:
     """Return the size of a buffer in bytes; a symbolic extent counts as 1."""
-    return math.prod(map(_number, b.ty.shape)) * itemsize(b)
+    return math.prod(map(_number, buffer.ty.shape)) * itemsize(buffer)
 
 
-def runs(s: Any) -> int:
+def runs(stmt: Any) -> int:
     """Count statement executions; a loop with a symbolic extent counts once."""
-    if isinstance(s, tirx.For):
-        return _number(s.extent) * runs(s.body)
-    if isinstance(s, tirx.SeqStmt):
-        return sum(map(runs, s.seq))
-    if isinstance(s, tirx.IfThenElse):
-        return runs(s.then_case) + (runs(s.else_case) if s.else_case is not None else 0)
-    inside = s.block if isinstance(s, s_tir.SBlockRealize) else getattr(s, "body", None)
+    if isinstance(stmt, tirx.For):
+        return _number(stmt.extent) * runs(stmt.body)
+    if isinstance(stmt, tirx.SeqStmt):
+        return sum(map(runs, stmt.seq))
+    if isinstance(stmt, tirx.IfThenElse):
+        return runs(stmt.then_case) + (runs(stmt.else_case) if stmt.else_case is not None else 0)
+    inside = stmt.block if isinstance(stmt, s_tir.SBlockRealize) else getattr(stmt, "body", None)
     return 1 if inside is None else runs(inside)
 
 

@@ -52,8 +52,8 @@ class Acceptor:
                 if got != extent:
                     raise self.extent(axis, got, str(extent))
             elif isinstance(extent, str) and values.setdefault(extent, got) != got:
-                known = values[extent]
-                raise self.extent(axis, got, f"{known}, the value of {extent} elsewhere")
+                expected = values[extent]
+                raise self.extent(axis, got, f"{expected}, the value of {extent} elsewhere")
 
     def compose(self, got: int, axis: int, extent: Extent, values: Values) -> None:
         """Check an extent like ``n + 1`` once all symbols are known."""
@@ -84,8 +84,8 @@ class _TupleAcceptor(Acceptor):
         return tuple(accept(a, values) for accept, a in zip(self.fields, arg, strict=True))
 
     def leaves(self, path: Path) -> Iterator[tuple[Acceptor, Path]]:
-        for k, f in enumerate(self.fields):
-            yield from f.leaves((*path, k))
+        for k, field in enumerate(self.fields):
+            yield from field.leaves((*path, k))
 
 
 class _ShapeAcceptor(Acceptor):
@@ -157,10 +157,10 @@ class _TensorAcceptor(Acceptor):
         self.fixed = all(isinstance(e, int) for e in param.shape or (None,))
         self.device = int(tvm_ffi.device(param.device, 0).dlpack_device_type())
         #: The last tensor accepted for a parameter without symbols: a weight is checked once.
-        self.known: Any = self
+        self.last_accepted: Any = self
 
     def __call__(self, arg: Any, values: Values) -> Any:
-        if arg is self.known:
+        if arg is self.last_accepted:
             return arg
         if isinstance(arg, _Tensor):
             tensor, dtype = arg, arg.dtype
@@ -186,7 +186,7 @@ class _TensorAcceptor(Acceptor):
         if tensor.data_ptr() % ALIGNMENT or not tensor.is_contiguous():
             return self.copied(tensor, tensor.data_ptr(), tensor.is_contiguous())
         if self.fixed and tensor is arg:
-            self.known = tensor
+            self.last_accepted = tensor
         return tensor
 
     def imported(self, arg: Any) -> Any:

@@ -34,12 +34,12 @@ def checked_integer(value: Any, what: str) -> int:
         ValueError: It is not an integer of 64 bits.
     """
     try:
-        found = operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise ValueError(f"{what}: expected an integer, got {value!r}") from None
-    if not -END < found < END:
+    if not -END < number < END:
         raise ValueError(f"{what}: expected a 64-bit integer, got {value!r}")
-    return found
+    return number
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Range:
         return self.high is None or number <= self.high
 
     def __str__(self) -> str:
-        told = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
-        return told if self.multiple_of == 1 else f"{told}, a multiple of {self.multiple_of}"
+        text = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
+        return text if self.multiple_of == 1 else f"{text}, a multiple of {self.multiple_of}"
 
 
 class Boundary:
@@ -93,7 +93,7 @@ class Boundary:
         signature: The function's name and parameters.
         ranges: Declared ranges of symbolic extents, by name; enforced if `strict`.
         strict: Refuse arguments instead of copying them. Arrays that numpy does not export
-            (read-only, bfloat16) are copied all the same.
+            (read-only, bfloat16) are copied even then.
 
     Raises:
         ValueError: A range names an unknown symbol.
@@ -109,9 +109,9 @@ class Boundary:
         self.places = signature.symbols()
         unknown = sorted(self.ranges.keys() - self.places.keys())
         if unknown:
-            known = ", ".join(self.places) or "none"
+            names = ", ".join(self.places) or "none"
             raise ValueError(f"{signature.function} has no symbolic extent {', '.join(unknown)}; "
-                             f"those in its parameters: {known}")  # fmt: skip
+                             f"those in its parameters: {names}")  # fmt: skip
         self._accept = [acceptor(p, signature.function, strict) for p in signature.params]
         self._composed = [(a, path, axis, e) for k, check in enumerate(self._accept)
                           for a, path in check.leaves((k,)) for axis, e in a.composed]  # fmt: skip

@@ -71,9 +71,9 @@ def _extents(param: Param, names: list[str]) -> list[int]:
     if param.shape is None:
         return [ANY]
     out = [len(param.shape)]
-    for e in param.shape:
-        if isinstance(e, int):
-            out.append(e)
+    for extent in param.shape:
+        if isinstance(extent, int):
+            out.append(extent)
         else:
-            out.append(ANY if e is None else FIRST - names.index(str(e)))
+            out.append(ANY if extent is None else FIRST - names.index(str(extent)))
     return out

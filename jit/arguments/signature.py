@@ -79,9 +79,9 @@ class Signature:
         if not isinstance(func, relax.Function):
             raise TypeError(f"Signature.of: expected a Relax function, got {type(func).__name__}")
         attrs = func.attrs or {}
-        told = name or str(attrs.get("global_symbol", "main"))
+        function = name or str(attrs.get("global_symbol", "main"))
         names: dict[Any, str] = {}
-        return cls(told, tuple(_param(str(p.name), p.ty, names) for p in func.params))
+        return cls(function, tuple(_param(str(p.name), p.ty, names) for p in func.params))
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
@@ -98,17 +98,17 @@ class Signature:
         return out
 
     def to_json(self) -> dict[str, Any]:
-        params = [_told(p) for p in self.params]
+        params = [_to_json(p) for p in self.params]
         return {"format": FORMAT, "function": self.function, "params": params}
 
     @classmethod
-    def from_json(cls, told: Any) -> Signature:
+    def from_json(cls, data: Any) -> Signature:
         """Read what `to_json` writes; raises ``ValueError`` for anything else."""
         try:
-            if told["format"] != FORMAT:
-                raise ValueError(f"expected format {FORMAT}, got {told['format']!r}")
-            params = tuple(_read(p) for p in told["params"])
-            return cls(_text(told["function"]), params)
+            if data["format"] != FORMAT:
+                raise ValueError(f"expected format {FORMAT}, got {data['format']!r}")
+            params = tuple(_read(p) for p in data["params"])
+            return cls(_text(data["function"]), params)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
 
@@ -186,9 +186,11 @@ def _extent(expr: Any, names: dict[Any, str]) -> Extent:
     if isinstance(expr, int | tirx.IntImm):
         return int(expr)
     if isinstance(expr, tirx.Var):
-        taken = (n for k in count() if (n := f"{expr.name}_{k}" if k else str(expr.name))
-                 not in names.values())  # fmt: skip
-        return names[expr] if expr in names else names.setdefault(expr, next(taken))
+        if expr not in names:
+            stem = str(expr.name)
+            candidates = (f"{stem}_{k}" if k else stem for k in count())
+            names[expr] = next(name for name in candidates if name not in names.values())
+        return names[expr]
     op = OPERATORS.get(type(expr).__name__)
     if op is None:
         return None
@@ -200,7 +202,7 @@ def _listed(extent: Extent) -> Any:
     return [extent[0], *map(_listed, extent[1:])] if isinstance(extent, tuple) else extent
 
 
-def _told(param: Param) -> dict[str, Any]:
+def _to_json(param: Param) -> dict[str, Any]:
     shape = None if param.shape is None else list(map(_listed, param.shape))
     return {
         "name": param.name,
@@ -208,31 +210,31 @@ def _told(param: Param) -> dict[str, Any]:
         "device": param.device,
         "shape": shape,
         "kind": param.kind,
-        "fields": list(map(_told, param.fields)),
+        "fields": list(map(_to_json, param.fields)),
     }
 
 
-def _read(told: Mapping[str, Any]) -> Param:
-    dtype, shape, kind = told["dtype"], told["shape"], told["kind"]
+def _read(data: Mapping[str, Any]) -> Param:
+    dtype, shape, kind = data["dtype"], data["shape"], data["kind"]
     if kind not in get_args(Kind):
         raise ValueError(f"unknown kind {kind!r}")
     extents = None if shape is None else tuple(map(_read_extent, shape))
-    return Param(_text(told["name"]), None if dtype is None else _text(dtype), extents,
-                 _text(told["device"]), kind, tuple(map(_read, told["fields"])))  # fmt: skip
+    return Param(_text(data["name"]), None if dtype is None else _text(dtype), extents,
+                 _text(data["device"]), kind, tuple(map(_read, data["fields"])))  # fmt: skip
 
 
-def _read_extent(told: Any) -> Extent:
-    if isinstance(told, list):
-        op, a, b = told
+def _read_extent(data: Any) -> Extent:
+    if isinstance(data, list):
+        op, a, b = data
         if op not in _COMPUTE:
             raise ValueError(f"unknown operator {op!r}")
         return op, _read_extent(a), _read_extent(b)
-    if told is not None and (isinstance(told, bool) or not isinstance(told, int | str)):
-        raise TypeError(f"expected an extent, got {told!r}")
-    return told
+    if data is not None and (isinstance(data, bool) or not isinstance(data, int | str)):
+        raise TypeError(f"expected an extent, got {data!r}")
+    return data
 
 
-def _text(told: Any) -> str:
-    if not isinstance(told, str):
-        raise TypeError(f"expected a string, got {told!r}")
-    return told
+def _text(data: Any) -> str:
+    if not isinstance(data, str):
+        raise TypeError(f"expected a string, got {data!r}")
+    return data

@@ -30,19 +30,21 @@ def source(sites: Sequence[SiteCode], about: str) -> str:
     generics = sorted({s.generic for s in sites})
     declared = [f"int __tvm_ffi_{g}(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);"
                 for g in generics]  # fmt: skip
-    made = ",\n".join(f"    {{{k}, __tvm_ffi_{s.generic}, {{{_probes(s)}}}}}"
-                      for k, s in enumerate(sites))  # fmt: skip
+    site_rows = ",\n".join(
+        f"    {{{k}, __tvm_ffi_{site.generic}, {{{_probes(site)}}}}}"
+        for k, site in enumerate(sites)
+    )
     return "\n".join([
         (HERE / "site.hpp").read_text(encoding="utf-8"),
         'extern "C" {', *declared, "}",
         "namespace opinfo_jit {", "namespace {",
         f"constexpr int kSites = {len(sites)};",
-        "#ifdef __ELF__  // who inspects the file reads it there, see `table.read`",
+        "#ifdef __ELF__  // where `library_table.read` finds it without loading the library",
         f'__attribute__((section("{SECTION.decode()}"), used))',
         "#endif",
-        f"const char kTold[] =\n{literal(about)};",
+        f"const char kTable[] =\n{literal(about)};",
         "// Never freed: a thread may be in a call when the process ends.",
-        f"Site* const sites = new Site[kSites]{{\n{made}}};" if sites else
+        f"Site* const sites = new Site[kSites]{{\n{site_rows}}};" if sites else
         "Site* const sites = nullptr;",
         "}  // namespace", "}  // namespace opinfo_jit",
         "using opinfo_jit::sites;",
@@ -65,7 +67,7 @@ def literal(text: str) -> str:
 def _escaped(text: str) -> str:
     out = []
     for byte in text.encode():
-        c = chr(byte)
-        plain = 32 <= byte < 127 and c not in '"\\?'
-        out.append(c if plain else f"\\{byte:03o}")
+        char = chr(byte)
+        plain = 32 <= byte < 127 and char not in '"\\?'
+        out.append(char if plain else f"\\{byte:03o}")
     return "".join(out)

@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm.support import cc
 
 from ...analysis.lifting.tir.node import items
+from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Backend
 from ...byoc.backend.region import Region
@@ -35,7 +36,7 @@ from ...byoc.prepare.prepare import prepare
 from ...byoc.process.folder import Folder
 from ...layout.graph.unused import check_defined
 from ..config.named_dims import resolved
-from ..config.strategy import Config, Strategy, config
+from ..config.strategy import Config, Strategy, checked_config
 from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
 from .library_calls import dispatch_to_backends
@@ -66,9 +67,10 @@ class CompiledShapes:
         copy_library(self.library, Path(path))
 
 
+@renamed_parameter("given", "strategy")
 def compile_shapes(
     mod: Any,
-    given: Config | Strategy | str = "jit",
+    strategy: Config | Strategy | str = "jit",
     target: Any = None,
     *,
     backends: Sequence[str | Backend] = (),
@@ -79,11 +81,10 @@ def compile_shapes(
 
     Args:
         mod: The module; it is not modified.
-        given: The strategy of functions with symbolic shapes.
+        strategy: A strategy for functions with symbolic shapes, its name, or a `Config`.
         target: TVM's target, a CPU; by default this CPU, with one thread.
-        backends: Names or `Backend` objects. They take operators without an entry in `by_op`; the
-            strategies in `given` apply to the rest. The backends of a `Library` strategy need not
-            be listed.
+        backends: Names or `Backend` objects. They take operators without an entry in `by_op`;
+            `strategy` applies to the others. Backends of a `Library` strategy need not be listed.
         options: Options of the dispatch, as in `opinfo.byoc.dispatch`.
         saved: The dispatch plan of an earlier call, to replay.
 
@@ -97,13 +98,13 @@ def compile_shapes(
     """
     _check(mod)
     cpu = _target(target)
-    settings = resolved(config(given), mod)
+    settings = resolved(checked_config(strategy), mod)
     options = options or Options()
     planned = options.layouts == "best"
     prepared = prepare(mod, backends, relaid=planned)
 
-    def finish(done: Dispatched) -> Dispatched:
-        return finish_module(done, planned, options.desired, cpu)
+    def finish(result: Dispatched) -> Dispatched:
+        return finish_module(result, planned, options.desired, cpu)
 
     if saved is not None:
         dispatched = finish(replay(prepared, saved, backends))
@@ -114,7 +115,7 @@ def compile_shapes(
     return build_with_retries(
         dispatcher,
         finish,
-        lambda done, regions: _specialize_and_link(done.module, done, settings, cpu, regions),
+        lambda result, regions: _specialize_and_link(result.module, result, settings, cpu, regions),
     )
 
 
@@ -124,7 +125,7 @@ def _specialize_and_link(
 ) -> CompiledShapes:  # fmt: skip
     """Specialise and link a lowered module; with regions of backends, also load it as a check.
 
-    It raises whatever the compiler, the linker and the loader raise.
+    Errors of the compiler, the linker and the loader propagate.
     """
     specialized, built = _build(fused(mod), settings, target)
     folder = Folder("opinfo-")
@@ -151,8 +152,8 @@ def _check(mod: Any) -> None:
                                 "to link the library with")  # fmt: skip
 
 
-def _target(given: Any) -> Any:
-    target = native_target() if given is None else read_target(given)
+def _target(requested: Any) -> Any:
+    target = native_target() if requested is None else read_target(requested)
     if "gpu" in target.keys:
         raise ValueError(
             f"compile_shapes: the target is {target.kind.name}; symbolic "

@@ -1,4 +1,5 @@
-// What a manager does with the sites of a library: `sites`, `kSites` and `kTold` are generated.
+// Controls of a library's sites, for `jit.runtime.library`; `sites`, `kSites` and `kTable` are
+// generated.
 namespace opinfo_jit {
 namespace {
 
@@ -6,35 +7,35 @@ Site& site_at(int64_t place) {
   if (place < 0 || place >= kSites) TVM_FFI_THROW(IndexError) << "no site " << place;
   return sites[place];
 }
-ffi::String about() { return kTold; }
+ffi::String about() { return kTable; }
 ffi::Shape next(int64_t milliseconds) {
-  ffi::Shape found = queue.pop(milliseconds);
+  ffi::Shape request = queue.pop(milliseconds);
   auto since = std::chrono::steady_clock::now().time_since_epoch();
   now.store(std::chrono::duration_cast<std::chrono::milliseconds>(since).count() / 100);
-  return found;
+  return request;
 }
 // The address of a library's function; nullptr if the library or the symbol is missing.
 Call code(const ffi::String& library, const ffi::String& symbol) {
-  void* found = nullptr;
+  void* address = nullptr;
   if (void* handle = library.empty() ? nullptr : dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
-    found = dlsym(handle, symbol.c_str());
+    address = dlsym(handle, symbol.c_str());
     dlclose(handle);
   }
-  return reinterpret_cast<Call>(found);
+  return reinterpret_cast<Call>(address);
 }
-// `library` is the file that the kernel was loaded from, "" where it is of none.
+// `library` is the file that the kernel was loaded from, or empty.
 void insert(int64_t place, ffi::Shape key, ffi::Function kernel, ffi::String library,
             ffi::String symbol) {
   site_at(place).insert(as_key(key), std::move(kernel), code(library, symbol));
 }
-void drop(int64_t place, ffi::Shape key, bool again) { site_at(place).drop(as_key(key), again); }
+void drop(int64_t place, ffi::Shape key, bool retry) { site_at(place).drop(as_key(key), retry); }
 void configure(int64_t place, int64_t mode, int64_t threshold, int64_t most) {
   Site& site = site_at(place);
   site.threshold.store(threshold);
   site.most.store(most);
   site.mode.store(mode);
 }
-ffi::String stats(int64_t place, bool misses) { return site_at(place).told(misses); }
+ffi::String stats(int64_t place, bool misses) { return site_at(place).stats(misses); }
 void open(int64_t limit) {
   for (int k = 0; k < kSites; ++k) sites[k].forget();
   queue.open(limit);

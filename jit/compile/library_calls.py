@@ -16,7 +16,7 @@ from ..config.strategy import Config, Library, chosen, strategy
 
 
 def dispatch_to_backends(
-    mod: Any, given: Config, backends: Sequence[str | Backend] = (), options: Options | None = None
+    mod: Any, config: Config, backends: Sequence[str | Backend] = (), options: Options | None = None
 ) -> Dispatcher | None:
     """Dispatch operators of a lowered, unfused module; None if no backend is requested.
 
@@ -28,26 +28,29 @@ def dispatch_to_backends(
         ValueError: ``by_function`` assigns `Library`: functions get names only by fusion, which
             comes later.
     """
-    for name, s in given.by_function.items():
-        if isinstance(strategy(s), Library):
+    for name, choice in config.by_function.items():
+        if isinstance(strategy(choice), Library):
             raise ValueError(f"by_function: the strategy of {name} is Library, which applies to "
                              "operators: use by_op or default")  # fmt: skip
-    handing = replace(given, default=Library()) if backends else given
-    wanted = [s for s in map(strategy, (given.default, *given.by_op.values()))
-              if isinstance(s, Library)]  # fmt: skip
-    if not wanted and not backends:
+    effective = replace(config, default=Library()) if backends else config
+    strategies = map(strategy, (config.default, *config.by_op.values()))
+    libraries = [s for s in strategies if isinstance(s, Library)]
+    if not libraries and not backends:
         return None
-    every = list(dict.fromkeys([*backends, *(b for s in wanted for b in _named(s))]))
+    every = list(dict.fromkeys([*backends, *(b for s in libraries for b in _named(s))]))
     infos = [f.info for f in read(mod, "Library").infos.values()]
-    own = {i.name for i in infos if isinstance(i, OpInfo)
-           and not isinstance(chosen(handing, "", (i,)), Library)}  # fmt: skip
+    tvm_ops = {
+        i.name
+        for i in infos
+        if isinstance(i, OpInfo) and not isinstance(chosen(effective, "", (i,)), Library)
+    }
     options = options or Options()
-    force = dict.fromkeys(sorted(own), "tvm") | dict(options.force or {})
+    force = dict.fromkeys(sorted(tvm_ops), "tvm") | dict(options.force or {})
     return prepare_dispatch(mod, every, replace(options, force=force))
 
 
 def _named(strategy: Library) -> list[str]:
-    """The backends of a strategy; of its defaults, which nobody asked for, those that can run."""
+    """Return the backends of a strategy; of the default ones, only those that can run here."""
     if strategy.backends != Library().backends:
         return list(strategy.backends)
     return [name for name in strategy.backends if unusable(find(name)) is None]

@@ -1,6 +1,6 @@
 // A call site of a kernel with symbolic shapes: a polymorphic inline cache of kernels for single
-// shapes over the generic kernel, which serves until there is one. A request takes no lock that
-// another holds, waits for no compiler and frees nothing that another reads.
+// shapes, backed by the generic kernel. A call never waits for a lock that another thread holds or
+// for the compiler, and never frees memory that another thread reads.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <tvm/ffi/any.h>
@@ -24,7 +24,7 @@
 #include <vector>
 
 namespace opinfo_jit {
-namespace {  // two models in one process share nothing
+namespace {  // anonymous: two models in one process share no state
 
 namespace ffi = tvm::ffi;
 using Call = int (*)(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
@@ -48,7 +48,7 @@ struct Key {
   }
 };
 
-// Tenths of a second, counted by who manages the sites: when a kernel was last used.
+// The time in tenths of a second, set by the session's manager; it dates the last use of kernels.
 std::atomic<uint32_t> now{0};
 
 struct Kernel {
@@ -58,7 +58,7 @@ struct Kernel {
   std::atomic<uint64_t> hits{0};
   std::atomic<uint32_t> used;
 
-  // `direct`: the function's own code, where it is known; the object keeps it loaded.
+  // `direct` is the address of the function's code if known; the object keeps it loaded.
   Kernel(Key key, ffi::Function f, Call direct)
       : key(key), function(std::move(f)), used(now.load()) {
     call = direct ? direct : TVMFFIFunctionGetCellPtr(handle())->safe_call;
@@ -73,7 +73,7 @@ struct Kernel {
   }
 };
 
-// The kernels of a site at one moment; never changed, but for what was used last.
+// The kernels of a site at one moment; immutable except for the most recently used one.
 class Snapshot {
  public:
   Snapshot() = default;
@@ -106,11 +106,11 @@ class Snapshot {
 
  private:
   std::vector<std::shared_ptr<Kernel>> kernels_;
-  std::vector<uint32_t> table_;  // 1 + place in kernels_, 0 where there is none
+  std::vector<uint32_t> table_;  // 1 + index into kernels_; 0 if empty
   mutable std::atomic<uint32_t> recent_{0};
 };
 
-// What a thread reads now (a hazard pointer); a slot is kept for the next thread, never freed.
+// A hazard pointer: the snapshot that a thread reads. Slots are reused, never freed.
 struct alignas(64) Hazard {
   std::atomic<const Snapshot*> reads{nullptr};
   std::atomic<bool> taken{true};
@@ -118,10 +118,10 @@ struct alignas(64) Hazard {
 };
 std::atomic<Hazard*> hazards{nullptr};
 
-// Takes a slot at a thread's first call, gives it back at the thread's end.
-struct Mine {
+// Takes a slot at a thread's first call, and releases it when the thread ends.
+struct SlotOwner {
   Hazard* slot;
-  Mine() {
+  SlotOwner() {
     for (slot = hazards.load(); slot; slot = slot->next) {
       bool free = false;
       if (slot->taken.compare_exchange_strong(free, true)) return;
@@ -131,30 +131,30 @@ struct Mine {
     while (!hazards.compare_exchange_weak(slot->next, slot)) {
     }
   }
-  ~Mine();
+  ~SlotOwner();
 };
-// A plain pointer beside it, which needs no guard. (Of the initial-exec model it would be found
-// without a call, but a process has room for that in some dozens of libraries only.)
+// A plain pointer beside it, because reading it needs no initialisation guard. The initial-exec TLS
+// model would also save a call, but a process has room for it in a few dozen libraries only.
 thread_local Hazard* slot = nullptr;
 
-Mine::~Mine() {
+SlotOwner::~SlotOwner() {
   slot->reads.store(nullptr);
   slot->taken.store(false);
   opinfo_jit::slot = nullptr;
 }
 
 __attribute__((noinline)) Hazard* first_slot() {
-  static thread_local Mine mine;
-  return slot = mine.slot;
+  static thread_local SlotOwner owner;
+  return slot = owner.slot;
 }
 inline Hazard* my_slot() { return __builtin_expect(slot != nullptr, 1) ? slot : first_slot(); }
 
-// How often shapes came for which there is no kernel, in two arrays: a node for each shape would lie
-// among the buffers of requests, whose memory the allocator could not give back then.
+// The calls of each shape without a kernel, in two arrays: a heap node for each shape would lie
+// among the buffers of calls and keep the allocator from returning their memory.
 class Counts {
  public:
   struct Count {
-    uint64_t calls = 0, next = 0;  // a kernel is asked for at the next-th call
+    uint64_t calls = 0, next = 0;  // a kernel is requested at call number `next`
   };
 
   explicit Counts(size_t dims) : dims_(dims) { clear(); }
@@ -163,7 +163,7 @@ class Counts {
     uint32_t place = table_[at(key)];
     return place ? &counts_[place - 1] : nullptr;
   }
-  // Of a key that is not there.
+  // Adds a key, which must be absent.
   Count* add(const Key& key) {
     keys_.insert(keys_.end(), key.values, key.values + dims_);
     counts_.emplace_back();
@@ -189,7 +189,7 @@ class Counts {
   }
 
  private:
-  // Where the key is in the table, or would be.
+  // The position of the key in the table, or the one where it would be inserted.
   size_t at(const Key& key) const {
     size_t mask = table_.size() - 1, at = key.hash() & mask;
     while (table_[at] && !(key_of(table_[at] - 1) == key)) at = (at + 1) & mask;
@@ -199,7 +199,7 @@ class Counts {
   size_t dims_;
   std::vector<int64_t> keys_;
   std::vector<Count> counts_;
-  std::vector<uint32_t> table_;  // 1 + place of a key, 0 where there is none
+  std::vector<uint32_t> table_;  // 1 + index of a key; 0 if empty
 };
 
 bool is_read(const Snapshot* s) {
@@ -208,34 +208,34 @@ bool is_read(const Snapshot* s) {
   return false;
 }
 
-// Shapes that are wanted, for the one thread that has them compiled; where the number of the site is
-// inverted, shapes whose kernel broke.
+// Requested shapes, for the manager's thread. The index of the site is inverted (~) for a shape
+// whose kernel raised an error.
 class Queue {
  public:
   bool push(int site, const Key& key) {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock() || closed_ || wanted_.size() >= limit_) return false;
-    wanted_.emplace_back(site, key);
+    if (!lock.owns_lock() || closed_ || requests_.size() >= limit_) return false;
+    requests_.emplace_back(site, key);
     lock.unlock();
     filled_.notify_one();
     return true;
   }
-  // What must not be lost: of a kernel that broke, once.
-  void tell(int what, const Key& key) {
+  // Reports a broken kernel: first in the queue and without a limit, because it must not be lost.
+  void push_broken(int site, const Key& key) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) return;
-    wanted_.emplace_front(what, key);
+    requests_.emplace_front(~site, key);
     filled_.notify_one();
   }
-  // (site, dimensions…), empty after the time or where the queue is closed.
+  // Returns (site, dimensions…), or an empty shape on a timeout or if the queue is closed.
   ffi::Shape pop(int64_t milliseconds) {
     std::unique_lock<std::mutex> lock(mutex_);
     filled_.wait_for(lock, std::chrono::milliseconds(milliseconds),
-                     [&] { return closed_ || !wanted_.empty(); });
+                     [&] { return closed_ || !requests_.empty(); });
     std::vector<int64_t> out;
-    if (!wanted_.empty()) {
-      auto [site, key] = wanted_.front();
-      wanted_.pop_front();
+    if (!requests_.empty()) {
+      auto [site, key] = requests_.front();
+      requests_.pop_front();
       out.push_back(site);
       out.insert(out.end(), key.values, key.values + key.size);
     }
@@ -249,7 +249,7 @@ class Queue {
   void close() {
     std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
-    wanted_.clear();
+    requests_.clear();
     filled_.notify_all();
   }
 
@@ -258,44 +258,45 @@ class Queue {
   bool closed_ = true;
   std::mutex mutex_;
   std::condition_variable filled_;
-  std::deque<std::pair<int, Key>> wanted_;
+  std::deque<std::pair<int, Key>> requests_;
 };
-// Never freed: a process that was forked off has a condition variable that nobody will leave.
+// Never freed: in a forked process, destroying the condition variable would wait for a thread that
+// the fork did not copy.
 Queue& queue = *new Queue;
 
 struct Probe {
-  int32_t arg, axis;  // axis -1: the argument is the number itself
+  int32_t arg, axis;  // axis -1: the argument itself is the extent
 };
 
-// Forked: of a process that was forked off, where nobody compiles. The kernels that were there serve;
-// nothing else is done, since a thread that is no more may hold the locks.
+// kForked: in a forked process, which has no compiler thread. Loaded kernels serve and nothing else
+// is done, since a thread that the fork did not copy may have held a lock.
 enum Mode { kGeneric = 0, kRecord = 1, kSpecialise = 2, kForked = 3 };
 
 class Site {
  public:
   Site(int place, Call generic, std::initializer_list<Probe> probes)
       : place_(place), generic_(generic), probes_(probes), counts_(probes.size()) {}
-  // Sites live as long as the library: at exit of the process nothing may be freed under a thread.
+  // Sites live as long as the library: a thread may still be in a call when the process exits.
 
   int call(void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
     Key key;
     if (mode.load(std::memory_order_relaxed) == kGeneric || !read(args, n, &key))
       return generic_(self, args, n, result);
     Hazard* hazard = my_slot();
-    // inside a kernel that calls back: the slot is for the kernel around
+    // A kernel called back into the model: the slot protects the outer kernel.
     if (hazard->reads.load(std::memory_order_relaxed)) return generic_(self, args, n, result);
     const Snapshot* seen = table_.load(std::memory_order_acquire);
     while (true) {
       hazard->reads.store(seen, std::memory_order_seq_cst);
-      const Snapshot* again = table_.load(std::memory_order_seq_cst);
-      if (again == seen) break;
-      seen = again;
+      const Snapshot* current = table_.load(std::memory_order_seq_cst);
+      if (current == seen) break;
+      seen = current;
     }
     if (Kernel* kernel = seen->find(key)) {
       int failed = kernel->call(kernel->handle(), args, n, result);
       if (!failed) kernel->served();
       hazard->reads.store(nullptr, std::memory_order_release);
-      return failed ? again(key, self, args, n, result) : 0;
+      return failed ? fall_back(key, self, args, n, result) : 0;
     }
     hazard->reads.store(nullptr, std::memory_order_release);
     missed(key);
@@ -308,37 +309,37 @@ class Site {
     kernels.push_back(std::make_shared<Kernel>(key, std::move(f), direct));
     swap(std::move(kernels));
   }
-  // The shape is generic from now on; where `again`, it is asked for after twice as many calls.
-  void drop(const Key& key, bool again) {
+  // Makes the shape generic; with `retry`, it is requested again after twice as many calls.
+  void drop(const Key& key, bool retry) {
     {
       std::lock_guard<std::mutex> lock(writer_);
       swap(without(key));
     }
     std::lock_guard<std::mutex> lock(counting_);
     if (Counts::Count* count = counts_.find(key))
-      count->next = again ? 2 * count->calls + kPause : kNever;
+      count->next = retry ? 2 * count->calls + kPause : kNever;
   }
   void clear() {
     std::lock_guard<std::mutex> lock(writer_);
-    for (auto& k : table_.load()->kernels()) gone_ += k->hits.load();
+    for (auto& k : table_.load()->kernels()) dropped_hits_ += k->hits.load();
     swap({});
   }
   void forget() {
     clear();
     std::scoped_lock lock(writer_, counting_);
     counts_.clear();
-    gone_ = 0;
+    dropped_hits_ = 0;
     uncounted_.store(0);
     failed_.store(0);
     broken_.clear();
   }
-  // Of the thread that a process goes on with after it was forked off.
+  // Called in the only thread of a forked process.
   void forked() {
     if (mode.load() != kGeneric) mode.store(kForked);
   }
 
-  // JSON; shapes that have no kernel only where they are asked for, since they may be many.
-  std::string told(bool misses) {
+  // Returns JSON; with `misses`, it includes the shapes without a kernel, which may be many.
+  std::string stats(bool misses) {
     std::ostringstream out;
     std::lock_guard<std::mutex> lock(writer_);
     collect();
@@ -356,7 +357,7 @@ class Site {
           << "]";
       comma = ", ";
     }
-    out << "], \"gone\": " << gone_ << ", \"misses\": [";
+    out << "], \"gone\": " << dropped_hits_ << ", \"misses\": [";
     if (!misses) return out.str() + "]}";
     comma = "";
     std::lock_guard<std::mutex> counting(counting_);
@@ -370,7 +371,7 @@ class Site {
 
   std::atomic<int> mode{kGeneric};
   std::atomic<uint32_t> threshold{2};
-  std::atomic<uint32_t> most{4096};  // shapes that are counted
+  std::atomic<uint32_t> most{4096};  // limit on the shapes whose calls are counted
 
  private:
   static constexpr uint64_t kNever = ~uint64_t{0}, kPause = 64;
@@ -404,7 +405,7 @@ class Site {
   void missed(const Key& key) {
     int how = mode.load(std::memory_order_relaxed);
     if (how == kForked) return;
-    // no kernel is compiled for what is empty
+    // No kernel is compiled for empty tensors.
     if (how == kSpecialise && std::any_of(key.values, key.values + key.size,
                                           [](int64_t v) { return v < 1; })) {
       uncounted_.fetch_add(1, std::memory_order_relaxed);
@@ -431,9 +432,9 @@ class Site {
       count->next = kNever;
   }
 
-  // A kernel failed: the generic one answers. Where it fails too, the arguments are to blame, and
-  // its error is told; where it does not, the kernel is: it serves no more, and its error is kept.
-  int again(const Key& key, void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
+  // Runs the generic kernel after another kernel failed. If it fails too, the arguments are to
+  // blame, and its error is raised. If not, the other kernel is dropped, and its error is kept.
+  int fall_back(const Key& key, void* self, const TVMFFIAny* args, int32_t n, TVMFFIAny* result) {
     TVMFFIObjectHandle error = nullptr;
     TVMFFIErrorMoveFromRaised(&error);
     int failed = generic_(self, args, n, result);
@@ -449,20 +450,20 @@ class Site {
       if (broken_.size() == kReasons) return;
       broken_.emplace_back(key, reason(error));
     }
-    queue.tell(~place_, key);
+    queue.push_broken(place_, key);
   }
   static std::string reason(TVMFFIObjectHandle error) {
     if (!error) return "it failed";
-    const TVMFFIErrorCell* told = TVMFFIErrorGetCellPtr(error);
-    std::string out(told->kind.data, told->kind.size);
-    return (out + ": ").append(told->message.data, std::min<size_t>(told->message.size, 300));
+    const TVMFFIErrorCell* cell = TVMFFIErrorGetCellPtr(error);
+    std::string out(cell->kind.data, cell->kind.size);
+    return (out + ": ").append(cell->message.data, std::min<size_t>(cell->message.size, 300));
   }
 
   std::vector<std::shared_ptr<Kernel>> without(const Key& key) {
     std::vector<std::shared_ptr<Kernel>> out;
     for (auto& k : table_.load()->kernels()) {
       if (k->key == key) {
-        gone_ += k->hits.load();
+        dropped_hits_ += k->hits.load();
       } else {
         out.push_back(k);
       }
@@ -488,7 +489,7 @@ class Site {
     return out.str();
   }
 
-  // A JSON string; what is not ASCII is left out.
+  // Returns a JSON string, with spaces for characters that are not printable ASCII.
   static std::string quoted(const std::string& text) {
     std::string out = "\"";
     for (unsigned char c : text) {
@@ -507,7 +508,7 @@ class Site {
   Counts counts_;
   std::atomic<uint64_t> uncounted_{0}, failed_{0};
   std::vector<std::pair<Key, std::string>> broken_;
-  uint64_t gone_ = 0;  // hits of kernels that were dropped
+  uint64_t dropped_hits_ = 0;  // hits of dropped kernels
 };
 
 Key as_key(const ffi::Shape& values) {

@@ -12,6 +12,7 @@ import tvm
 from tvm import relax, tirx
 
 from ...analysis import Refusal, op_infos
+from ...analysis.support.exports import renamed_parameter
 from ...analysis.support.progress import stage
 from ...byoc.backend.backend import Code
 from ...byoc.building.read_target import read_target
@@ -23,7 +24,17 @@ from ..arguments.signature import Signature
 from ..config.dim_values import values_at
 from ..config.named_dims import resolved
 from ..config.sites import CallSite, call_sites, results
-from ..config.strategy import Aot, Config, Generic, Jit, Library, Record, Strategy, chosen, config
+from ..config.strategy import (
+    Aot,
+    Config,
+    Generic,
+    Jit,
+    Library,
+    Record,
+    Strategy,
+    checked_config,
+    chosen,
+)
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, copied, rooted, static, symbols
 from ..runtime.library_table import FORMAT
@@ -67,9 +78,10 @@ class SpecializedFunction:
         return self.function, type(self.strategy).__name__.lower(), self.rule, self.why
 
 
+@renamed_parameter("given", "strategy")
 def specialize_shapes(
     mod: Any,
-    given: Config | Strategy | str = "jit",
+    strategy: Config | Strategy | str = "jit",
     target: Any = "llvm",
     unscheduled: Mapping[str, str] = MappingProxyType({}),
 ) -> Specialized:
@@ -80,7 +92,7 @@ def specialize_shapes(
 
     Args:
         mod: A module after ``FuseTIR``; it is not changed.
-        given: How functions with symbolic shapes are compiled.
+        strategy: A strategy for functions with symbolic shapes, its name, or a `Config`.
         target: TVM's target.
         unscheduled: Functions that stay unchanged, with the reason.
 
@@ -90,55 +102,58 @@ def specialize_shapes(
     Raises:
         ValueError: The configuration does not fit the module.
     """
-    found = resolved(config(given), mod)
-    if taken := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):
-        raise ValueError(f"the function name {taken[0]} is reserved by opinfo: rename the function")
+    settings = resolved(checked_config(strategy), mod)
+    if reserved := sorted(n for n in _public(mod) if n.startswith(("opinfo_site_", "opinfo_jit_"))):
+        raise ValueError(
+            f"the function name {reserved[0]} is reserved by opinfo: rename the function"
+        )
     named = {g.name_hint for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
-    if strange := sorted(found.by_function.keys() - named):
-        raise ValueError(f"by_function: there is no PrimFunc {', '.join(strange)}; those of the "
-                         f"module: {', '.join(sorted(named))}")  # fmt: skip
+    if strange := sorted(settings.by_function.keys() - named):
+        raise ValueError(f"by_function: unknown PrimFunc {', '.join(strange)}; known: "
+                         f"{', '.join(sorted(named))}")  # fmt: skip
     target = read_target(target)
     sites = call_sites(mod)
-    wanted: dict[str, SpecializedFunction] = {}
+    outcomes: dict[str, SpecializedFunction] = {}
     functions: dict[str, Any] = {}
     names = dict.fromkeys(s.function for s in sites)
     for k, name in enumerate(names):
         stage("compiling functions", k, len(names))
-        here = [s for s in sites if s.function == name]
-        functions[name], wanted[name] = _compiled(mod[name], name, here, found, target,
-                                                unscheduled.get(name))  # fmt: skip
+        func_sites = [s for s in sites if s.function == name]
+        functions[name], outcomes[name] = _compiled(
+            mod[name], name, func_sites, settings, target, unscheduled.get(name)
+        )
     for gvar, func in mod.functions.items():
         if isinstance(func, tirx.PrimFunc) and gvar.name_hint not in functions and static(func):
             name = gvar.name_hint
-            functions[name], wanted[name] = _generic(func, name, target, unscheduled.get(name))
-    called = [s for s in sites if isinstance(wanted[s.function].strategy, Jit | Record)]
+            functions[name], outcomes[name] = _generic(func, name, target, unscheduled.get(name))
+    called = [s for s in sites if isinstance(outcomes[s.function].strategy, Jit | Record)]
     module = mod.clone()
     for name, func in functions.items():
         module.update_func(module.get_global_var(name), func)
     if called:
         module = _Writer(module, called).written()
-    module = attached(module, [_code(mod, called, wanted, found, target)])
-    return Specialized(module, tuple(wanted.values()))
+    module = attached(module, [_code(mod, called, outcomes, settings, target)])
+    return Specialized(module, tuple(outcomes.values()))
 
 
-def _compiled(func: Any, name: str, here: list[CallSite], found: Config, target: Any,
+def _compiled(func: Any, name: str, func_sites: list[CallSite], settings: Config, target: Any,
               unscheduled: str | None) -> tuple[Any, SpecializedFunction]:  # fmt: skip
     """Return the function for the module, and how it is compiled."""
-    wanted = chosen(found, name, _ops(func) if found.by_op else ())
-    refused = next((s.why_not for s in here if s.why_not is not None), None)
-    if isinstance(wanted, Generic) and not wanted.scheduled:
-        return func, SpecializedFunction(name, wanted, "none", "as requested")
-    made, told = _generic(func, name, target, unscheduled)
-    told = replace(told, strategy=wanted)
+    strategy = chosen(settings, name, _ops(func) if settings.by_op else ())
+    refused = next((s.why_not for s in func_sites if s.why_not is not None), None)
+    if isinstance(strategy, Generic) and not strategy.scheduled:
+        return func, SpecializedFunction(name, strategy, "none", "as requested")
+    kernel, outcome = _generic(func, name, target, unscheduled)
+    outcome = replace(outcome, strategy=strategy)
     if refused is not None:
-        return made, replace(told, strategy=Generic(), why=refused)
-    if isinstance(wanted, Library):
-        return made, replace(told, strategy=Generic(), why="no backend takes it")
-    if isinstance(wanted, Aot) and unscheduled is not None:
-        return made, replace(told, strategy=Generic())
-    if isinstance(wanted, Aot):
-        return _ahead(func, made, here, found, told, target)
-    return made, told
+        return kernel, replace(outcome, strategy=Generic(), why=refused)
+    if isinstance(strategy, Library):
+        return kernel, replace(outcome, strategy=Generic(), why="no backend takes it")
+    if isinstance(strategy, Aot) and unscheduled is not None:
+        return kernel, replace(outcome, strategy=Generic())
+    if isinstance(strategy, Aot):
+        return _ahead(func, kernel, func_sites, settings, outcome, target)
+    return kernel, outcome
 
 
 def _generic(func: Any, name: str, target: Any,
@@ -147,13 +162,13 @@ def _generic(func: Any, name: str, target: Any,
     unreadable = _unreadable(func) if unscheduled is None else Refusal(unscheduled)
     generic: Any = unreadable if unreadable is not None else schedule(func, target)
     if isinstance(generic, Refusal):
-        rule, made, why = "none", copied(func), generic.reason
+        rule, kernel, why = "none", copied(func), generic.reason
     else:
-        rule, made, why = generic.rule, generic.func, ""
+        rule, kernel, why = generic.rule, generic.func, ""
     if not isinstance(generic, Refusal) and not static(func):
-        made = _guarded(func, made)
-    made = rooted(made).with_attr("global_symbol", name).with_attr("tirx.noalias", True)
-    return made, SpecializedFunction(name, Generic(), rule, why)
+        kernel = _guarded(func, kernel)
+    kernel = rooted(kernel).with_attr("global_symbol", name).with_attr("tirx.noalias", True)
+    return kernel, SpecializedFunction(name, Generic(), rule, why)
 
 
 def _unreadable(func: Any) -> Refusal | None:
@@ -165,9 +180,9 @@ def _unreadable(func: Any) -> Refusal | None:
     return None
 
 
-def _guarded(func: Any, made: Any) -> Any:
+def _guarded(func: Any, kernel: Any) -> Any:
     """Use the schedule only for positive dimensions, which it assumes."""
-    return merge(func, [Ranged(made, {s.name: Span(1) for s in symbols(func)})])
+    return merge(func, [Ranged(kernel, {s.name: Span(1) for s in symbols(func)})])
 
 
 def _ops(func: Any) -> tuple[Any, ...]:
@@ -176,28 +191,36 @@ def _ops(func: Any) -> tuple[Any, ...]:
     return tuple(s.operator for s in getattr(chain, "steps", ()))
 
 
-def _ahead(func: Any, generic: Any, here: list[CallSite], found: Config, told: SpecializedFunction,
-           target: Any) -> tuple[Any, SpecializedFunction]:  # fmt: skip
-    assert isinstance(told.strategy, Aot)
-    known = None if found.tuned is None else OpenDatabase(found.tuned)
-    done = multi_version(func, generic, here, found.dims, told.strategy, target, known)
-    if isinstance(done, Refusal):
-        return generic, replace(told, strategy=Generic(), why=done.reason)
-    return rooted(done.func), replace(told, why=done.told)
+def _ahead(
+    func: Any,
+    generic: Any,
+    func_sites: list[CallSite],
+    settings: Config,
+    outcome: SpecializedFunction,
+    target: Any,
+) -> tuple[Any, SpecializedFunction]:
+    assert isinstance(outcome.strategy, Aot)
+    database = None if settings.tuned is None else OpenDatabase(settings.tuned)
+    result = multi_version(
+        func, generic, func_sites, settings.dims, outcome.strategy, target, database
+    )
+    if isinstance(result, Refusal):
+        return generic, replace(outcome, strategy=Generic(), why=result.reason)
+    return rooted(result.func), replace(outcome, why=result.summary)
 
 
 def _code(
-    mod: Any, called: list[CallSite], wanted: Mapping[str, SpecializedFunction], found: Config,
+    mod: Any, called: list[CallSite], outcomes: Mapping[str, SpecializedFunction], settings: Config,
     target: Any,
 ) -> Code:  # fmt: skip
     """Return the call sites in C++, with the description that the library embeds."""
-    sites = [_about(s, wanted[s.function].strategy, found) for s in called]
+    sites = [_about(s, outcomes[s.function].strategy, settings) for s in called]
     functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
-    ranges = {k: [d.low, d.high, d.multiple_of] for k, d in found.dims.items()}
+    ranges = {k: [d.low, d.high, d.multiple_of] for k, d in settings.dims.items()}
     signatures = [Signature.of(f, n).to_json() for n, f in _public(mod).items()]
     about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
                         "sites": sites, "ranges": ranges, "signatures": signatures,
-                        "told": [t.row for t in wanted.values()]})  # fmt: skip
+                        "told": [t.row for t in outcomes.values()]})  # fmt: skip
     codes = [SiteCode(symbol(k), site.function,
                       tuple((d.param, -1 if d.axis is None else d.axis) for d in site.symbols))
              for k, site in enumerate(called)]  # fmt: skip
@@ -215,15 +238,15 @@ def _public(mod: Any) -> dict[str, Any]:
     return out
 
 
-def _about(site: CallSite, wanted: Strategy, found: Config) -> dict[str, Any]:
-    likely = values_at(site, found.dims) if isinstance(wanted, Jit) else ()
-    eager = isinstance(wanted, Jit) and wanted.mode == "eager"
+def _about(site: CallSite, strategy: Strategy, settings: Config) -> dict[str, Any]:
+    likely = values_at(site, settings.dims) if isinstance(strategy, Jit) else ()
+    eager = isinstance(strategy, Jit) and strategy.mode == "eager"
     return {
         "caller": site.caller,
         "function": site.function,
         "symbols": [s.name for s in site.symbols],
-        "strategy": "record" if isinstance(wanted, Record) else "jit",
-        "threshold": wanted.threshold if isinstance(wanted, Jit) else 0,
+        "strategy": "record" if isinstance(strategy, Record) else "jit",
+        "threshold": strategy.threshold if isinstance(strategy, Jit) else 0,
         "likely": list(likely) if eager else [],
     }
 
@@ -249,8 +272,8 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         return self.builder_.get()
 
     def visit_call_(self, call: Any) -> Any:
-        found = self.symbols.get(call)
-        made = super().visit_call_(call)
-        if found is None:
-            return made
-        return relax.call_dps_packed(found, made.args[1], out_ty=results(made))
+        site_symbol = self.symbols.get(call)
+        rewritten = super().visit_call_(call)
+        if site_symbol is None:
+            return rewritten
+        return relax.call_dps_packed(site_symbol, rewritten.args[1], out_ty=results(rewritten))

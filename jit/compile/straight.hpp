@@ -1,4 +1,4 @@
-// Calls whose arguments are as a model needs them, without a look at them in Python.
+// Calls whose arguments need no conversion: they are checked and passed on without Python.
 namespace opinfo_jit {
 namespace {
 
@@ -77,9 +77,9 @@ class Arguments {
       int64_t got = shape[axis], extent = ndim == kAny ? kAny : next();
       if (got < 1 || (extent >= 0 && got != extent)) return false;
       if (extent > kFirst) continue;
-      int64_t& known = values_[kFirst - extent];
-      if (known < 0) known = got;
-      if (known != got) return false;
+      int64_t& value = values_[kFirst - extent];
+      if (value < 0) value = got;
+      if (value != got) return false;
     }
     return true;
   }
@@ -94,12 +94,12 @@ class Arguments {
 }  // namespace
 }  // namespace opinfo_jit
 
-// (function, plan, arguments…): what the function gives, its error as a value where it raises one;
-// the function itself where they do not fit the plan.
+// Takes (function, plan, arguments…). Returns the function's result, or its error as a value if it
+// raises one, or the function itself if the arguments do not fit the plan.
 extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_opinfo_jit_straight(void*, const TVMFFIAny* args,
                                                                 int32_t n, TVMFFIAny* result) {
-  opinfo_jit::Arguments wanted(TVMFFIShapeGetCellPtr(args[1].v_obj));
-  if (!wanted.fit(args + 2, n - 2)) {
+  opinfo_jit::Arguments arguments(TVMFFIShapeGetCellPtr(args[1].v_obj));
+  if (!arguments.fit(args + 2, n - 2)) {
     *result = args[0];
     TVMFFIObjectIncRef(args[0].v_obj);
     return 0;

@@ -14,23 +14,26 @@ from .strategy import Dim
 
 
 def values_at(
-    site: CallSite, dims: Mapping[str, Dim], of: Mapping[str, tuple[int, ...]] | None = None
+    site: CallSite, dims: Mapping[str, Dim], dim_values: Mapping[str, tuple[int, ...]] | None = None
 ) -> tuple[tuple[int, ...], ...]:
     """Return the site's dimensions for each combination of values; none if one is undeclared.
 
-    ``of`` maps variables of the Relax function to values; the default is the likely values.
+    ``dim_values`` maps variables of the Relax function to values; the default is the likely values.
     """
     free = site.free()
-    given = of if of is not None else {name: d.likely for name, d in dims.items()}
-    choices = [given.get(site.called(v), ()) for v in free]
-    found = dict.fromkeys(at(site, dict(zip(free, values, strict=True)))
-                          for values in itertools.product(*choices))  # fmt: skip
-    return tuple(found)
+    candidates = (
+        dim_values if dim_values is not None else {name: d.likely for name, d in dims.items()}
+    )
+    choices = [candidates.get(site.called(v), ()) for v in free]
+    shapes = dict.fromkeys(
+        at(site, dict(zip(free, values, strict=True))) for values in itertools.product(*choices)
+    )
+    return tuple(shapes)
 
 
 def at(site: CallSite, values: Mapping[Any, int]) -> tuple[int, ...]:
     """Evaluate the site's dimensions for these values of the Relax function's variables."""
     analyzer = tvm.sym.Analyzer()
-    for v, value in values.items():
-        analyzer.bind(v, tirx.IntImm(v.ty.dtype, value))
+    for var, value in values.items():
+        analyzer.bind(var, tirx.IntImm(var.ty.dtype, value))
     return tuple(int(e) if isinstance(e, int) else int(analyzer.simplify(e)) for e in site.dims)

@@ -20,7 +20,7 @@ class Resolved(Config):
     """A configuration whose dimensions are keyed by names of variables."""
 
 
-def resolved(given: Config, mod: Any) -> Resolved:
+def resolved(config: Config, mod: Any) -> Resolved:
     """Replace places like ``x:0`` in a configuration by names of variables.
 
     Places exist because an importer may rename variables, while arguments and axes stay.
@@ -28,22 +28,27 @@ def resolved(given: Config, mod: Any) -> Resolved:
     Raises:
         ValueError: A dimension is unknown, or its name is ambiguous.
     """
-    if isinstance(given, Resolved):
-        return given
+    if isinstance(config, Resolved):
+        return config
     places = _places(mod)
-    for name in _twice(mod):
+    for name in _ambiguous_names(mod):
         places.pop(name, None)
-    dims = _renamed(given.dims, places)
+    dims = _renamed(config.dims, places)
 
-    def own(s: Strategy | str) -> Strategy:
-        found = strategy(s)
-        if not isinstance(found, Aot):
-            return found
-        return replace(found, buckets=_renamed(found.buckets, places),
-                       ranges=_renamed(found.ranges, places))  # fmt: skip
+    def translated(value: Strategy | str) -> Strategy:
+        chosen = strategy(value)
+        if not isinstance(chosen, Aot):
+            return chosen
+        return replace(chosen, buckets=_renamed(chosen.buckets, places),
+                       ranges=_renamed(chosen.ranges, places))  # fmt: skip
 
-    return Resolved(own(given.default), {k: own(s) for k, s in given.by_function.items()},
-                    {k: own(s) for k, s in given.by_op.items()}, dims, given.tuned)  # fmt: skip
+    return Resolved(
+        translated(config.default),
+        {k: translated(s) for k, s in config.by_function.items()},
+        {k: translated(s) for k, s in config.by_op.items()},
+        dims,
+        config.tuned,
+    )
 
 
 def dimension_names(mod: Any) -> tuple[str, ...]:
@@ -53,7 +58,7 @@ def dimension_names(mod: Any) -> tuple[str, ...]:
 
 def _places(mod: Any) -> dict[str, str]:
     """Map names, and places ``argument:axis`` where a variable stands alone, to names."""
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for func in mod.functions.values():
         if not isinstance(func, relax.Function):
             continue
@@ -61,14 +66,14 @@ def _places(mod: Any) -> dict[str, str]:
         for param in Signature.of(func).leaves():
             for axis, extent in enumerate(param.shape or ()):
                 if isinstance(extent, str):
-                    found[f"{param.name}:{axis}"] = found[extent] = extent
+                    places[f"{param.name}:{axis}"] = places[extent] = extent
         for extent in (e for p in func.params for e in _extents(p.ty)):
-            for v in variables(extent):
-                found.setdefault(names.get(v, v.name), names.get(v, v.name))
-    return found
+            for var in variables(extent):
+                places.setdefault(names.get(var, var.name), names.get(var, var.name))
+    return places
 
 
-def _twice(mod: Any) -> list[str]:
+def _ambiguous_names(mod: Any) -> list[str]:
     """Return names shared by two variables of one function: only places identify these."""
     out: list[str] = []
     for func in mod.functions.values():
@@ -78,23 +83,23 @@ def _twice(mod: Any) -> list[str]:
     return out
 
 
-def _extents(t: Any) -> list[Any]:
-    if isinstance(t, relax.TupleType):
-        return [e for f in t.fields for e in _extents(f)]
-    shape = t if isinstance(t, relax.ShapeType) else getattr(t, "shape", None)
+def _extents(ty: Any) -> list[Any]:
+    if isinstance(ty, relax.TupleType):
+        return [e for f in ty.fields for e in _extents(f)]
+    shape = ty if isinstance(ty, relax.ShapeType) else getattr(ty, "shape", None)
     return list(getattr(shape, "values", None) or ())
 
 
-def _renamed(given: Mapping[str, T], places: Mapping[str, str]) -> dict[str, T]:
-    for name in given:
+def _renamed(settings: Mapping[str, T], places: Mapping[str, str]) -> dict[str, T]:
+    for name in settings:
         if name not in places and name in places.values():
-            known = ", ".join(where for where, n in places.items() if where != n)
+            listing = ", ".join(where for where, n in places.items() if where != n)
             raise ValueError(f"several dimensions are named {name}: give the place instead, one "
-                             f"of {known}")  # fmt: skip
+                             f"of {listing}")  # fmt: skip
         if name not in places:
             stand = {n: f"{n} ({where})" for where, n in places.items() if where != n}
-            known = ", ".join(stand.get(n, n) for n in dict.fromkeys(places.values()))
+            listing = ", ".join(stand.get(n, n) for n in dict.fromkeys(places.values()))
             raise ValueError(
-                f"unknown dimension {name}; the dimensions of the model: {known or 'none'}"
+                f"unknown dimension {name}; the dimensions of the model: {listing or 'none'}"
             )
-    return {places[name]: value for name, value in given.items()}
+    return {places[name]: value for name, value in settings.items()}

@@ -28,8 +28,8 @@ def parts(declared: Range) -> tuple[Range, ...]:
         return ()
     by = declared.multiple_of
     cuts = ((1, FEW), (FEW + 1, MANY - 1), (MANY, None))
-    found = [_part(declared, low, high) for low, high in cuts if low != FEW + 1 or by > 1]
-    return tuple(r for r in found if r is not None)
+    candidates = [_part(declared, low, high) for low, high in cuts if low != FEW + 1 or by > 1]
+    return tuple(r for r in candidates if r is not None)
 
 
 def _part(declared: Range, low: int, high: int | None) -> Range | None:
@@ -49,15 +49,15 @@ def spans_at(site: CallSite, ranges: Mapping[str, Sequence[Range]]) -> tuple[dic
     out: list[dict[str, Span]] = []
     for chosen in itertools.product(*(ranges[site.called(v)] for v in free)):
         sizes = SymbolicSizes(*((v, span(r)) for v, r in zip(free, chosen, strict=True)))
-        found = {s.name: _span(sizes.of(e)) for s, e in zip(site.symbols, site.dims, strict=True)}
-        if found not in out and any(s != Span() for s in found.values()):
-            out.append(found)
+        spans = {s.name: _span(sizes.of(e)) for s, e in zip(site.symbols, site.dims, strict=True)}
+        if spans not in out and any(s != Span() for s in spans.values()):
+            out.append(spans)
     return tuple(out)
 
 
-def span(r: Range) -> Span:
+def span(declared: Range) -> Span:
     """Convert a range to a span, which excludes 0."""
-    return Span(max(1, r.low), r.high, r.multiple_of)
+    return Span(max(1, declared.low), declared.high, declared.multiple_of)
 
 
 def _span(bounds: Bounds) -> Span:

@@ -33,22 +33,22 @@ class CallSite:
     #: Unique names of the Relax function's variables: two variables may both be named ``n``.
     names: Mapping[Any, str] = field(default_factory=dict, compare=False, repr=False)
 
-    def called(self, v: Any) -> str:
+    def called(self, var: Any) -> str:
         """Return the name of a variable of the Relax function."""
-        return self.names.get(v, str(v.name))
+        return self.names.get(var, str(var.name))
 
     def free(self) -> list[Any]:
         """Return the variables of the Relax function that occur in the dimensions."""
-        found: list[Any] = []
+        free_vars: list[Any] = []
         for expr in self.dims:
-            found += [v for v in variables(expr) if not any(v.same_as(f) for f in found)]
-        return found
+            free_vars += [v for v in variables(expr) if not any(v.same_as(f) for f in free_vars)]
+        return free_vars
 
 
 def call_sites(mod: Any) -> tuple[CallSite, ...]:
     """Return the calls of PrimFuncs with symbolic shapes, in program order."""
-    found: list[CallSite] = []
-    known = {g: _known(f) for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+    sites: list[CallSite] = []
+    symbols_of = {g: _symbols(f) for g, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     for gvar, func in mod.functions.items():
         if not isinstance(func, relax.Function):
             continue
@@ -58,12 +58,12 @@ def call_sites(mod: Any) -> tuple[CallSite, ...]:
         def visit(
             node: Any, caller: str = gvar.name_hint, names: Mapping[Any, str] = names
         ) -> None:
-            if is_call_tir(node) and known[node.args[0]]:
-                site = _site(node, caller, known[node.args[0]])
-                found.append(replace(site, call=node, names=names))
+            if is_call_tir(node) and symbols_of[node.args[0]]:
+                site = _site(node, caller, symbols_of[node.args[0]])
+                sites.append(replace(site, call=node, names=names))
 
         relax.analysis.post_order_visit(func, visit)
-    return tuple(found)
+    return tuple(sites)
 
 
 def is_call_tir(node: Any) -> bool:
@@ -71,36 +71,45 @@ def is_call_tir(node: Any) -> bool:
     return isinstance(node, tvm.ir.Call) and getattr(node.op, "name", "") == "relax.call_tir"
 
 
-def _known(func: Any) -> tuple[Symbol, ...] | str:
+def _symbols(func: Any) -> tuple[Symbol, ...] | str:
     try:
         return symbols(func)
     except Unbound as error:
         return str(error)
 
 
-def _site(call: Any, caller: str, known: tuple[Symbol, ...] | str) -> CallSite:
+def _site(call: Any, caller: str, func_symbols: tuple[Symbol, ...] | str) -> CallSite:
     name = call.args[0].name_hint
-    if isinstance(known, str):
-        return CallSite(caller, name, (), (), known)
-    if len(known) > MOST:
-        return CallSite(caller, name, known, (), f"it has {len(known)} symbolic dimensions, "
-                        f"at most {MOST} are supported")  # fmt: skip
+    if isinstance(func_symbols, str):
+        return CallSite(caller, name, (), (), func_symbols)
+    if len(func_symbols) > MOST:
+        return CallSite(
+            caller,
+            name,
+            func_symbols,
+            (),
+            f"it has {len(func_symbols)} symbolic dimensions, at most {MOST} are supported",
+        )
     if len(call.args) > 2:
-        return CallSite(caller, name, known, (), "the call passes a shape besides the arguments")
+        return CallSite(
+            caller, name, func_symbols, (), "the call passes a shape in addition to its arguments"
+        )
     dims, types, fields = [], _types(call), call.args[1].fields
-    for symbol in known:
+    for symbol in func_symbols:
         if symbol.axis is None:
             if symbol.param >= len(fields):
                 return CallSite(
-                    caller, name, known, (), f"{symbol.name} is not an argument of the call"
+                    caller, name, func_symbols, (), f"{symbol.name} is not an argument of the call"
                 )
             dims.append(fields[symbol.param])
             continue
         shape = getattr(types[symbol.param], "shape", None)
         if shape is None:
-            return CallSite(caller, name, known, (), f"argument {symbol.param} has no known shape")
+            return CallSite(
+                caller, name, func_symbols, (), f"argument {symbol.param} has no known shape"
+            )
         dims.append(shape[symbol.axis])
-    return CallSite(caller, name, known, tuple(dims))
+    return CallSite(caller, name, func_symbols, tuple(dims))
 
 
 def _types(call: Any) -> list[Any]:
@@ -110,5 +119,5 @@ def _types(call: Any) -> list[Any]:
 
 def results(call: Any) -> list[Any]:
     """Return the types of the results of a ``call_tir``."""
-    (given,) = call.ty_args
-    return list(given.fields) if isinstance(given, relax.TupleType) else [given]
+    (result_type,) = call.ty_args
+    return list(result_type.fields) if isinstance(result_type, relax.TupleType) else [result_type]

@@ -33,9 +33,9 @@ class Dim(Range):
             raise ValueError(f"likely: expected values such as (1, 8), got {self.likely!r}")
         likely = tuple(checked_integer(v, "a likely value") for v in self.likely)
         object.__setattr__(self, "likely", likely)
-        for v in self.likely:
-            if v not in self:
-                raise ValueError(f"the likely value {v} is not in {self}")
+        for value in self.likely:
+            if value not in self:
+                raise ValueError(f"the likely value {value} is not in {self}")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Generic:
     """One kernel for all shapes.
 
     Attributes:
-        scheduled: Use a schedule for symbolic shapes where there is one, else TVM's default.
+        scheduled: Use a schedule for symbolic shapes if there is one, else TVM's default.
     """
 
     scheduled: bool = True
@@ -51,9 +51,9 @@ class Generic:
 
 @dataclass(frozen=True)
 class Aot:
-    """Kernels for some shapes beside the generic one, selected by shape inside the PrimFunc.
+    """Kernels for some shapes in addition to the generic one, selected inside the PrimFunc.
 
-    Shapes without a kernel use the generic one. It needs only TVM's runtime.
+    Shapes without a kernel use the generic one. The library needs only TVM's runtime.
 
     Attributes:
         buckets: Values by dimension; by default the likely ones and, for a small range, all of it.
@@ -88,7 +88,6 @@ class Aot:
         self.checked()
         if self.max and (self.buckets or self.ranges):
             raise ValueError("Aot: max excludes buckets and ranges; expected neither, got those of "
-                             
                              f"{', '.join([*self.buckets, *self.ranges])}")  # fmt: skip
         if not _positive(self.max_variants):
             raise ValueError("Aot: max_variants: expected a positive integer, got "
@@ -96,38 +95,38 @@ class Aot:
 
     def checked(self) -> dict[str, tuple[Range, ...]]:
         """Return the ranges as `Range` objects; raises ``ValueError`` for an invalid one."""
-        return {name: _ranges(name, given) for name, given in self.ranges.items()}
+        return {name: _ranges(name, values) for name, values in self.ranges.items()}
 
 
-def _mapping(what: str, given: Any) -> None:
-    if not isinstance(given, Mapping):
-        raise ValueError(f'{what}: expected a mapping such as {{"n": ...}}, got {given!r}')
+def _mapping(what: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f'{what}: expected a mapping such as {{"n": ...}}, got {value!r}')
 
 
 def _positive(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and 0 < int(value) < END
 
 
-def _ranges(name: str, given: Any) -> tuple[Range, ...]:
+def _ranges(name: str, values: Any) -> tuple[Range, ...]:
     """Convert the ranges of a dimension; raises ``ValueError`` for an invalid one."""
     expected = "(low, high) or (low, high, multiple) of positive integers, or a Range"
-    if not isinstance(given, list | tuple):
-        raise ValueError(f"Aot: ranges of {name}: expected a list of {expected}, got {given!r}")
-    return tuple(_range(name, r, expected) for r in given)
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"Aot: ranges of {name}: expected a list of {expected}, got {values!r}")
+    return tuple(_range(name, r, expected) for r in values)
 
 
-def _range(name: str, given: Any, expected: str) -> Range:
-    if not isinstance(given, Range):
-        numbers = given if isinstance(given, list | tuple) else ()
+def _range(name: str, value: Any, expected: str) -> Range:
+    if not isinstance(value, Range):
+        numbers = value if isinstance(value, list | tuple) else ()
         if len(numbers) not in (2, 3) or not all(map(_positive, numbers)):
-            raise ValueError(f"Aot: ranges of {name}: expected {expected}, got {given!r}")
+            raise ValueError(f"Aot: ranges of {name}: expected {expected}, got {value!r}")
         try:
-            given = Range(*map(int, numbers))
+            value = Range(*map(int, numbers))
         except ValueError as error:
             raise ValueError(f"Aot: ranges of {name}: {error}") from None
-    if given.low < 1:
-        raise ValueError(f"Aot: ranges of {name}: expected a range from 1 or above, got {given!r}")
-    return Range(given.low, given.high, given.multiple_of)
+    if value.low < 1:
+        raise ValueError(f"Aot: ranges of {name}: expected a range from 1 or above, got {value!r}")
+    return Range(value.low, value.high, value.multiple_of)
 
 
 @dataclass(frozen=True)
@@ -183,9 +182,9 @@ class Config:
 
     Attributes:
         default: The strategy of all other functions. Strategies may be given by name.
-        by_function: By the name of a PrimFunc in the module; first match.
-        by_op: By the name of an operator in it (``relax.matmul``) or its pattern kind
-            (``kElemWise``); `by_function` takes precedence.
+        by_function: Strategies by the name of a PrimFunc in the module.
+        by_op: Strategies by the name of an operator in it (``relax.matmul``) or its pattern kind
+            (``kElemWise``); the first match applies. `by_function` takes precedence.
         dims: Declared dimensions, by the name of a symbolic variable, or by place: ``x:0`` is axis
             0 of the argument x.
         tuned: A database of `opinfo tune` for AOT variants; a `Compiler` has its own setting.
@@ -198,39 +197,39 @@ class Config:
     tuned: str | Path | None = None
 
 
-def strategy(given: Strategy | str) -> Strategy:
+def strategy(value: Strategy | str) -> Strategy:
     """Return a strategy given by object or name; raises ``ValueError`` for anything else."""
-    if isinstance(given, Generic | Aot | Jit | Library | Record):
-        return given
-    if isinstance(given, str) and given in NAMED:
-        return NAMED[given]
-    raise ValueError(f"expected a strategy or one of {', '.join(NAMED)}, got {given!r}")
+    if isinstance(value, Generic | Aot | Jit | Library | Record):
+        return value
+    if isinstance(value, str) and value in NAMED:
+        return NAMED[value]
+    raise ValueError(f"expected a strategy or one of {', '.join(NAMED)}, got {value!r}")
 
 
-def config(given: Config | Strategy | str) -> Config:
+def checked_config(value: Config | Strategy | str) -> Config:
     """Return a checked configuration from one, or from a strategy for all functions."""
-    found = given if isinstance(given, Config) else Config(given)
-    strategy(found.default)
+    config = value if isinstance(value, Config) else Config(value)
+    strategy(config.default)
     for mapping in ("by_function", "by_op", "dims"):
-        _mapping(mapping, getattr(found, mapping))
-    for s in (*found.by_function.values(), *found.by_op.values()):
-        strategy(s)
-    known = {*tvm.ir.Op.list_op_names(), *get_args(PatternKind)}
-    for name, dim in found.dims.items():
+        _mapping(mapping, getattr(config, mapping))
+    for choice in (*config.by_function.values(), *config.by_op.values()):
+        strategy(choice)
+    op_names = {*tvm.ir.Op.list_op_names(), *get_args(PatternKind)}
+    for name, dim in config.dims.items():
         if not isinstance(dim, Dim):
             raise ValueError(f"dims: {name}: expected a Dim, such as Dim(1, 8), got {dim!r}")
-    for name in found.by_op:
-        if name not in known:
+    for name in config.by_op:
+        if name not in op_names:
             raise ValueError(f"by_op: {name} is neither an operator, such as relax.matmul, nor a "
                              f"pattern kind: {', '.join(get_args(PatternKind))}")  # fmt: skip
-    return found
+    return config
 
 
-def chosen(found: Config, name: str, ops: tuple[Any, ...]) -> Strategy:
+def chosen(config: Config, name: str, ops: tuple[Any, ...]) -> Strategy:
     """Return the strategy of a function with this name and these operators."""
-    if name in found.by_function:
-        return strategy(found.by_function[name])
-    for key, value in found.by_op.items():
+    if name in config.by_function:
+        return strategy(config.by_function[name])
+    for key, value in config.by_op.items():
         if any(key in (op.name, op.kind) for op in ops):
             return strategy(value)
-    return strategy(found.default)
+    return strategy(config.default)

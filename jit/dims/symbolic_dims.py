@@ -41,23 +41,23 @@ def symbols(func: Any) -> tuple[Symbol, ...]:
     Raises:
         Unbound: A variable of a shape never stands alone.
     """
-    found: list[Symbol] = []
+    dims: list[Symbol] = []
     inside: list[Any] = []
     sizes = _sizes(func)
     for k, param in enumerate(func.params):
         if not tirx.is_buffer_var(param):
             if any(param.same_as(v) for v in sizes):
-                _note(found, param, k, None)
+                _note(dims, param, k, None)
             continue
         for axis, extent in enumerate(param.ty.shape):
             if isinstance(extent, tirx.Var):
-                _note(found, extent, k, axis)
+                _note(dims, extent, k, axis)
             else:
                 inside += variables(extent)
-    for v in inside:
-        if not any(s.var.same_as(v) for s in found):
-            raise Unbound(f"the dimension {v.name} of {name(func)} never stands alone in a shape")
-    return tuple(found)
+    for var in inside:
+        if not any(s.var.same_as(var) for s in dims):
+            raise Unbound(f"the dimension {var.name} of {name(func)} never stands alone in a shape")
+    return tuple(dims)
 
 
 def _sizes(func: Any) -> list[Any]:
@@ -74,26 +74,26 @@ def _sizes(func: Any) -> list[Any]:
         used.extend(v for e in expressions for v in variables(e))
 
     tvm_ffi.structural_walk(func.body, [
-        (tirx.For, lambda s: note(s.min, s.extent)),
-        (s_tir.SBlock, lambda s: note(*(iv.dom.extent for iv in s.iter_vars),
-                                      *(e for b in s.alloc_buffers for e in b.ty.shape))),
-        (tirx.AllocBuffer, lambda s: note(*s.buffer.ty.shape)),
-        (tirx.DeclBuffer, lambda s: note(*s.buffer.ty.shape)),
-        (tirx.Bind, lambda s: bound.append((s.var, s.value))),
-        (tirx.While, lambda s: note(s.condition)),
+        (tirx.For, lambda stmt: note(stmt.min, stmt.extent)),
+        (s_tir.SBlock, lambda stmt: note(*(iv.dom.extent for iv in stmt.iter_vars),
+                                         *(e for b in stmt.alloc_buffers for e in b.ty.shape))),
+        (tirx.AllocBuffer, lambda stmt: note(*stmt.buffer.ty.shape)),
+        (tirx.DeclBuffer, lambda stmt: note(*stmt.buffer.ty.shape)),
+        (tirx.Bind, lambda stmt: bound.append((stmt.var, stmt.value))),
+        (tirx.While, lambda stmt: note(stmt.condition)),
     ])  # fmt: skip
-    for v, expr in reversed(bound):  # later bindings use earlier ones
-        if any(v.same_as(u) for u in used):
+    for var, expr in reversed(bound):  # later bindings use earlier ones
+        if any(var.same_as(u) for u in used):
             note(expr)
     return [p for p in numbers if any(p.same_as(v) for v in used)]
 
 
-def _note(found: list[Symbol], var: Any, param: int, axis: int | None) -> None:
-    if any(s.var.same_as(var) for s in found):
+def _note(dims: list[Symbol], var: Any, param: int, axis: int | None) -> None:
+    if any(s.var.same_as(var) for s in dims):
         return
-    taken = {s.name for s in found}
-    unique = next(n for n in _names(var.name) if n not in taken)
-    found.append(Symbol(unique, param, axis, var))
+    names = {s.name for s in dims}
+    unique = next(n for n in _names(var.name) if n not in names)
+    dims.append(Symbol(unique, param, axis, var))
 
 
 def _names(stem: str) -> Iterator[str]:
@@ -106,15 +106,15 @@ def _names(stem: str) -> Iterator[str]:
 
 def variables(expr: Any) -> list[Any]:
     """Return the variables of an integer expression."""
-    found: list[Any] = []
+    seen: list[Any] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.Var) and not any(node.same_as(v) for v in found):
-            found.append(node)
+        if isinstance(node, tirx.Var) and not any(node.same_as(v) for v in seen):
+            seen.append(node)
 
     if not isinstance(expr, int):
         tvm_ffi.structural_walk(expr, visit, order="post")
-    return found
+    return seen
 
 
 def static(func: Any) -> bool:
@@ -129,8 +129,8 @@ def rooted(func: Any) -> Any:
         return func
     root = s_tir.SBlock([], [], [], "root", func.body)
     body = s_tir.SBlockRealize([], True, root)
-    made = tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
-    return made.with_attr("s_tir", True)
+    wrapped = tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
+    return wrapped.with_attr("s_tir", True)
 
 
 def name(func: Any) -> str:
@@ -139,7 +139,7 @@ def name(func: Any) -> str:
 
 
 def copied(func: Any) -> Any:
-    """Return a deep copy: a ``Schedule`` may modify the body that it is given."""
+    """Return a deep copy: a ``Schedule`` may modify the function's body."""
     return tvm.ir.load_json(tvm.ir.save_json(func))
 
 
@@ -155,26 +155,28 @@ def bind(func: Any, values: Mapping[str, int]) -> Any:
     Raises:
         ValueError: ``values`` does not name exactly the `symbols`, or a value is not positive.
     """
-    known = symbols(func)
-    wanted = {s.name for s in known}
-    if wanted != set(values):
-        raise ValueError(f"bind: {name(func)}: expected values for {sorted(wanted)}, got those for "
-                         f"{sorted(values)}")  # fmt: skip
+    func_symbols = symbols(func)
+    expected = {s.name for s in func_symbols}
+    if expected != set(values):
+        raise ValueError(
+            f"bind: {name(func)}: expected values for {sorted(expected)}, got "
+            f"values for {sorted(values)}"
+        )
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"bind: {key} must be a positive integer, got {value!r}")
-    own = copied(func)
-    given = symbols(own)
-    numbers = {s.var: tirx.IntImm(s.var.ty.dtype, values[s.name]) for s in given}
-    names = [next((s.name for s in given if s.var.same_as(p)), None) for p in own.params]
-    bare = tirx.PrimFunc([p for p, n in zip(own.params, names, strict=True) if n is None],
-                         own.body, own.ret_type, own.attrs)  # fmt: skip
+    copy = copied(func)
+    dims = symbols(copy)
+    numbers = {s.var: tirx.IntImm(s.var.ty.dtype, values[s.name]) for s in dims}
+    names = [next((s.name for s in dims if s.var.same_as(p)), None) for p in copy.params]
+    bare = tirx.PrimFunc([p for p, n in zip(copy.params, names, strict=True) if n is None],
+                         copy.body, copy.ret_type, copy.attrs)  # fmt: skip
     bound = _substituted(bare, numbers)
     if not any(names):
         return bound
-    rest = iter(bound.params)
-    params = [next(rest) if n is None else tirx.Var(n, p.ty.dtype)
-              for p, n in zip(own.params, names, strict=True)]  # fmt: skip
+    kept_params = iter(bound.params)
+    params = [next(kept_params) if n is None else tirx.Var(n, p.ty.dtype)
+              for p, n in zip(copy.params, names, strict=True)]  # fmt: skip
     return tirx.PrimFunc(params, bound.body, bound.ret_type, bound.attrs)
 
 
@@ -197,5 +199,5 @@ def _decided(call: Any) -> Any:
     """Return the branch that is taken if the condition is constant."""
     if getattr(call.op, "name", "") != "prim.if_then_else" or len(call.args) < 3:
         return call
-    known = isinstance(call.args[0], tirx.IntImm)
-    return (call.args[1] if call.args[0].value else call.args[2]) if known else call
+    constant = isinstance(call.args[0], tirx.IntImm)
+    return (call.args[1] if call.args[0].value else call.args[2]) if constant else call

@@ -43,8 +43,8 @@ class BuiltKernel:
 class KernelBuilder:
     """Builds kernels of one PrimFunc; the kernels to compare with are compiled once."""
 
-    def __init__(self, func: Any, target: Any, known: OpenDatabase | None = None) -> None:
-        self.func, self.target, self.known = func, target, known
+    def __init__(self, func: Any, target: Any, database: OpenDatabase | None = None) -> None:
+        self.func, self.target, self.database = func, target, database
 
     def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> BuiltKernel:
         """Compile the function at one shape into a shared library.
@@ -57,9 +57,9 @@ class KernelBuilder:
         """
         start = perf_counter()
         bound = bind(self.func, values)
-        done = scheduled(bound, self.target, self.known)
-        rule, made = ("none", bound) if isinstance(done, Refusal) else (done.rule, done.func)
-        file, kernel = self._built(made, library, "special")
+        result = scheduled(bound, self.target, self.database)
+        rule, func = ("none", bound) if isinstance(result, Refusal) else (result.rule, result.func)
+        file, kernel = self._built(func, library, "special")
         if check and self.symbolic is not None and slower(kernel, self.symbolic[1], bound, values):
             file.unlink()
             rule = "generic"
@@ -83,10 +83,10 @@ class KernelBuilder:
     @cached_property
     def symbolic(self) -> tuple[Any, Any] | None:
         """The function with its generic schedule, and compiled; None without a schedule."""
-        done = schedule(self.func, self.target)
-        if isinstance(done, Refusal):
+        result = schedule(self.func, self.target)
+        if isinstance(result, Refusal):
             return None
-        return done.func, compiled(done.func, self.target, "symbolic")["symbolic"]
+        return result.func, compiled(result.func, self.target, "symbolic")["symbolic"]
 
 
 def loaded(library: Path) -> Any:
@@ -96,15 +96,15 @@ def loaded(library: Path) -> Any:
     return tvm_ffi.load_module(str(library), keep_module_alive=False)[ENTRY]
 
 
-def slower(kernel: Any, other: Any, bound: Any, values: Mapping[str, int]) -> bool:
+def slower(kernel: Any, baseline: Any, bound: Any, values: Mapping[str, int]) -> bool:
     """Return whether a kernel is slower than another at one shape, beyond noise."""
-    given = _tensors(arguments(bound, values))
+    args = _tensors(arguments(bound, values))
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
-        for call, taken in zip((kernel, other), times, strict=True):
+        for call, seconds in zip((kernel, baseline), times, strict=True):
             start = perf_counter()
-            call(*given)
-            taken.append(perf_counter() - start)
+            call(*args)
+            seconds.append(perf_counter() - start)
     return min(times[0]) > NOISE * min(times[1])
 
 
@@ -117,11 +117,11 @@ def compiled(func: Any, target: Any, name: str) -> Any:
 def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], seed: int = 0) -> None:
     """Compare two kernels on random inputs at one shape; raises `Differs` if an output does."""
     bound = bind(copied(func), values)
-    given = arguments(bound, values, seed)
-    one, other = _tensors(given), _tensors(given)
-    kernel(*one)
-    generic(*other)
-    for k, (a, b) in enumerate(zip(one, other, strict=True)):
+    args = arguments(bound, values, seed)
+    actual, expected = _tensors(args), _tensors(args)
+    kernel(*actual)
+    generic(*expected)
+    for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
         if not isinstance(a, int):
             _same(a.numpy(), b.numpy(), k, values)
 
@@ -135,17 +135,17 @@ def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]
     return [_random(p, rng, values, most) for p in bound.params]
 
 
-def _tensors(given: list[Any]) -> list[Any]:
+def _tensors(args: list[Any]) -> list[Any]:
     """Copy arrays to tensors; keep numbers."""
-    return [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in given]
+    return [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in args]
 
 
 def indexed_by_data(func: Any) -> bool:
     """Return whether an index may depend on data; a named integer that reads data counts."""
-    found: list[Any] = []
+    loads: list[Any] = []
 
     def search(expr: Any) -> None:
-        tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, found.append))
+        tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, loads.append))
 
     def named(node: Any) -> None:
         if str(node.var.ty.dtype).startswith(("int", "uint")):
@@ -157,7 +157,7 @@ def indexed_by_data(func: Any) -> bool:
 
     tvm_ffi.structural_walk(func.body, [(tvm.ir.TensorLoad, indices), (tirx.BufferStore, indices),
                                         (tirx.Bind, named), (tirx.Let, named)])  # fmt: skip
-    return bool(found)
+    return bool(loads)
 
 
 def _random(param: Any, rng: np.random.Generator, values: Mapping[str, int], most: int) -> Any:
@@ -187,6 +187,6 @@ def _same(a: np.ndarray, b: np.ndarray, k: int, values: Mapping[str, int]) -> No
     largest = float(np.abs(b[finite]).max(initial=0))
     same = np.where(finite, np.isfinite(a), True)
     with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= within * largest if within else a == b
-    if not np.all(np.where(finite, same & near, (a == b) | (np.isnan(a) & np.isnan(b)))):
+        close = np.abs(a - b) <= within * largest if within else a == b
+    if not np.all(np.where(finite, same & close, (a == b) | (np.isnan(a) & np.isnan(b)))):
         raise Differs(f"parameter {k} differs from the generic kernel's at {dict(values)}")

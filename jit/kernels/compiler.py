@@ -46,7 +46,7 @@ FIRST, LAST, TIMES = 0.5, 60.0, 6
 
 @dataclass
 class Compiler(LineProcess):
-    """Compiles kernels in a process of its own.
+    """Compiles kernels in a separate process.
 
     Several sessions may share one; its creator closes it. The process takes about 450 MiB.
 
@@ -131,20 +131,20 @@ class Compiler(LineProcess):
         if self._runs():
             return
         self.close()
-        if (left := self._pause - time.monotonic()) > 0:
+        if (pause := self._pause - time.monotonic()) > 0:
             soon = self._failures <= TIMES
-            raise NotStarted(f"the compiler process failed to start {self._failures} times", left,
+            raise NotStarted(f"the compiler process failed to start {self._failures} times", pause,
                              soon, tried=False)  # fmt: skip
         self._jobs = 0
         try:
-            ready = self._spawn()
+            greeting = self._spawn()
         except (CompileFailed, OSError) as error:
             seconds = min(FIRST * 2**self._failures, LAST)
             self._pause = time.monotonic() + seconds
             self._failures += 1
             raise NotStarted(f"the compiler process failed to start: {error}", seconds,
                              self._failures <= TIMES, tried=True) from error  # fmt: skip
-        self.toolchain, self._failures = str(ready.get("toolchain", "")), 0
+        self.toolchain, self._failures = str(greeting.get("toolchain", "")), 0
 
     def exited(self, code: int) -> Exception:
         """Return the error of an exit code: a kill from outside is not the job's fault."""

@@ -3,7 +3,7 @@
     Before: for i, j in grid(n, 256):  y[0, i, j] = x[(j // 256 + 0 * n + i) % n, j % 256]
     After:  for i, j in grid(n, 256):  y[0, i, j] = x[i, j]
 
-TVM classifies the first form as opaque and fuses it with nothing, so each reshape beside a
+TVM classifies the first form as opaque and fuses it with nothing, so each reshape next to a
 transpose would remain a separate call.
 """
 
@@ -48,14 +48,16 @@ def _simple(expr: Any, analyzer: Any) -> Any:
     if number(expr.b) is not None:
         return analyzer.simplify(expr)
     zero = integer(0, expr)
-    whole = rest = zero
-    for t in _terms(expr.a):
-        factor = _over(t, expr.b)
-        whole, rest = (whole, rest + t) if factor is None else (whole + factor, rest)
-    rest = analyzer.simplify(rest)
-    if not analyzer.can_prove(tirx.And(rest >= zero, rest < expr.b)):
+    quotient = remainder = zero
+    for term in _terms(expr.a):
+        factor = _over(term, expr.b)
+        quotient, remainder = (
+            (quotient, remainder + term) if factor is None else (quotient + factor, remainder)
+        )
+    remainder = analyzer.simplify(remainder)
+    if not analyzer.can_prove(tirx.And(remainder >= zero, remainder < expr.b)):
         return analyzer.simplify(expr)
-    return rest if isinstance(expr, tirx.FloorMod) else analyzer.simplify(whole)
+    return remainder if isinstance(expr, tirx.FloorMod) else analyzer.simplify(quotient)
 
 
 def _terms(expr: Any) -> list[Any]:

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keep prints of libraries out of the answers
-    _yielding()
+    _lower_priority()
     # Hash the sources before importing them: a change in between then changes the key.
-    made_by = toolchain()
+    versions = toolchain()
     importlib.import_module(".build_kernel", __package__)
-    makers: dict[str, KernelBuilder] = {}
-    _say(answers, {"ready": os.getpid(), "toolchain": made_by})
+    builders: dict[str, KernelBuilder] = {}
+    _say(answers, {"ready": os.getpid(), "toolchain": versions})
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            _say(answers, _done(job, makers))
+            _say(answers, _answer(job, builders))
         except Exception as error:  # report any failure to schedule, compile or link
             _say(answers, {"error": f"{type(error).__name__}: {_reason(str(error))[:500]}"})
     return 0
@@ -48,7 +48,7 @@ def _reason(text: str) -> str:
     return (telling or [line for line in lines if "ommand line" not in line] or lines)[-1]
 
 
-def _yielding() -> None:
+def _lower_priority() -> None:
     """Yield to requests. SCHED_IDLE would starve on a busy machine."""
     os.nice(10)
     if hasattr(os, "SCHED_BATCH"):
@@ -58,29 +58,29 @@ def _yielding() -> None:
 
 
 @lru_cache(maxsize=4)
-def _known(folder: str) -> Any:
+def _database(folder: str) -> Any:
     """Open a database of tuned schedules once."""
     from ..tune.schedule_database import OpenDatabase
 
     return OpenDatabase(folder)
 
 
-def _say(answers: TextIO, told: dict[str, Any]) -> None:
-    answers.write(json.dumps(told) + "\n")
+def _say(answers: TextIO, message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message) + "\n")
     answers.flush()
 
 
-def _done(job: dict[str, Any], makers: dict[str, KernelBuilder]) -> dict[str, Any]:
+def _answer(job: dict[str, Any], builders: dict[str, KernelBuilder]) -> dict[str, Any]:
     import tvm
 
     from .build_kernel import KernelBuilder
 
     if job["text"] is not None:
-        known = None if job["tuned"] is None else _known(job["tuned"])
+        database = None if job["tuned"] is None else _database(job["tuned"])
         func, target = tvm.ir.load_json(job["text"]), tvm.target.Target(job["target"])
-        makers[job["function"]] = KernelBuilder(func, target, known)
-    maker = makers[job["function"]]
-    built = maker.make(job["values"], Path(job["library"]), job["check"])
+        builders[job["function"]] = KernelBuilder(func, target, database)
+    builder = builders[job["function"]]
+    built = builder.make(job["values"], Path(job["library"]), job["check"])
     return {"rule": built.rule, "milliseconds": built.milliseconds}
 
 

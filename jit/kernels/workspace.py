@@ -57,36 +57,38 @@ def _needed(func: Any) -> bool:
     return any(map(_large, [*blocks, *plain]))
 
 
-def _large(b: Any) -> bool:
+def _large(buffer: Any) -> bool:
     """Return whether a buffer does not go on the stack."""
-    if b.ty.storage_scope not in ("", "global"):
+    if buffer.ty.storage_scope not in ("", "global"):
         return False
-    if any(not isinstance(e, tirx.IntImm) for e in b.ty.shape):
+    if any(not isinstance(e, tirx.IntImm) for e in buffer.ty.shape):
         return True
-    return math.prod(int(e.value) for e in b.ty.shape) * itemsize(b) > STACK
+    return math.prod(int(e.value) for e in buffer.ty.shape) * itemsize(buffer) > STACK
 
 
-def itemsize(b: Any) -> int:
+def itemsize(buffer: Any) -> int:
     """Return the size of an element in bytes."""
-    return (int(tvm.DataType(str(b.ty.dtype)).bits) + 7) // 8
+    return (int(tvm.DataType(str(buffer.ty.dtype)).bits) + 7) // 8
 
 
 def _explicit(body: Any) -> Any:
     """Replace allocations outside loops by calls of the workspace allocator."""
     out: list[Any] = []
     pointers: list[Any] = []
-    for s in _flat(body):
-        if isinstance(s, tirx.AllocBuffer) and _large(s.buffer):
-            pointers.append(_pointer(s.buffer))
-            out += _allocated(s.buffer, pointers[-1])
+    for stmt in _flat(body):
+        if isinstance(stmt, tirx.AllocBuffer) and _large(stmt.buffer):
+            pointers.append(_pointer(stmt.buffer))
+            out += _allocated(stmt.buffer, pointers[-1])
         else:
-            out.append(s)
+            out.append(stmt)
     out += map(_freed, reversed(pointers))
     return tirx.SeqStmt(out) if len(out) > 1 else out[0]
 
 
-def _flat(s: Any) -> list[Any]:
-    return [x for part in s.seq for x in _flat(part)] if isinstance(s, tirx.SeqStmt) else [s]
+def _flat(stmt: Any) -> list[Any]:
+    return (
+        [x for part in stmt.seq for x in _flat(part)] if isinstance(stmt, tirx.SeqStmt) else [stmt]
+    )
 
 
 def with_workspaces(buffers: Sequence[Any], body: Sequence[Any]) -> list[Any]:
@@ -100,18 +102,18 @@ def with_workspaces(buffers: Sequence[Any], body: Sequence[Any]) -> list[Any]:
     return [*before, *body, *map(_freed, reversed(pointers))]
 
 
-def _pointer(b: Any) -> Any:
-    return tirx.Var(f"{b.name}_data", tvm.ir.PointerType(b.ty.dtype, "global"))
+def _pointer(buffer: Any) -> Any:
+    return tirx.Var(f"{buffer.name}_data", tvm.ir.PointerType(buffer.ty.dtype, "global"))
 
 
 def _freed(pointer: Any) -> Any:
     return tirx.Evaluate(tirx.op.TVMBackendFreeWorkspace(_CPU, 0, pointer))
 
 
-def _allocated(b: Any, pointer: Any) -> list[Any]:
+def _allocated(buffer: Any, pointer: Any) -> list[Any]:
     """Return statements that allocate memory, check for failure, and declare the buffer."""
-    count: Any = tirx.IntImm("int64", itemsize(b))
-    for expr in b.ty.shape:
+    count: Any = tirx.IntImm("int64", itemsize(buffer))
+    for expr in buffer.ty.shape:
         count = count * expr.astype("int64")
     call = tirx.op.TVMBackendAllocWorkspace(_CPU, 0, count.astype("uint64"), _FLOAT, 32)
     # the dtype of the allocation is a hint that CPUs ignore
@@ -120,5 +122,5 @@ def _allocated(b: Any, pointer: Any) -> list[Any]:
     return [
         tirx.Bind(pointer, typed),
         tirx.IfThenElse(tirx.isnullptr(pointer), failed, None),
-        tirx.DeclBuffer(b, data=pointer),
+        tirx.DeclBuffer(buffer, data=pointer),
     ]

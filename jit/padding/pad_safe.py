@@ -41,14 +41,16 @@ def pad_safe(func: Any, name: str) -> Padded | Refusal:
 
 def _proved(func: Any, name: str) -> Padded:
     try:
-        known = symbols(func)
+        func_symbols = symbols(func)
     except Unbound as error:
         raise Unproved(str(error)) from None
-    symbol = next((s for s in known if s.name == name), None)
+    symbol = next((s for s in func_symbols if s.name == name), None)
     if symbol is None:
-        raise ValueError(f"pad_safe: expected one of the dimensions {[s.name for s in known]}, got "
-                         f"{name!r}")  # fmt: skip
-    lifted = lift(func, _positive(func, known))
+        raise ValueError(
+            f"pad_safe: expected one of the dimensions {[s.name for s in func_symbols]}, got "
+            f"{name!r}"
+        )
+    lifted = lift(func, _positive(func, func_symbols))
     place = lifted.params[symbol.param]
     dim: Term | None = place if isinstance(place, Var) else None
     if isinstance(place, TensorVar) and symbol.axis is not None:
@@ -65,11 +67,11 @@ def _proved(func: Any, name: str) -> Padded:
     return _searched(lifted, dim, grown, start, name)
 
 
-def _positive(func: Any, known: Sequence[Symbol]) -> list[Any]:
+def _positive(func: Any, func_symbols: Sequence[Symbol]) -> list[Any]:
     """Return scalar dimensions as size variables: callers ensure that they are at least 1."""
-    numbers = {s.param: s.name for s in known if s.axis is None}
-    taken = max((len(s.var.name) for s in known), default=0)
-    return [variable("size", f"{numbers[k]}{'#' * (taken + 1)}") if k in numbers else None
+    numbers = {s.param: s.name for s in func_symbols if s.axis is None}
+    longest = max((len(s.var.name) for s in func_symbols), default=0)
+    return [variable("size", f"{numbers[k]}{'#' * (longest + 1)}") if k in numbers else None
             for k in range(len(func.params))]  # fmt: skip
 
 
@@ -93,11 +95,11 @@ def _grown(lifted: TensorExpression, dim: Var) -> dict[TensorVar, tuple[int, ...
 def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tuple[int, ...]],
               start: Mapping[TensorVar, Number], name: str) -> Padded:  # fmt: skip
     """Search for contents of the padding that make the proof succeed."""
-    left, first = TRIES, None
+    tries, first = TRIES, None
     stack: list[Mapping[TensorVar, Number]] = [start]
     questions: dict[Any, bool] = {}
-    while stack and left:
-        left -= 1
+    while stack and tries:
+        tries -= 1
         problem = PaddingProblem(dim, grown, stack.pop(), questions=questions)
         try:
             same = PaddingEquality(problem)
@@ -108,7 +110,8 @@ def _searched(lifted: TensorExpression, dim: Var, grown: Mapping[TensorVar, tupl
             first = first or error
         except Needs as error:
             more = [
-                {**problem.contents, error.tensor: v} for v in _candidates(lifted, error.tensor)
+                {**problem.contents, error.tensor: content}
+                for content in _candidates(lifted, error.tensor)
             ]
             stack += reversed(more)
     raise first or Unproved("no content of the padding makes it safe")
@@ -131,8 +134,8 @@ def _candidates(lifted: TensorExpression, tensor: TensorVar) -> Iterator[Number]
         )
     terms = {s for c in lifted.outputs for s in subterms(c.body)}
     literals = {s.value for s in terms if isinstance(s, Const) and s.dtype == tensor.dtype}
-    found = sorted(v for v in literals if v not in (0, 1) and math.isfinite(v))
-    yield from (found if len(found) <= 4 else ())
+    finite = sorted(v for v in literals if v not in (0, 1) and math.isfinite(v))
+    yield from (finite if len(finite) <= 4 else ())
 
 
 def _claim(lifted: TensorExpression, problem: PaddingProblem, name: str) -> Padded:

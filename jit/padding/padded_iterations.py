@@ -45,7 +45,7 @@ class EqualityProver(Protocol):
 
     problem: PaddingProblem
 
-    def known(self, term: Term, facts: Facts) -> bool: ...
+    def proves(self, term: Term, facts: Facts) -> bool: ...
 
 
 class Values:
@@ -61,7 +61,7 @@ class Values:
     ) -> None:
         self.same, self.facts, self.moved, self.plain = same, facts, dict(moved), plain
         self.problem = same.problem
-        self.there: dict[Var, Term] = {**self.problem.at_bigger, **self.moved}
+        self.at_bigger: dict[Var, Term] = {**self.problem.at_bigger, **self.moved}
 
     def __call__(self, term: Term) -> Value:
         if isinstance(term, Const):
@@ -86,7 +86,7 @@ class Values:
             return False
         if _stateful(term) or _indirect(term) or not (self.plain or _tame(term)):
             return False
-        return self.same.known(term, self.facts)
+        return self.same.proves(term, self.facts)
 
     def assume(self, finite: bool) -> None:
         self.problem.finite = self.problem.finite or finite
@@ -96,16 +96,16 @@ class Values:
     def integer(self, poly: Int) -> Value:
         """Evaluate a polynomial whose data-dependent atoms are known numbers."""
         if not poly.reads and not _stateful(poly):
-            there = as_int(substitute(poly, self.there))
-            return ANYTHING if there.const is None else KnownNumber(there.const)
+            bigger = as_int(substitute(poly, self.at_bigger))
+            return ANYTHING if bigger.const is None else KnownNumber(bigger.const)
         if poly.atom is not None:
             return self.atom(poly.atom)
         out = 0  # large values are unknown: the kernel's arithmetic may have overflowed
         for mono, coef in poly.terms:
             part: int | None = coef
-            for found in map(self.atom, mono):
-                small = isinstance(found, KnownNumber) and abs(found.number) <= SMALL
-                value = int(found.number) if small and isinstance(found, KnownNumber) else None
+            for factor in map(self.atom, mono):
+                small = isinstance(factor, KnownNumber) and abs(factor.number) <= SMALL
+                value = int(factor.number) if small and isinstance(factor, KnownNumber) else None
                 if value == 0 or part == 0:
                     part = 0
                 else:
@@ -121,8 +121,8 @@ class Values:
         if isinstance(term, Reduce):
             return self.reduce(term)
         if isinstance(term, Var):
-            there = as_int(substitute(term, self.there))
-            return ANYTHING if there.const is None else KnownNumber(there.const)
+            bigger = as_int(substitute(term, self.at_bigger))
+            return ANYTHING if bigger.const is None else KnownNumber(bigger.const)
         if not isinstance(term, CallTerm) or term.dtype == "bool":
             return ANYTHING
         if not term.args and term.op.startswith("state"):
@@ -131,9 +131,11 @@ class Values:
             return KnownNumber(-math.inf if term.op == "lowest" else math.inf)
         if term.op == "ite":
             return self.choice(term)
-        args = [self(a) for a in term.args]
+        args = [self(arg) for arg in term.args]
         numbers = [
-            int(a.number) for a in args if isinstance(a, KnownNumber) and math.isfinite(a.number)
+            int(arg.number)
+            for arg in args
+            if isinstance(arg, KnownNumber) and math.isfinite(arg.number)
         ]
         if len(numbers) < len(args):
             return ANYTHING
@@ -143,14 +145,16 @@ class Values:
             return KnownNumber(numbers[0] // numbers[1])
         return ANYTHING
 
-    def filled(self, t: Term) -> Term:
+    def filled(self, term: Term) -> Term:
         """Return a condition at N, with known integers substituted for reads of the padding."""
         numbers: dict[Term, Term] = {}
-        for s in subterms(t):
-            found = self.load(s) if isinstance(s, Load) and s.dtype in INT_DTYPES else ANYTHING
-            if isinstance(found, KnownNumber) and abs(found.number) <= SMALL:
-                numbers[s] = integer(int(found.number))
-        return substitute(replace(t, numbers), self.there)
+        for subterm in subterms(term):
+            if not (isinstance(subterm, Load) and subterm.dtype in INT_DTYPES):
+                continue
+            value = self.load(subterm)
+            if isinstance(value, KnownNumber) and abs(value.number) <= SMALL:
+                numbers[subterm] = integer(int(value.number))
+        return substitute(replace(term, numbers), self.at_bigger)
 
     # -------------------------------------------------------------------- loads
 
@@ -158,7 +162,7 @@ class Values:
         inside: list[Term] = []
         outside: list[Term] = []
         for d in self.problem.grown.get(load.tensor, ()):
-            poly = as_int(substitute(load.indices[d], self.there))
+            poly = as_int(substitute(load.indices[d], self.at_bigger))
             last = load.tensor.shape[d] - 1 - poly
             inside.append(FALSE if poly.reads else ge0(last))
             outside.append(FALSE if poly.reads else negate(ge0(last)))
@@ -187,50 +191,50 @@ class Values:
 
     def decided(self, term: Term) -> bool | None:
         """Return whether a condition holds at N, or None if unknown."""
-        found = self(term) if term is not TRUE and term is not FALSE else KnownNumber(term is TRUE)
-        return bool(found.number) if isinstance(found, KnownNumber) else None
+        value = self(term) if term is not TRUE and term is not FALSE else KnownNumber(term is TRUE)
+        return bool(value.number) if isinstance(value, KnownNumber) else None
 
     def choice(self, call: CallTerm) -> Value:
-        c, a, b = call.args
-        found = self.decided(c)
-        if found is not None:
-            return self.under(TRUE)(a if found else b)
-        there = substitute(c, self.there)
-        if there.reads:
+        condition, a, b = call.args
+        outcome = self.decided(condition)
+        if outcome is not None:
+            return self.under(TRUE)(a if outcome else b)
+        bigger = substitute(condition, self.at_bigger)
+        if bigger.reads:
             return joined(self(a), self(b))
-        yes, no = (self.under(x)(y) for x, y in ((there, a), (negate(there), b)))
+        yes, no = (self.under(x)(y) for x, y in ((bigger, a), (negate(bigger), b)))
         return joined(yes, no)
 
     def under(self, term: Term) -> Values:
         return Values(self.same, (*self.facts, *parts(term)), self.moved)
 
     def comparison(self, call: CallTerm) -> Value:
-        found = self.integer(as_int(call.args[0]))
-        if isinstance(found, KnownNumber):
-            return KnownNumber(found.number >= 0 if call.op == "ge0" else found.number == 0)
-        there = self.filled(call)
-        if there.reads or _stateful(there):
+        value = self.integer(as_int(call.args[0]))
+        if isinstance(value, KnownNumber):
+            return KnownNumber(value.number >= 0 if call.op == "ge0" else value.number == 0)
+        bigger = self.filled(call)
+        if bigger.reads or _stateful(bigger):
             return ANYTHING
-        if self.problem.holds(there, self.facts):
+        if self.problem.holds(bigger, self.facts):
             return KnownNumber(True)
-        return KnownNumber(False) if self.problem.holds(negate(there), self.facts) else ANYTHING
+        return KnownNumber(False) if self.problem.holds(negate(bigger), self.facts) else ANYTHING
 
     def connective(self, call: CallTerm) -> Value:
         args = [self(a) for a in call.args]
-        known = [bool(a.number) for a in args if isinstance(a, KnownNumber)]
+        booleans = [bool(a.number) for a in args if isinstance(a, KnownNumber)]
         if call.op == "not":
-            return KnownNumber(not known[0]) if known else ANYTHING
+            return KnownNumber(not booleans[0]) if booleans else ANYTHING
         absorbing = call.op == "or"
-        if absorbing in known:
+        if absorbing in booleans:
             return KnownNumber(absorbing)
-        if len(known) == len(args):
+        if len(booleans) == len(args):
             return KnownNumber(not absorbing)
-        there = self.filled(call)
-        if there.reads or _stateful(there):
+        bigger = self.filled(call)
+        if bigger.reads or _stateful(bigger):
             return ANYTHING
-        if self.problem.holds(negate(there), self.facts):
+        if self.problem.holds(negate(bigger), self.facts):
             return KnownNumber(False)
-        return KnownNumber(True) if self.problem.holds(there, self.facts) else ANYTHING
+        return KnownNumber(True) if self.problem.holds(bigger, self.facts) else ANYTHING
 
     def reduce(self, reduction: Reduce) -> Value:
         """Evaluate a nested reduction whose iterations all have the same known value."""
@@ -241,7 +245,7 @@ class Values:
         some = conj()
         for var in reduction.axes:
             assert var.extent is not None
-            extent = as_int(substitute(var.extent, self.there))
+            extent = as_int(substitute(var.extent, self.at_bigger))
             some = conj(some, ge0(extent - 1))
             if extent is not var.extent:
                 moved[var] = as_int(fresh(extent, "all"))
@@ -265,11 +269,11 @@ def literal(term: Term) -> Value:
 
 def _stateful(term: Term) -> bool:
     """Return whether a term contains the state of a loop."""
-    found: bool | None = term.memo.get("stateful")
-    if found is None:
-        own = isinstance(term, CallTerm) and not term.args and term.op.startswith("state")
-        found = term.memo["stateful"] = own or any(map(_stateful, term.children))
-    return found
+    stateful: bool | None = term.memo.get("stateful")
+    if stateful is None:
+        is_state = isinstance(term, CallTerm) and not term.args and term.op.startswith("state")
+        stateful = term.memo["stateful"] = is_state or any(map(_stateful, term.children))
+    return stateful
 
 
 #: Operations that are finite for finite operands, apart from overflow.
@@ -285,8 +289,8 @@ def independent(axes: tuple[Var, ...]) -> bool:
 
 def _tame(term: Term) -> bool:
     """Return whether a term is finite even in iterations that do not exist at n."""
-    own = term.op in _TAME if isinstance(term, (CallTerm, Reduce)) else not isinstance(term, Fold)
-    return own and all(map(_tame, term.children))
+    tame = term.op in _TAME if isinstance(term, (CallTerm, Reduce)) else not isinstance(term, Fold)
+    return tame and all(map(_tame, term.children))
 
 
 def _indirect(term: Term) -> bool:

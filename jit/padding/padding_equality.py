@@ -3,6 +3,8 @@
 The proof is a recursion over the term under facts about its variables. Loads must read the same
 valid element. Integers must be equal. Conditions must be equal, or the branches equal where they
 are not. Reductions must run over the same iterations, or additional ones contribute nothing.
+
+``smaller`` and ``bigger`` are a term at n and at N.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class PaddingEquality:
             raise Unproved(f"{term!r} is used as a value")
         self.proved.add((term, facts))
 
-    def known(self, term: Term, facts: Facts) -> bool:
+    def proves(self, term: Term, facts: Facts) -> bool:
         """Return whether the proof for a term succeeds."""
         try:
             self(term, facts)
@@ -90,15 +92,15 @@ class PaddingEquality:
         name = raw_call(f"same {term.uid}", (), term.dtype)
         return as_int(name) if term.dtype in INT_DTYPES else name
 
-    def integer(self, p: Int, facts: Facts) -> None:
-        if isinstance(p.atom, CallTerm) and p.atom.op == "ite" and p.reads:
-            self.choice(p.atom, facts)
+    def integer(self, poly: Int, facts: Facts) -> None:
+        if isinstance(poly.atom, CallTerm) and poly.atom.op == "ite" and poly.reads:
+            self.choice(poly.atom, facts)
             return
-        q = as_int(self.abstract(p, facts))
-        bigger = self.problem.at(q)
-        if bigger is q or self.problem.holds(eq0(q - bigger), facts):
+        abstracted = as_int(self.abstract(poly, facts))
+        bigger = self.problem.at(abstracted)
+        if bigger is abstracted or self.problem.holds(eq0(abstracted - bigger), facts):
             return
-        raise Unproved(f"{_short(p)} changes when {self.problem.dim!r} grows")
+        raise Unproved(f"{_short(poly)} changes when {self.problem.dim!r} grows")
 
     def load(self, load: Load, facts: Facts) -> None:
         for d, poly in enumerate(load.indices):
@@ -132,29 +134,29 @@ class PaddingEquality:
 
     def pair(self, term: Term, facts: Facts) -> tuple[Term, Term]:
         """Return a condition at n and at N."""
-        here = self.abstract(term, facts)
-        return here, self.problem.at(here)
+        smaller = self.abstract(term, facts)
+        return smaller, self.problem.at(smaller)
 
-    def equivalent(self, here: Term, there: Term, facts: Facts) -> bool:
-        if here is there:
+    def equivalent(self, smaller: Term, bigger: Term, facts: Facts) -> bool:
+        if smaller is bigger:
             return True
         holds = self.problem.holds
-        return holds(there, (*facts, *parts(here))) and holds(
-            negate(there), (*facts, *parts(negate(here)))
+        return holds(bigger, (*facts, *parts(smaller))) and holds(
+            negate(bigger), (*facts, *parts(negate(smaller)))
         )
 
     def choice(self, call: CallTerm, facts: Facts) -> None:
-        """Prove ``a if c else b`` in four cases, skipping contradictory ones."""
-        c, a, b = call.args
-        here, there = self.pair(c, facts)
-        both = (*facts, *parts(here), *parts(there))
-        neither = (*facts, *parts(negate(here)), *parts(negate(there)))
+        """Prove ``a if condition else b`` in four cases, skipping contradictory ones."""
+        condition, a, b = call.args
+        smaller, bigger = self.pair(condition, facts)
+        both = (*facts, *parts(smaller), *parts(bigger))
+        neither = (*facts, *parts(negate(smaller)), *parts(negate(bigger)))
         self.unless(a, both)
         self.unless(b, neither)
-        if here is there:
+        if smaller is bigger:
             return
-        self.mixed(a, (*facts, *parts(here)), negate(there), b, call)
-        self.mixed(b, (*facts, *parts(negate(here))), there, a, call)
+        self.mixed(a, (*facts, *parts(smaller)), negate(bigger), b, call)
+        self.mixed(b, (*facts, *parts(negate(smaller))), bigger, a, call)
 
     def unless(self, term: Term, facts: Facts) -> None:
         """Prove a term unless its facts are contradictory."""
@@ -164,13 +166,13 @@ class PaddingEquality:
             if not (facts and self.problem.impossible(facts)):
                 raise
 
-    def mixed(self, small: Term, facts: Facts, only: Term, large: Term, term: Term) -> None:
+    def mixed(self, smaller: Term, facts: Facts, only: Term, bigger: Term, term: Term) -> None:
         """Prove that the branches are equal where n and N choose differently."""
         if self.problem.holds(negate(only), facts):
             return
         facts = (*facts, *parts(only))
-        there, here = Values(self, facts, {})(large), literal(small)
-        if not (isinstance(here, KnownNumber) and here == there):
+        bigger_value, smaller_value = Values(self, facts, {})(bigger), literal(smaller)
+        if not (isinstance(smaller_value, KnownNumber) and smaller_value == bigger_value):
             raise Unproved(f"the choice {_short(term)} changes when {self.problem.dim!r} grows")
 
     # -------------------------------------------------------------------- loops
@@ -188,9 +190,9 @@ class PaddingEquality:
             raise Unproved("the extent of a loop depends on a loop that grows")
         some = conj(*(ge0(a.extent - 1) for a in reduction.axes if a.extent is not None))
         for var in growing:
-            moved = self.behind(var, reduction.axes, growing)
-            found = Values(self, facts, moved, self.problem.holds(some, facts))(reduction.body)
-            if not (isinstance(found, KnownNumber) and self.nothing(reduction, found)):
+            moved = self.extra_iterations(var, reduction.axes, growing)
+            value = Values(self, facts, moved, self.problem.holds(some, facts))(reduction.body)
+            if not (isinstance(value, KnownNumber) and self.is_neutral(reduction, value)):
                 body = _short(reduction.body)
                 raise Unproved(f"the {reduction.op} over {_extent(var)} includes padding: {body}")
 
@@ -221,23 +223,25 @@ class PaddingEquality:
             raise Unproved(f"a loop of {_short(extent)} iterations may shrink")
         return True
 
-    def behind(self, a: Var, axes: tuple[Var, ...], growing: list[Var]) -> dict[Var, Term]:
-        """Return the iterations that only N has along one axis, with all of N's along the rest."""
+    def extra_iterations(
+        self, axis: Var, axes: tuple[Var, ...], growing: list[Var]
+    ) -> dict[Var, Term]:
+        """Return the iterations that only N has along one axis, and all of N's along the others."""
         out: dict[Var, Term] = {}
-        for x in axes:
-            assert x.extent is not None
-            if x is a:
-                more = self.problem.at(x.extent) - x.extent
-                out[x] = x.extent + as_int(fresh(more, "more"))
-            elif x in growing:
-                out[x] = as_int(fresh(self.problem.at(x.extent), "all"))
+        for var in axes:
+            assert var.extent is not None
+            if var is axis:
+                more = self.problem.at(var.extent) - var.extent
+                out[var] = var.extent + as_int(fresh(more, "more"))
+            elif var in growing:
+                out[var] = as_int(fresh(self.problem.at(var.extent), "all"))
         return out
 
-    def nothing(self, reduction: Reduce, found: KnownNumber) -> bool:
+    def is_neutral(self, reduction: Reduce, contribution: KnownNumber) -> bool:
         """Return whether combining with this value changes nothing."""
         unit = identity(reduction.op, reduction.body.dtype)
         init = literal(reduction.init)
-        value = found.number
+        value = contribution.number
         if reduction.op in ("max", "min"):
             ends = [unit.value] if isinstance(unit, Const) else []
             ends += (
@@ -253,20 +257,20 @@ class PaddingEquality:
         return isinstance(unit, Const) and bool(value == unit.value)
 
     def fold(self, fold: Fold, facts: Facts) -> None:
-        for x in fold.inits:
-            self(x, facts)
+        for init in fold.inits:
+            self(init, facts)
         assert fold.axis.extent is not None
         if fold.axis.extent is FOREVER:
             raise Unproved("a while loop depends on a growing dimension")
         growing = self.grows(fold.axis.extent, facts)
-        for u in fold.updates:
-            self(u, facts)
+        for update in fold.updates:
+            self(update, facts)
         if not growing:
             return
-        values = Values(self, facts, self.behind(fold.axis, (fold.axis,), [fold.axis]))
-        for call, u in zip(fold.states, fold.updates, strict=True):
-            found = values(u)
-            if not (isinstance(found, LoopState) and found.state is call):
+        values = Values(self, facts, self.extra_iterations(fold.axis, (fold.axis,), [fold.axis]))
+        for state, update in zip(fold.states, fold.updates, strict=True):
+            value = values(update)
+            if not (isinstance(value, LoopState) and value.state is state):
                 raise Unproved(
                     f"the loop over {_extent(fold.axis)} changes its state in the padding"
                 )

@@ -72,11 +72,11 @@ class PaddingProblem:
             return False
         facts = _related(goal, facts)
         key = (goal, facts)
-        found = self.questions.get(key)
-        if found is None:
-            found = prove(goal, facts, timeout_ms=TIMEOUT_MS).proved
-            self.questions[key] = found
-        return found
+        answer = self.questions.get(key)
+        if answer is None:
+            answer = prove(goal, facts, timeout_ms=TIMEOUT_MS).proved
+            self.questions[key] = answer
+        return answer
 
     def impossible(self, facts: Facts) -> bool:
         """Return whether the facts contradict each other."""
@@ -87,13 +87,13 @@ class PaddingProblem:
 
 def _related(goal: Term, facts: Facts) -> Facts:
     """Return the facts connected to the goal by shared variables."""
-    near, rest = set(free(goal)), list(dict.fromkeys(facts))
+    connected, candidates = set(free(goal)), list(dict.fromkeys(facts))
     chosen: list[Term] = []
     while True:
-        more = [f for f in rest if not near.isdisjoint(free(f))]
+        more = [f for f in candidates if not connected.isdisjoint(free(f))]
         if not more:
             return tuple(f for f in dict.fromkeys(facts) if f in chosen)
         chosen += more
-        rest = [f for f in rest if f not in more]
+        candidates = [f for f in candidates if f not in more]
         for term in more:
-            near |= free(term)
+            connected |= free(term)

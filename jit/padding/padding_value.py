@@ -45,7 +45,7 @@ Value = KnownNumber | Valid | LoopState | Anything
 VALID, COMPUTED, ANYTHING = Valid(), Valid(True), Anything()
 
 
-def known(number: Any) -> Value:
+def from_numpy(number: Any) -> Value:
     """Convert a number computed by numpy; NaN becomes `Anything`."""
     plain = number.item() if hasattr(number, "item") else number
     return ANYTHING if isinstance(plain, float) and math.isnan(plain) else KnownNumber(plain)
@@ -94,8 +94,8 @@ def computed(call: CallTerm, args: list[Value]) -> tuple[Value, bool]:
         if (call.op in _BOUNDED or _widens(call)) and all(isinstance(a, Valid) for a in args):
             return VALID, True
         return ANYTHING, False
-    number, other, first = pair
-    return _RULES.get(call.op, _no_rule)(number, other, first, call)
+    number, operand, first = pair
+    return _RULES.get(call.op, _no_rule)(number, operand, first, call)
 
 
 def _widens(call: CallTerm) -> bool:
@@ -111,8 +111,8 @@ def _of_numbers(call: CallTerm, numbers: list[Number]) -> Value:
     if call.op == "cast":
         return _cast(numbers[0], call.dtype)
     if call.op in _POINTS:
-        found = _POINTS[call.op].get(float(numbers[0]))
-        return ANYTHING if found is None else KnownNumber(found)
+        point = _POINTS[call.op].get(float(numbers[0]))
+        return ANYTHING if point is None else KnownNumber(point)
     fn = _EXACT.get(call.op)
     if fn is None:
         return ANYTHING
@@ -120,7 +120,7 @@ def _of_numbers(call: CallTerm, numbers: list[Number]) -> Value:
     with np.errstate(all="ignore"):
         if call.op == "div" and not np.issubdtype(kind, np.floating):
             return ANYTHING
-        return known(fn(*(np.asarray(x, kind) for x in numbers)))
+        return from_numpy(fn(*(np.asarray(x, kind) for x in numbers)))
 
 
 def _cast(number: Number, dtype: str) -> Value:
@@ -134,17 +134,17 @@ def _cast(number: Number, dtype: str) -> Value:
         if not info.min <= int(number) <= info.max:
             return ANYTHING
     with np.errstate(all="ignore"):
-        return known(np.asarray(number).astype(kind))
+        return from_numpy(np.asarray(number).astype(kind))
 
 
 def _one_number(args: list[Value]) -> tuple[float, Value, bool] | None:
-    """``(number, the other operand, whether the number is the first)`` of two operands."""
+    """Return the number among two operands, the other operand, and whether the number is first."""
     if len(args) != 2:
         return None
-    for k in (0, 1):
-        a, other = args[k], args[1 - k]
-        if isinstance(a, KnownNumber) and isinstance(other, (Valid, LoopState)):
-            return float(a.number), other, k == 0
+    for position in (0, 1):
+        arg, operand = args[position], args[1 - position]
+        if isinstance(arg, KnownNumber) and isinstance(operand, (Valid, LoopState)):
+            return float(arg.number), operand, position == 0
     return None
 
 
@@ -152,52 +152,52 @@ Ruled = tuple[Value, bool]
 _NOT: Ruled = (ANYTHING, False)
 
 
-def _no_rule(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
+def _no_rule(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
     return _NOT
 
 
-def _add(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
+def _add(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
     if number == 0:
-        return other, False
+        return operand, False
     return (KnownNumber(number), True) if math.isinf(number) else _NOT
 
 
-def _sub(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
+def _sub(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
     if number == 0 and not first:
-        return other, False
+        return operand, False
     return (KnownNumber(number if first else -number), True) if math.isinf(number) else _NOT
 
 
-def _mul(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
+def _mul(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
     if number == 1:
-        return other, False
+        return operand, False
     return (KnownNumber(0.0), True) if number == 0 else _NOT
 
 
-def _div(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
-    if number == 0 and first and other == COMPUTED:
+def _div(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
+    if number == 0 and first and operand == COMPUTED:
         return KnownNumber(0.0), True  # n divides by it with a finite result, so it is not 0
-    return (other, False) if number == 1 and not first else _NOT
+    return (operand, False) if number == 1 and not first else _NOT
 
 
-def _least(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
-    return _end(number, other, _INF)
+def _least(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
+    return _end(number, operand, _INF)
 
 
-def _most(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
-    return _end(number, other, -_INF)
+def _most(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
+    return _end(number, operand, -_INF)
 
 
-def _end(number: float, other: Value, neutral: float) -> Ruled:
+def _end(number: float, operand: Value, neutral: float) -> Ruled:
     """Evaluate ``min`` or ``max`` of a number and a value."""
     if number == neutral:
-        return other, True
+        return operand, True
     if number == -neutral:
         return KnownNumber(number), True
-    return (VALID, True) if isinstance(other, Valid) else _NOT
+    return (VALID, True) if isinstance(operand, Valid) else _NOT
 
 
-def _less(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
+def _less(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
     """Evaluate comparisons with an infinity."""
     if not math.isinf(number) or "float" not in call.args[0].dtype:
         return _NOT
@@ -205,7 +205,7 @@ def _less(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
     return KnownNumber(below if call.op in ("lt", "le") else not below), True
 
 
-def _differs(number: float, other: Value, first: bool, call: CallTerm) -> Ruled:
+def _differs(number: float, operand: Value, first: bool, call: CallTerm) -> Ruled:
     if not math.isinf(number) or "float" not in call.args[0].dtype:
         return _NOT
     return KnownNumber(call.op == "ne"), True

@@ -65,11 +65,11 @@ class _Env:
     def __init__(self) -> None:
         self.bound = NodeDict[Term]()
 
-    def get(self, v: Any) -> Term | None:
-        found = self.bound.get(v)
-        if found is None and not is_buffer_var(v):
-            found = self.bound[v] = as_int(size(f"{v.name}#{id(v)}"))
-        return found
+    def get(self, var: Any) -> Term | None:
+        term = self.bound.get(var)
+        if term is None and not is_buffer_var(var):
+            term = self.bound[var] = as_int(size(f"{var.name}#{id(var)}"))
+        return term
 
 
 class _Walker:
@@ -84,87 +84,91 @@ class _Walker:
         self.any = _suspicious(func.body)
         stored = [s.buffer for s in _walk(func.body) if type(s).__name__ == "BufferStore"]
         self.written = {k for p, k in self.params.items() if any(p.same_as(b) for b in stored)}
-        for param, known in zip(items(func.params), lifted.params, strict=True):
-            if isinstance(known, Var):
-                self.env.bound[param] = as_int(variable(known.kind, f"{param.name}#{id(param)}"))
+        for param, lifted_param in zip(items(func.params), lifted.params, strict=True):
+            if isinstance(lifted_param, Var):
+                self.env.bound[param] = as_int(
+                    variable(lifted_param.kind, f"{param.name}#{id(param)}")
+                )
 
-    def read(self, b: Any, index: tuple[Int, ...]) -> Term:
-        return load(self.tensor(b), index)
+    def read(self, buffer: Any, index: tuple[Int, ...]) -> Term:
+        return load(self.tensor(buffer), index)
 
-    def tensor(self, b: Any) -> TensorVar:
-        found = self.tensors.get(b)
-        if found is None:
-            place = next((k for p, k in self.params.items() if p.same_as(b)), -1)
-            shape = tuple(map(self.reader.index, items(b.ty.shape)))
-            found = self.tensors[b] = TensorVar(b.name, shape, str(b.ty.dtype), place)
-        return found
+    def tensor(self, buffer: Any) -> TensorVar:
+        tensor = self.tensors.get(buffer)
+        if tensor is None:
+            place = next((k for p, k in self.params.items() if p.same_as(buffer)), -1)
+            shape = tuple(map(self.reader.index, items(buffer.ty.shape)))
+            tensor = self.tensors[buffer] = TensorVar(
+                buffer.name, shape, str(buffer.ty.dtype), place
+            )
+        return tensor
 
     # -------------------------------------------------------------------- statements
 
-    def statement(self, s: Any, facts: Facts) -> None:
-        kind = type(s).__name__
+    def statement(self, stmt: Any, facts: Facts) -> None:
+        kind = type(stmt).__name__
         if kind in _STOPS:
             raise Unproved(f"a {kind} may fail or not terminate, depending on the padding")
         rule = getattr(self, f"_{kind}", None)
         if rule is None:
-            raise Unproved(f"a {kind} beside data-dependent expressions is not supported")
-        rule(s, facts)
+            raise Unproved(f"a {kind} next to data-dependent expressions is not supported")
+        rule(stmt, facts)
 
-    def _SeqStmt(self, s: Any, facts: Facts) -> None:
-        for part in items(s.seq):
+    def _SeqStmt(self, stmt: Any, facts: Facts) -> None:
+        for part in items(stmt.seq):
             self.statement(part, facts)
 
-    def _For(self, s: Any, facts: Facts) -> None:
-        start, extent = self.reader.index(s.min), self.reader.index(s.extent)
+    def _For(self, stmt: Any, facts: Facts) -> None:
+        start, extent = self.reader.index(stmt.min), self.reader.index(stmt.extent)
         if start.reads or extent.reads:
-            raise Unproved(f"data determines the extent of the loop over {s.loop_var.name}")
-        self.expression(s.min, facts)
-        self.expression(s.extent, facts)
-        var = fresh(extent, s.loop_var.name)
-        self.env.bound[s.loop_var] = start + as_int(var)
+            raise Unproved(f"data determines the extent of the loop over {stmt.loop_var.name}")
+        self.expression(stmt.min, facts)
+        self.expression(stmt.extent, facts)
+        var = fresh(extent, stmt.loop_var.name)
+        self.env.bound[stmt.loop_var] = start + as_int(var)
         some = prove(ge0(extent - 1)).proved
-        self.statement(s.body, facts if some else (*facts, s))
+        self.statement(stmt.body, facts if some else (*facts, stmt))
 
-    def _SBlockRealize(self, s: Any, facts: Facts) -> None:
-        block = s.block
-        for iv, value in zip(items(block.iter_vars), items(s.iter_values), strict=True):
+    def _SBlockRealize(self, stmt: Any, facts: Facts) -> None:
+        block = stmt.block
+        for iv, value in zip(items(block.iter_vars), items(stmt.iter_values), strict=True):
             self.expression(value, facts)
             self.env.bound[iv.var] = self.reader.index(value)
         if len(block.match_buffers):
-            raise Unproved("a matched buffer beside data-dependent expressions is not supported")
-        self.expression(s.predicate, facts)
-        facts = (*facts, *_conditions(self.reader(s.predicate)))
+            raise Unproved("a matched buffer next to data-dependent expressions is not supported")
+        self.expression(stmt.predicate, facts)
+        facts = (*facts, *_conditions(self.reader(stmt.predicate)))
         if block.init is not None:
             self.statement(block.init, facts)
         self.statement(block.body, facts)
 
-    def _IfThenElse(self, s: Any, facts: Facts) -> None:
-        self.expression(s.condition, facts)
-        self.statement(s.then_case, (*facts, s))
-        if s.else_case is not None:
-            self.statement(s.else_case, (*facts, s))
+    def _IfThenElse(self, stmt: Any, facts: Facts) -> None:
+        self.expression(stmt.condition, facts)
+        self.statement(stmt.then_case, (*facts, stmt))
+        if stmt.else_case is not None:
+            self.statement(stmt.else_case, (*facts, stmt))
 
-    def _BufferStore(self, s: Any, facts: Facts) -> None:
-        for i in items(s.indices):
+    def _BufferStore(self, stmt: Any, facts: Facts) -> None:
+        for i in items(stmt.indices):
             self.expression(i, facts)
-        self.expression(s.value, facts)
-        self.access(s.buffer, items(s.indices), facts, "store into")
+        self.expression(stmt.value, facts)
+        self.access(stmt.buffer, items(stmt.indices), facts, "store into")
 
-    def _Bind(self, s: Any, facts: Facts) -> None:
-        self.expression(s.value, facts)
-        self.env.bound[s.var] = self.reader(s.value)
+    def _Bind(self, stmt: Any, facts: Facts) -> None:
+        self.expression(stmt.value, facts)
+        self.env.bound[stmt.var] = self.reader(stmt.value)
 
-    def _AllocBuffer(self, s: Any, facts: Facts) -> None:
+    def _AllocBuffer(self, stmt: Any, facts: Facts) -> None:
         return
 
-    def _AttrStmt(self, s: Any, facts: Facts) -> None:
-        if s.attr_key in ("thread_extent", "virtual_thread"):
-            extent = self.reader.index(s.value)
-            self.env.bound[s.node.var] = as_int(fresh(extent, s.node.var.name))
-        self.statement(s.body, facts)
+    def _AttrStmt(self, stmt: Any, facts: Facts) -> None:
+        if stmt.attr_key in ("thread_extent", "virtual_thread"):
+            extent = self.reader.index(stmt.value)
+            self.env.bound[stmt.node.var] = as_int(fresh(extent, stmt.node.var.name))
+        self.statement(stmt.body, facts)
 
-    def _Evaluate(self, s: Any, facts: Facts) -> None:
-        self.expression(s.value, facts)
+    def _Evaluate(self, stmt: Any, facts: Facts) -> None:
+        self.expression(stmt.value, facts)
 
     # -------------------------------------------------------------------- expressions
 
@@ -186,41 +190,46 @@ class _Walker:
             self.division(expr)
 
     def division(self, expr: Any) -> None:
-        b = expr.b
-        if type(b).__name__ == "IntImm" and int(b.value) > 0:
+        divisor = expr.b
+        if type(divisor).__name__ == "IntImm" and int(divisor.value) > 0:
             return
-        divisor = as_int(self.reader(b)) if str(b.ty.dtype) in ("int32", "int64") else None
-        if divisor is not None and not divisor.reads and prove(ge0(divisor - 1)).proved:
+        poly = as_int(self.reader(divisor)) if str(divisor.ty.dtype) in ("int32", "int64") else None
+        if poly is not None and not poly.reads and prove(ge0(poly - 1)).proved:
             return
-        raise Unproved(f"the divisor {str(b)[:60]} may be zero in the padding")
+        raise Unproved(f"the divisor {str(divisor)[:60]} may be zero in the padding")
 
-    def access(self, b: Any, indices: list[Any], facts: Facts, what: str) -> None:
+    def access(self, buffer: Any, indices: list[Any], facts: Facts, what: str) -> None:
         terms = [self.reader.index(i) if _reads(i) or _bound_reads(i, self.env) else None
                  for i in indices]  # fmt: skip
         for d, poly in enumerate(terms):
             if poly is None or not poly.reads:
                 continue
-            extent = self.tensor(b).shape[d]
+            extent = self.tensor(buffer).shape[d]
             if prove(conj(ge0(poly), ge0(extent - 1 - poly))).proved:
                 continue
-            self.element(poly, extent, facts, f"data determines axis {d} of the {what} {b.name}")
+            self.element(
+                poly, extent, facts, f"data determines axis {d} of the {what} {buffer.name}"
+            )
 
     def element(self, poly: Int, extent: Int, facts: Facts, where: str) -> None:
         """Prove that an index is one element of a parameter, all used at n, with 0 in bounds."""
         loads = [s for s in subterms(poly) if isinstance(s, Load)]
         if len(loads) != 1 or facts:
             raise Unproved(f"{where}, by more than one element or under a condition")
-        (x,) = loads
-        if x.tensor.position < 0 or x.tensor.position in self.written or not _whole(x):
+        (read,) = loads
+        position = read.tensor.position
+        if position < 0 or position in self.written or not _covers_tensor(read):
             raise Unproved(f"{where}, without using every element of a parameter")
-        zero = as_int(replace(poly, {x: ZERO}))
+        zero = as_int(replace(poly, {read: ZERO}))
         if free(zero) or not _increasing(extent):
             raise Unproved(f"{where}, by more than one element")
-        if x.tensor.position not in self.grown:
+        if position not in self.grown:
             return
         if not prove(conj(ge0(zero), ge0(extent - 1 - zero))).proved:
-            raise Unproved(f"{where}, where 0 in the padding of {x.tensor.name} is out of bounds")
-        self.zero.add(x.tensor.position)
+            raise Unproved(
+                f"{where}, where 0 in the padding of {read.tensor.name} is out of bounds"
+            )
+        self.zero.add(position)
 
 
 def _increasing(extent: Int) -> bool:
@@ -228,10 +237,10 @@ def _increasing(extent: Int) -> bool:
     return all(c >= 0 and all(isinstance(a, Var) for a in m) for m, c in extent.terms)
 
 
-def _whole(x: Load) -> bool:
+def _covers_tensor(read: Load) -> bool:
     """Return whether loops cover all elements: each coordinate is a distinct, full loop."""
     seen: set[Term] = set()
-    for poly, extent in zip(x.indices, x.tensor.shape, strict=True):
+    for poly, extent in zip(read.indices, read.tensor.shape, strict=True):
         if extent.const == 1 and poly.const == 0:
             continue
         term = poly.atom
@@ -265,9 +274,9 @@ def _operands(expr: Any) -> list[Any]:
 
 
 def _walk(node: Any) -> Iterator[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(node, found.append, order="post")
-    return iter(found)
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(node, nodes.append, order="post")
+    return iter(nodes)
 
 
 def _reads(expr: Any) -> bool:
@@ -281,29 +290,29 @@ def _bound_reads(expr: Any, env: _Env) -> bool:
 
 
 def _suspicious(body: Any) -> bool:
-    """Return whether data may determine anything here; for most functions it does not."""
-    for x in _walk(body):
-        kind = type(x).__name__
-        if kind in _STOPS or (kind in _DIVISIONS and "int" in str(x.ty.dtype)):
-            if kind in _STOPS or type(x.b).__name__ != "IntImm" or int(x.b.value) < 1:
+    """Return whether data may determine an index, extent or divisor; usually it does not."""
+    for node in _walk(body):
+        kind = type(node).__name__
+        if kind in _STOPS or (kind in _DIVISIONS and "int" in str(node.ty.dtype)):
+            if kind in _STOPS or type(node.b).__name__ != "IntImm" or int(node.b.value) < 1:
                 return True
-        inside = _inside(x)
-        if any(_reads(e) for e in inside):
+        exprs = _checked_exprs(node)
+        if any(_reads(e) for e in exprs):
             return True
-        if kind in ("Bind", "Let") and _reads(x.value):
+        if kind in ("Bind", "Let") and _reads(node.value):
             return True
-        if kind == "DeclBuffer" and type(x.buffer.ty.elem_offset).__name__ != "IntImm":
+        if kind == "DeclBuffer" and type(node.buffer.ty.elem_offset).__name__ != "IntImm":
             return True
     return False
 
 
-def _inside(x: Any) -> list[Any]:
+def _checked_exprs(node: Any) -> list[Any]:
     """Return the expressions of a node that data must not make arbitrary."""
-    kind = type(x).__name__
+    kind = type(node).__name__
     if kind in ("TensorLoad", "BufferStore"):
-        return list(items(x.indices))
+        return list(items(node.indices))
     if kind == "For":
-        return [x.min, x.extent]
+        return [node.min, node.extent]
     if kind == "MatchBufferRegion":
-        return [e for r in items(x.source.region) for e in (r.min, r.extent)]
-    return list(items(x.iter_values)) if kind == "SBlockRealize" else []
+        return [e for r in items(node.source.region) for e in (r.min, r.extent)]
+    return list(items(node.iter_values)) if kind == "SBlockRealize" else []

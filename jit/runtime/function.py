@@ -21,8 +21,8 @@ class Function:
 
     def __init__(self, sites: Sites, name: str, machine: Callable[[], Any], strict: bool) -> None:
         self.signature = sites.signatures[name]
-        known = self.signature.symbols()
-        ranges = {name: r for name, r in sites.ranges.items() if name in known}
+        symbols = self.signature.symbols()
+        ranges = {name: r for name, r in sites.ranges.items() if name in symbols}
         self._boundary = Boundary(self.signature, ranges, strict)
         self._plan = plan(self._boundary)
         self._straight, self._machine = sites.straight, machine

@@ -52,7 +52,7 @@ class Sites:
         table = parsed(str(self._call("about")()))
         self.target, self.functions = table.target, table.functions
         self.signatures = {f.function: f for f in map(Signature.from_json, table.signatures)}
-        self.ranges, self.told = table.ranges, table.told
+        self.ranges = table.ranges
         self.sites = tuple(_site(k, s) for k, s in enumerate(table.sites))
         self._next, self._insert, self._drop, self._stats = (
             self._call(n) for n in ("next", "insert", "drop", "stats"))  # fmt: skip
@@ -79,20 +79,20 @@ class Sites:
         The index is ``~place`` for a shape whose kernel raised an error and the generic one did
         not.
         """
-        found = [int(v) for v in self._next(milliseconds)]
-        return (found[0], tuple(found[1:])) if found else None
+        numbers = [int(v) for v in self._next(milliseconds)]
+        return (numbers[0], tuple(numbers[1:])) if numbers else None
 
     def insert(self, place: int, key: Sequence[int], kernel: Any, library: str = "",
                name: str = "") -> None:  # fmt: skip
         """Serve a shape with a kernel; one from a loaded library is called directly."""
         self._insert(place, tvm_ffi.Shape(tuple(key)), kernel, library, f"__tvm_ffi_{name}")
 
-    def drop(self, place: int, key: Sequence[int], again: bool) -> None:
-        self._drop(place, tvm_ffi.Shape(tuple(key)), again)
+    def drop(self, place: int, key: Sequence[int], retry: bool) -> None:
+        self._drop(place, tvm_ffi.Shape(tuple(key)), retry)
 
     def stats(self, place: int, misses: bool = True) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._stats(place, misses))
-        return found
+        counts: dict[str, Any] = json.loads(self._stats(place, misses))
+        return counts
 
     def close(self) -> None:
         """Make all sites generic, drop their kernels, and wake callers of `next`."""
@@ -116,9 +116,9 @@ def _loaded(path: Path) -> Any:
     """
     if not path.is_file():
         return tvm.runtime.load_module(str(path))
-    told = path.stat()
-    now = told.st_dev, told.st_ino, told.st_mtime_ns, told.st_size
-    if _LOADED.setdefault(path, now) == now:
+    status = path.stat()
+    identity = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+    if _LOADED.setdefault(path, identity) == identity:
         return tvm.runtime.load_module(str(path))
     folder = Folder("opinfo-")
     try:
@@ -127,7 +127,7 @@ def _loaded(path: Path) -> Any:
         folder.remove()
 
 
-def _site(place: int, told: dict[str, Any]) -> LoadedSite:
-    return LoadedSite(place, told["caller"], told["function"], tuple(told["symbols"]),
-                      told["strategy"], told["threshold"],
-                      tuple(tuple(v) for v in told["likely"]))  # fmt: skip
+def _site(place: int, row: dict[str, Any]) -> LoadedSite:
+    return LoadedSite(place, row["caller"], row["function"], tuple(row["symbols"]),
+                      row["strategy"], row["threshold"],
+                      tuple(tuple(v) for v in row["likely"]))  # fmt: skip

@@ -40,38 +40,38 @@ class NoTable(ValueError):
 class LibraryTable:
     """The table as `specialize_shapes` wrote it.
 
-    ``functions`` maps names to PrimFuncs as JSON. A row of ``told`` is the name, strategy and
-    schedule of a function, and why it is limited.
+    ``functions`` maps names to PrimFuncs as JSON. ``function_rows`` holds the name, strategy and
+    schedule of each function, and why it is limited.
     """
 
     target: str
     functions: Mapping[str, str]
     signatures: tuple[Any, ...]
     ranges: Mapping[str, Range]
-    told: tuple[tuple[str, ...], ...]
+    function_rows: tuple[tuple[str, ...], ...]
     sites: tuple[Any, ...]
 
 
 def parsed(text: str | bytes) -> LibraryTable:
     """Parse a table; raises ``ValueError`` if it is invalid or of another version."""
     try:
-        told = json.loads(text)
-        if told["format"] != FORMAT:
-            got = f"its table has format {told['format']!r:.20}, expected {FORMAT}"
+        data = json.loads(text)
+        if data["format"] != FORMAT:
+            got = f"its table has format {data['format']!r:.20}, expected {FORMAT}"
             raise ValueError(f"the library was written by another version of opinfo: {got}")
-        ranges = {str(name): Range(*r) for name, r in told["ranges"].items()}
-        functions = {str(k): str(v) for k, v in told["functions"].items()}
-        rows = tuple(_row(row) for row in told["told"])
-        return LibraryTable(str(told["target"]), functions, tuple(told["signatures"]), ranges, rows,
-                     tuple(told["sites"]))  # fmt: skip
+        ranges = {str(name): Range(*r) for name, r in data["ranges"].items()}
+        functions = {str(k): str(v) for k, v in data["functions"].items()}
+        rows = tuple(_row(row) for row in data["told"])
+        return LibraryTable(str(data["target"]), functions, tuple(data["signatures"]), ranges, rows,
+                     tuple(data["sites"]))  # fmt: skip
     except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"the library's table is damaged: {last_line(error)}") from error
 
 
 def read(library: Path) -> LibraryTable:
     """Read the table of a library without loading it; raises ``ValueError`` or ``OSError``."""
-    text, end, rest = section(library, SECTION).partition(b"\0")
-    if not end or rest.strip(b"\0"):
+    text, end, padding = section(library, SECTION).partition(b"\0")
+    if not end or padding.strip(b"\0"):
         raise NoTable(f"{library}: the library's table is damaged")
     try:
         return parsed(text)

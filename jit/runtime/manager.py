@@ -85,6 +85,8 @@ class Event:
 
 @dataclass
 class _Loaded:
+    """A loaded kernel, and the places of the sites that call it."""
+
     function: Any
     library: str
     size: int
@@ -101,7 +103,7 @@ class Manager(threading.Thread):
                  compiler: Compiler | None, ended: Callable[[], object]) -> None:  # fmt: skip
         super().__init__(name="opinfo-jit", daemon=True)
         self.sites, self.budget, self.store = sites, budget, store
-        self.compiler, self._own = compiler or Compiler(), compiler is None
+        self.compiler, self._owns_compiler = compiler or Compiler(), compiler is None
         self._schedules = self.compiler.schedules
         self.digests = {name: hashlib.sha256(text.encode()).hexdigest()
                         for name, text in sites.functions.items()}  # fmt: skip
@@ -121,13 +123,13 @@ class Manager(threading.Thread):
     def run(self) -> None:
         try:
             if self.store is not None and not self._closed:
-                self._ready()
+                self._compute_keys()
             while not self._closed:
                 self._next()
         finally:
             self._end()
 
-    def _ready(self) -> None:
+    def _compute_keys(self) -> None:
         """Compute the fixed parts of the keys in the store before the first request."""
         for func in self.functions.values():
             kernel_key.key(func, {}, self.sites.target, self._schedules)
@@ -138,14 +140,14 @@ class Manager(threading.Thread):
             return self._serve(site, shape, "likely")
         if due := self._postponed.pop():
             return self._serve(*due, "retried")
-        found = self.sites.next(0)
-        if found is None:
+        request = self.sites.next(0)
+        if request is None:
             self.rests += not self._postponed.is_awaited
             self.compiler.rest()
-            found = self.sites.next(100)
-        if found is None or self._closed:
+            request = self.sites.next(100)
+        if request is None or self._closed:
             return None
-        place, shape = found
+        place, shape = request
         if place < 0:
             return self._broken(self.sites.sites[~place], shape)
         return self._serve(self.sites.sites[place], shape, "requested")
@@ -155,7 +157,7 @@ class Manager(threading.Thread):
         first, self._closed = not self._closed, True
         if first:  # later the sites may belong to another session
             self.sites.close()
-        if first and self._own:
+        if first and self._owns_compiler:
             self.compiler.stop()
         if first and self.ident is None:
             self._end()
@@ -169,7 +171,7 @@ class Manager(threading.Thread):
     def _end(self) -> None:
         try:
             self.sites.close()  # a kernel may have been inserted meanwhile
-            if self._own:
+            if self._owns_compiler:
                 self.compiler.close()
             self.loaded.clear()
             self._folder.remove()
@@ -179,11 +181,14 @@ class Manager(threading.Thread):
     def _broken(self, site: LoadedSite, shape: tuple[int, ...]) -> None:
         """Drop a kernel from all sites and disk: it raised an error, the generic one did not."""
         key = self.digests[site.function], shape
-        told = self.sites.stats(site.place, misses=False)["broken"]
-        why = next((why for found, why in reversed(told) if tuple(found) == shape), "it failed")
+        errors = self.sites.stats(site.place, misses=False)["broken"]
+        why = next(
+            (why for broken_shape, why in reversed(errors) if tuple(broken_shape) == shape),
+            "it failed",
+        )
         self.failed[key] = f"a call of its kernel failed: {why}"
-        gone = self.loaded.pop(key, None)
-        for place in gone.places if gone is not None else ():
+        dropped = self.loaded.pop(key, None)
+        for place in dropped.places if dropped is not None else ():
             self.sites.drop(place, shape, False)
         self._note(Event("failed", site.name, shape, 0.0, self.failed[key]))
         if self.store is not None:
@@ -325,8 +330,8 @@ class Manager(threading.Thread):
         return oldest, 0 if oldest is None else int(time.monotonic() * 10) - used[oldest]
 
     def _evict(self, key: Key) -> None:
-        gone = self.loaded.pop(key)
-        for place in gone.places:
+        evicted = self.loaded.pop(key)
+        for place in evicted.places:
             self.sites.drop(place, key[1], True)
             self._note(Event("evicted", self.sites.sites[place].name, key[1], 0.0, "makes "
                              "room for a requested shape"))  # fmt: skip

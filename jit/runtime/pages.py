@@ -21,16 +21,18 @@ def pages(library: Path) -> int:
     That is less than the file, whose symbols and section headers are not mapped. Returns the size
     of the file if it is not an ELF file.
     """
-    found = _segments(library)
-    if not found:
+    segments = _segments(library)
+    if not segments:
         return library.stat().st_size
-    return sum(-(-(address % PAGE + taken) // PAGE) * PAGE for _, address, _, taken in found)
+    return sum(
+        -(-(address % PAGE + memory_size) // PAGE) * PAGE for _, address, _, memory_size in segments
+    )
 
 
 def cut(library: Path) -> bool:
-    """Return whether a segment is truncated: loading it would die of a bus error."""
+    """Return whether a segment is truncated: loading it would raise SIGBUS."""
     size = library.stat().st_size
-    return any(offset + inside > size for offset, _, inside, _ in _segments(library))
+    return any(offset + file_size > size for offset, _, file_size, _ in _segments(library))
 
 
 def _segments(library: Path) -> list[tuple[int, int, int, int]]:
@@ -43,5 +45,8 @@ def _segments(library: Path) -> list[tuple[int, int, int, int]]:
     if magic != b"\x7fELF\x02\x01" or each < _SEGMENT.size or start + each * count > len(raw):
         return []
     every = (_SEGMENT.unpack_from(raw, start + k * each) for k in range(count))
-    return [(offset, address, inside, taken) for kind, offset, address, inside, taken in every
-            if kind == _LOAD]  # fmt: skip
+    return [
+        (offset, address, file_size, memory_size)
+        for kind, offset, address, file_size, memory_size in every
+        if kind == _LOAD
+    ]

@@ -17,6 +17,8 @@ Shape = tuple[int, ...]
 
 @dataclass(order=True)
 class _Due:
+    """A shape, and when it is retried."""
+
     when: float
     number: int
     site: LoadedSite = field(compare=False)

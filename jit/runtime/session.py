@@ -119,15 +119,15 @@ class Session:
     def __init__(self, library: Any, *, budget: Budget | None = None,
                  store: KernelStore | None = None, compiler: Compiler | None = None,
                  strict: bool = False, device: Any = None) -> None:  # fmt: skip
-        for name, given, kind in (("budget", budget, Budget), ("store", store, KernelStore),
+        for name, value, kind in (("budget", budget, Budget), ("store", store, KernelStore),
                                   ("compiler", compiler, Compiler)):  # fmt: skip
-            if given is not None and not isinstance(given, kind):
-                raise TypeError(f"Session: {name}: expected a {kind.__name__}, got {given!r}")
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"Session: {name}: expected a {kind.__name__}, got {value!r}")
         path = Path(getattr(library, "library", library))
         if not path.is_file():
             raise FileNotFoundError(f"Session: {path}: no such library")
-        told = path.stat()
-        file = told.st_dev, told.st_ino
+        status = path.stat()
+        file = status.st_dev, status.st_ino
         with _LOCK:
             ending = _SERVED.get(file)
             if file in _SERVED and (ending is None or not ending.closed):
@@ -164,7 +164,7 @@ class Session:
         except BaseException:
             manager.close()
             raise
-        weakref.finalize(self, _let_go, manager, self._pid).atexit = False
+        weakref.finalize(self, _close_collected, manager, self._pid).atexit = False
 
     def __call__(self, *args: Any) -> Any:
         """Run ``main``; raises ``ValueError`` if the model has no such function."""
@@ -172,15 +172,15 @@ class Session:
 
     def __getitem__(self, name: str) -> Function:
         """Return a function of the model by name; raises ``ValueError`` if it is unknown."""
-        found = self._functions.get(name)
-        if found is not None:
-            return found
+        function = self._functions.get(name)
+        if function is not None:
+            return function
         if name not in self.functions:
             raise ValueError(f"the model has no function {name}; it has "
                              f"{', '.join(self.functions)}")  # fmt: skip
         machine = functools.partial(_function, self._module, self._device, name)
-        made = Function(self._sites, name, machine, self._strict)
-        return self._functions.setdefault(name, made)
+        created = Function(self._sites, name, machine, self._strict)
+        return self._functions.setdefault(name, created)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -210,21 +210,21 @@ class Session:
         Raises:
             RuntimeError: The process is a fork; calls are not counted there.
         """
-        self._own()
+        self._check_process()
         manager = self._manager
         sites = tuple(self._site(s) for s in manager.sites.sites)
         kernels = list(manager.loaded.values())
         return Stats(sites, tuple(manager.events), len(kernels), sum(k.size for k in kernels))
 
     def _site(self, site: Any) -> SiteStats:
-        told = self._manager.sites.stats(site.place)
+        counts = self._manager.sites.stats(site.place)
         shapes: Counter[tuple[int, ...]] = Counter()
-        for shape, calls, *_ in told["kernels"] + told["misses"]:
+        for shape, calls, *_ in counts["kernels"] + counts["misses"]:
             shapes[tuple(shape)] += calls
-        hits = told["gone"] + sum(k[1] for k in told["kernels"])
-        misses = sum(m[1] for m in told["misses"]) + told["uncounted"] + told["failed"]
-        return SiteStats(site.name, site.caller, hits, misses, len(told["kernels"]),
-                         told["failed"], shapes)  # fmt: skip
+        hits = counts["gone"] + sum(k[1] for k in counts["kernels"])
+        misses = sum(m[1] for m in counts["misses"]) + counts["uncounted"] + counts["failed"]
+        return SiteStats(site.name, site.caller, hits, misses, len(counts["kernels"]),
+                         counts["failed"], shapes)  # fmt: skip
 
     def recording(self) -> Recording:
         """Return the shapes that occurred so far, with the functions that they occurred in.
@@ -232,22 +232,22 @@ class Session:
         Raises:
             RuntimeError: The process is a fork; calls are not counted there.
         """
-        self._own()
-        found = Recording()
+        self._check_process()
+        recording = Recording()
         for site in self._manager.sites.sites:
             function = self._manager.digests[site.function]
-            found.define(function, self._manager.sites.functions[site.function])
+            recording.define(function, self._manager.sites.functions[site.function])
             for shape, calls in self._site(site).shapes.items():
                 if calls:
-                    found.add(site.name, function, site.values(shape), calls)
-        return found
+                    recording.add(site.name, function, site.values(shape), calls)
+        return recording
 
     @property
     def is_own(self) -> bool:
         """Whether the session was opened in this process rather than in its parent."""
         return os.getpid() == self._pid
 
-    def _own(self) -> None:
+    def _check_process(self) -> None:
         if not self.is_own:
             raise RuntimeError(f"the session belongs to the parent process {self._pid}: call this "
                                "method there")  # fmt: skip
@@ -285,7 +285,7 @@ def _function(module: Any, device: Any, name: str) -> Any:
     return relax.VirtualMachine(module, device)[name]
 
 
-def _let_go(manager: Manager, pid: int) -> None:
+def _close_collected(manager: Manager, pid: int) -> None:
     """Close the manager of a collected session.
 
     It does not join the thread, because the garbage collector may run under a lock that the thread

@@ -50,8 +50,8 @@ def write(name: str, folder: int, raw: bytes) -> None:
 
 def files(folder: int) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the entries; skips files that are removed meanwhile."""
-    with os.scandir(folder) as found:
-        for file in found:
+    with os.scandir(folder) as listing:
+        for file in listing:
             name, suffix = os.path.splitext(file.name)
             if suffix == SUFFIX and KEY.fullmatch(name):
                 with contextlib.suppress(FileNotFoundError):
@@ -61,8 +61,8 @@ def files(folder: int) -> Iterator[tuple[str, os.stat_result]]:
 def sweep(folder: int, seconds: float) -> None:
     """Remove files that killed writers left behind."""
     before = time.time() - seconds
-    with os.scandir(folder) as found:
-        for file in found:
+    with os.scandir(folder) as listing:
+        for file in listing:
             if file.name.startswith(PART):
                 with contextlib.suppress(OSError):
                     if file.stat(follow_symlinks=False).st_mtime < before:

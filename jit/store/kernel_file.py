@@ -29,8 +29,8 @@ class Damaged:
 
 def packed(key: str, about: Mapping[str, str], library: bytes) -> bytes:
     """Return the bytes of an entry."""
-    told = json.dumps({"about": dict(about), "key": key}).encode()
-    body = library + told + _LENGTHS.pack(MAGIC, FORMAT, len(told), len(library))
+    description = json.dumps({"about": dict(about), "key": key}).encode()
+    body = library + description + _LENGTHS.pack(MAGIC, FORMAT, len(description), len(library))
     return body + _digest(body)
 
 
@@ -42,10 +42,10 @@ def opened(raw: bytes, key: str) -> dict[str, str] | Damaged:
     if _digest(memoryview(raw)[:-_DIGEST]) != raw[-_DIGEST:]:
         return Damaged("its digest does not match")
     about, library = lengths
-    told = json.loads(raw[library : library + about])
-    if told["key"] != key:
-        return Damaged(f"it has another key, {told['key']}")
-    return dict(told["about"])
+    description = json.loads(raw[library : library + about])
+    if description["key"] != key:
+        return Damaged(f"it has another key, {description['key']}")
+    return dict(description["about"])
 
 
 def about_length(footer: bytes, size: int) -> int | Damaged:
@@ -55,7 +55,7 @@ def about_length(footer: bytes, size: int) -> int | Damaged:
 
 
 def _digest(raw: bytes | memoryview) -> bytes:
-    """BLAKE2b is twice as fast as SHA-256 on CPUs without SHA instructions."""
+    """Return the BLAKE2b digest, twice as fast as SHA-256 on CPUs without SHA instructions."""
     return hashlib.blake2b(raw, digest_size=_DIGEST).digest()
 
 

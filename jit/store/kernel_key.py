@@ -34,8 +34,8 @@ def key(func: Any, values: Mapping[str, int], target: Any, schedule: str = "") -
             database of tuned schedules.
     """
     print_ = func if isinstance(func, str) else fingerprint(func)
-    told = [print_, sorted(values.items()), str(target), schedule, toolchain()]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:DIGITS]
+    parts = [print_, sorted(values.items()), str(target), schedule, toolchain()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGITS]
 
 
 @lru_cache(maxsize=1024)
@@ -76,11 +76,11 @@ def sources() -> str:
 
 def source_files() -> list[Path]:
     """Return all files of the package; in a checkout its folders are symbolic links."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, inner, names in os.walk(PACKAGE, followlinks=True):
         inner[:] = [name for name in inner if name != "__pycache__"]
-        found += (Path(folder, name) for name in names)
-    return sorted(found)
+        paths += (Path(folder, name) for name in names)
+    return sorted(paths)
 
 
 def _binaries(name: str) -> str:
@@ -104,5 +104,5 @@ def _features() -> str:
         lines = CPUINFO.read_text().splitlines()
     except OSError:
         return platform.processor()
-    found = {line for line in lines if line.startswith(("flags", "Features", "model name"))}
-    return "\n".join(sorted(found))
+    features = {line for line in lines if line.startswith(("flags", "Features", "model name"))}
+    return "\n".join(sorted(features))

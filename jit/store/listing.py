@@ -22,7 +22,7 @@ def about_of(name: str, within: int) -> dict[str, str]:
             if isinstance(length, Damaged):
                 return {"damaged": length.reason}
             file.seek(size - FOOTER - length)
-            told = json.loads(file.read(length))
+            description = json.loads(file.read(length))
     except (OSError, ValueError) as error:
         return {"damaged": str(error)}
-    return {str(k): str(v) for k, v in told["about"].items()}
+    return {str(k): str(v) for k, v in description["about"].items()}

@@ -64,7 +64,7 @@ class KernelStore:
         self.folder = private.default_folder() if folder is None else Path(folder)
         self.max_bytes, self.max_count = max_bytes, max_count
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def refusal(self) -> str | None:
         """Say why the folder is not used; None if it is usable or does not exist yet."""
@@ -103,9 +103,9 @@ class KernelStore:
             raw = entries.read(name, folder, self.max_bytes)
             if raw is None:
                 return None
-            found = raw if isinstance(raw, Damaged) else opened(raw, key)
-            if isinstance(raw, Damaged) or isinstance(found, Damaged):
-                self._discard(name, folder, getattr(found, "reason", ""))
+            description = raw if isinstance(raw, Damaged) else opened(raw, key)
+            if isinstance(raw, Damaged) or isinstance(description, Damaged):
+                self._discard(name, folder, getattr(description, "reason", ""))
                 return None
             with contextlib.suppress(OSError):  # read-only, or removed meanwhile
                 now = time.time_ns()
@@ -145,7 +145,7 @@ class KernelStore:
             try:
                 entries.write(path.name, folder, raw)
             except OSError as error:
-                self._not_kept(f"{self.folder}: {error.strerror or type(error).__name__}")
+                self._warn_unusable(f"{self.folder}: {error.strerror or type(error).__name__}")
                 return None
             self._trim(path.name, folder)
         return path
@@ -155,9 +155,9 @@ class KernelStore:
         with self._opened() as folder:
             if folder is None:
                 return []
-            found = sorted(entries.files(folder), key=lambda f: -f[1].st_mtime_ns)
+            files = sorted(entries.files(folder), key=lambda f: -f[1].st_mtime_ns)
             return [StoreEntry(n.removesuffix(SUFFIX), s.st_size, s.st_mtime, about_of(n, folder))
-                    for n, s in found]  # fmt: skip
+                    for n, s in files]  # fmt: skip
 
     def clear(self, older_than: float = 0.0) -> list[Path]:
         """Remove entries unused for ``older_than`` seconds; return the removed files.
@@ -169,11 +169,11 @@ class KernelStore:
         with self._opened() as folder:
             if folder is None:
                 return []
-            gone = [n for n, s in entries.files(folder) if not older_than or s.st_mtime < before]
-            for name in gone:
+            removed = [n for n, s in entries.files(folder) if not older_than or s.st_mtime < before]
+            for name in removed:
                 entries.remove(name, folder)
             entries.sweep(folder, max(min(older_than, ABANDONED), PATIENCE))
-        return [self.folder / name for name in gone]
+        return [self.folder / name for name in removed]
 
     def _path(self, key: str) -> Path:
         if not KEY.fullmatch(key):
@@ -192,11 +192,11 @@ class KernelStore:
             yield None
             return
         except trust.Untrusted as error:
-            self._not_kept(str(error))
+            self._warn_unusable(str(error))
             yield None
             return
         except OSError as error:
-            self._not_kept(f"{self.folder}: {error.strerror or type(error).__name__}")
+            self._warn_unusable(f"{self.folder}: {error.strerror or type(error).__name__}")
             yield None
             return
         with stack:
@@ -206,27 +206,27 @@ class KernelStore:
         """Evict entries to respect the limits, but never the newest."""
         with contextlib.suppress(OSError):
             entries.sweep(folder, ABANDONED)
-            found = sorted(entries.files(folder), key=lambda f: f[1].st_mtime_ns)
-            size, count = sum(s.st_size for _, s in found), len(found)
-            for name, s in found:
+            files = sorted(entries.files(folder), key=lambda f: f[1].st_mtime_ns)
+            size, count = sum(s.st_size for _, s in files), len(files)
+            for name, status in files:
                 if size <= self.max_bytes and count <= self.max_count:
                     return
                 if name != newest:
                     entries.remove(name, folder)
-                    size, count = size - s.st_size, count - 1
+                    size, count = size - status.st_size, count - 1
 
     def _discard(self, name: str, folder: int, reason: str) -> None:
         self._warn(f"{self.folder / name} is ignored and removed: {reason}")
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=folder)
 
-    def _not_kept(self, why: str) -> None:
+    def _warn_unusable(self, why: str) -> None:
         self._warn(f"kernels are not stored: {why}")
 
     def _warn(self, text: str) -> None:
         """Warn once for each text."""
         with self._lock:
-            new = text not in self._told
-            self._told.add(text)
+            new = text not in self._warned
+            self._warned.add(text)
         if new:
             warn(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -115,9 +116,9 @@ class Recording:
         """Return the sum of several recordings."""
         total: Counter[Shape] = Counter()
         functions: dict[str, str] = {}
-        for one in several:
-            total.update(one.counts())
-            functions |= one.functions
+        for recording in several:
+            total.update(recording.counts())
+            functions |= recording.functions
         return cls(total, functions)
 
     def save(self, path: str | Path) -> None:
@@ -125,8 +126,8 @@ class Recording:
         path = Path(path)
         rows = [{"site": s.site, "function": s.function, "values": dict(s.values), "count": n}
                 for s, n in self.top()]  # fmt: skip
-        told = {"format": FORMAT, "functions": self.functions, "shapes": rows}
-        text = json.dumps(told, indent=1)
+        data = {"format": FORMAT, "functions": self.functions, "shapes": rows}
+        text = json.dumps(data, indent=1)
         with replacing(path) as part, part.open("w", encoding="utf-8") as file:
             file.write(text + "\n")
             file.flush()
@@ -141,18 +142,18 @@ class Recording:
             RecordError: The file is not a recording.
         """
         try:
-            told = parse(content(path))
-            if told["format"].value != FORMAT:
-                raise told["format"].malformed(f"expected {FORMAT}, the format of a record")
-            out = cls({}, {k: v.text() for k, v in told["functions"].fields().items()})
-            for row in told["shapes"].items():
+            data = parse(content(path))
+            if data["format"].value != FORMAT:
+                raise data["format"].malformed(f"expected {FORMAT}, the format of a recording")
+            out = cls({}, {k: v.text() for k, v in data["functions"].fields().items()})
+            for row in data["shapes"].items():
                 out.add(*_row(row))
         except Malformed as error:
-            raise RecordError(f"{path} is not a record of shapes: {error}") from error
+            raise RecordError(f"{path} is not a recording of shapes: {error}") from error
         return out
 
-    def told(self, n: int | None = None) -> Table:
-        """Return a table of the most frequent shapes."""
+    def table(self, n: int | None = None) -> Table:
+        """Return a table of the `n` most frequent shapes."""
         from rich.markup import escape
         from rich.table import Table
 
@@ -167,6 +168,11 @@ class Recording:
             table.add_row(escape(shape.site), shape.function[:12], escape(values), f"{count:,}",
                           f"{count / total:.1%}")  # fmt: skip
         return table
+
+    def told(self, n: int | None = None) -> Table:
+        """Return `table`, under its old name."""
+        warnings.warn("Recording.told is Recording.table now", DeprecationWarning, stacklevel=2)
+        return self.table(n)
 
 
 def _row(row: Json) -> tuple[str, str, dict[str, int], int]:

@@ -38,8 +38,8 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
 
     ``database`` is a folder that `tune` wrote, or an `OpenDatabase`.
     """
-    known = database if isinstance(database, OpenDatabase) else OpenDatabase(database)
-    record = known.best(func, searchable(target))
+    schedules = database if isinstance(database, OpenDatabase) else OpenDatabase(database)
+    record = schedules.best(func, searchable(target))
     if record is None:
         return None
     replayed = Schedule(tvm.IRModule({"main": isolated(func)}))
@@ -50,12 +50,12 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
     return out.with_attr("tirx.is_scheduled", True)
 
 
-def scheduled(bound: Any, target: Any, known: OpenDatabase | None = None) -> Scheduled | Refusal:
+def scheduled(bound: Any, target: Any, database: OpenDatabase | None = None) -> Scheduled | Refusal:
     """Schedule a static PrimFunc by tuning if that is faster, else by a rule."""
-    found = None
-    if known is not None and known.searched_for(bound, searchable(target)).wins:
-        found = tuned(known, bound, target)
-    return schedule(bound, target) if found is None else Scheduled(found, ("tuned",))
+    func = None
+    if database is not None and database.searched_for(bound, searchable(target)).wins:
+        func = tuned(database, bound, target)
+    return schedule(bound, target) if func is None else Scheduled(func, ("tuned",))
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,23 @@ class Searched:
 
 
 class OpenDatabase:
-    """An open database; with ``mine``, this process is its only writer.
+    """An open database; with ``exclusive``, this process is its only writer.
 
     Raises:
         TuneError: The database cannot be read, or other users can write it. Its traces determine
             code, so it must be trusted.
     """
 
-    def __init__(self, folder: str | Path, mine: bool = False) -> None:
+    def __init__(self, folder: str | Path, exclusive: bool = False) -> None:
         self.folder = Path(folder)
         with contextlib.suppress(FileNotFoundError):
             if why := trust.refusal(self.folder):
                 raise TuneError(f"the tuning database is not used: {why}")
         self._raw = b"".join(read(self.folder / name) for name in (RECORDS, SEARCHED))
         try:
-            self.database = _opened(self.folder) if mine else _copied(self.folder)
-            told = parse(read(self.folder / SEARCHED) or b"{}").fields()
-            self.searched = {k: _searched(v) for k, v in told.items()}
+            self.database = _opened(self.folder) if exclusive else _copied(self.folder)
+            data = parse(read(self.folder / SEARCHED) or b"{}").fields()
+            self.searched = {k: _searched(v) for k, v in data.items()}
         except Exception as error:  # TVM may raise anything
             raise TuneError(f"{folder} is not a tuning database: {last_line(error)}") from error
 
@@ -108,25 +108,25 @@ class OpenDatabase:
         mod = tvm.IRModule({"main": isolated(func)})
         if not self.database.has_workload(mod):
             return []
-        found = self.database.get_top_k(self.database.commit_workload(mod), 1 << 30)
-        return [r for r in found if _ran(r) and r.target is not None and same(r.target, target)]
+        fastest = self.database.get_top_k(self.database.commit_workload(mod), 1 << 30)
+        return [r for r in fastest if _ran(r) and r.target is not None and same(r.target, target)]
 
     def best(self, func: Any, target: Any) -> Any | None:
         return next(iter(self.records(func, target)), None)
 
     def trials(self, func: Any, target: Any) -> int:
-        done = self.searched_for(func, target).trials
-        return max(done, len(self.records(func, target)))
+        searched = self.searched_for(func, target).trials
+        return max(searched, len(self.records(func, target)))
 
     def searched_for(self, func: Any, target: Any) -> Searched:
         return self.searched.get(self._key(func, target), Searched())
 
-    def mark(self, func: Any, target: Any, done: Searched) -> None:
+    def mark(self, func: Any, target: Any, result: Searched) -> None:
         """Record a finished search, atomically."""
-        self.searched[self._key(func, target)] = done
-        told = {k: asdict(v) for k, v in self.searched.items()}
+        self.searched[self._key(func, target)] = result
+        data = {k: asdict(v) for k, v in self.searched.items()}
         part = self.folder / f".{SEARCHED}-{os.getpid()}"
-        part.write_text(json.dumps(told, indent=1) + "\n")
+        part.write_text(json.dumps(data, indent=1) + "\n")
         part.replace(self.folder / SEARCHED)
 
     def _key(self, func: Any, target: Any) -> str:
@@ -134,11 +134,12 @@ class OpenDatabase:
         return f"{fingerprint.__wrapped__(isolated(func))} {plain}"
 
 
-def _searched(told: Json) -> Searched:
+def _searched(data: Json) -> Searched:
     microseconds, structure = (
-        None if told[k].value is None else told[k].number() for k in ("microseconds", "structure")
+        None if data[name].value is None else data[name].number()
+        for name in ("microseconds", "structure")
     )
-    return Searched(told["trials"].integer(), microseconds, structure)
+    return Searched(data["trials"].integer(), microseconds, structure)
 
 
 def isolated(func: Any) -> Any:
@@ -161,9 +162,9 @@ def searchable(target: Any, cores: int = 1) -> Any:
     return tvm.target.Target({**dict(target.export()), "num-cores": cores})
 
 
-def same(one: Any, other: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
     """Return whether two targets generate the same code."""
-    return _plain(one) == _plain(other)
+    return _plain(a) == _plain(b)
 
 
 def _opened(folder: Path) -> Any:

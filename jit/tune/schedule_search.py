@@ -38,17 +38,18 @@ def search(
         candidates = context.generate_measure_candidates()
         if not candidates:
             break
-        found = measure([c.sch.mod for c in candidates])
-        results = [_result(ms, r) for r in found]
-        for c, r in zip(candidates, results, strict=True):
-            if r.run_secs is not None:
-                record = ms.database.TuningRecord(c.sch.trace, workload, r.run_secs, target,
-                                                  c.args_info)  # fmt: skip
+        measurements = measure([c.sch.mod for c in candidates])
+        results = [_result(ms, r) for r in measurements]
+        for candidate, result in zip(candidates, results, strict=True):
+            if result.run_secs is not None:
+                record = ms.database.TuningRecord(
+                    candidate.sch.trace, workload, result.run_secs, target, candidate.args_info
+                )
                 database.commit_tuning_record(record)
         context.notify_runner_results(candidates, results)
         if model is not None:
             model.update(context, candidates, results)
-        yield found
+        yield measurements
     context.post_tuning()
 
 
@@ -80,7 +81,7 @@ def _cost_model(ms: Any) -> Any:
     return ms.cost_model.CostModel.create(kind, num_tuning_cores=1)
 
 
-def _result(ms: Any, found: Measured | Excluded) -> Any:
-    if isinstance(found, Excluded):
-        return ms.runner.RunnerResult(None, found.reason)
-    return ms.runner.RunnerResult([found.microseconds * 1e-6], None)
+def _result(ms: Any, measurement: Measured | Excluded) -> Any:
+    if isinstance(measurement, Excluded):
+        return ms.runner.RunnerResult(None, measurement.reason)
+    return ms.runner.RunnerResult([measurement.microseconds * 1e-6], None)

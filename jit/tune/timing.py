@@ -56,9 +56,9 @@ class KernelBench(Bench):
         """Return the median time of each over several rounds; one exclusion excludes it."""
         times = [self.measure(mods, target, case) for _ in range(rounds)]
         out: list[Measured | Excluded] = []
-        for found in zip(*times, strict=True):
-            bad = next((r for r in found if isinstance(r, Excluded)), None)
-            good = [r.microseconds for r in found if isinstance(r, Measured)]
+        for repeats in zip(*times, strict=True):
+            bad = next((r for r in repeats if isinstance(r, Excluded)), None)
+            good = [r.microseconds for r in repeats if isinstance(r, Measured)]
             out.append(bad or Measured(median(good)))
         return out
 
@@ -69,10 +69,10 @@ class KernelBench(Bench):
 
     def timed_kernel(self, library: Path, target: Any, case: Path) -> Measured | Excluded:
         try:
-            found = self.timed(target, lambda server: TimeKernel(str(library), str(case), server))
+            result = self.timed(target, lambda server: TimeKernel(str(library), str(case), server))
         finally:
             library.unlink(missing_ok=True)
-        return found.excluded if isinstance(found, NotLoaded) else found
+        return result.excluded if isinstance(result, NotLoaded) else result
 
     def _run(self, job: Any, timeout: float, what: str) -> Excluded | None:
         failed = self.run(job, timeout, what)

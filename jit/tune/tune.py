@@ -135,28 +135,30 @@ def tune(
     how = how or Measure()
     end = float("inf") if seconds is None else time.monotonic() + seconds
     target = searchable(how.target, how.threads)
-    with _alone(Path(database)) as folder:
-        known = OpenDatabase(folder, mine=True)
-        missing = [max(0, trials - known.trials(t.func, target)) for t in todo]
+    with _locked(Path(database)) as folder:
+        schedules = OpenDatabase(folder, exclusive=True)
+        missing = [max(0, trials - schedules.trials(t.func, target)) for t in todo]
         shown = _Shown(progress, sum(missing))
         if not any(missing):
-            return [_found(known, t, target, 0, ()) for t in todo]
+            return [_task_result(schedules, t, target, 0, ()) for t in todo]
         with KernelBench(how) as bench:
-            run = _Search(known, bench, target, trials, end, shown)
+            run = _Search(schedules, bench, target, trials, end, shown)
             return [run(t, count) for t, count in zip(todo, missing, strict=True)]
 
 
 class _Search:
+    """Runs trials of tasks, and adds them to the database."""
+
     def __init__(
         self,
-        known: OpenDatabase,
+        schedules: OpenDatabase,
         bench: KernelBench,
         target: Any,
         trials: int,
         end: float,
         shown: _Shown,
     ) -> None:
-        self.known, self.bench, self.target = known, bench, target
+        self.schedules, self.bench, self.target = schedules, bench, target
         self.trials, self.end, self.shown = trials, end, shown
 
     def __call__(self, task: Task, count: int) -> TuneResult:
@@ -170,9 +172,9 @@ class _Search:
                 raise
             except Exception as error:  # meta_schedule does not support every function
                 why = [f"the search failed: {last_line(error)}"]
-        self.shown.done += count
+        self.shown.finished += count
         failed = [r.reason for r in results if isinstance(r, Excluded)]
-        return _found(self.known, task, self.target, len(results), (*why, *failed))
+        return _task_result(self.schedules, task, self.target, len(results), (*why, *failed))
 
     def run(self, task: Task, count: int, results: list[Measured | Excluded]) -> None:
         """Search, appending to ``results`` batch by batch."""
@@ -184,18 +186,18 @@ class _Search:
         def measure(mods: Sequence[Any]) -> list[Measured | Excluded]:
             return self.bench.measure(mods, self.target, case)
 
-        for found in search(func, self.target, self.known.database, measure, count, self.end):
-            results += found
+        for batch in search(func, self.target, self.schedules.database, measure, count, self.end):
+            results += batch
             self.shown.tell(len(results), str(task.shape))
-        if self.known.best(func, self.target) is not None:
+        if self.schedules.best(func, self.target) is not None:
             # There may be fewer candidates than trials.
-            done = self.trials if time.monotonic() < self.end else 0
-            self.known.mark(func, self.target, Searched(done, *self.compared(func, case)))
+            trials = self.trials if time.monotonic() < self.end else 0
+            self.schedules.mark(func, self.target, Searched(trials, *self.compared(func, case)))
 
     def compared(self, func: Any, case: Path) -> tuple[float | None, float | None]:
         """Return microseconds of the best candidate and of the rule's schedule."""
-        made = [tuned(self.known, func, self.target), schedule(func, self.target)]
-        funcs = [f.func if isinstance(f, Scheduled) else f for f in made]
+        candidates = [tuned(self.schedules, func, self.target), schedule(func, self.target)]
+        funcs = [f.func if isinstance(f, Scheduled) else f for f in candidates]
         mods = [tvm.IRModule({"main": f}) for f in funcs if not isinstance(f, Refusal)]
         times = [r.microseconds if isinstance(r, Measured) else None
                  for r in self.bench.in_turns(mods, self.target, case)]  # fmt: skip
@@ -204,17 +206,19 @@ class _Search:
 
 @dataclass
 class _Shown:
+    """The progress over all tasks."""
+
     progress: Progress | None
     total: int
-    done: int = 0
+    finished: int = 0
 
     def tell(self, more: int, name: str) -> None:
         if self.progress is not None:
-            self.progress(self.done + more, self.total, name)
+            self.progress(self.finished + more, self.total, name)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[Path]:
+def _locked(folder: Path) -> Iterator[Path]:
     """Lock a database for writing, and repair what a killed writer left."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -229,11 +233,11 @@ def _alone(folder: Path) -> Iterator[Path]:
                 f"another process is tuning into {folder}: wait, or use another folder"
             ) from None
         for name in (WORKLOADS, RECORDS):
-            _mend(folder / name)
+            _repair(folder / name)
         yield folder
 
 
-def _mend(path: Path) -> None:
+def _repair(path: Path) -> None:
     """Remove an incomplete last line."""
     raw = read(path)
     if raw and not raw.endswith(b"\n"):
@@ -243,8 +247,11 @@ def _mend(path: Path) -> None:
         path.touch()
 
 
-def _found(known: OpenDatabase, task: Task, target: Any, new: int,
-           failed: tuple[str, ...]) -> TuneResult:  # fmt: skip
-    count = len(known.records(task.func, target))
-    done = known.searched_for(task.func, target)
-    return TuneResult(task.shape, task.calls, count, new, done.microseconds, done.structure, failed)
+def _task_result(
+    schedules: OpenDatabase, task: Task, target: Any, new: int, failed: tuple[str, ...]
+) -> TuneResult:
+    count = len(schedules.records(task.func, target))
+    searched = schedules.searched_for(task.func, target)
+    return TuneResult(
+        task.shape, task.calls, count, new, searched.microseconds, searched.structure, failed
+    )

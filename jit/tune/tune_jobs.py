@@ -52,13 +52,13 @@ class RunKernel:
     def run(self) -> str | None:
         """Return None, or why the run fails."""
         try:
-            given = drawn(self.buffers)
-            arrays = [tvm.runtime.tensor(a) for a in given]
+            inputs = drawn(self.buffers)
+            arrays = [tvm.runtime.tensor(a) for a in inputs]
             tvm.runtime.load_module(self.library)[ENTRY](*arrays)
             after = [a.numpy() for a in arrays]
         except Exception as error:
             return said(error)
-        Path(self.case).write_bytes(pickle.dumps((given, after), pickle.HIGHEST_PROTOCOL))
+        Path(self.case).write_bytes(pickle.dumps((inputs, after), pickle.HIGHEST_PROTOCOL))
         return None
 
 
@@ -73,9 +73,9 @@ class TimeKernel(OnServer):
         arrays = [tvm.runtime.tensor(a, device=device) for a in inputs]
         stage.append(CALLED)
         module[ENTRY](*arrays)
-        found: list[Array] = [a.numpy() for a in arrays]
-        apart = difference(found, expected)
-        if apart is not None:
-            return Excluded(apart)
+        outputs: list[Array] = [a.numpy() for a in arrays]
+        mismatch = difference(outputs, expected)
+        if mismatch is not None:
+            return Excluded(mismatch)
         stage.append(TIMED)
         return self.median(lambda **how: module.time_evaluator(ENTRY, device, **how)(*arrays))

@@ -201,9 +201,9 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
     Raises:
         ValueError: The strategy is unknown or invalid.
     """
-    from .jit.config.strategy import config
+    from .jit.config.strategy import checked_config
 
-    given = config(strategy)
+    given = checked_config(strategy)
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.SpecializeShapes")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:

@@ -134,7 +134,7 @@ def test_a_number_has_the_name_of_its_dimension() -> None:
 
 @pytest.mark.parametrize(
     ("values", "told"),
-    [({"n": 3}, r"expected values for \['m', 'n'\], got those for \['n'\]"),
+    [({"n": 3}, r"expected values for \['m', 'n'\], got values for \['n'\]"),
      ({"n": 0, "m": 1}, "n must be a positive integer, got 0"),
      ({"n": True, "m": 1}, "n must be a positive integer, got True")],
 )  # fmt: skip

@@ -112,11 +112,11 @@ def test_which_file_holds_what_counts_and_bytecode_does_not(copied: Path) -> Non
 
 LOADED = """
 import json, sys, tvm
-from opinfo.jit.kernels.worker import _done
+from opinfo.jit.kernels.worker import _answer
 from tests.jit.kernels import product
 job = {"function": "f", "text": tvm.ir.save_json(product()), "values": {"n": 5}, "target": "llvm",
        "library": sys.argv[1], "check": True, "tuned": None}
-_done(job, {})
+_answer(job, {})
 told = [getattr(m, "__file__", None) or "" for n, m in sys.modules.items()
         if n.partition(".")[0] == "opinfo"]
 print(json.dumps(told))

@@ -12,7 +12,7 @@ from opinfo.jit import Aot, Budget, Config, Dim, Jit, Library, Range, specialize
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.config.ranges import parts, spans_at
 from opinfo.jit.config.sites import call_sites
-from opinfo.jit.config.strategy import config
+from opinfo.jit.config.strategy import checked_config
 from opinfo.jit.dims.span import Span
 from tests.jit import modules
 
@@ -139,8 +139,8 @@ def test_a_range_that_is_as_good_as_none_is_told() -> None:
      (lambda: Aot(max_variants=0), "max_variants: expected a positive integer, got 0"),
      (lambda: Aot([8]), r"Aot: buckets: expected a mapping such as .*, got \[8\]"),  # type: ignore
      (lambda: Aot(ranges=[(1, 4)]), "Aot: ranges: expected a mapping"),  # type: ignore[arg-type]
-     (lambda: config(Config(dims=[Dim(1, 8)])), "dims: expected a mapping"),  # type: ignore
-     (lambda: config(Config(by_op="aot")), "by_op: expected a mapping"),  # type: ignore[arg-type]
+     (lambda: checked_config(Config(dims=[Dim(1, 8)])), "dims: expected a mapping"),  # type: ignore
+     (lambda: checked_config(Config(by_op="aot")), "by_op: expected a mapping"),  # type: ignore[arg-type]
      (lambda: Dim(1, 8, likely=4), "likely: expected values such as .*, got 4"),  # type: ignore[arg-type]
      (lambda: Jit("lazy", 2.5), "Jit: threshold: expected an integer"),  # type: ignore[arg-type]
      (lambda: Library("onednn"), "expected names of backends, .* got 'onednn'"),  # type: ignore

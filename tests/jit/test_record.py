@@ -103,7 +103,7 @@ GOOD: dict[str, object] = {"site": "s", "function": "f", "values": {"n": 1}, "co
 def test_what_is_no_record_is_one_error(tmp_path: Path, told: str) -> None:
     path = tmp_path / "shapes.json"
     path.write_text(told)
-    with pytest.raises(RecordError, match=r"shapes\.json is not a record of shapes: "):
+    with pytest.raises(RecordError, match=r"shapes\.json is not a recording of shapes: "):
         Recording.load(path)
 
 
@@ -117,7 +117,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_table_for_people() -> None:
     console = Console(width=100, record=True, file=open("/dev/null", "w"))
-    console.print(some().told(2))
+    console.print(some().table(2))
     head, first, second = console.export_text().splitlines()
     assert head.split() == ["site", "function", "shape", "calls", "share"]
     assert first.split() == ["matmul", "f1", "n=7", "7", "50.0%"]

@@ -157,7 +157,7 @@ def test_it_is_asked_at_each_use(store: KernelStore) -> None:
         assert store.get(KEYS[0]) is None and store.put(KEYS[1], __file__) is None
     assert store.refusal() is not None
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(store, "_told", {f"kernels are not stored: {store.refusal()}"})
+        m.setattr(store, "_warned", {f"kernels are not stored: {store.refusal()}"})
         assert store.ls() == [] and store.clear() == []
     store.folder.parent.chmod(0o700)
     assert store.get(KEYS[0]) is not None and len(store.ls()) == 1

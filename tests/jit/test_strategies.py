@@ -509,7 +509,7 @@ def test_a_first_element_of_nothing_is_not_stored() -> None:
 
 @pytest.mark.parametrize(
     ("given", "told"),
-    [(Config(by_function={"no_such": "aot"}), "there is no PrimFunc no_such; those of the module"),
+    [(Config(by_function={"no_such": "aot"}), "unknown PrimFunc no_such; known: "),
      (Config(by_op={"relax.matmull": "aot"}), "relax.matmull is neither an operator")],
 )  # fmt: skip
 def test_names_that_mean_nothing_are_refused(given: Config, told: str) -> None:

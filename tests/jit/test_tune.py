@@ -106,7 +106,7 @@ def test_the_most_frequent_shapes_first_and_each_once() -> None:
     assert [(t.shape.values, t.calls) for t in found] == [((("n", 3),), 8), ((("n", 5),), 7)]
     tvm.ir.assert_structural_equal(found[0].func, bind(product(None, 16, 16), {"n": 3}))
     told_ = sorted(str(w.message) for w in told)
-    assert "expected values for ['n'], got those for ['m']" in told_[0]
+    assert "expected values for ['n'], got values for ['m']" in told_[0]
     assert told_[1] == "site: n=3 is not tuned: its function was not recorded"
 
 
@@ -220,7 +220,7 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     assert rules[0] == "tuned" != rules[1]
     ask = {"function": "f", "text": tvm.ir.save_json(func), "values": {"n": 4}, "check": False,
            "target": str(native), "library": str(tmp_path / "w.so")}  # fmt: skip
-    told = [worker._done({**ask, "tuned": t}, {})["rule"] for t in (str(tmp_path / "db"), None)]
+    told = [worker._answer({**ask, "tuned": t}, {})["rule"] for t in (str(tmp_path / "db"), None)]
     assert told[0] == "tuned" != told[1]
     versions = {Compiler().schedules, Compiler(tuned=tmp_path / "db").schedules, known.version}
     assert "" in versions and len(versions) == 2
@@ -302,7 +302,7 @@ def test_the_command_tells_what_was_found(tmp_path: Path, bench: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [(["absent.json", "--database", "db"], "absent.json: no such file"),
-     (["BROKEN", "--database", "db"], "is not a record of shapes"),
+     (["BROKEN", "--database", "db"], "is not a recording of shapes"),
      (["RECORD", "--database", "DB", "--tracker", "here"], "expected HOST:PORT/KEY"),
      (["RECORD", "--database", "DB", "--seconds", "-1"], "expected a positive number of seconds")],
 )  # fmt: skip

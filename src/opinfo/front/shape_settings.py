@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from ..jit.config.named_dims import dimension_names, resolved
-from ..jit.config.strategy import Config, Dim, Strategy, config
+from ..jit.config.strategy import Config, Dim, Strategy, checked_config
 
 #: One extent, ``(low, high)``, or ``(low, high, multiple)``.
 Extents = int | tuple[int, int] | tuple[int, int, int]
@@ -26,7 +26,7 @@ def configured(
         ValueError: ``shapes`` is invalid, or names an unknown dimension.
     """
     if shapes is None or not isinstance(shapes, Mapping):
-        return mod, None if shapes is None else config(shapes)
+        return mod, None if shapes is None else checked_config(shapes)
     dims = {name: _dim(name, extents) for name, extents in shapes.items()}
     named = resolved(Config(dims=dims), mod).dims
     fixed = {name: d.low for name, d in named.items() if d.low == d.high}

@@ -30,7 +30,7 @@ class LibraryReport:
     def summary(self) -> str:
         """Return one line: the numbers of functions and call sites, and the allowed ranges."""
         ranges = "; ".join(f"{name} is {r}" for name, r in self.library.ranges.items())
-        functions, sites = len(self.library.told), len(self.library.sites)
+        functions, sites = len(self.library.function_rows), len(self.library.sites)
         return (
             f"{plural(functions, 'function')}, {plural(sites, 'call site')}, "
             f"{ranges or 'any shape'}"
@@ -38,10 +38,10 @@ class LibraryReport:
 
     def table(self) -> Table:
         """Return a table with a row for each function."""
-        return strategies(self.library.told)
+        return strategies(self.library.function_rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         names = ("func", *FUNCTION[1:])
-        rows = [dict(zip(names, row, strict=True)) for row in self.library.told]
+        rows = [dict(zip(names, row, strict=True)) for row in self.library.function_rows]
         return {"target": self.library.target, "rows": rows}
