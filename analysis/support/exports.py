@@ -11,10 +11,10 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
+from .warn import warn
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-from .warn import warn
 
 
 def exports(
@@ -51,7 +51,7 @@ def renamed_parameter(old: str, new: str) -> Callable[[Callable[P, R]], Callable
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if old in kwargs:
                 text = f"{function.__name__}: the parameter {old} is {new} now"
-                warnings.warn(text, DeprecationWarning, 2)
+                warn(text, DeprecationWarning)
                 kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)
 
