@@ -65,13 +65,13 @@ def find(name: str) -> Backend:
     _warn_if_shadowed(name)
     if name in _REGISTRY:
         return _REGISTRY[name]
-    found = entries(name)
-    if not found:
-        known = ", ".join(sorted({*_REGISTRY, *BUILT_IN, *(p.name for p in outside())}))
+    entry_points = entries(name)
+    if not entry_points:
+        names = ", ".join(sorted({*_REGISTRY, *BUILT_IN, *(p.name for p in outside())}))
         off = "" if plugins.enabled() else f"; {plugins.VARIABLE} switches plug-ins off"
-        raise ValueError(f"unknown backend {name!r}; known: {known}{off}")
+        raise ValueError(f"unknown backend {name!r}; known: {names}{off}")
     try:
-        return register(loaded(found))
+        return register(loaded(entry_points))
     except PluginError as error:
         reason = f"it cannot be loaded: {error}"
         return Backend(name, (), _no_code, lambda: reason)
@@ -89,12 +89,14 @@ def entries(name: str) -> list[Plugin]:
     return [p for p in outside() if p.name == name]
 
 
-def loaded(found: Sequence[Plugin]) -> Backend:
+def loaded(entry_points: Sequence[Plugin]) -> Backend:
     """The backend of the only entry point. Raises `PluginError` if there are several."""
-    if len(found) > 1:
-        raise PluginError(f"{len(found)} packages provide a backend of this name: "
-                          f"{'; '.join(map(str, found))}; uninstall all but one")  # fmt: skip
-    (plugin,) = found
+    if len(entry_points) > 1:
+        raise PluginError(
+            f"{len(entry_points)} packages provide a backend of this name: "
+            f"{'; '.join(map(str, entry_points))}; uninstall all but one"
+        )
+    (plugin,) = entry_points
     backend = plugin.load()
     if not isinstance(backend, Backend):
         raise PluginError(f"{plugin}: expected a Backend, got {type(backend).__name__}")
@@ -140,13 +142,13 @@ def given(backends: Sequence[str | Backend]) -> list[Backend]:
         raise TypeError("backends: expected a sequence of backends or names, "
                         f"got {backends!r}{hint}")  # fmt: skip
     out: list[Backend] = []
-    for b in backends:
-        if not isinstance(b, (str, Backend)):
-            raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
-        if b == "tvm":
+    for item in backends:
+        if not isinstance(item, (str, Backend)):
+            raise TypeError(f"backends: expected a Backend or a name, got {item!r}")
+        if item == "tvm":
             continue
-        backend = find(b) if isinstance(b, str) else b
-        if any(backend.name == known.name and backend is not known for known in out):
+        backend = find(item) if isinstance(item, str) else item
+        if any(backend.name == earlier.name and backend is not earlier for earlier in out):
             raise ValueError(f"backends: two different backends are called {backend.name}")
         if backend not in out:
             out.append(backend)

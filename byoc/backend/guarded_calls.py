@@ -65,15 +65,15 @@ class _Guard:
             names = f" of {', '.join(ops)}" if ops else ""
             self.failures.append(Failure(self.b.name, stage, reason, rule=f"{rule}{names}"))
 
-    def steps(self, p: Pattern | Coarse) -> list[PatternStep]:
+    def steps(self, pattern: Pattern | Coarse) -> list[PatternStep]:
         return [
             replace(
                 step,
-                conditions=tuple(self.condition(p.name, c) for c in step.conditions),
-                laid=tuple(self.condition(p.name, c) for c in step.laid),
-                takes=step.takes if step.takes is nothing else self.takes(p.name, step.takes),
+                conditions=tuple(self.condition(pattern.name, c) for c in step.conditions),
+                laid=tuple(self.condition(pattern.name, c) for c in step.laid),
+                takes=step.takes if step.takes is nothing else self.takes(pattern.name, step.takes),
             )
-            for step in p.steps
+            for step in pattern.steps
         ]
 
     def condition(self, pattern: str, condition: Condition) -> Condition:

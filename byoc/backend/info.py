@@ -50,11 +50,11 @@ def _infos() -> Iterator[BackendInfo]:
     here, shown = registered(), set()
     for plugin in plugins:
         backend, why = _of(plugin)
-        known = None if backend is None else here.get(backend.name, backend)
-        if backend is not known:
+        current = None if backend is None else here.get(backend.name, backend)
+        if backend is not current:
             why = "another backend of this name was registered in this process"
-        elif known is not None:
-            shown.add(known.name)
+        elif current is not None:
+            shown.add(current.name)
         yield _info(plugin.name, backend, plugin.distribution, plugin.version, why)
     for name in sorted(set(here) - shown):
         yield _info(name, here[name], "", "", None)
@@ -62,11 +62,11 @@ def _infos() -> Iterator[BackendInfo]:
 
 def _of(plugin: Plugin) -> tuple[Backend | None, str | None]:
     """The backend of a plug-in, or why it cannot be loaded."""
-    found = entries(plugin.name)
-    if plugin not in found:
+    entry_points = entries(plugin.name)
+    if plugin not in entry_points:
         return None, TAKEN
     try:
-        return loaded(found), None
+        return loaded(entry_points), None
     except PluginError as error:
         return None, str(error)
 

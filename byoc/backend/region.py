@@ -178,7 +178,8 @@ class _Builder:
 
     def add(self, op: Op, info: OpInfo) -> None:
         operands = tuple(
-            o if isinstance(o, Constant) else self.operand(op.values[o]) for o in info.operands
+            operand if isinstance(operand, Constant) else self.operand(op.values[operand])
+            for operand in info.operands
         )
         (out,) = op.outputs
         result = Tensor("call", len(self.calls), out.shape, out.dtype)

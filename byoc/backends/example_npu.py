@@ -60,7 +60,8 @@ def convert(regions: Sequence[Region]) -> Code:
     image: list[Array] = []
     for k, region in enumerate(regions):
         steps = [
-            (c.op, _plain(c), [_place(o, len(image)) for o in c.operands]) for c in region.calls
+            (call.op, _plain(call), [_place(o, len(image)) for o in call.operands])
+            for call in region.calls
         ]
         programs.append((steps, [t.index for t in region.results]))
         image += region.constants
@@ -72,9 +73,9 @@ def convert(regions: Sequence[Region]) -> Code:
 
 def _plain(call: Call) -> dict[str, Any]:
     return {
-        k: to_plain(call.attrs[k])
-        for k in ("strides", "padding", "dilation", "pool_size", "x1", "x2")
-        if k in call.attrs
+        key: to_plain(call.attrs[key])
+        for key in ("strides", "padding", "dilation", "pool_size", "x1", "x2")
+        if key in call.attrs
     }
 
 
@@ -124,8 +125,8 @@ def run(device: int, program: int, *tensors: Any) -> None:
     for op, attrs, operands in steps:
         values = [np.float16(k) if at == "literal" else memory[at][k] for at, k in operands]
         memory["call"].append(COMPUTE[op](attrs, *values).astype("float16"))
-    for t, k in zip(tensors[count:], results, strict=True):
-        t.copyfrom(memory["call"][k])
+    for tensor, k in zip(tensors[count:], results, strict=True):
+        tensor.copyfrom(memory["call"][k])
 
 
 for name, function in (("load", load), ("run", run)):

@@ -37,11 +37,11 @@ def build_library(
         from ..backends.nvidia.tvm_schedules import compiled
 
         device = tvm.cuda()
-        made = compiled(result.module, target, fuse)
+        program = compiled(result.module, target, fuse)
     else:
-        made = executable(fuse(result.module), target)
+        program = executable(fuse(result.module), target)
     stage("linking")
-    made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
+    program.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
     if result.taken:
         loaded = load_checked(str(library), device)
         check_init(loaded, result.module)

@@ -32,11 +32,11 @@ def miscalled(library: Any, regions: Sequence[Region]) -> dict[str, str]:
     out = {}
     for region in regions:
         count = parameters(library, region.symbol)
-        given = len(region.inputs) + len(region.results)
-        if count is not None and count != given:
+        passed = len(region.inputs) + len(region.results)
+        if count is not None and count != passed:
             out[region.symbol] = (
-                f"{region.symbol} takes {count} tensors but is called with {given}: {_of(region)}; "
-                "literals are in Call.arguments, constants in Region.constants"
+                f"{region.symbol} takes {count} tensors but is called with {passed}: "
+                f"{_of(region)}; literals are in Call.arguments, constants in Region.constants"
             )
     return out
 

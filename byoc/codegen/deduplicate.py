@@ -33,10 +33,10 @@ class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
                 self.builder_.update_func(gvar, self.visit_expr(func))
         return self.builder_.get()
 
-    def visit_seq_expr_(self, e: Any) -> Any:
+    def visit_seq_expr_(self, expr: Any) -> Any:
         """Forget what a branch bound: it is not in scope after the branch."""
         before = dict(self.known)
-        out = super().visit_seq_expr_(e)
+        out = super().visit_seq_expr_(expr)
         self.known = before
         return out
 
@@ -46,14 +46,14 @@ class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
         self.known = before
         return out
 
-    def visit_var_binding_(self, b: Any) -> None:
-        key = self.key(b.value)
-        if key in self.known and not self._is_output(b.var):
-            self.set_var_remap(b.var, self.known[key])
+    def visit_var_binding_(self, binding: Any) -> None:
+        key = self.key(binding.value)
+        if key in self.known and not self._is_output(binding.var):
+            self.set_var_remap(binding.var, self.known[key])
             return
-        super().visit_var_binding_(b)
+        super().visit_var_binding_(binding)
         if key is not None:
-            self.known[key] = self.visit_expr(b.var)
+            self.known[key] = self.visit_expr(binding.var)
 
     def _is_output(self, var: Any) -> bool:
         """Whether a variable is an output of the current dataflow block."""

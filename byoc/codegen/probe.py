@@ -70,11 +70,11 @@ class _Search:
             return {r.symbol: fault for r in regions}
         half = len(regions) // 2
         low, high = regions[:half], regions[half:]
-        found = {**self.faults(low), **self.faults(high)}
-        if not found:
+        faults = {**self.faults(low), **self.faults(high)}
+        if not faults:
             together = Fault(fault.stage, f"{fault.reason} (together with other regions only)")
             return {r.symbol: together for r in high}
-        return found
+        return faults
 
     def fault(self, regions: Sequence[Region]) -> Fault | None:
         """Why these regions do not build together; None if they do."""

@@ -51,24 +51,24 @@ def assign_regions(
 ) -> list[AssignedRegion]:
     """The regions of matches of backends, under symbols that are free in the module."""
     merges = {b.name: b.merges for b in backends}
-    taken = [m for m in matches if m.backend != "tvm"]
+    offloaded = [m for m in matches if m.backend != "tvm"]
     return [AssignedRegion(m, region(f"{m.backend}_{k}", m.ops, lowered.infos, merges[m.backend]))
-            for k, m in enumerate(taken, _first_free_number(lowered.mod))]  # fmt: skip
+            for k, m in enumerate(offloaded, _first_free_number(lowered.mod))]  # fmt: skip
 
 
 def convert_regions(
     regions: Sequence[AssignedRegion], backends: Sequence[Backend]
 ) -> ConvertedRegions:
     """Let each backend convert its regions; a converter that raises loses only its regions."""
-    known = {b.name: b for b in backends}
+    by_name = {b.name: b for b in backends}
     codes: list[Code] = []
     faults: dict[str, Fault] = {}
     failures: list[Failure] = []
     assigned = by_backend(regions)
-    for k, (name, own) in enumerate(assigned.items()):
+    for k, (name, part) in enumerate(assigned.items()):
         stage("generating code of backend", k, len(assigned))
-        made, bad, together = converted(known[name], own)
-        codes += made
+        new_codes, bad, together = converted(by_name[name], part)
+        codes += new_codes
         faults |= bad
         if together is not None and not bad:
             reason = f"{together.reason}; each region is converted alone"
@@ -89,8 +89,8 @@ def find_unbuildable(
     Raises:
         Unbuildable: Not even a module without regions builds.
     """
-    known = {b.name: b for b in backends}
-    by_symbol = {r.symbol: known[r.match.backend] for r in regions}
+    by_name = {b.name: b for b in backends}
+    by_symbol = {r.symbol: by_name[r.match.backend] for r in regions}
     faults = culprits([r.placed.region for r in regions], converter(by_symbol), error)
     if faults:
         return faults
@@ -101,15 +101,15 @@ def find_unbuildable(
 def by_backend(regions: Sequence[AssignedRegion]) -> dict[str, list[Region]]:
     """The regions of each backend, in the order of their first regions."""
     out: dict[str, list[Region]] = {}
-    for r in regions:
-        out.setdefault(r.match.backend, []).append(r.placed.region)
+    for assigned in regions:
+        out.setdefault(assigned.match.backend, []).append(assigned.placed.region)
     return out
 
 
 def _first_free_number(mod: Any) -> int:
     """A number from which on names of regions are free: the module may have some."""
     names: list[str] = []
-    for f in mod.functions.values():
-        tvm_ffi.structural_walk(f, (relax.ExternFunc, lambda e: names.append(e.global_symbol)))
+    for func in mod.functions.values():
+        tvm_ffi.structural_walk(func, (relax.ExternFunc, lambda e: names.append(e.global_symbol)))
     numbers = [n.rpartition("_")[2] for n in names]
     return max((int(n) + 1 for n in numbers if n.isdecimal()), default=0)

@@ -106,9 +106,9 @@ def _check_mapping(name: str, value: Any, kind: type, expected: str) -> None:
     """Raises ``TypeError`` unless a value is None or maps to values of a type."""
     if not isinstance(value, (Mapping, NoneType)):
         raise TypeError(f"{name}: expected a mapping, got {value!r}")
-    for k, v in (value or {}).items():
-        if not isinstance(v, kind):
-            raise TypeError(f"{name}[{k!r}]: expected {expected}, got {v!r}")
+    for key, item in (value or {}).items():
+        if not isinstance(item, kind):
+            raise TypeError(f"{name}[{key!r}]: expected {expected}, got {item!r}")
 
 
 def _usable(backend: Backend, needed: Collection[str], failures: list[Failure]) -> bool:

@@ -81,8 +81,8 @@ class Dispatched:
         """
         ops = sum(len(t.ops) for t in self.taken)
         counts: dict[str, int] = {}
-        for t in self.taken:
-            counts[t.backend] = counts.get(t.backend, 0) + len(t.ops)
+        for region in self.taken:
+            counts[region.backend] = counts.get(region.backend, 0) + len(region.ops)
         share = sum(t.flops for t in self.taken) / self.total if self.total else 0.0
         backends = "".join(f", {name} {n}" for name, n in sorted(counts.items()))
         number = None if self.report is None else self.report.after.number
@@ -111,6 +111,6 @@ def _once(failures: Sequence[Failure]) -> list[str]:
         by.setdefault((failure.backend, failure.stage, failure.reason), []).append(
             replace(failure, now=())
         )
-    return [f"{first}{' (and of ' if rest else ''}"
-            f"{', '.join(f.region for f in rest)}{')' if rest else ''}"
-            for first, *rest in by.values()]  # fmt: skip
+    return [f"{first}{' (and of ' if others else ''}"
+            f"{', '.join(f.region for f in others)}{')' if others else ''}"
+            for first, *others in by.values()]  # fmt: skip

@@ -41,14 +41,14 @@ class Exclusions:
 
     def add(self, regions: Sequence[AssignedRegion], faults: Mapping[str, Fault]) -> None:
         """Exclude the regions with faults, which are by symbol."""
-        for r in regions:
-            if r.symbol in faults:
-                self._add(r.match, faults[r.symbol])
+        for assigned in regions:
+            if assigned.symbol in faults:
+                self._add(assigned.match, faults[assigned.symbol])
 
     def note(self, failures: Sequence[Failure]) -> None:
         """Remember failures that cost no region."""
-        known = self.request.failures
-        known += [f for f in dict.fromkeys(failures) if f not in known]
+        recorded = self.request.failures
+        recorded += [f for f in dict.fromkeys(failures) if f not in recorded]
 
     def explained(self, error: CannotForce) -> CannotForce:
         """The error with the last failure, which is why the operator cannot go there."""

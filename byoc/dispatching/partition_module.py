@@ -31,8 +31,8 @@ def partition(
                               reasons)  # fmt: skip
     if costing is not None:
         pairs = zip(result.taken, regions, strict=True)
-        taken = tuple(replace(t, microseconds=r.match.cost) for t, r in pairs)
-        result = replace(result, taken=taken, timings=tuple(costing.timings))
+        offloaded = tuple(replace(t, microseconds=r.match.cost) for t, r in pairs)
+        result = replace(result, taken=offloaded, timings=tuple(costing.timings))
     result = with_layouts_of(result, request.original, request.layouts)
     return replace(result, failed=exclusions.failures(regions))
 
@@ -54,28 +54,30 @@ def partition_module(
     flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
     placed = {r.match.ops[-1]: r.placed for r in regions}
     rounds = {symbol: how for c in codes for symbol, how in c.rounds}
-    taken = tuple(_taken(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
+    offloaded = tuple(_taken(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
     covered = {op for r in regions for op in r.match.ops}
-    rest = [op for op in lowered.ops if op not in covered]
+    remaining = [op for op in lowered.ops if op not in covered]
     module = partitioned(
         lowered.mod,
         {
-            g: PartitionedFunction(
-                graph, lowered.flows[g], tuple(placed[o] for o in graph.ops if o in placed)
+            gvar: PartitionedFunction(
+                graph, lowered.flows[gvar], tuple(placed[o] for o in graph.ops if o in placed)
             )
-            for g, graph in lowered.functions.items()
+            for gvar, graph in lowered.functions.items()
         },
         codes,
     )
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
-    left = tuple(
+    diagnoses = tuple(
         replace(diagnosis, why=reasons[op], suggestion="")
         if reasons and op in reasons
         else diagnosis
-        for op, diagnosis in zip(rest, left_behind(rest, lowered.infos, backends), strict=True)
+        for op, diagnosis in zip(
+            remaining, left_behind(remaining, lowered.infos, backends), strict=True
+        )
     )
     plan = _plan(lowered, [r.match for r in regions], {b.name: b for b in backends}, status)
-    return Dispatched(module, taken, left, options, status, plan, sum(flop.values()))
+    return Dispatched(module, offloaded, diagnoses, options, status, plan, sum(flop.values()))
 
 
 def with_layouts_of(

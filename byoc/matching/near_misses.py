@@ -99,14 +99,16 @@ class PartialMatches:
         last = state.chain[-1]
         if pattern.done(state):
             place = f"{partial.backend.name}.{pattern.name}"
-            taken = Unmet(TAKEN, force(_name(op, self.infos), place))
-            return partial.miss(0, taken, len(state.chain) + 1)
+            unmet = Unmet(TAKEN, force(_name(op, self.infos), place))
+            return partial.miss(0, unmet, len(state.chain) + 1)
         names = {n for k, _ in pattern.next(state) for n in pattern.steps[k].names}
         needs = f"{listed(names)} must follow {_name(last, self.infos)}, and "
         after = follower(last, self.infos)
         if after is None:
             return partial.miss(0, _ending(last, self.infos).after(needs))
-        failed = max(f for k, _ in pattern.next(state) if (f := pattern.steps[k].failing(after)))
+        failed = max(
+            failure for k, _ in pattern.next(state) if (failure := pattern.steps[k].failing(after))
+        )
         return partial.miss(failed[0], failed[1].after(needs))
 
     def _as_anchor(self, op: Op) -> Iterator[Miss]:
@@ -149,9 +151,9 @@ class PartialMatches:
                 continue
             steps = [partial.pattern.steps[k] for k, _ in partial.pattern.next(partial.state)]
             failed = [
-                f
+                failure
                 for step in steps
-                if name in step.names and (f := step.failing(candidate)) is not None
+                if name in step.names and (failure := step.failing(candidate)) is not None
             ]
             if failed:
                 passed, unmet = max(failed)

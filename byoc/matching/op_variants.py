@@ -52,12 +52,12 @@ class Variants:
         self.values: dict[tuple[Value, Layout], Value] = {}
         self.idle: set[Op] = set()
         for op in space.graph.ops:
-            for way in space.ways[op]:
-                self.add(op, way)
+            for choice in space.ways[op]:
+                self.add(op, choice)
 
-    def add(self, op: Op, way: Choice) -> None:
+    def add(self, op: Op, choice: Choice) -> None:
         """Add the variant of an op in an alternative, if its PrimFunc is proved there."""
-        layouts = layouts_in(op, way, self.space.kinds[op])
+        layouts = layouts_in(op, choice, self.space.kinds[op])
         if layouts is None:
             return
         func, shares = op.func, self.space.graph.shares(op)
@@ -78,7 +78,7 @@ class Variants:
         for value in outputs:
             value.makers.append(variant)
         self.infos[variant] = self.planner.analyse(func).of(func)
-        self.ways[variant] = op, way
+        self.ways[variant] = op, choice
 
     def value(self, value: Value, layout: Layout | None) -> Value:
         layout = layout or Layout.identity(value.rank)

@@ -76,9 +76,9 @@ class Bench:
         timeout, reason = self.how.timeout, ""
         for _ in range(ATTEMPTS):
             address = self.tracker.request(self.how.wait, self.closed)
-            made = job(Server(*address, device, self.how.effort))
-            found = self.run(made, timeout + GRACE, "what talks to its server")
-            if not isinstance(found, Unreachable):
-                return found  # type: ignore[no-any-return]
-            reason = found.reason
+            task = job(Server(*address, device, self.how.effort))
+            result = self.run(task, timeout + GRACE, "what talks to its server")
+            if not isinstance(result, Unreachable):
+                return result  # type: ignore[no-any-return]
+            reason = result.reason
         raise MeasureError(f"tracker {self.tracker}: servers cannot be reached: {reason}")

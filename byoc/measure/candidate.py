@@ -71,10 +71,10 @@ def by_backend(
     backend: Backend, ops: Sequence[Op], infos: Infos, subject: Subject, machine: TimingMachine
 ) -> Candidate:
     """The backend's code for a region of these ops. Raises `ConverterFailed`."""
-    made = region("", ops, infos, backend.merges)
-    by = ByBackend(backend, made.region)
+    placed = region("", ops, infos, backend.merges)
+    by = ByBackend(backend, placed.region)
     key = _key(subject, machine, backend.name, backend.version(), hash_of_code(_code([by])))
-    return Candidate(key, subject, by, tuple(subject.values.index(v) for v in made.inputs))
+    return Candidate(key, subject, by, tuple(subject.values.index(v) for v in placed.inputs))
 
 
 def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:

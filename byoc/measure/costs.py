@@ -58,12 +58,12 @@ class Costing:
         for match in matches:
             self.asked.add(match.backend, match.ops)
         missing = [c for c in self.asked.all if c.key not in self.found]
-        found, known = results(missing, self.asked.how)
-        self.found |= found
-        self.new |= found.keys() - known
+        measured, stored = results(missing, self.asked.how)
+        self.found |= measured
+        self.new |= measured.keys() - stored
         self.timings = [self.timing(c) for c in {c.key: c for c in self.asked.all}.values()]
-        alone = {op: self.cost(TVM, (op,)) for op in self.ops}
-        self.alone = {op: r.microseconds for op, r in alone.items() if isinstance(r, Measured)}
+        by_op = {op: self.cost(TVM, (op,)) for op in self.ops}
+        self.alone = {op: r.microseconds for op, r in by_op.items() if isinstance(r, Measured)}
         return [*self.usable(matches), *self.fused(fused)]
 
     def usable(self, matches: Sequence[Match]) -> Iterator[Match]:
@@ -92,9 +92,9 @@ class Costing:
 
     def timing(self, candidate: Candidate) -> Timing:
         names = _names(candidate.subject.ops, self.infos)
-        known = candidate.key not in self.new
+        stored = candidate.key not in self.new
         return Timing(
-            candidate.key.backend, names, candidate.key.shapes, self.found[candidate.key], known
+            candidate.key.backend, names, candidate.key.shapes, self.found[candidate.key], stored
         )
 
 
@@ -128,28 +128,28 @@ class _Asked:
     @property
     def all(self) -> list[Candidate]:
         lists = (c for c in self.candidates.values() if not isinstance(c, Excluded))
-        return [c for found in lists for c in found]
+        return [c for candidates in lists for c in candidates]
 
 
 def _subjects(ops: Ops, points: Sequence[Extents]) -> list[Subject] | Excluded:
     try:
-        made = [subject(ops, at) for at in points]
+        subjects = [subject(ops, at) for at in points]
     except NotMeasurable as error:
         return Excluded(str(error))
-    return list({s.buffers: s for s in made}.values())
+    return list({s.buffers: s for s in subjects}.values())
 
 
 def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
-    found = ((op, infos[op].operator) for op in ops)
-    return tuple(op.name if info is None else info.name for op, info in found)
+    recovered = ((op, infos[op].operator) for op in ops)
+    return tuple(op.name if info is None else info.name for op, info in recovered)
 
 
 def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
     """The chains of several ops for which TVM's code is measured too."""
     out: dict[Ops, None] = {}
     for match in matches:
-        whole = extended(match.ops, infos)
-        for chain in (match.ops, whole, whole[len(match.ops) :]):
+        longest = extended(match.ops, infos)
+        for chain in (match.ops, longest, longest[len(match.ops) :]):
             if len(chain) > 1:
                 out[chain] = None
     by_start: dict[Op, list[Ops]] = {}

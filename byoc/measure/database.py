@@ -86,10 +86,10 @@ def _told(result: Result) -> dict[str, Any]:
     return {"excluded": result.reason}
 
 
-def _entry(told: Any) -> tuple[Key, Result]:
-    if told["format"] != FORMAT:
+def _entry(data: Any) -> tuple[Key, Result]:
+    if data["format"] != FORMAT:
         raise ValueError("of another format")
-    key, result = Key.from_json(told["key"]), told["result"]
+    key, result = Key.from_json(data["key"]), data["result"]
     if "excluded" in result:
         return key, Excluded(str(result["excluded"]))
     time = float(result["microseconds"])

@@ -100,8 +100,8 @@ def _model() -> str:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
-    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(found, platform.processor())
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
 
 
 __all__ = ["LIKELY", "Measure", "Progress"]

@@ -178,14 +178,14 @@ class Time(OnServer):
         stage: list[str],
     ) -> Result:  # fmt: skip
         machine = relax.VirtualMachine(module, device)
-        given = [tvm.runtime.tensor(inputs[k], device=device) for k in self.inputs]
-        machine.set_input(self.function, *given)
+        arguments = [tvm.runtime.tensor(inputs[k], device=device) for k in self.inputs]
+        machine.set_input(self.function, *arguments)
         stage.append(CALLED)
         machine.invoke_stateful(self.function)
-        apart = difference(flat(machine.get_outputs(self.function)), expected)
-        if apart is not None:
-            return Excluded(apart)
-        machine.save_function(self.function, "timed", *given, include_return=False)
+        reason = difference(flat(machine.get_outputs(self.function)), expected)
+        if reason is not None:
+            return Excluded(reason)
+        machine.save_function(self.function, "timed", *arguments, include_return=False)
         stage.append(TIMED)
         return self.median(lambda **how: machine.time_evaluator("timed", device, **how)())
 

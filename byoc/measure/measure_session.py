@@ -64,8 +64,8 @@ class MeasureSession(Bench):
         for candidate, built in zip(batch, self.built(batch), strict=True):
             result = self.result(candidate, built)
             if isinstance(result, NotLoaded):
-                (alone,) = self.built([candidate], alone=True)
-                result = self.result(candidate, alone)
+                (isolated,) = self.built([candidate], isolated=True)
+                result = self.result(candidate, isolated)
             self.forget(candidate.subject)
             self.put(candidate, result.excluded if isinstance(result, NotLoaded) else result)
 
@@ -76,22 +76,22 @@ class MeasureSession(Bench):
         if isinstance(case, Excluded):
             return case
         place = str(built.library), str(case)
-        found = self.timed(
+        result = self.timed(
             candidate.key.target,
             lambda server: Time(*place, server, built.function, candidate.inputs),
         )
-        return found.excluded if isinstance(found, NotLoaded) and built.alone else found
+        return result.excluded if isinstance(result, NotLoaded) and built.alone else result
 
     def built(
-        self, batch: Sequence[Candidate], alone: bool = False
+        self, batch: Sequence[Candidate], isolated: bool = False
     ) -> Iterator[BuiltCandidate | Excluded]:
         """Each candidate's function: of one library if that can be, else of one for each."""
-        if batch[0].by is None and batch[0].key.target == HOST and not alone:
+        if batch[0].by is None and batch[0].key.target == HOST and not isolated:
             yield from (self.host(c.subject) for c in batch)
             return
-        whole = self.library(batch)
-        if not isinstance(whole, Excluded) or len(batch) == 1:
-            yield from (_function(whole, k, len(batch)) for k in range(len(batch)))
+        library = self.library(batch)
+        if not isinstance(library, Excluded) or len(batch) == 1:
+            yield from (_function(library, k, len(batch)) for k in range(len(batch)))
             return
         for candidate in batch:
             yield _function(self.library([candidate]), 0, 1)
@@ -122,9 +122,9 @@ class MeasureSession(Bench):
                 module = tvm.ir.save_json(joined(some))
             return self.build(lambda to: Build(module, None, HOST, to))
 
-        whole = build(group)
-        if not isinstance(whole, Excluded) or len(group) == 1:
-            return [_function(whole, k, len(group)) for k in range(len(group))]
+        library = build(group)
+        if not isinstance(library, Excluded) or len(group) == 1:
+            return [_function(library, k, len(group)) for k in range(len(group))]
         return [_function(build([s]), 0, 1) for s in group]
 
     def case(self, subject: Subject) -> Path | Excluded:
@@ -169,18 +169,18 @@ def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator
 def _modules(candidates: Sequence[Candidate]) -> list[str]:
     """Those of the backends, which may register what their code calls."""
     converters = (c.by.backend.convert for c in candidates if c.by is not None)
-    found = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
-    return sorted(found - {"__main__"})
+    modules = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
+    return sorted(modules - {"__main__"})
 
 
 def _servers(tracker: Tracker, seconds: float) -> int:
     """How many there are; one that ended a moment ago may come back in these seconds."""
     end = time.monotonic() + min(seconds, RESTART)
-    while not (found := tracker.servers()):
+    while not (count := tracker.servers()):
         if time.monotonic() > end:
             raise MeasureError(f"tracker {tracker} has no servers of this key")
         time.sleep(0.2)
-    return found
+    return count
 
 
 def _function(library: Path | Excluded, number: int, count: int) -> BuiltCandidate | Excluded:
@@ -192,9 +192,9 @@ def _function(library: Path | Excluded, number: int, count: int) -> BuiltCandida
 def _once(lock: threading.Lock, memory: dict[K, Future[T]], key: K, make: Callable[[], T]) -> T:
     """A value that the first thread computes, while the others wait for it."""
     with lock:
-        mine = key not in memory
+        is_first = key not in memory
         future = memory.setdefault(key, Future())
-    if mine:
+    if is_first:
         try:
             future.set_result(make())
         except BaseException as error:

@@ -25,26 +25,26 @@ def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Re
 
     Raises `MeasureError` if there is no server; what was measured until then is stored.
     """
-    wanted = {c.key: c for c in candidates}
-    known = {k for k in wanted if how.store.get(k) is not None}
-    missing = [c for k, c in wanted.items() if k not in known]
-    done = len(known)
+    by_key = {c.key: c for c in candidates}
+    stored = {k for k in by_key if how.store.get(k) is not None}
+    missing = [c for k, c in by_key.items() if k not in stored]
+    count = len(stored)
     lock = threading.Lock()
 
     def put(candidate: Candidate, result: Result) -> None:
-        nonlocal done
+        nonlocal count
         with lock:
             how.store.put(candidate.key, result)
-            done += 1
+            count += 1
             if how.progress is not None:
-                how.progress(done, len(wanted), candidate.name)
+                how.progress(count, len(by_key), candidate.name)
 
     if how.progress is not None:
-        how.progress(done, len(wanted), "")
+        how.progress(count, len(by_key), "")
     if missing:
         _measure(missing, how, put)
-    found = {k: how.store.get(k) for k in wanted}
-    return {k: r for k, r in found.items() if r is not None}, wanted.keys() - how.store.new
+    outcomes = {k: how.store.get(k) for k in by_key}
+    return {k: r for k, r in outcomes.items() if r is not None}, by_key.keys() - how.store.new
 
 
 def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:
@@ -52,12 +52,14 @@ def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:
     for candidate in sorted(missing, key=lambda candidate: candidate.key.ops):
         by.setdefault(candidate.key.backend, []).append(candidate)
     batches = [
-        b for found in by.values() for b in together(found, lambda candidate: candidate.subject)
+        batch
+        for group in by.values()
+        for batch in together(group, lambda candidate: candidate.subject)
     ]
     session = MeasureSession(how, missing, put)
     pool = ThreadPoolExecutor(session.slots)
     try:
-        for future in as_completed([pool.submit(session.measure, b) for b in batches]):
+        for future in as_completed([pool.submit(session.measure, batch) for batch in batches]):
             future.result()
     finally:
         session.close()

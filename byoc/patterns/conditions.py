@@ -9,7 +9,7 @@ from .pattern import Condition, Node, listed
 from .suggest import Unmet, cast
 
 
-def dtype(*taken: str) -> Callable[[Node], Unmet | None]:
+def dtype(*dtypes: str) -> Callable[[Node], Unmet | None]:
     """Return a condition: all tensors of the operator have one of these dtypes.
 
     Args:
@@ -21,9 +21,9 @@ def dtype(*taken: str) -> Callable[[Node], Unmet | None]:
 
     def has_dtype(node: Node) -> Unmet | None:
         for value in node.tensors:
-            if value.dtype not in taken:
-                suggestion = cast(value.dtype, taken[0])
-                return Unmet(f"the dtype is {value.dtype}, {listed(taken)} is taken", suggestion)
+            if value.dtype not in dtypes:
+                suggestion = cast(value.dtype, dtypes[0])
+                return Unmet(f"the dtype is {value.dtype}, {listed(dtypes)} is taken", suggestion)
         return None
 
     return has_dtype
@@ -43,8 +43,10 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
     """
 
     def has_attribute(node: Node) -> Unmet | None:
-        found = node.info.attrs[name]
-        return None if found == taken else Unmet(f"{name} is {found}, {taken} is taken", suggestion)
+        actual = node.info.attrs[name]
+        return (
+            None if actual == taken else Unmet(f"{name} is {actual}, {taken} is taken", suggestion)
+        )
 
     return has_attribute
 
@@ -61,8 +63,8 @@ def constant(k: int) -> Condition:
 
     def is_constant(node: Node) -> str | None:
         value = node.operand(k)
-        known = k < len(node.info.operands) if value is None else value.constant
-        return None if known else f"operand {k} is not constant"
+        fixed = k < len(node.info.operands) if value is None else value.constant
+        return None if fixed else f"operand {k} is not constant"
 
     return is_constant
 

@@ -40,8 +40,8 @@ def check_names(names: Iterable[str], what: str) -> None:
         raise ValueError(f"{what}: unknown operator {name!r}{hint}")
 
 
-def _similar(name: str, known: Iterable[str]) -> list[str]:
+def _similar(name: str, names: Iterable[str]) -> list[str]:
     """Known names with the same last part, then those with a similar spelling."""
     last = name.rpartition(".")[2]
-    same = [n for n in sorted(known) if last and n.rpartition(".")[2].startswith(last)]
-    return list(dict.fromkeys([*same, *get_close_matches(name, sorted(known), 3)]))[:3]
+    same = [n for n in sorted(names) if last and n.rpartition(".")[2].startswith(last)]
+    return list(dict.fromkeys([*same, *get_close_matches(name, sorted(names), 3)]))[:3]

@@ -113,10 +113,10 @@ class PatternStep:
 
     def __post_init__(self) -> None:
         check_names(sorted(self.names), "step")
-        for c in (*self.conditions, *self.laid, self.takes):
-            if not callable(c):
+        for function in (*self.conditions, *self.laid, self.takes):
+            if not callable(function):
                 raise TypeError(f"step of {listed(self.names)}: expected a function of a "
-                                f"Node, got {c!r}")  # fmt: skip
+                                f"Node, got {function!r}")  # fmt: skip
 
     def taken(self, node: Node) -> tuple[Op, ...]:
         """The operators that a region takes for a node: its sources, then itself."""
@@ -290,8 +290,8 @@ class Pattern:
             for after in followers(state.chain[-1], infos):
                 for k, n in self.next(state):
                     if self.steps[k].why_not(after) is None:
-                        taken = self.steps[k].taken(after)
-                        stack.append(MatchState((*state.chain, *taken), k, n))
+                        ops = self.steps[k].taken(after)
+                        stack.append(MatchState((*state.chain, *ops), k, n))
 
     def next(self, state: MatchState) -> Iterator[tuple[int, int]]:
         """The steps that the next operator may match, with its count within that step."""

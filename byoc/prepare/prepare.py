@@ -92,27 +92,27 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
             total = self.builder_.emit(relax.op.add(total, param))
         return total
 
-    def bound(self, e: Any) -> Any:
-        bound = self.lookup_binding(e) if isinstance(e, relax.Var) else None
-        return e if bound is None else bound
+    def bound(self, expr: Any) -> Any:
+        bound = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
+        return expr if bound is None else bound
 
 
 def _affine(builder: Any, call: Any) -> Any:
     """Batch normalisation with known statistics, as a factor and a term for each channel."""
-    x, *statistics = call.args
+    data, *statistics = call.args
     attrs = call.attrs
     if attrs.training or not all(isinstance(g, GenericConst) for g in statistics):
         return call
     gamma, beta, mean, var = (array_of(g).numpy().astype("float64") for g in statistics)
     factor = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
     term = (beta if attrs.center else 0.0) - mean * factor
-    shape = [1] * x.ty.ndim
+    shape = [1] * data.ty.ndim
     shape[int(attrs.axis)] = -1
-    dtype = str(x.ty.dtype)
+    dtype = str(data.ty.dtype)
 
-    def constant(a: Any) -> Any:
-        return relax.const(np.ascontiguousarray(a.reshape(shape).astype(dtype)))
+    def constant(array: Any) -> Any:
+        return relax.const(np.ascontiguousarray(array.reshape(shape).astype(dtype)))
 
-    scaled = builder.emit(relax.op.multiply(x, constant(factor)))
+    scaled = builder.emit(relax.op.multiply(data, constant(factor)))
     moved = builder.emit(relax.op.add(scaled, constant(term)))
     return relax.Tuple([moved, statistics[2], statistics[3]])

@@ -97,19 +97,19 @@ def released(
     parameters = read(mod, "prepare")
     bound = read(_put(mod, scales), "prepare", parameters.analyse)
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
-    taken = _taken(bound, patterns)
-    _warn(bound, patterns, taken)
+    matched = _taken(bound, patterns)
+    _warn(bound, patterns, matched)
     loose: dict[str, Scales] = {}
     for gvar, graph in parameters.functions.items():
         name, count = str(gvar.name_hint), len(scales.get(str(gvar.name_hint), ()))
         hidden = [graph.of[p] for p in mod[gvar].params[len(mod[gvar].params) - count :]]
         pairs = zip(graph.ops, bound.functions[gvar].ops, strict=True)
-        used = {v for op, same in pairs if same in taken for v in op.inputs}
+        used = {v for op, same in pairs if same in matched for v in op.inputs}
         loose[name] = tuple(None if v in used else s
                             for v, s in zip(hidden, scales.get(name, ()), strict=True))  # fmt: skip
     kept = {n: tuple(s for s, free in zip(scales[n], loose[n], strict=True) if free is None)
             for n in scales}  # fmt: skip
-    merged = _Merge(mod, parameters, bound, taken)
+    merged = _Merge(mod, parameters, bound, matched)
     return _put(fold(_put(merged.module(mod), loose)), kept)
 
 
@@ -121,16 +121,16 @@ def _taken(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
     return {op for chain in chains if len(chain) > 1 for op in chain}
 
 
-def _warn(lowered: Lowered, patterns: Sequence[Pattern], taken: set[Op]) -> None:
+def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> None:
     """Warn of operators with quantised weights that run in floating point, and say why."""
     whys: Counter[str] = Counter()
     for op in lowered.ops:
         constants = [v.producer for v in op.inputs if v is not None and v.weight and v.producer]
-        if op in taken or not any(_small(lowered, w) for w in constants):
+        if op in matched or not any(_small(lowered, w) for w in constants):
             continue
         anchor = node(op, lowered.infos)
         steps = [p.steps[0] for p in patterns if anchor and anchor.info.name in p.steps[0].names]
-        failed = [f for s in steps if anchor and (f := s.failing(anchor)) is not None]
+        failed = [failure for s in steps if anchor and (failure := s.failing(anchor)) is not None]
         if anchor and failed:
             whys[f"{anchor.info.name}: {max(failed)[1].reason}"] += 1
     for why, count in whys.items():
@@ -156,8 +156,8 @@ def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:
         values = scales.get(str(gvar.name_hint), ())
         if isinstance(func, relax.Function) and any(s is not None for s in values):
             last = func.params[len(func.params) - len(values) :]
-            known = {p: s for p, s in zip(last, values, strict=True) if s is not None}
-            out.update_func(gvar, func.bind_params(known))
+            bindings = {p: s for p, s in zip(last, values, strict=True) if s is not None}
+            out.update_func(gvar, func.bind_params(bindings))
     return out
 
 
@@ -165,7 +165,7 @@ def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:
 class _Merge(relax.PyExprMutator):  # type: ignore[misc]
     """Merge the copies of a dequantize that no pattern takes."""
 
-    def __init__(self, mod: Any, graphs: Lowered, same: Lowered, taken: set[Op]) -> None:
+    def __init__(self, mod: Any, graphs: Lowered, same: Lowered, matched: set[Op]) -> None:
         super().__init__(mod)
         self.free: NodeDict[bool] = NodeDict()
         self.seen: NodeDict[list[tuple[Any, Any]]] = NodeDict()
@@ -174,7 +174,7 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
             for op, twin in pairs.items():
                 if (
                     _named(same, twin)
-                    and twin not in taken
+                    and twin not in matched
                     and op.outputs
                     and op.outputs[0].expr is not None
                 ):
@@ -190,16 +190,18 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
         self.seen = NodeDict()
         return super().visit_dataflow_block_(block)
 
-    def visit_var_binding_(self, b: Any) -> None:
-        if b.var not in self.free or not isinstance(b.var, relax.DataflowVar):
-            super().visit_var_binding_(b)
+    def visit_var_binding_(self, binding: Any) -> None:
+        if binding.var not in self.free or not isinstance(binding.var, relax.DataflowVar):
+            super().visit_var_binding_(binding)
             return
-        first = next((e for e in items(b.value.args[1].fields) if isinstance(e, relax.Var)), None)
+        first = next(
+            (e for e in items(binding.value.args[1].fields) if isinstance(e, relax.Var)), None
+        )
         before = self.seen[first] if first in self.seen else []
         for call, var in before:
-            if tvm_ffi.structural_equal(call, b.value, map_free_vars=False):
-                self.set_var_remap(b.var, self.visit_expr(var))
+            if tvm_ffi.structural_equal(call, binding.value, map_free_vars=False):
+                self.set_var_remap(binding.var, self.visit_expr(var))
                 return
-        super().visit_var_binding_(b)
+        super().visit_var_binding_(binding)
         if first is not None:
-            self.seen[first] = [*before, (b.value, b.var)]
+            self.seen[first] = [*before, (binding.value, binding.var)]

@@ -61,8 +61,8 @@ def _locked(path: Path) -> int | None:
 
 def _sweep() -> None:
     """Remove the folders of killed processes, whose locks are free."""
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as found:
-        for entry in found:
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
             if entry.name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     _abandoned(Path(entry.path))

@@ -58,14 +58,14 @@ def _answer(pid: int, end: int, patience: Patience) -> tuple[bytes, int]:
     poll.register(end, select.POLLIN)
     parts: list[bytes] = []
     while True:
-        gone, status = os.waitpid(pid, os.WNOHANG)
+        ended_pid, status = os.waitpid(pid, os.WNOHANG)
         try:
             got = os.read(end, 1 << 20)  # all that is in the pipe
         except BlockingIOError:
             got = None
         if got:
             parts.append(got)
-        if gone:
+        if ended_pid:
             return b"".join(parts), os.waitstatus_to_exitcode(status)
         if got:
             continue

@@ -30,14 +30,14 @@ class Process:
 
     def result(self) -> Any:
         """The result of the job. Raises `Died` if a signal ended it, else `JobFailed`."""
-        found = Path(f"{self.path}.out")
-        if found.exists():
-            return pickle.loads(found.read_bytes())
+        output = Path(f"{self.path}.out")
+        if output.exists():
+            return pickle.loads(output.read_bytes())
         if self.status is not None and self.status < 0:
             raise Died(signal_name(-self.status))
         log = Path(f"{self.path}.log")
-        told = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        raise JobFailed(f"a process ended without a result: {told[-1] if told else self.status}")
+        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        raise JobFailed(f"a process ended without a result: {lines[-1] if lines else self.status}")
 
 
 class Died(Exception):
@@ -126,15 +126,15 @@ class ForkPool:
     def _read(self) -> None:
         assert self.root.stdout is not None
         for line in self.root.stdout:
-            told = json.loads(line)
+            message = json.loads(line)
             with self.lock:
-                process = self.running.pop(told["id"])
-            process.status = told["status"]
+                process = self.running.pop(message["id"])
+            process.status = message["status"]
             self._end(process)
         self.gone = True
         with self.lock:
-            rest = list(self.running.values())
-        for process in rest:
+            unfinished = list(self.running.values())
+        for process in unfinished:
             self._end(process)
 
     def _end(self, process: Process) -> None:

@@ -145,13 +145,13 @@ class LineProcess:
     def _bytes(self, count: int, seconds: float, doing: str) -> bytes:
         """The bytes after a line."""
         patience = self._patience(seconds)
-        parts, there = [self._rest[:count]], len(self._rest[:count])
+        parts, received = [self._rest[:count]], len(self._rest[:count])
         self._rest = self._rest[count:]
-        while there < count:
+        while received < count:
             got = self._more(patience, doing)
-            parts.append(got[: count - there])
-            self._rest = got[count - there :]
-            there += len(parts[-1])
+            parts.append(got[: count - received])
+            self._rest = got[count - received :]
+            received += len(parts[-1])
         return b"".join(parts)
 
     def _patience(self, seconds: float) -> Patience:
@@ -161,10 +161,10 @@ class LineProcess:
     def _more(self, patience: Patience, doing: str) -> bytes:
         """The next output; if none comes in time, the process is ended."""
         assert self._process is not None and self._process.stdout is not None
-        there = select.poll()  # select only takes descriptors below 1024
+        poll = select.poll()  # select only takes descriptors below 1024
         pipe = self._process.stdout.fileno()
-        there.register(pipe, select.POLLIN)
-        while not there.poll(1e3 * patience.next):
+        poll.register(pipe, select.POLLIN)
+        while not poll.poll(1e3 * patience.next):
             if patience.is_over():
                 self.close()
                 raise self.died(f"{doing} took more than {patience.seconds:g} s; it was stopped")

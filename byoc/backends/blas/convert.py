@@ -53,7 +53,7 @@ def _function(region: Region, constants: list[Array]) -> str:
     k = next(k for k, c in enumerate(region.calls) if c.op == "relax.matmul")
     tensors = (*region.inputs, region.result)
     others: list[Tensor] = []
-    told = statements(region.calls[k + 1 :], others)
+    epilogue = statements(region.calls[k + 1 :], others)
 
     def view(tensor: Tensor) -> str:
         if tensor.source == "constant":
@@ -61,20 +61,20 @@ def _function(region: Region, constants: list[Array]) -> str:
             return f"constant({len(constants) - 1})"
         return f"t[{tensor.index}]"
 
-    def operand(t: object) -> str:
-        assert isinstance(t, Tensor)
-        if t.source != "call":
-            return view(t)
-        (source,) = region.calls[t.index].operands
+    def operand(tensor: object) -> str:
+        assert isinstance(tensor, Tensor)
+        if tensor.source != "call":
+            return view(tensor)
+        (source,) = region.calls[tensor.index].operands
         assert isinstance(source, Tensor)
-        axes = order(region.calls[t.index].attrs["axes"], len(source.shape))
+        axes = order(region.calls[tensor.index].attrs["axes"], len(source.shape))
         return f'{view(source)}.permuted("{"".join(map(str, axes))}")'
 
     left, right = map(operand, region.calls[k].operands)
     kind, name = TYPES[region.result.dtype], f"{region.symbol}_finish"
     return FUNCTION % {
-        "finish": FINISH % (name, kind, kind, kind, "\n    ".join(told)) if told else "",
-        "name": name if told else "nullptr", "type": kind, "symbol": region.symbol,
+        "finish": FINISH % (name, kind, kind, kind, "\n    ".join(epilogue)) if epilogue else "",
+        "name": name if epilogue else "nullptr", "type": kind, "symbol": region.symbol,
         "shapes": ", ".join(map(_shape, tensors)), "count": len(tensors),
         "others": ", ".join([*map(view, others), "View{}"]), "number": len(others),
         "left": left, "right": right,

@@ -20,8 +20,8 @@ def available() -> str | None:
 
 def version() -> str:
     """The version of the package; empty if it is not installed."""
-    found = ((name, version_of(name)) for name in PACKAGES)
-    return next((f"{name} {v}" for name, v in found if v), "")
+    versions = ((name, version_of(name)) for name in PACKAGES)
+    return next((f"{name} {v}" for name, v in versions if v), "")
 
 
 def options() -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def library() -> Path | None:
     """The shared object; its headers are in the folder beside it."""
     for name in PACKAGES:
         for home in homes(name):
-            found = sorted(home.glob("lib/libscipy_openblas*.so"))
-            if found and (home / "include" / "cblas.h").exists():
-                return found[0]
+            libraries = sorted(home.glob("lib/libscipy_openblas*.so"))
+            if libraries and (home / "include" / "cblas.h").exists():
+                return libraries[0]
     return None

@@ -19,12 +19,12 @@ def floating(node: Node) -> Unmet | None:
     """All tensors are float32, or all float64."""
     dtype = node.result.dtype
     if dtype not in ("float32", "float64"):
-        told = f"the dtype is {dtype}, float32 or float64 is taken"
-        return Unmet(told, cast(dtype, "float32"))
+        reason = f"the dtype is {dtype}, float32 or float64 is taken"
+        return Unmet(reason, cast(dtype, "float32"))
     for value in _operands(node):
         if value.dtype != dtype:
-            told = f"an operand is {value.dtype}, that of the result, {dtype}, is taken"
-            return Unmet(told, cast(value.dtype, dtype))
+            reason = f"an operand is {value.dtype}, that of the result, {dtype}, is taken"
+            return Unmet(reason, cast(value.dtype, dtype))
     return None
 
 
@@ -66,8 +66,8 @@ def follows(node: Node) -> str | None:
 
 
 def _operands(node: Node) -> list[Value]:
-    found = (node.operand(k) for k in range(len(node.info.operands)))
-    return [v for v in found if v is not None]
+    operands = (node.operand(k) for k in range(len(node.info.operands)))
+    return [v for v in operands if v is not None]
 
 
 POST = PatternStep(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)

@@ -45,10 +45,10 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
         if calls[0].op in SAME:
             calls.pop(0)
             continue
-        found = _by_channel(calls[0], region, channel)
-        if found is None:
+        constant = _by_channel(calls[0], region, channel)
+        if constant is None:
             break
-        value, op = found
+        value, op = constant
         if op in ("relax.multiply", "relax.divide"):
             factor = value if op == "relax.multiply" else _inverse(value)
             if not scalable or not _moderate(scale * factor):
@@ -96,10 +96,10 @@ def _by_channel(call: Call, region: Region, channel: int) -> tuple[Array, str] |
     if len(tensors) != 2 or x1 is not None:
         return None
     chain_first = tensors[0].source == "call"
-    other = tensors[1] if chain_first else tensors[0]
-    if other.source != "constant" or not (chain_first or commutes):
+    operand = tensors[1] if chain_first else tensors[0]
+    if operand.source != "constant" or not (chain_first or commutes):
         return None
-    axes = spread(other.shape, call.result.shape)
+    axes = spread(operand.shape, call.result.shape)
     if axes not in ((), (channel,)):
         return None
-    return region.constants[other.index].astype("float64").reshape(-1), call.op
+    return region.constants[operand.index].astype("float64").reshape(-1), call.op

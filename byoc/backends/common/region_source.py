@@ -94,8 +94,8 @@ OPINFO_FUNCTION(__init_{symbol}) {{ return begin(args, result{arguments}); }}
 
 def headers(package: str | None, *names: str) -> str:
     """The text of what all regions share, and of headers that a package has."""
-    own = [files(package) / name for name in names] if package else []
-    paths = [files(__package__) / "regions.hpp", *own]
+    extra = [files(package) / name for name in names] if package else []
+    paths = [files(__package__) / "regions.hpp", *extra]
     return ABI + "".join(p.read_text(encoding="utf-8") for p in paths)
 
 
@@ -106,12 +106,12 @@ def ints(values: Iterable[Any]) -> str:
 
 def literal(call: Call, name: str) -> float | None:
     """A scalar argument that is written in the compute."""
-    found = call.literal(name)
-    return None if found is None else float(found)
+    value = call.literal(name)
+    return None if value is None else float(value)
 
 
-def number(x: float) -> str:
+def number(value: float) -> str:
     """A float literal of C++ with all its digits."""
-    if np.isinf(x):
-        return "INFINITY" if x > 0 else "-INFINITY"
-    return f"{np.float32(x)!r}".removeprefix("np.float32(").removesuffix(")") + "f"
+    if np.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return f"{np.float32(value)!r}".removeprefix("np.float32(").removesuffix(")") + "f"

@@ -33,22 +33,22 @@ def convert(regions: Sequence[Region]) -> Code:
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
-def _body(frame: GpuFunction, g: Gemm) -> list[str]:
+def _body(frame: GpuFunction, product: Gemm) -> list[str]:
     """``type`` is that of the operands, ``result`` that of what is written and added."""
-    body = ["Gemm g;", f"g.type = {CUDA[g.a.dtype]};",
+    body = ["Gemm g;", f"g.type = {CUDA[product.a.dtype]};",
             f"g.result = {CUDA[frame.region.result.dtype]};",
-            f"g.a = {frame.view(g.a)};", f"g.b = {frame.view(g.b)};",
+            f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
-    body += [f"g.turned_{x} = true;" for x, t in zip("ab", g.turned, strict=True) if t]
-    body += ["g.merge = true;"] * g.merge
-    if g.alpha != 1.0:
-        body.append(f"g.alpha = {number(g.alpha)};")
-    if g.bias is not None:
-        body.append(f"g.bias = {frame.view(g.bias)};")
-    if g.residual is not None:
-        body.append(f"g.residual = {frame.view(g.residual)};")
-    how = EPILOGUES[g.activation]
-    if g.bias is not None:
+    body += [f"g.turned_{x} = true;" for x, t in zip("ab", product.turned, strict=True) if t]
+    body += ["g.merge = true;"] * product.merge
+    if product.alpha != 1.0:
+        body.append(f"g.alpha = {number(product.alpha)};")
+    if product.bias is not None:
+        body.append(f"g.bias = {frame.view(product.bias)};")
+    if product.residual is not None:
+        body.append(f"g.residual = {frame.view(product.residual)};")
+    how = EPILOGUES[product.activation]
+    if product.bias is not None:
         how = "BIAS" if how == "DEFAULT" else f"{how}_BIAS"
     return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
 

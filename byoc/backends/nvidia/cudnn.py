@@ -40,9 +40,9 @@ def layouts(last: bool) -> Condition:
 
     def check(node: Node) -> str | None:
         data, out = (str(node.info.attrs[k]) for k in ("data_layout", "out_layout"))
-        wanted = data_layout(node.info.name, last)
-        if data != wanted or out not in ("", data):
-            return f"the layouts are {data} and {out}, {wanted} is taken"
+        expected = data_layout(node.info.name, last)
+        if data != expected or out not in ("", data):
+            return f"the layouts are {data} and {out}, {expected} is taken"
         return None
 
     return check
@@ -50,14 +50,14 @@ def layouts(last: bool) -> Condition:
 
 def weights(node: Node) -> str | None:
     """Constant, or in the layout that cuDNN takes."""
-    wanted = kernel_layout(str(node.info.attrs["data_layout"]))
-    given, value = str(node.info.attrs["kernel_layout"]), node.operand(1)
-    if sorted(given) != sorted(wanted):
-        return f"kernel_layout {given} is packed, a permutation of axes is taken"
+    expected = kernel_layout(str(node.info.attrs["data_layout"]))
+    layout, value = str(node.info.attrs["kernel_layout"]), node.operand(1)
+    if sorted(layout) != sorted(expected):
+        return f"kernel_layout {layout} is packed, a permutation of axes is taken"
     if value is None or not static(value.shape):
         return "the kernel is symbolic, a static one is taken"
-    if not value.constant and given != wanted:
-        return f"kernel_layout of an input is {given}, {wanted} is taken"
+    if not value.constant and layout != expected:
+        return f"kernel_layout of an input is {layout}, {expected} is taken"
     return None
 
 
@@ -107,13 +107,13 @@ def by_constant(last: bool) -> Condition:
             return f"{node.info.name} of what it follows, not by it"
         if not node.others:
             literals = any(isinstance(o, Constant) for o in node.info.operands)
-            found = literals or "x1" in node.info.attrs or "x2" in node.info.attrs
-            return None if found else "it has one operand"
-        other = node.others[0]
-        if len(node.others) != 1 or not other.constant:
+            has_literal = literals or "x1" in node.info.attrs or "x2" in node.info.attrs
+            return None if has_literal else "it has one operand"
+        operand = node.others[0]
+        if len(node.others) != 1 or not operand.constant:
             return "the other operand is no constant"
-        fits = _differs(node, other.shape, last) and _as_chain(node)
-        return None if fits else f"a constant of shape {other.shape} is not by channel"
+        valid = _differs(node, operand.shape, last) and _as_chain(node)
+        return None if valid else f"a constant of shape {operand.shape} is not by channel"
 
     return check
 
@@ -142,16 +142,20 @@ FACTORS = ("relax.add", "relax.subtract", "relax.multiply", "relax.divide")
 
 def patterns() -> tuple[Pattern, ...]:
     """For channels first and last: constants by channel, or a bias that comes at run time."""
-    found = []
+    out = []
     for last in (True, False):
         anchor = (typed, layouts(last), weights, window)
         after = (maybe("relax.add", whole), maybe(ACTIVATIONS, typed, clipped))
         name = "conv_channels_last" if last else "conv_channels_first"
-        found.append(Pattern(name, one(CONV, *anchor, constant(1)),
-                             many(FACTORS, by_constant(last)), *after))  # fmt: skip
-        found.append(Pattern(f"{name}_inputs", one(CONV, *anchor),
-                             maybe("relax.add", by_channel(last)), *after))  # fmt: skip
-    return tuple(found)
+        out.append(
+            Pattern(name, one(CONV, *anchor, constant(1)), many(FACTORS, by_constant(last)), *after)
+        )
+        out.append(
+            Pattern(
+                f"{name}_inputs", one(CONV, *anchor), maybe("relax.add", by_channel(last)), *after
+            )
+        )
+    return tuple(out)
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
@@ -159,9 +163,9 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
     constants = Constants()
     functions, rounds = [], []
     for region in regions:
-        body, told = _body(GpuFunction(region, constants))
+        body, rounding = _body(GpuFunction(region, constants))
         functions.append(function(region, body))
-        rounds += [(region.symbol, "; ".join(told))] * bool(told)
+        rounds += [(region.symbol, "; ".join(rounding))] * bool(rounding)
     return whole_file("cudnn.hpp", functions, [r.symbol for r in regions]), constants, tuple(rounds)
 
 
@@ -178,20 +182,20 @@ def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
     attrs = call.attrs
     data = str(attrs["data_layout"])
     folded = _folded(region, data)
-    x, w = call.operands[:2]
-    assert isinstance(x, Tensor) and isinstance(w, Tensor)
+    operand, weight = call.operands[:2]
+    assert isinstance(operand, Tensor) and isinstance(weight, Tensor)
     rank = len(data) - 2
     order = [data.index("N"), data.index("C"), *(k for k, c in enumerate(data) if c not in "NC")]
-    body = ["Conv v;", f"v.type = {DTYPES[w.dtype]};",
+    body = ["Conv v;", f"v.type = {DTYPES[weight.dtype]};",
             f"v.kernel = CUDNN_TENSOR_{'NHWC' if data[-1] == 'C' else 'NCHW'};",
             f"v.order = {{{ints(order)}}};", f"v.strides = {{{ints(attrs['strides'])}}};",
             f"v.dilation = {{{ints(attrs['dilation'])}}};",
             f"v.padding = {{{ints(attrs['padding'][:rank])}}};", f"v.groups = {attrs['groups']};",
-            f"v.x = {frame.view(x)};", f"v.w = {_weights(frame, w, folded, data)};",
+            f"v.x = {frame.view(operand)};", f"v.w = {_weights(frame, weight, folded, data)};",
             f"v.y = {frame.view(region.result)};"]  # fmt: skip
     body += _after(frame, folded, data)
-    half = [f"products of {w.dtype} are added in float32, rounded at the end"]
-    return [*body, "return convolution(c, v);"], half * (w.dtype != "float32") + folded.rounds
+    half = [f"products of {weight.dtype} are added in float32, rounded at the end"]
+    return [*body, "return convolution(c, v);"], half * (weight.dtype != "float32") + folded.rounds
 
 
 def _folded(region: Region, data: str) -> Folded:
@@ -210,8 +214,8 @@ def _weights(frame: GpuFunction, tensor: Tensor, folded: Folded, data: str) -> s
     if tensor.source != "constant":
         return frame.view(tensor)
     kernel = str(frame.region.calls[0].attrs["kernel_layout"])
-    wanted = kernel_layout(data)
-    array: Array = frame.region.constants[tensor.index].transpose([kernel.index(c) for c in wanted])
+    order = kernel_layout(data)
+    array: Array = frame.region.constants[tensor.index].transpose([kernel.index(c) for c in order])
     if folded.scale is not None:
         scale = folded.scale.reshape([-1] + [1] * (array.ndim - 1))
         array = (array.astype("float32") * scale).astype(array.dtype)

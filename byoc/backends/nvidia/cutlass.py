@@ -39,16 +39,16 @@ LEAST, MOST = 4, 16
 
 def extents(node: Node) -> str | None:
     """Rows in memory of a, b and d are multiples of what is read at once; one type everywhere."""
-    one, two = node.operand(0), node.operand(1)
-    assert one is not None and two is not None
-    if one.dtype != node.result.dtype:
-        return f"the result is {node.result.dtype} of {one.dtype}, the same is taken"
-    rows = [one.shape[-2 if node.chain is one else -1], two.shape[-1], two.shape[-2]]
+    first, second = node.operand(0), node.operand(1)
+    assert first is not None and second is not None
+    if first.dtype != node.result.dtype:
+        return f"the result is {node.result.dtype} of {first.dtype}, the same is taken"
+    rows = [first.shape[-2 if node.chain is first else -1], second.shape[-1], second.shape[-2]]
     if not all(isinstance(e, int) for e in rows):
         return "the extent of a row in memory is symbolic, a static one is taken"
     odd = [e for e in rows if e % 2]
-    if odd and one.dtype != "float32":
-        return f"a row has {odd[0]} elements of {one.dtype}, an even number is taken"
+    if odd and first.dtype != "float32":
+        return f"a row has {odd[0]} elements of {first.dtype}, an even number is taken"
     return None
 
 
@@ -64,27 +64,27 @@ def convert(regions: Sequence[Region]) -> Code:
     text, constants = source(regions)
     symbols = tuple(r.symbol for r in regions)
     rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
-    made = compiled(text)
-    return Code(f"// compiled by nvcc: {made.name}\n", symbols, constants.named(symbols[0]),
-                (str(made), *options(CUDART)), rounds)  # fmt: skip
+    object_file = compiled(text)
+    return Code(f"// compiled by nvcc: {object_file.name}\n", symbols, constants.named(symbols[0]),
+                (str(object_file), *options(CUDART)), rounds)  # fmt: skip
 
 
-def _body(frame: GpuFunction, g: Gemm) -> list[str]:
-    dtype = g.a.dtype
-    added = g.bias if g.bias is not None else g.residual
-    layouts = ["ColumnMajor" if t else "RowMajor" for t in g.turned]
+def _body(frame: GpuFunction, product: Gemm) -> list[str]:
+    dtype = product.a.dtype
+    added = product.bias if product.bias is not None else product.residual
+    layouts = ["ColumnMajor" if t else "RowMajor" for t in product.turned]
     tiles = "Floats" if dtype == "float32" else "Halves"
-    reads = [_read(dtype, t.shape[-1]) for t in (g.a, g.b, frame.region.result)]
+    reads = [_read(dtype, t.shape[-1]) for t in (product.a, product.b, frame.region.result)]
     aligned = max(reads) * DLPACK[dtype][1] // 8
-    body = ["Gemm g;", f"g.a = {frame.view(g.a)};", f"g.b = {frame.view(g.b)};",
+    body = ["Gemm g;", f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
-    body += ["g.merge = true;"] * g.merge
-    if g.alpha != 1.0:
-        body.append(f"g.alpha = {number(g.alpha)};")
+    body += ["g.merge = true;"] * product.merge
+    if product.alpha != 1.0:
+        body.append(f"g.alpha = {number(product.alpha)};")
     if added is not None:
         body.append(f"g.added = {frame.view(added)};")
     op = (f"{tiles}<{TYPES[dtype]}, {', '.join(layouts)}, {reads[0]}, {reads[1]}, "
-          f"epilogue::{EPILOGUES[g.activation]}, {reads[2]}>")  # fmt: skip
+          f"epilogue::{EPILOGUES[product.activation]}, {reads[2]}>")  # fmt: skip
     return [*body, f"using Op = {op};", f"return product<Op>(c, g, {aligned});"]
 
 
@@ -104,19 +104,21 @@ def compiled(text: str) -> Path:
                "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
     key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opinfo" / "cutlass"
-    made, told = folder / f"{key}.o", folder / f"{key}.cu"
+    object_file, source_file = folder / f"{key}.o", folder / f"{key}.cu"
     with trust.folder(folder, create=True) as within, contextlib.suppress(FileNotFoundError):
-        trust.read(made.name, within)
-        return made
-    told.write_text(text, encoding="utf-8")
-    with replacing(made) as part:
-        done = subprocess.run(
-            [*command, str(told), "-o", str(part)], capture_output=True, text=True
+        trust.read(object_file.name, within)
+        return object_file
+    source_file.write_text(text, encoding="utf-8")
+    with replacing(object_file) as part:
+        completed = subprocess.run(
+            [*command, str(source_file), "-o", str(part)], capture_output=True, text=True
         )
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error" in line]
-            raise RuntimeError(f"nvcc: {(lines or done.stderr.splitlines() or ['it failed'])[0]}")
-    return made
+        if completed.returncode != 0:
+            lines = [line for line in completed.stderr.splitlines() if "error" in line]
+            raise RuntimeError(
+                f"nvcc: {(lines or completed.stderr.splitlines() or ['it failed'])[0]}"
+            )
+    return object_file
 
 
 def _architecture() -> list[str]:
@@ -136,10 +138,10 @@ def headers() -> Path:
 
 
 def _nvcc() -> str:
-    found = shutil.which("nvcc")
-    if found is None:
+    path = shutil.which("nvcc")
+    if path is None:
         raise RuntimeError("there is no nvcc")
-    return found
+    return path
 
 
 def why_not() -> str | None:

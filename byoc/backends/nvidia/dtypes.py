@@ -11,7 +11,7 @@ CUDA = {"float32": "CUDA_R_32F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16
 
 def typed(node: Node) -> str | None:
     """All tensors of the op have one type, which the libraries have."""
-    found = sorted({v.dtype for v in node.tensors})
-    if len(found) > 1 or found[0] not in DLPACK:
-        return f"the dtypes are {', '.join(found)}: one of {', '.join(DLPACK)} is taken"
+    dtypes = sorted({v.dtype for v in node.tensors})
+    if len(dtypes) > 1 or dtypes[0] not in DLPACK:
+        return f"the dtypes are {', '.join(dtypes)}: one of {', '.join(DLPACK)} is taken"
     return None

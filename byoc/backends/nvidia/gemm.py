@@ -22,13 +22,13 @@ TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", 
 
 def factors(node: Node) -> str | None:
     """Two operands of one type and a result that is sums of their products."""
-    one, two = node.operand(0), node.operand(1)
-    if one is None or two is None or one is two:
+    first, second = node.operand(0), node.operand(1)
+    if first is None or second is None or first is second:
         return "the operands are not two tensors"
-    if one.rank < 2 or two.rank < 2:
-        return f"the operands are of rank {one.rank} and {two.rank}, at least 2 is taken"
-    if one.dtype != two.dtype or (one.dtype, node.result.dtype) not in TYPES:
-        return (f"the dtypes are {one.dtype}, {two.dtype} and {node.result.dtype}, float32, "
+    if first.rank < 2 or second.rank < 2:
+        return f"the operands are of rank {first.rank} and {second.rank}, at least 2 is taken"
+    if first.dtype != second.dtype or (first.dtype, node.result.dtype) not in TYPES:
+        return (f"the dtypes are {first.dtype}, {second.dtype} and {node.result.dtype}, float32, "
                 "float16 or bfloat16 are taken")  # fmt: skip
     return batches(node)
 
@@ -39,8 +39,8 @@ def batches(node: Node) -> str | None:
     for k in (0, 1):
         value = node.operand(k)
         assert value is not None
-        mine = value.shape[:-2]
-        if not _ones(mine) and not same_shape(mine, outer):
+        batch = value.shape[:-2]
+        if not _ones(batch) and not same_shape(batch, outer):
             return f"an operand of shape {value.shape} is broadcast along a part of the batch"
     return None
 
@@ -48,29 +48,34 @@ def batches(node: Node) -> str | None:
 def by_literal(node: Node) -> str | None:
     """The chain times or by a number."""
     first = node.operand(0) is node.chain
-    found = "x2" in node.info.attrs or (len(node.info.operands) == 2 and
-                                        isinstance(node.info.operands[1], Constant))  # fmt: skip
-    return None if first and found else "it is not a number that the chain is scaled by"
+    has_scalar = "x2" in node.info.attrs or (
+        len(node.info.operands) == 2 and isinstance(node.info.operands[1], Constant)
+    )
+    return None if first and has_scalar else "it is not a number that the chain is scaled by"
 
 
 def row(node: Node) -> str | None:
     """The other operand has one value a column."""
     if (reason := sums(node)) is not None:
         return reason
-    (other,) = node.others
-    if other.rank and same(other.shape[-1], node.result.shape[-1]) and _ones(other.shape[:-1]):
+    (operand,) = node.others
+    if (
+        operand.rank
+        and same(operand.shape[-1], node.result.shape[-1])
+        and _ones(operand.shape[:-1])
+    ):
         return None
-    return _neither(other.shape)
+    return _neither(operand.shape)
 
 
 def whole(node: Node) -> str | None:
     """The other operand is as large as the result."""
     if (reason := sums(node)) is not None:
         return reason
-    (other,) = node.others
-    if same_shape(other.shape, node.result.shape):
+    (operand,) = node.others
+    if same_shape(operand.shape, node.result.shape):
         return None
-    return _neither(other.shape)
+    return _neither(operand.shape)
 
 
 def _neither(shape: Sequence[object]) -> str:
@@ -92,8 +97,8 @@ def swapped(node: Node) -> str | None:
     if value is None or value.rank < 2:
         return "the operand is no matrix"
     order = [int(a) % value.rank for a in axes] if axes is not None else [*range(value.rank)][::-1]
-    wanted = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
-    return None if order == wanted else f"axes is {order}, {wanted} is taken"
+    expected = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
+    return None if order == expected else f"axes is {order}, {expected} is taken"
 
 
 def widened(node: Node) -> str | None:
@@ -119,15 +124,15 @@ def patterns(
     scale = maybe(("relax.multiply", "relax.divide"), typed, by_literal)
     after = maybe(activations, typed)
     bias, residual = ("relax.add", row), ("relax.add", whole)
-    found = []
+    out = []
     for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
         cast = (maybe("relax.astype", widened),) if casts else ()
         anchor = (*start, one("relax.matmul", factors, *extra), *cast, scale)
         more = (maybe(*residual),) if both else ()
-        found.append(Pattern(name, *anchor, maybe(*bias), *more, after))
-        rest = (maybe(*bias),) if both else ()
-        found.append(Pattern(f"{name}_residual", *anchor, one(*residual), *rest, after))
-    return tuple(found)
+        out.append(Pattern(name, *anchor, maybe(*bias), *more, after))
+        optional_bias = (maybe(*bias),) if both else ()
+        out.append(Pattern(f"{name}_residual", *anchor, one(*residual), *optional_bias, after))
+    return tuple(out)
 
 
 @dataclass(frozen=True)
@@ -190,20 +195,23 @@ def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:
     bias: Tensor | None = None
     residual: Tensor | None = None
     for call in calls:
-        other = beside(call)
-        if residual is None and same_shape(other.shape, call.result.shape):
-            residual = other
+        operand = beside(call)
+        if residual is None and same_shape(operand.shape, call.result.shape):
+            residual = operand
         else:
-            bias = other
+            bias = operand
     return bias, residual
 
 
 def beside(call: Call) -> Tensor:
     """The operand that is not the result of the call before."""
     before = call.result.index - 1
-    (other,) = (o for o in call.operands
-                if isinstance(o, Tensor) and (o.source, o.index) != ("call", before))  # fmt: skip
-    return other
+    (operand,) = (
+        o
+        for o in call.operands
+        if isinstance(o, Tensor) and (o.source, o.index) != ("call", before)
+    )
+    return operand
 
 
 def _ones(shape: Sequence[object]) -> bool:

@@ -32,22 +32,24 @@ class CudaLibrary:
         """The shared object, by the name that it has at run time."""
         for folder in _folders(self.packages, "lib"):
             for name in (f"{self.shared}.so.*", f"{self.shared}.so"):
-                found = sorted(folder.glob(name), key=lambda path: len(path.name))
-                if found:
-                    return found[0]
+                paths = sorted(folder.glob(name), key=lambda path: len(path.name))
+                if paths:
+                    return paths[0]
         return None
 
     def version(self) -> str:
         """The version in the name of the shared object; empty if there is none."""
-        found = self.library()
-        return "" if found is None else found.resolve().name.partition(".so.")[2]
+        path = self.library()
+        return "" if path is None else path.resolve().name.partition(".so.")[2]
 
     def missing(self) -> str | None:
         """Why code for it cannot be built; None if it can."""
-        mend = f"pip install {self.packages[0]}" if self.packages else "see its installation guide"
+        suggestion = (
+            f"pip install {self.packages[0]}" if self.packages else "see its installation guide"
+        )
         if self.include() is None:
-            return f"{self.header} of {self.name} is not installed ({mend})"
-        return f"{self.shared} is not installed ({mend})" if self.library() is None else None
+            return f"{self.header} of {self.name} is not installed ({suggestion})"
+        return f"{self.shared} is not installed ({suggestion})" if self.library() is None else None
 
 
 CUDART = CudaLibrary("CUDA", "cuda_runtime_api.h", "libcudart",
@@ -105,8 +107,8 @@ def _installed(package: str, kind: str) -> tuple[Path, ...]:
         listed = files(package) or []
     except PackageNotFoundError:
         return ()
-    found = (Path(str(f.locate())).resolve().parent for f in listed)
-    return tuple(dict.fromkeys(p for p in found if p.name == kind))
+    folders = (Path(str(f.locate())).resolve().parent for f in listed)
+    return tuple(dict.fromkeys(p for p in folders if p.name == kind))
 
 
 def _roots() -> Iterator[Path]:

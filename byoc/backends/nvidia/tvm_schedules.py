@@ -25,9 +25,9 @@ DONE = "tirx.is_scheduled"
 
 def gpu(target: Any) -> Any:
     """Return the target; a bare ``cuda`` gets the properties of the GPU of this machine."""
-    there = tvm.cuda(0)
-    if target == "cuda" and there.exist:
-        return tvm.target.Target.from_device(there)
+    device = tvm.cuda(0)
+    if target == "cuda" and device.exist:
+        return tvm.target.Target.from_device(device)
     return tvm.target.Target(target)
 
 
@@ -37,11 +37,11 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    ready = scheduled(fuse(mod), target)
+    lowered = scheduled(fuse(mod), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
-    ready = unbounded(ready)
-    with planning(ready):
-        return tvm.compile(ready, target=target, relax_pipeline=tvm.transform.Sequential(lower))
+    lowered = unbounded(lowered)
+    with planning(lowered):
+        return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
 
 
 def scheduled(mod: Any, target: Any) -> Any:
@@ -51,20 +51,20 @@ def scheduled(mod: Any, target: Any) -> Any:
     over memory of the GPU.
     """
     _refuse([g for g, f in mod.functions_items() if _waits(f) and not _in_blocks(f)])
-    ready = mod.clone()
+    ordered = mod.clone()
     for gvar, func in mod.functions_items():
         if _waits(func):
-            ready.update_func(gvar, in_order(func))
+            ordered.update_func(gvar, in_order(func))
     rules = (dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(),
              dl.gpu.Fallback())  # fmt: skip
     with target:
-        out = dl.ApplyDefaultSchedule(*rules)(ready)
+        out = dl.ApplyDefaultSchedule(*rules)(ordered)
     _refuse([g for g, f in out.functions_items() if _waits(f)])
     return out
 
 
-def _refuse(left: Sequence[Any]) -> None:
-    names = sorted(g.name_hint for g in left)
+def _refuse(gvars: Sequence[Any]) -> None:
+    names = sorted(g.name_hint for g in gvars)
     if names:
         raise RuntimeError(f"TVM has no schedule for a GPU for {', '.join(names)}")
 
@@ -85,7 +85,7 @@ def in_order(func: Any) -> Any:
         loops = {schedule.get(x).loop_var: x for x in schedule.get_loops(block)}
         bound = [loops.get(v) for v in get_sblockrealize(schedule, block).iter_values
                  if isinstance(v, tirx.Var)]  # fmt: skip
-        wanted = [x for x in bound if x is not None]
-        if len(wanted) == len(loops) > 1:
-            schedule.reorder(*wanted)
+        order = [x for x in bound if x is not None]
+        if len(order) == len(loops) > 1:
+            schedule.reorder(*order)
     return schedule.mod["main"].with_attrs(func.attrs)

@@ -40,10 +40,10 @@ def elements(node: Node, k: int) -> Array | None:
     """Those of an operand that is known: a literal, or a constant."""
     if k >= len(node.info.operands):
         return None
-    found = node.info.operands[k]
-    if isinstance(found, Constant):
-        return np.asarray([found.value])
-    value = node.op.values[found]
+    operand = node.info.operands[k]
+    if isinstance(operand, Constant):
+        return np.asarray([operand.value])
+    value = node.op.values[operand]
     return None if value is None or not value.constant else np.asarray(value.expr.value.numpy())
 
 
@@ -65,51 +65,51 @@ def whole(node: Node) -> str | None:
     wide = node.operand(0) if node.info.name == QUANTIZE else node.result
     dtypes = [v.dtype if v is not None else "a literal" for v in (small, wide)]
     if dtypes[0] not in SMALL or dtypes[1] != "float32":
-        told = f"{' or '.join(SMALL)} and float32 are taken"
-        return f"{node.info.name} is of {dtypes[0]} and {dtypes[1]}, {told}"
-    found = parameters(node)
-    if isinstance(found, str):
-        return found
-    if found[0].size != 1 or found[1].size != 1:
+        expected = f"{' or '.join(SMALL)} and float32 are taken"
+        return f"{node.info.name} is of {dtypes[0]} and {dtypes[1]}, {expected}"
+    params = parameters(node)
+    if isinstance(params, str):
+        return params
+    if params[0].size != 1 or params[1].size != 1:
         return f"{node.info.name} has a scale for each channel, one for all of the tensor is taken"
     return None
 
 
 def _dequantized(node: Node, k: int) -> Node | str:
     """The dequantize that makes an operand, or why there is none to be taken."""
-    made = node.source(k)
-    if made is None or made.info.name != DEQUANTIZE:
+    producer = node.source(k)
+    if producer is None or producer.info.name != DEQUANTIZE:
         return f"operand {k} is not the result of a relax.dequantize that only it reads"
-    return made
+    return producer
 
 
 def integers(node: Node) -> str | None:
     """Both operands are dequantized."""
-    found = (_dequantized(node, k) for k in range(2))
-    return next((made for made in found if isinstance(made, str)), None)
+    producers = (_dequantized(node, k) for k in range(2))
+    return next((producer for producer in producers if isinstance(producer, str)), None)
 
 
 def data(node: Node) -> str | None:
     """The first operand."""
-    made = _dequantized(node, 0)
-    return made if isinstance(made, str) else whole(made)
+    producer = _dequantized(node, 0)
+    return producer if isinstance(producer, str) else whole(producer)
 
 
 def weights(node: Node) -> str | Unmet | None:
     """The second operand: int8 around 0, with one scale or one for each output channel."""
-    made = _dequantized(node, 1)
-    if isinstance(made, str):
-        return made
-    value = made.operand(0)
-    if value is None or value.dtype != "int8" or made.result.dtype != "float32":
+    producer = _dequantized(node, 1)
+    if isinstance(producer, str):
+        return producer
+    value = producer.operand(0)
+    if value is None or value.dtype != "int8" or producer.result.dtype != "float32":
         return f"the weights are {value.dtype if value else 'a literal'}, int8 is taken"
-    found = parameters(made)
-    if isinstance(found, str):
-        return found
-    scale, zero = found
+    params = parameters(producer)
+    if isinstance(params, str):
+        return params
+    scale, zero = params
     if np.any(zero != 0):
         return f"the weights' zero point is {_first(zero)}, 0 is taken"
-    channel, axis = _channel(node, value.rank), int(made.info.attrs["axis"])
+    channel, axis = _channel(node, value.rank), int(producer.info.attrs["axis"])
     if (reason := _short(node, value, channel)) is not None:
         return reason
     if scale.size > 1 and axis % value.rank != channel:
@@ -143,13 +143,13 @@ def channels_last(key: str) -> Condition:
 
     def check(node: Node) -> Unmet | None:
         attrs = node.info.attrs
-        for k in (key, "out_layout"):
-            layout = str(attrs[k] or attrs[key])
+        for name in (key, "out_layout"):
+            layout = str(attrs[name] or attrs[key])
             if not layout.startswith("N") or not layout.endswith("C"):
                 last = "N" + "".join(c for c in layout if c not in "NC") + "C"
-                wanted = (last, last.replace("N", "O").replace("C", "I"))
-                mend = want(node.info.name, wanted if key == "data_layout" else wanted[:1])
-                return Unmet(f"{k} is {layout}, for int8 {last} is taken", mend)
+                layouts = (last, last.replace("N", "O").replace("C", "I"))
+                suggestion = want(node.info.name, layouts if key == "data_layout" else layouts[:1])
+                return Unmet(f"{name} is {layout}, for int8 {last} is taken", suggestion)
         return None
 
     return check
@@ -163,13 +163,13 @@ def given(node: Node) -> str | None:
 
 def small(node: Node) -> str | None:
     """All tensors of the op."""
-    found = next((v.dtype for v in node.tensors if v.dtype not in SMALL), None)
-    return None if found is None else f"the dtype is {found}, {' or '.join(SMALL)} are taken here"
+    dtype = next((v.dtype for v in node.tensors if v.dtype not in SMALL), None)
+    return None if dtype is None else f"the dtype is {dtype}, {' or '.join(SMALL)} are taken here"
 
 
 def operands(node: Node) -> Sequence[Op]:
     """The dequantize of both."""
-    return [made.op for k in range(2) if (made := node.source(k)) is not None]
+    return [producer.op for k in range(2) if (producer := node.source(k)) is not None]
 
 
 def in_between(node: Node) -> str | Unmet | bool | None:
@@ -188,19 +188,26 @@ def in_between(node: Node) -> str | Unmet | bool | None:
 
 def residual(node: Node) -> Sequence[Op]:
     """The other operand of a sum is taken with its dequantize."""
-    found = (node.source(k) for k in range(2) if node.info.name == "relax.add")
-    return [n.op for n in found if n is not None and n.info.name == DEQUANTIZE
-            and (value := n.operand(0)) is not None and not value.constant
-            and whole(n) is None and same_shape(value.shape, node.result.shape)]  # fmt: skip
+    producers = (node.source(k) for k in range(2) if node.info.name == "relax.add")
+    return [
+        producer.op
+        for producer in producers
+        if producer is not None
+        and producer.info.name == DEQUANTIZE
+        and (value := producer.operand(0)) is not None
+        and not value.constant
+        and whole(producer) is None
+        and same_shape(value.shape, node.result.shape)
+    ]
 
 
 def both(node: Node) -> str | None:
     """Two quantised tensors of one shape."""
     for k in range(2):
-        made = _dequantized(node, k)
-        if isinstance(made, str) or (reason := whole(made)) is not None:
-            return made if isinstance(made, str) else reason
-        value = made.operand(0)
+        producer = _dequantized(node, k)
+        if isinstance(producer, str) or (reason := whole(producer)) is not None:
+            return producer if isinstance(producer, str) else reason
+        value = producer.operand(0)
         if value is None or not same_shape(value.shape, node.result.shape):
             return f"operand {k} is broadcast"
     if node.operand(0) is node.operand(1):
@@ -210,8 +217,8 @@ def both(node: Node) -> str | None:
 
 def again(node: Node) -> str | Unmet | None:
     """What is quantised was dequantized just before."""
-    made = _dequantized(node, 0)
-    return made if isinstance(made, str) else whole(made) or given(made)
+    producer = _dequantized(node, 0)
+    return producer if isinstance(producer, str) else whole(producer) or given(producer)
 
 
 def first(node: Node) -> Sequence[Op]:

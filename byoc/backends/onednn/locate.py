@@ -38,8 +38,8 @@ def options() -> tuple[str, ...]:
 @functools.cache
 def include() -> Path | None:
     """The folder with `oneapi/dnnl/dnnl.hpp`."""
-    found = _find(HEADERS, "oneapi/dnnl/dnnl.hpp")
-    return None if found is None else found.parents[2]
+    header = _find(HEADERS, "oneapi/dnnl/dnnl.hpp")
+    return None if header is None else header.parents[2]
 
 
 @functools.cache

@@ -16,22 +16,22 @@ from .source import OneDnnFunction
 def matmul(frame: OneDnnFunction) -> list[str]:
     """Rows of a batch that meet one constant matrix become the rows of one matrix."""
     region = frame.region
-    one, two = region.calls[0].operands
-    assert isinstance(one, Tensor) and isinstance(two, Tensor)
+    first, second = region.calls[0].operands
+    assert isinstance(first, Tensor) and isinstance(second, Tensor)
     rank = len(region.result.shape)
-    folded = _folded(region, two)
+    folded = _folded(region, second)
     frame.rounds += folded.rounds
-    merge = rank > 2 and len(two.shape) == 2 and rows(region, folded)
+    merge = rank > 2 and len(second.shape) == 2 and rows(region, folded)
 
     def turned(tensor: Tensor) -> str:
         return frame.matrix(tensor, rank, merge)
 
-    weights = frame.view(two)
+    weights = frame.view(second)
     if folded.scale is not None:
-        array = region.constants[two.index]
+        array = region.constants[second.index]
         scaled = (array.astype("float32") * folded.scale).astype(array.dtype)
         weights = frame.constant(scaled)
-    body = [f"const View src = {turned(one)};",
+    body = [f"const View src = {turned(first)};",
             f"const View weights = {weights}.expanded({2 if merge else rank});",
             f"const View dst = {turned(region.result)};"]  # fmt: skip
     bias = "nullptr"
@@ -45,8 +45,8 @@ def matmul(frame: OneDnnFunction) -> list[str]:
 
 def _folded(region: Region, weights: Tensor) -> Folded:
     rank, count = len(region.result.shape), region.result.shape[-1]
-    known = count if isinstance(count, int) else None
-    folded = fold(region, rank - 1, known, weights.source == "constant")
+    size = count if isinstance(count, int) else None
+    folded = fold(region, rank - 1, size, weights.source == "constant")
     if folded.shift is None:
         return folded
     shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))

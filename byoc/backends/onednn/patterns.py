@@ -41,10 +41,10 @@ def plain(*attributes: str) -> Condition:
     """The layouts that these attributes name are permutations of axes."""
 
     def check(node: Node) -> str | None:
-        for a in attributes:
-            layout = str(node.info.attrs.get(a, ""))
+        for name in attributes:
+            layout = str(node.info.attrs.get(name, ""))
             if any(c.isdigit() for c in layout):
-                return f"{a} {layout} is packed, a permutation of axes is taken"
+                return f"{name} {layout} is packed, a permutation of axes is taken"
         return None
 
     return check
@@ -76,8 +76,8 @@ def window(node: Node) -> str | Unmet | None:
     layout = str(attrs["layout"])
     spatial = [e for e, c in zip(value.shape, layout, strict=True) if c not in "NC"]
     if not static(spatial):
-        told = f"the extents {layout} of the operand are symbolic, static pixels are taken"
-        return Unmet(told, bind(spatial))
+        reason = f"the extents {layout} of the operand are symbolic, static pixels are taken"
+        return Unmet(reason, bind(spatial))
     if attrs.get("ceil_mode") and attrs.get("count_include_pad") and "avg" in node.info.name:
         return "ceil_mode is True with count_include_pad, False is taken"
     return None
@@ -105,9 +105,9 @@ def picture(node: Node) -> str | Unmet | None:
 
 
 def matrices(node: Node) -> str | None:
-    one, two = node.operand(0), node.operand(1)
-    if one is None or two is None or one.rank < 2 or two.rank < 2:
-        ranks = [v.rank if v is not None else 0 for v in (one, two)]
+    first, second = node.operand(0), node.operand(1)
+    if first is None or second is None or first.rank < 2 or second.rank < 2:
+        ranks = [v.rank if v is not None else 0 for v in (first, second)]
         return f"the operands are of rank {ranks[0]} and {ranks[1]}, at least 2 is taken"
     return None
 
@@ -144,8 +144,8 @@ def follows(node: Node) -> str | Unmet | None:
     if not same_shape(node.result.shape, node.chain.shape):
         return f"{name} broadcasts the value that it follows"
     if not node.others:
-        fits = ("x1" in attrs) + ("x2" in attrs) == 1
-        return None if fits else f"{name} has no other operand"
+        has_literal = ("x1" in attrs) + ("x2" in attrs) == 1
+        return None if has_literal else f"{name} has no other operand"
     first = node.operand(0) is node.chain
     if name == "relax.divide" and not first:
         return "it is divided by the value that it follows"
@@ -154,10 +154,10 @@ def follows(node: Node) -> str | Unmet | None:
 
 def numbers(node: Node) -> str | None:
     """Literals that C++ can write, and divisors that have an inverse."""
-    told = {k: float(v) for k, v in node.info.attrs.items() if isinstance(v, (int, float))}
-    for k, v in told.items():
-        if isnan(v) or (node.info.name == "relax.divide" and k == "x2" and v == 0):
-            return f"{node.info.name} has the literal {v}"
+    literals = {k: float(v) for k, v in node.info.attrs.items() if isinstance(v, (int, float))}
+    for name, value in literals.items():
+        if isnan(value) or (node.info.name == "relax.divide" and name == "x2" and value == 0):
+            return f"{node.info.name} has the literal {value}"
     return None
 
 
@@ -165,11 +165,11 @@ def known(node: Node) -> str | None:
     """The other operand is one tensor, as large as the result, one value a channel, or one."""
     if len(node.others) != 1:
         return f"{node.info.name} has {len(node.others)} further operands"
-    (other,) = node.others
-    axes = spread(other.shape, node.result.shape)
+    (operand,) = node.others
+    axes = spread(operand.shape, node.result.shape)
     if axes is None:
-        return f"an operand of shape {other.shape} does not broadcast"
-    if len(axes) > 1 and not same_shape(other.shape, node.result.shape):
+        return f"an operand of shape {operand.shape} does not broadcast"
+    if len(axes) > 1 and not same_shape(operand.shape, node.result.shape):
         return f"an operand differs along axes {axes}: one, or all of them are taken"
     return None
 

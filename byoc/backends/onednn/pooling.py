@@ -41,11 +41,11 @@ def mean(frame: OneDnnFunction) -> list[str]:
     rank = len(source.shape)
     over = sorted(int(a) % rank for a in call.attrs["axis"])
     order = [a for a in range(rank) if a not in over] + over
-    left = 2 + len(over) * bool(call.attrs["keepdims"])
+    out_rank = 2 + len(over) * bool(call.attrs["keepdims"])
 
     def turned(tensor: Tensor) -> str:
-        kept = f".expanded({left})"
-        return f"{frame.view(tensor)}{kept}{moved(order) if left > 2 else f'.trailing({rank})'}"
+        kept = f".expanded({out_rank})"
+        return f"{frame.view(tensor)}{kept}{moved(order) if out_rank > 2 else f'.trailing({rank})'}"
 
     n = len(over)
     sizes = [*[1] * n, *(source.shape[a] for a in over), *[0] * 3 * n]

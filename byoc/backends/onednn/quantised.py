@@ -49,25 +49,25 @@ def stripped(region: Region) -> Stripped:
     """The region without its dequantize and quantize."""
     last = region.calls[-1] if region.calls[-1].op == QUANTIZE else None
     inner = [c for c in region.calls if c.op != DEQUANTIZE and c is not last]
-    made = {c.result.index: c for c in region.calls if c.op == DEQUANTIZE}
+    dequantizes = {c.result.index: c for c in region.calls if c.op == DEQUANTIZE}
     number = {c.result.index: k for k, c in enumerate(inner)}
-    given: dict[tuple[int, int], Scaled] = {}
+    operands: dict[tuple[int, int], Scaled] = {}
 
     def of(k: int, j: int, operand: Tensor | Constant) -> Tensor | Constant:
         if not isinstance(operand, Tensor) or operand.source != "call":
             return operand
         if operand.index in number:
             return replace(operand, index=number[operand.index])
-        given[k, j] = scaled(region, made[operand.index])
-        (source, *_) = made[operand.index].operands
+        operands[k, j] = scaled(region, dequantizes[operand.index])
+        (source, *_) = dequantizes[operand.index].operands
         return source
 
     calls = tuple(
         Call(call.op, call.attrs, tuple(of(k, j, o) for j, o in enumerate(call.operands)),
              replace(call.result, index=k)) for k, call in enumerate(inner)
     )  # fmt: skip
-    told = None if last is None else scaled(region, last)
-    return Stripped(replace(region, calls=calls), given, told)
+    result = None if last is None else scaled(region, last)
+    return Stripped(replace(region, calls=calls), operands, result)
 
 
 def scaled(region: Region, call: Call) -> Scaled:
@@ -90,15 +90,15 @@ def convolution(frame: OneDnnFunction) -> list[str]:
     layouts = [str(attrs[k]) for k in ("data_layout", "kernel_layout", "out_layout")]
     data, kernel, out = layouts[0], layouts[1], layouts[2] or layouts[0]
     groups, rank = int(attrs["groups"]), len(out)
-    one, two = call.operands
-    assert isinstance(one, Tensor) and isinstance(two, Tensor)
+    first, second = call.operands
+    assert isinstance(first, Tensor) and isinstance(second, Tensor)
 
     def turned(tensor: Tensor) -> str:
         return f"{frame.view(tensor)}.expanded({rank}){permuted(out, 'NC' + spatial)}"
 
     folded = fold(inner.region, rank - 1, call.result.shape[-1], True)
-    body = [f"const View src = {frame.view(one)}{permuted(data, 'NC' + spatial)};",
-            f"const View weights = {frame.view(two)}"
+    body = [f"const View src = {frame.view(first)}{permuted(data, 'NC' + spatial)};",
+            f"const View weights = {frame.view(second)}"
             f"{permuted(kernel, 'OI' + spatial)}.grouped({groups});",
             f"const View dst = {frame.result}{permuted(out, 'NC' + spatial)};"]  # fmt: skip
     body += _around(frame, inner, folded, 1 if groups == 1 else 3, call.result.shape[-1], 1, turned)
@@ -112,18 +112,18 @@ def matmul(frame: OneDnnFunction) -> list[str]:
     """Rows of a batch that meet one matrix become the rows of one matrix."""
     inner = stripped(frame.region)
     call = inner.region.calls[0]
-    one, two = call.operands
-    assert isinstance(one, Tensor) and isinstance(two, Tensor)
+    first, second = call.operands
+    assert isinstance(first, Tensor) and isinstance(second, Tensor)
     rank, count = len(call.result.shape), call.result.shape[-1]
     folded = fold(inner.region, rank - 1, count if isinstance(count, int) else None, True)
-    merge = rank > 2 and len(two.shape) == 2 and rows(inner.region, folded)
+    merge = rank > 2 and len(second.shape) == 2 and rows(inner.region, folded)
     axes = 2 if merge else rank
 
     def turned(tensor: Tensor) -> str:
         return frame.matrix(tensor, rank, merge)
 
-    body = [f"const View src = {turned(one)};",
-            f"const View weights = {frame.view(two)}.expanded({axes});",
+    body = [f"const View src = {turned(first)};",
+            f"const View weights = {frame.view(second)}.expanded({axes});",
             f"const View dst = {turned(frame.region.result)};"]  # fmt: skip
     body += _around(frame, inner, folded, 1 << (axes - 1), count, axes, turned)
     return [*body, "return quantised_matmul(src, weights, bias, dst, post, scales);"]
@@ -158,10 +158,10 @@ def _around(
     return [*body, "Post post;", *_post(inner, folded.rest, view)]
 
 
-def _scale(frame: OneDnnFunction, arg: str, q: Scaled) -> list[str]:
-    out = [f"scales.scale({arg}, 0, {frame.constant(_plain(q.scale))});"]
-    if q.zero:
-        out.append(f"scales.zero({arg}, {frame.constant(np.asarray([q.zero], 'int32'))});")
+def _scale(frame: OneDnnFunction, arg: str, params: Scaled) -> list[str]:
+    out = [f"scales.scale({arg}, 0, {frame.constant(_plain(params.scale))});"]
+    if params.zero:
+        out.append(f"scales.zero({arg}, {frame.constant(np.asarray([params.zero], 'int32'))});")
     return out
 
 
@@ -172,17 +172,17 @@ def _plain(array: Array) -> Array:
 def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
     """The operators between the product and quantize."""
     out = []
-    for c in calls:
-        found = [(j, q) for (k, j), q in inner.given.items() if k == c.result.index]
-        if not found:
-            out += lines([c], view)
+    for call in calls:
+        dequantized = [(j, q) for (k, j), q in inner.given.items() if k == call.result.index]
+        if not dequantized:
+            out += lines([call], view)
             continue
-        ((j, q),) = found
-        scale = float(q.scale[0])
+        ((j, params),) = dequantized
+        scale = float(params.scale[0])
         out += [
             f"post.eltwise({eltwise('linear', 1.0 / scale, 0.0)});",
-            f"post.binary(algorithm::binary_add, {view(c.operands[j])});",
-            f"post.eltwise({eltwise('linear', scale, -scale * q.zero)});",
+            f"post.binary(algorithm::binary_add, {view(call.operands[j])});",
+            f"post.eltwise({eltwise('linear', scale, -scale * params.zero)});",
         ]
     return out
 
@@ -190,10 +190,10 @@ def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
 def add(frame: OneDnnFunction) -> list[str]:
     """A sum of two quantised tensors, quantised again."""
     inner = stripped(frame.region)
-    call, *rest = inner.region.calls
-    one, two = call.operands
+    call, *epilogue = inner.region.calls
+    first, second = call.operands
     a, b, into = inner.given[0, 0], inner.given[0, 1], inner.result
-    assert isinstance(one, Tensor) and isinstance(two, Tensor) and into is not None
+    assert isinstance(first, Tensor) and isinstance(second, Tensor) and into is not None
     rank = len(call.result.shape)
 
     def turned(tensor: Tensor) -> str:
@@ -203,13 +203,13 @@ def add(frame: OneDnnFunction) -> list[str]:
     frame.rounds.append(EVEN)
     scale = 1.0 / float(into.scale[0])
     return [
-        f"const View src = {frame.view(one)};", f"const View other = {frame.view(two)};",
+        f"const View src = {frame.view(first)};", f"const View other = {frame.view(second)};",
         f"const View dst = {frame.result};", "Scales scales;",
         f"scales.scale(DNNL_ARG_SRC_0, 0, {frame.constant(_plain(a.scale))});",
         f"scales.scale(DNNL_ARG_SRC_1, 0, {frame.constant(_plain(b.scale))});",
         "Post post;",
         *[f"post.eltwise({eltwise('linear', 1.0, shift)});"] * (shift != 0),
-        *_post(inner, rest, turned),
+        *_post(inner, epilogue, turned),
         f"post.eltwise({eltwise('linear', scale, float(into.zero))});",
         "return quantised_binary(algorithm::binary_add, src, other, dst, post, scales);",
     ]  # fmt: skip
@@ -222,10 +222,10 @@ def alone(frame: OneDnnFunction) -> list[str]:
     assert isinstance(source, Tensor)
     frame.rounds += [EVEN] * (calls[-1].op == QUANTIZE)
     args = {QUANTIZE: "DNNL_ARG_DST", DEQUANTIZE: "DNNL_ARG_SRC"}
-    told = [line for c in calls for line in _scale(frame, args[c.op], scaled(frame.region, c))]
+    scales = [line for c in calls for line in _scale(frame, args[c.op], scaled(frame.region, c))]
     return [f"const View src = {frame.view(source)}.flat();",
             f"const View dst = {frame.result}.flat();", "Scales scales;",
-            *told, "return converted(src, dst, scales);"]  # fmt: skip
+            *scales, "return converted(src, dst, scales);"]  # fmt: skip
 
 
 def quantised(frame: OneDnnFunction) -> list[str]:

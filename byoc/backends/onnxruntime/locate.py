@@ -27,5 +27,5 @@ def version() -> str:
 @functools.cache
 def library() -> Path | None:
     """The shared object. It is found by this path when a result is loaded, or else by its name."""
-    found = (p for home in homes("onnxruntime") for p in home.glob("capi/libonnxruntime.so*"))
-    return min(found, default=None)
+    paths = (p for home in homes("onnxruntime") for p in home.glob("capi/libonnxruntime.so*"))
+    return min(paths, default=None)
