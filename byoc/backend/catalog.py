@@ -30,7 +30,7 @@ _HOME = f"{__package__.rpartition('.')[0]}.backends"
 _REGISTRY: dict[str, Backend] = {}
 #: Plug-ins that a warning named already.
 _SHADOWED: set[Plugin] = set()
-TAKEN = "opinfo has a backend of this name; rename the entry point and the Backend"
+NAME_TAKEN = "opinfo has a backend of this name; rename the entry point and the Backend"
 
 
 def register(backend: Backend) -> Backend:
@@ -115,7 +115,7 @@ def _warn_if_shadowed(name: str) -> None:
     for plugin in outside() if name in BUILT_IN else ():
         if plugin.name == name and plugin not in _SHADOWED:
             _SHADOWED.add(plugin)
-            warnings.warn(f"plug-in left out: {plugin}: {TAKEN}", stacklevel=4)
+            warnings.warn(f"plug-in left out: {plugin}: {NAME_TAKEN}", stacklevel=4)
 
 
 def unusable(backend: Backend) -> str | None:
@@ -130,7 +130,7 @@ def unusable(backend: Backend) -> str | None:
     return reason
 
 
-def given(backends: Sequence[str | Backend]) -> list[Backend]:
+def resolve_backends(backends: Sequence[str | Backend]) -> list[Backend]:
     """The backends of a request, looked up if they are names; ``"tvm"`` is left out.
 
     Raises:

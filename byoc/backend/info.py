@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...analysis.support.plugins import Plugin, PluginError
 from .backend import Backend
-from .catalog import BUILT_IN, TAKEN, entries, loaded, outside, registered, unusable
+from .catalog import BUILT_IN, NAME_TAKEN, entries, loaded, outside, registered, unusable
 from .guarded_calls import guarded
 
 
@@ -64,7 +64,7 @@ def _of(plugin: Plugin) -> tuple[Backend | None, str | None]:
     """The backend of a plug-in, or why it cannot be loaded."""
     entry_points = entries(plugin.name)
     if plugin not in entry_points:
-        return None, TAKEN
+        return None, NAME_TAKEN
     try:
         return loaded(entry_points), None
     except PluginError as error:

@@ -98,11 +98,14 @@ def _windows(array: Array, attrs: Any, size: Sequence[int], fill: float) -> Arra
 
 
 COMPUTE: dict[str, Callable[..., Array]] = {
-    "relax.nn.conv2d": lambda a, x, w: np.einsum(
-        "nhwcyx,oyxc->nhwo", _windows(x, a, w.shape[1:3], 0), w.astype("float32")),
-    "relax.nn.max_pool2d": lambda a, x: _windows(x, a, a["pool_size"], -np.inf).max((4, 5)),
-    "relax.add": lambda a, *xs: np.add(*xs, *(np.float16(a[k]) for k in ("x1", "x2") if k in a)),
-    "relax.nn.relu": lambda a, x: np.maximum(x, 0),
+    "relax.nn.conv2d": lambda attrs, data, weights: np.einsum(
+        "nhwcyx,oyxc->nhwo", _windows(data, attrs, weights.shape[1:3], 0),
+        weights.astype("float32")),
+    "relax.nn.max_pool2d": lambda attrs, data: _windows(
+        data, attrs, attrs["pool_size"], -np.inf).max((4, 5)),
+    "relax.add": lambda attrs, *terms: np.add(
+        *terms, *(np.float16(attrs[k]) for k in ("x1", "x2") if k in attrs)),
+    "relax.nn.relu": lambda attrs, data: np.maximum(data, 0),
 }  # fmt: skip
 LOADED: list[tuple[Any, list[Array]]] = []
 

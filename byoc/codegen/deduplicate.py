@@ -25,7 +25,7 @@ class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any, key: Key) -> None:
         super().__init__(mod)
         self.mod, self.key = mod, key
-        self.known: dict[tuple[Any, ...], Any] = {}
+        self.values: dict[tuple[Any, ...], Any] = {}
 
     def written(self) -> Any:
         for gvar, func in self.mod.functions.items():
@@ -35,25 +35,25 @@ class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_seq_expr_(self, expr: Any) -> Any:
         """Forget what a branch bound: it is not in scope after the branch."""
-        before = dict(self.known)
+        before = dict(self.values)
         out = super().visit_seq_expr_(expr)
-        self.known = before
+        self.values = before
         return out
 
     def visit_dataflow_block_(self, block: Any) -> Any:
-        before = dict(self.known)
+        before = dict(self.values)
         out = super().visit_dataflow_block_(block)
-        self.known = before
+        self.values = before
         return out
 
     def visit_var_binding_(self, binding: Any) -> None:
         key = self.key(binding.value)
-        if key in self.known and not self._is_output(binding.var):
-            self.set_var_remap(binding.var, self.known[key])
+        if key in self.values and not self._is_output(binding.var):
+            self.set_var_remap(binding.var, self.values[key])
             return
         super().visit_var_binding_(binding)
         if key is not None:
-            self.known[key] = self.visit_expr(binding.var)
+            self.values[key] = self.visit_expr(binding.var)
 
     def _is_output(self, var: Any) -> bool:
         """Whether a variable is an output of the current dataflow block."""

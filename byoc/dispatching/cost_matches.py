@@ -35,4 +35,4 @@ def cost_matches(request: DispatchRequest, matches: Sequence[Match]) -> CostedMa
     missing = next((op for op in rules.must if op not in matched), None)
     if missing is not None:
         raise CannotForce(costing.reasons[missing])
-    return CostedMatches(measured, {**request.lowered.staying, **costing.alone})
+    return CostedMatches(measured, {**request.lowered.staying, **costing.tvm_times})

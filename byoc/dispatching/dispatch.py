@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...analysis.support.progress import stage
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
-from ..backend.catalog import given
 from ..codegen.probe import Unbuildable
 from ..matching.force import CannotForce
 from .choose import Chosen, choose
 from .convert_regions import AssignedRegion, assign_regions, convert_regions, find_unbuildable
 from .cost_matches import cost_matches
 from .dispatch_request import DispatchRequest, Options, plan_layouts, read_request
-from .dispatched import Dispatched, Taken
+from .dispatched import Dispatched, OffloadedRegion
 from .exclusions import Exclusions
 from .match_regions import match_regions, match_remaining
 from .partition_module import partition
@@ -149,4 +148,4 @@ def warn_of_failures(result: Dispatched, stacklevel: int = 3) -> None:
         warnings.warn(str(failure), stacklevel=stacklevel)
 
 
-__all__ = ["Dispatched", "Options", "Taken", "dispatch", "given", "prepare_dispatch"]
+__all__ = ["Dispatched", "OffloadedRegion", "Options", "dispatch", "prepare_dispatch"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...analysis.support.progress import stage
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
-from ..backend.catalog import given, unusable
+from ..backend.catalog import resolve_backends, unusable
 from ..backend.guarded_calls import guarded
 from ..matching.force import CannotForce, forced_ops
 from ..matching.lowered import Lowered, read
@@ -67,7 +67,7 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     _check_mapping("priority", options.priority, int, "a number")
     _check_mapping("force", options.force, str, "BACKEND or BACKEND.PATTERN")
     failures: list[Failure] = []
-    named = list({b.name: guarded(b, failures) for b in given(backends)}.values())
+    named = list({b.name: guarded(b, failures) for b in resolve_backends(backends)}.values())
     classes = {b.name: priority.get(b.name, 3) for b in named}
     unknown = set(priority) - {*classes, "tvm"}
     if unknown:

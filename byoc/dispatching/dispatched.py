@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...layout.report.plan_report import PlanReport
-from ..matching.diagnose import Left
+from ..matching.diagnose import FallbackOp
 from ..patterns.failure import Failure
 from .plan_file import DispatchPlan
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Taken:
+class OffloadedRegion:
     """A region that a backend has.
 
     Attributes:
@@ -59,8 +59,8 @@ class Dispatched:
     """
 
     module: Any
-    taken: tuple[Taken, ...]
-    left: tuple[Left, ...]
+    taken: tuple[OffloadedRegion, ...]
+    left: tuple[FallbackOp, ...]
     options: tuple[str, ...]
     status: str
     plan: DispatchPlan

@@ -10,11 +10,11 @@ from ..backend.backend import Backend, Code
 from ..backend.flops import flops
 from ..backend.match import Match
 from ..codegen.partition import PartitionedFunction, partitioned
-from ..matching.diagnose import left_behind
+from ..matching.diagnose import diagnose
 from ..matching.lowered import Lowered
 from .convert_regions import AssignedRegion
 from .dispatch_request import DispatchRequest
-from .dispatched import Dispatched, Taken
+from .dispatched import Dispatched, OffloadedRegion
 from .exclusions import Exclusions
 from .plan_file import DispatchPlan, PlannedRegion, fingerprint
 from .with_layouts import ModuleInLayouts
@@ -54,7 +54,7 @@ def partition_module(
     flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
     placed = {r.match.ops[-1]: r.placed for r in regions}
     rounds = {symbol: how for c in codes for symbol, how in c.rounds}
-    offloaded = tuple(_taken(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
+    offloaded = tuple(_offloaded_region(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
     covered = {op for r in regions for op in r.match.ops}
     remaining = [op for op in lowered.ops if op not in covered]
     module = partitioned(
@@ -73,7 +73,7 @@ def partition_module(
         if reasons and op in reasons
         else diagnosis
         for op, diagnosis in zip(
-            remaining, left_behind(remaining, lowered.infos, backends), strict=True
+            remaining, diagnose(remaining, lowered.infos, backends), strict=True
         )
     )
     plan = _plan(lowered, [r.match for r in regions], {b.name: b for b in backends}, status)
@@ -91,15 +91,15 @@ def with_layouts_of(
     return replace(result, plan=plan, report=layouts.report, status=status)
 
 
-def _taken(
+def _offloaded_region(
     lowered: Lowered, region: AssignedRegion, flop: Mapping[Op, int], rounds: str | None
-) -> Taken:
+) -> OffloadedRegion:
     ops, merged = region.match.ops, len(region.placed.region.calls) < len(region.placed.ops)
     notes = [
         "several operators are computed as the function that they are" if merged else None,
         rounds,
     ]
-    return Taken(region.symbol, region.match.backend, region.match.pattern,
+    return OffloadedRegion(region.symbol, region.match.backend, region.match.pattern,
                  tuple(lowered.name_of(op) for op in ops), sum(flop[op] for op in ops),
                  "; ".join(filter(None, notes)) or None,
                  tuple(dict.fromkeys(op.node for op in ops if op.node)))  # fmt: skip

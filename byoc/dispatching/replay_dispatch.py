@@ -7,7 +7,7 @@ from typing import Any
 
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
-from ..backend.catalog import find, given, unusable
+from ..backend.catalog import find, resolve_backends, unusable
 from ..backend.guarded_calls import guarded
 from ..backend.match import Match
 from ..codegen.call_converters import code
@@ -36,7 +36,7 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
         PlanRefused: The module, a backend or its version differs, a region does not match its
             pattern, or a backend cannot be used.
     """
-    named = {b.name: b for b in given(backends)}
+    named = {b.name: b for b in resolve_backends(backends)}
     used = {r.backend for r in plan.regions}
     try:
         by_name = {n: named.get(n) or find(n) for n in sorted({*plan.backends, *used})}

@@ -152,14 +152,14 @@ class Regions:
         bytes_ = BYTES / unit
         saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
         numbers = self.numbers = tuple(map(problem.program.variable, saved))
-        variable_of = {(op, way): x for op, way, x in problem.ways}
+        variable_of = {(op, choice): y for op, choice, y in problem.ways}
         for op, cost in staying.items() if self.measure is not None else ():
-            problem.program.cost[variable_of[variants.ways[op]]] += cost * bytes_
+            problem.program.cost[variable_of[variants.origins[op]]] += cost * bytes_
         inside: dict[int, list[int]] = {}
         for candidate, variable in zip(matches, numbers, strict=True):
             for op in candidate.ops:
-                inside.setdefault(variable_of[variants.ways[op]], []).append(variable)
-        together = [(0.0, {way: 1.0, **dict.fromkeys(xs, -1.0)}) for way, xs in inside.items()]
+                inside.setdefault(variable_of[variants.origins[op]], []).append(variable)
+        together = [(0.0, {y: 1.0, **dict.fromkeys(xs, -1.0)}) for y, xs in inside.items()]
         problem.program.rows += together
         problem.program.rows += [(low, {numbers[k]: c for k, c in r.items()}) for low, r in kept]
 
@@ -170,14 +170,14 @@ class Regions:
         """
         matches = self._matches(variants)
         staying = {op: 0.0 if origin in variants.idle else self.lowered.staying[origin]
-                   for op, (origin, _) in variants.ways.items()}  # fmt: skip
+                   for op, (origin, _) in variants.origins.items()}  # fmt: skip
         if self.measure is None:
             return tuple(matches), staying
         from ..measure.costs import Costing
 
         costing = Costing(list(variants.infos), variants.infos, self.backends, self.measure)
         timed = [m for m in costing(matches) if self.rules.usable(_of_program(m))]
-        return tuple(timed), staying | costing.alone
+        return tuple(timed), staying | costing.tvm_times
 
     def _matches(self, variants: Variants) -> list[Match]:
         """All chains, and the maximal coarse regions without a conversion inside."""

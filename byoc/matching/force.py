@@ -17,7 +17,7 @@ from ...layout.search.constraints import full
 from ..backend.backend import Backend
 from ..backend.match import Match
 from ..patterns.elementwise_groups import Infos
-from .diagnose import left_behind
+from .diagnose import diagnose
 
 
 class CannotForce(ValueError):
@@ -83,7 +83,7 @@ def allowed(
     for op, place in forced.items():
         if place.backend == "tvm" or op in reached:
             continue
-        (diagnosis,) = left_behind([op], infos, [_only(by_name[place.backend], place.pattern)])
+        (diagnosis,) = diagnose([op], infos, [_only(by_name[place.backend], place.pattern)])
         where = place.backend + (f", pattern {place.pattern}" if place.pattern else "")
         raise CannotForce(
             f"{diagnosis.op} ({diagnosis.name}) cannot go to {where}: {diagnosis.why}"

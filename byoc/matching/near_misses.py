@@ -12,7 +12,7 @@ from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import MatchState, Pattern, follower, listed, node
 from ..patterns.suggest import Unmet, duplicate, force, swap
 
-TAKEN = "it matches, and another choice was forced, or is better"
+NOT_CHOSEN = "it matches, and another choice was forced, or is better"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Partial:
 
     @property
     def reach(self) -> tuple[bool, int]:
-        return self.pattern.done(self.state), len(self.state.chain)
+        return self.pattern.is_complete(self.state), len(self.state.chain)
 
     def takes(self, name: str) -> bool:
         return any(name in self.pattern.steps[k].names for k, _ in self.pattern.next(self.state))
@@ -97,9 +97,9 @@ class PartialMatches:
         """A pattern that contains the op, and needs a follower or was not chosen."""
         pattern, state = partial.pattern, partial.state
         last = state.chain[-1]
-        if pattern.done(state):
+        if pattern.is_complete(state):
             place = f"{partial.backend.name}.{pattern.name}"
-            unmet = Unmet(TAKEN, force(_name(op, self.infos), place))
+            unmet = Unmet(NOT_CHOSEN, force(_name(op, self.infos), place))
             return partial.miss(0, unmet, len(state.chain) + 1)
         names = {n for k, _ in pattern.next(state) for n in pattern.steps[k].names}
         needs = f"{listed(names)} must follow {_name(last, self.infos)}, and "
@@ -133,7 +133,7 @@ class PartialMatches:
                 failed = coarse.failing(candidate)
                 if failed is None:
                     suggestion = force(candidate.info.name, f"{backend.name}.{coarse.name}")
-                    yield Miss(backend.name, coarse.name, 1, 0, TAKEN, suggestion)
+                    yield Miss(backend.name, coarse.name, 1, 0, NOT_CHOSEN, suggestion)
                 elif failed[0] >= -1:
                     yield _missed(backend, coarse.name, failed)
 

@@ -40,7 +40,7 @@ class Variants:
 
     Attributes:
         infos: What each variant computes.
-        ways: The op and the alternative of each variant.
+        origins: The op and the alternative of each variant.
         values: The value of each value in each layout.
         idle: Ops that cost nothing in some layouts: their result is their operand's memory.
     """
@@ -48,7 +48,7 @@ class Variants:
     def __init__(self, planner: Planner, space: Space) -> None:
         self.planner, self.space = planner, space
         self.infos: dict[Op, Recovered] = {}
-        self.ways: dict[Op, tuple[Op, Choice]] = {}
+        self.origins: dict[Op, tuple[Op, Choice]] = {}
         self.values: dict[tuple[Value, Layout], Value] = {}
         self.idle: set[Op] = set()
         for op in space.graph.ops:
@@ -78,7 +78,7 @@ class Variants:
         for value in outputs:
             value.makers.append(variant)
         self.infos[variant] = self.planner.analyse(func).of(func)
-        self.ways[variant] = op, choice
+        self.origins[variant] = op, choice
 
     def value(self, value: Value, layout: Layout | None) -> Value:
         layout = layout or Layout.identity(value.rank)

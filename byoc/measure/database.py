@@ -29,17 +29,17 @@ class Database:
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
         self.lock = threading.Lock()
-        self.found: dict[Key, Result] = dict(self._read())
+        self.results: dict[Key, Result] = dict(self._read())
         self.new: set[Key] = set()
 
     def get(self, key: Key) -> Result | None:
-        return self.found.get(key)
+        return self.results.get(key)
 
     def put(self, key: Key, result: Result) -> None:
         """Raises ``OSError`` if the file cannot be written."""
-        line = json.dumps({"format": FORMAT, "key": key.to_json(), "result": _told(result)})
+        line = json.dumps({"format": FORMAT, "key": key.to_json(), "result": _to_json(result)})
         with self.lock:
-            self.found[key] = result
+            self.results[key] = result
             self.new.add(key)
             if self.path is not None:
                 _append(self.path, line)
@@ -80,7 +80,7 @@ def _append(path: Path, line: str) -> None:
         file.write(b"\n" * torn + line.encode() + b"\n")
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _to_json(result: Result) -> dict[str, Any]:
     if isinstance(result, Measured):
         return {"microseconds": result.microseconds}
     return {"excluded": result.reason}

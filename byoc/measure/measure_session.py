@@ -36,11 +36,11 @@ RESTART = 10.0
 
 @dataclass(frozen=True)
 class BuiltCandidate:
-    """A function of a library; ``alone`` if there is nothing else in it."""
+    """A function of a library; ``isolated`` if there is nothing else in it."""
 
     library: Path
     function: str
-    alone: bool
+    isolated: bool
 
 
 class MeasureSession(Bench):
@@ -52,7 +52,7 @@ class MeasureSession(Bench):
         self.put = put
         self.lock = threading.Lock()
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
-        self.left = Counter(c.subject.hash for c in candidates)
+        self.pending = Counter(c.subject.hash for c in candidates)
         unique = {c.subject.hash: c.subject for c in candidates}
         self.groups = list(together(list(unique.values()), lambda subject: subject))
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
@@ -80,7 +80,7 @@ class MeasureSession(Bench):
             candidate.key.target,
             lambda server: Time(*place, server, built.function, candidate.inputs),
         )
-        return result.excluded if isinstance(result, NotLoaded) and built.alone else result
+        return result.excluded if isinstance(result, NotLoaded) and built.isolated else result
 
     def built(
         self, batch: Sequence[Candidate], isolated: bool = False
@@ -145,8 +145,8 @@ class MeasureSession(Bench):
     def forget(self, subject: Subject) -> None:
         """Remove a case that no candidate needs any more."""
         with self.lock:
-            self.left[subject.hash] -= 1
-            last = not self.left[subject.hash]
+            self.pending[subject.hash] -= 1
+            last = not self.pending[subject.hash]
         if last:
             (self.folder.path / f"case-{subject.hash}").unlink(missing_ok=True)
 

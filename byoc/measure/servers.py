@@ -42,11 +42,11 @@ class LocalServers:
     def _ended(self, begun: float, _: Process) -> None:
         """Called by the thread that reads what the processes say: it must not wait."""
         pause = PAUSE if time.monotonic() - begun < PAUSE else 0.0
-        timer = threading.Timer(pause, self._again)
+        timer = threading.Timer(pause, self._restart)
         timer.daemon = True
         timer.start()
 
-    def _again(self) -> None:
-        if not self.closed.is_set() and not self.pool.gone:
+    def _restart(self) -> None:
+        if not self.closed.is_set() and not self.pool.ended:
             with contextlib.suppress(JobFailed):  # they went in this moment
                 self._start()

@@ -13,7 +13,7 @@ def dtype(*dtypes: str) -> Callable[[Node], Unmet | None]:
     """Return a condition: all tensors of the operator have one of these dtypes.
 
     Args:
-        taken: TVM's names, ``"float32"``.
+        dtypes: TVM's names, ``"float32"``.
 
     Returns:
         A condition for `one`, `maybe` and `many`.

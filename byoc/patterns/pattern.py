@@ -118,7 +118,7 @@ class PatternStep:
                 raise TypeError(f"step of {listed(self.names)}: expected a function of a "
                                 f"Node, got {function!r}")  # fmt: skip
 
-    def taken(self, node: Node) -> tuple[Op, ...]:
+    def region_ops(self, node: Node) -> tuple[Op, ...]:
         """The operators that a region takes for a node: its sources, then itself."""
         return (*dict.fromkeys(self.takes(node)), *(node.ops or (node.op,)))
 
@@ -274,7 +274,7 @@ class Pattern:
         """All chains from this anchor, the shortest first."""
         seen: set[tuple[Op, ...]] = set()
         for state in self.states(anchor, infos):
-            if self.done(state) and state.chain not in seen:
+            if self.is_complete(state) and state.chain not in seen:
                 seen.add(state.chain)
                 yield state.chain
 
@@ -283,14 +283,14 @@ class Pattern:
         start = node(anchor, infos)
         if start is None or self.steps[0].why_not(start) is not None:
             return
-        stack = [MatchState(self.steps[0].taken(start), 0, 1)]
+        stack = [MatchState(self.steps[0].region_ops(start), 0, 1)]
         while stack:
             state = stack.pop()
             yield state
             for after in followers(state.chain[-1], infos):
                 for k, n in self.next(state):
                     if self.steps[k].why_not(after) is None:
-                        ops = self.steps[k].taken(after)
+                        ops = self.steps[k].region_ops(after)
                         stack.append(MatchState((*state.chain, *ops), k, n))
 
     def next(self, state: MatchState) -> Iterator[tuple[int, int]]:
@@ -302,7 +302,7 @@ class Pattern:
             if n < step.least:
                 break
 
-    def done(self, state: MatchState) -> bool:
+    def is_complete(self, state: MatchState) -> bool:
         """Whether a partial match is complete."""
         remaining = self.steps[state.step + 1 :]
         return state.count >= self.steps[state.step].least and all(r.least == 0 for r in remaining)

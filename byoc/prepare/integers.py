@@ -120,7 +120,7 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         """A constant's dequantize with its scale as a parameter; only for integers of 8 bits."""
         if (
             str(call.args[0].ty.dtype) not in SMALL
-            or not self.known(call.args[0])
+            or not self.is_constant(call.args[0])
             or not isinstance(call.args[1], GenericConst)
         ):
             return call
@@ -132,12 +132,12 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
             call.args[0], var, call.args[2], axis=call.attrs.axis, out_dtype=call.attrs.out_dtype
         )
 
-    def known(self, expr: Any, depth: int = 8) -> bool:
+    def is_constant(self, expr: Any, depth: int = 8) -> bool:
         """Whether a value depends on constants only, through at most ``depth`` operators."""
         if isinstance(expr, relax.Var):
             expr = self.lookup_binding(expr)
         if isinstance(expr, relax.Call):
-            return depth > 0 and all(self.known(a, depth - 1) for a in expr.args)
+            return depth > 0 and all(self.is_constant(a, depth - 1) for a in expr.args)
         return isinstance(expr, (GenericConst, relax.ShapeExpr))
 
 

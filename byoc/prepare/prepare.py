@@ -19,10 +19,10 @@ from ...analysis.proposal.legalise import legalise_module
 from ...analysis.support.progress import stage
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
-from ..backend.catalog import given
+from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
 from .integers import named
-from .qdq import held, quantised, released, taking, with_attrs
+from .qdq import bind_scales, parametrise_scales, quantised, taking, with_attrs
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
 
@@ -40,11 +40,11 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     """
     stage("legalising")
     raised = raise_ops(mod).module if _has_calls(mod) else mod
-    usable = [guarded(b, []) for b in given(backends)]  # `dispatch` reports failures
+    usable = [guarded(b, []) for b in resolve_backends(backends)]  # `dispatch` reports failures
     if not taking(usable) or not quantised(raised):
         return _lowered(raised)
-    held_back = held(raised)
-    return released(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
+    held_back = parametrise_scales(raised)
+    return bind_scales(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
 
 
 def _folded(mod: Any) -> Any:

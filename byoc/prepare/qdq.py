@@ -31,7 +31,7 @@ from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
 
 
 @dataclass(frozen=True)
-class Held:
+class ParametrisedScales:
     """A module, and for each function the scales that its last parameters stand for."""
 
     module: Any
@@ -51,7 +51,7 @@ def quantised(mod: Any) -> bool:
     return any(named(call, DEQUANTIZE) for call in _calls(mod))
 
 
-def held(mod: Any) -> Held:
+def parametrise_scales(mod: Any) -> ParametrisedScales:
     """The module with propagated QDQ and scales as parameters; ``mod`` is not changed."""
     writer, scales = Integers(mod), {}
     called = NodeDict[bool]()
@@ -63,7 +63,7 @@ def held(mod: Any) -> Held:
             new, scales[str(gvar.name_hint)] = writer.function(func)
             writer.builder_.update_func(gvar, new)
     out = with_attrs(writer.builder_.get(), mod)
-    return Held(relax.transform.DeadCodeElimination()(out), scales)
+    return ParametrisedScales(relax.transform.DeadCodeElimination()(out), scales)
 
 
 def with_attrs(mod: Any, of: Any) -> Any:
@@ -81,7 +81,7 @@ def _calls(mod: Any) -> list[Any]:
     return calls
 
 
-def released(
+def bind_scales(
     mod: Any, scales: Mapping[str, Scales], backends: Sequence[Backend],
     fold: Callable[[Any], Any], relaid: bool,
 ) -> Any:  # fmt: skip
@@ -95,9 +95,9 @@ def released(
         relaid: Layouts will be planned, so patterns may match in any layout.
     """
     parameters = read(mod, "prepare")
-    bound = read(_put(mod, scales), "prepare", parameters.analyse)
+    bound = read(_bind(mod, scales), "prepare", parameters.analyse)
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
-    matched = _taken(bound, patterns)
+    matched = _matched(bound, patterns)
     _warn(bound, patterns, matched)
     loose: dict[str, Scales] = {}
     for gvar, graph in parameters.functions.items():
@@ -110,10 +110,10 @@ def released(
     kept = {n: tuple(s for s, free in zip(scales[n], loose[n], strict=True) if free is None)
             for n in scales}  # fmt: skip
     merged = _Merge(mod, parameters, bound, matched)
-    return _put(fold(_put(merged.module(mod), loose)), kept)
+    return _bind(fold(_bind(merged.module(mod), loose)), kept)
 
 
-def _taken(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
+def _matched(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
     """The ops that patterns take together with others, in functions that mutate nothing."""
     pure = [g for g in lowered.functions.values() if not g.mutates]
     ops = [op for g in pure for op in g.ops]
@@ -149,7 +149,7 @@ def _named(lowered: Lowered, op: Op) -> bool:
     return info is not None and info.name == DEQUANTIZE
 
 
-def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:
+def _bind(mod: Any, scales: Mapping[str, Scales]) -> Any:
     """Bind the last parameters to constants; None keeps a parameter."""
     out = mod.clone()
     for gvar, func in mod.functions_items():

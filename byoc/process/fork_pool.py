@@ -26,7 +26,7 @@ class Process:
     def __init__(self, number: int, path: Path, ended: Callable[[Process], None] | None) -> None:
         self.number, self.path, self.on_end = number, path, ended
         self.status: int | None = None
-        self.done = threading.Event()
+        self.finished = threading.Event()
 
     def result(self) -> Any:
         """The result of the job. Raises `Died` if a signal ended it, else `JobFailed`."""
@@ -63,7 +63,7 @@ class ForkPool:
         self.lock = threading.Lock()
         self.numbers = itertools.count()
         self.running: dict[int, Process] = {}
-        self.gone = False
+        self.ended = False
         self.reader = threading.Thread(target=self._read, name="opinfo forks", daemon=True)
         self.reader.start()
 
@@ -81,9 +81,9 @@ class ForkPool:
         """A job's result. Raises ``TimeoutError`` after killing it, `Died` if it crashed."""
         process = self.start(job)
         try:
-            if not process.done.wait(timeout):
+            if not process.finished.wait(timeout):
                 raise TimeoutError(f"{timeout:g} s passed")
-            if self.gone:
+            if self.ended:
                 raise self._lost()
             return process.result()
         finally:
@@ -93,7 +93,7 @@ class ForkPool:
 
     def kill(self, process: Process) -> None:
         """Kill a process and its descendants, if it still runs."""
-        if not process.done.is_set():
+        if not process.finished.is_set():
             with contextlib.suppress(JobFailed):
                 self._order({"kill": process.number})
 
@@ -131,13 +131,13 @@ class ForkPool:
                 process = self.running.pop(message["id"])
             process.status = message["status"]
             self._end(process)
-        self.gone = True
+        self.ended = True
         with self.lock:
             unfinished = list(self.running.values())
         for process in unfinished:
             self._end(process)
 
     def _end(self, process: Process) -> None:
-        process.done.set()
+        process.finished.set()
         if process.on_end is not None:
             process.on_end(process)

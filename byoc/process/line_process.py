@@ -39,7 +39,7 @@ class LineProcess:
     idle: float = 120.0
     command: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = None
-    _rest: bytes = b""
+    _unread: bytes = b""
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _folder: Folder | None = None  # of what a process that dies leaves
@@ -60,7 +60,7 @@ class LineProcess:
         if self._process is not None:
             self._kill(self._process)
 
-    def rest(self) -> None:
+    def stop_if_idle(self) -> None:
         """End an idle process; the next job starts a new one."""
         if self._process is None or time.monotonic() - self._used < self.idle:
             return
@@ -80,7 +80,7 @@ class LineProcess:
             if pipe is not None:
                 with contextlib.suppress(OSError):  # unread input is lost
                     pipe.close()
-        self._process, self._rest = None, b""
+        self._process, self._unread = None, b""
         if self._folder is not None:
             self._folder.remove()
 
@@ -130,9 +130,9 @@ class LineProcess:
     def _answer(self, seconds: float, doing: str) -> dict[str, Any]:
         """The next line; if none comes in time, the process is ended."""
         patience = self._patience(seconds)
-        while b"\n" not in self._rest:
-            self._rest += self._more(patience, doing)
-        line, _, self._rest = self._rest.partition(b"\n")
+        while b"\n" not in self._unread:
+            self._unread += self._more(patience, doing)
+        line, _, self._unread = self._unread.partition(b"\n")
         try:
             answer = json.loads(line)
         except ValueError:
@@ -145,12 +145,12 @@ class LineProcess:
     def _bytes(self, count: int, seconds: float, doing: str) -> bytes:
         """The bytes after a line."""
         patience = self._patience(seconds)
-        parts, received = [self._rest[:count]], len(self._rest[:count])
-        self._rest = self._rest[count:]
+        parts, received = [self._unread[:count]], len(self._unread[:count])
+        self._unread = self._unread[count:]
         while received < count:
             got = self._more(patience, doing)
             parts.append(got[: count - received])
-            self._rest = got[count - received :]
+            self._unread = got[count - received :]
             received += len(parts[-1])
         return b"".join(parts)
 

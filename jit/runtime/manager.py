@@ -141,7 +141,7 @@ class Manager(threading.Thread):
         found = self.sites.next(0)
         if found is None:
             self.rests += not self._postponed.is_awaited
-            self.compiler.rest()
+            self.compiler.stop_if_idle()
             found = self.sites.next(100)
         if found is None or self._closed:
             return None

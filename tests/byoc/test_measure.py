@@ -260,7 +260,7 @@ def test_several_processes_write_one_database(tmp_path: Path) -> None:
         w.start()
     for w in writers:
         w.join()
-    assert Database(path).found == {_key(k): Measured(float(k)) for k in range(200)}
+    assert Database(path).results == {_key(k): Measured(float(k)) for k in range(200)}
 
 
 def test_a_file_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_entries_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + "\n".join(bad).encode() + b"\n\xff\xfe")
     with pytest.warns(UserWarning, match=r"7 entries are ignored.*lines 3, 4, 5, 6, 7 …"):
         again = Database(path)
-    assert again.found == {_key(1): Excluded("it hangs")}
+    assert again.results == {_key(1): Excluded("it hangs")}
     again.put(_key(2), Measured(2.0))  # after a line that was torn
     with pytest.warns(UserWarning, match="7 entries"):
         assert Database(path).get(_key(2)) == Measured(2.0)

@@ -23,7 +23,7 @@ class Folded:
 
     scale: Array | None
     shift: Array | None
-    rest: tuple[Call, ...]
+    epilogue: tuple[Call, ...]
     terms: int = 0
 
     @property

@@ -11,7 +11,7 @@ from .dtypes import CUDA
 from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
-from .source import GpuFunction, function, whole
+from .source import GpuFunction, function, joined_source
 
 #: Its GELU is the one by tanh.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
@@ -22,7 +22,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
-    return whole("cublaslt.hpp", functions, [r.symbol for r in regions]), constants
+    return joined_source("cublaslt.hpp", functions, [r.symbol for r in regions]), constants
 
 
 def convert(regions: Sequence[Region]) -> Code:

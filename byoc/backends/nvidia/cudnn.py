@@ -21,10 +21,9 @@ from ..common.fold_channels import Folded, fold
 from ..common.region_source import Constants, ints, number
 from .dtypes import typed
 from .estimated_cost import cost
-from .gemm import added_to, sums, whole
+from .gemm import added_to, full_size, sums
 from .locate import CUDART, CUDNN, available, options
-from .source import GpuFunction, function
-from .source import whole as whole_file
+from .source import GpuFunction, function, joined_source
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "CLIPPED_RELU", "relax.clip":
@@ -145,7 +144,7 @@ def patterns() -> tuple[Pattern, ...]:
     out = []
     for last in (True, False):
         anchor = (typed, layouts(last), weights, window)
-        after = (maybe("relax.add", whole), maybe(ACTIVATIONS, typed, clipped))
+        after = (maybe("relax.add", full_size), maybe(ACTIVATIONS, typed, clipped))
         name = "conv_channels_last" if last else "conv_channels_first"
         out.append(
             Pattern(name, one(CONV, *anchor, constant(1)), many(FACTORS, by_constant(last)), *after)
@@ -166,7 +165,11 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
         body, rounding = _body(GpuFunction(region, constants))
         functions.append(function(region, body))
         rounds += [(region.symbol, "; ".join(rounding))] * bool(rounding)
-    return whole_file("cudnn.hpp", functions, [r.symbol for r in regions]), constants, tuple(rounds)
+    return (
+        joined_source("cudnn.hpp", functions, [r.symbol for r in regions]),
+        constants,
+        tuple(rounds),
+    )
 
 
 def convert(regions: Sequence[Region]) -> Code:
@@ -225,7 +228,7 @@ def _weights(frame: GpuFunction, tensor: Tensor, folded: Folded, data: str) -> s
 def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
     """Bias, residual and activation. One kernel does them if there is a bias: zeros if need be."""
     region, body = frame.region, []
-    calls = list(folded.rest)
+    calls = list(folded.epilogue)
     activation = calls.pop() if calls and calls[-1].op in ACTIVATIONS else None
     bias, residual = added_to(calls)
     how = ACTIVATIONS[activation.op] if activation is not None else "IDENTITY"

@@ -28,7 +28,7 @@ from .dtypes import DLPACK
 from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUDART, available, options
-from .source import GpuFunction, function, whole
+from .source import GpuFunction, function, joined_source
 
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
@@ -56,7 +56,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The CUDA C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
-    return whole("cutlass.cuh", functions, [r.symbol for r in regions]), constants
+    return joined_source("cutlass.cuh", functions, [r.symbol for r in regions]), constants
 
 
 def convert(regions: Sequence[Region]) -> Code:

@@ -68,7 +68,7 @@ def row(node: Node) -> str | None:
     return _neither(operand.shape)
 
 
-def whole(node: Node) -> str | None:
+def full_size(node: Node) -> str | None:
     """The other operand is as large as the result."""
     if (reason := sums(node)) is not None:
         return reason
@@ -123,7 +123,7 @@ def patterns(
     """
     scale = maybe(("relax.multiply", "relax.divide"), typed, by_literal)
     after = maybe(activations, typed)
-    bias, residual = ("relax.add", row), ("relax.add", whole)
+    bias, residual = ("relax.add", row), ("relax.add", full_size)
     out = []
     for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
         cast = (maybe("relax.astype", widened),) if casts else ()

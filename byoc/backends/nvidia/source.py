@@ -29,7 +29,7 @@ def function(region: Region, body: Sequence[str]) -> str:
     return exported(region, "std::unique_ptr<Kernel>", "const Context& c", body, rows)
 
 
-def whole(header: str, functions: Sequence[str], symbols: Sequence[str]) -> str:
+def joined_source(header: str, functions: Sequence[str], symbols: Sequence[str]) -> str:
     """One file: what the backends share, what one library needs, the regions, the beginning."""
     heads = headers(__package__, "runtime.hpp", header)
     return "".join([heads, *functions, beginning(symbols[0])])

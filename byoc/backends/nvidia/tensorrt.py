@@ -17,7 +17,7 @@ from ..common.region_source import Constants, ints, literal, number
 from .dtypes import typed
 from .estimated_cost import cost
 from .locate import CUDART, TENSORRT, available, options
-from .source import GpuFunction, function, whole
+from .source import GpuFunction, function, joined_source
 
 DTYPES = {"float32": "DataType::kFLOAT", "float16": "DataType::kHALF",
           "bfloat16": "DataType::kBF16"}  # fmt: skip
@@ -213,7 +213,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, LayerWriter(GpuFunction(r, constants)).body()) for r in regions]
-    return whole("tensorrt.hpp", functions, [r.symbol for r in regions]), constants
+    return joined_source("tensorrt.hpp", functions, [r.symbol for r in regions]), constants
 
 
 def convert(regions: Sequence[Region]) -> Code:

@@ -44,7 +44,7 @@ def convolution(frame: OneDnnFunction) -> list[str]:
     if folded.shift is not None:
         body.append(f"const View bias = {frame.constant(folded.shift)};")
         bias = "&bias"
-    body += ["Post post;", *lines(folded.rest, turned)]
+    body += ["Post post;", *lines(folded.epilogue, turned)]
     name = "deconvolution" if transposed else "convolution"
     sizes = ints(chain.from_iterable(sizes_of(attrs, len(spatial), transposed)))
     return [*body, f"static const int64_t sizes[] = {{{sizes}}};",

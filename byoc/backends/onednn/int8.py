@@ -59,7 +59,7 @@ def parameters(node: Node) -> tuple[Array, Array] | str:
     return scale, zero
 
 
-def whole(node: Node) -> str | None:
+def per_tensor(node: Node) -> str | None:
     """One scale and zero point for all of a tensor of int8 or uint8."""
     small = node.result if node.info.name == QUANTIZE else node.operand(0)
     wide = node.operand(0) if node.info.name == QUANTIZE else node.result
@@ -92,7 +92,7 @@ def integers(node: Node) -> str | None:
 def data(node: Node) -> str | None:
     """The first operand."""
     producer = _dequantized(node, 0)
-    return producer if isinstance(producer, str) else whole(producer)
+    return producer if isinstance(producer, str) else per_tensor(producer)
 
 
 def weights(node: Node) -> str | Unmet | None:
@@ -155,7 +155,7 @@ def channels_last(key: str) -> Condition:
     return check
 
 
-def given(node: Node) -> str | None:
+def not_constant(node: Node) -> str | None:
     """What a constant stands for is not computed at each call."""
     value = node.operand(0)
     return "it is of a constant, and folded" if value is None or value.constant else None
@@ -196,7 +196,7 @@ def residual(node: Node) -> Sequence[Op]:
         and producer.info.name == DEQUANTIZE
         and (value := producer.operand(0)) is not None
         and not value.constant
-        and whole(producer) is None
+        and per_tensor(producer) is None
         and same_shape(value.shape, node.result.shape)
     ]
 
@@ -205,7 +205,7 @@ def both(node: Node) -> str | None:
     """Two quantised tensors of one shape."""
     for k in range(2):
         producer = _dequantized(node, k)
-        if isinstance(producer, str) or (reason := whole(producer)) is not None:
+        if isinstance(producer, str) or (reason := per_tensor(producer)) is not None:
             return producer if isinstance(producer, str) else reason
         value = producer.operand(0)
         if value is None or not same_shape(value.shape, node.result.shape):
@@ -215,10 +215,10 @@ def both(node: Node) -> str | None:
     return None
 
 
-def again(node: Node) -> str | Unmet | None:
+def requantized(node: Node) -> str | Unmet | None:
     """What is quantised was dequantized just before."""
     producer = _dequantized(node, 0)
-    return producer if isinstance(producer, str) else whole(producer) or given(producer)
+    return producer if isinstance(producer, str) else per_tensor(producer) or not_constant(producer)
 
 
 def first(node: Node) -> Sequence[Op]:
@@ -227,7 +227,7 @@ def first(node: Node) -> Sequence[Op]:
 
 
 POST = PatternStep(FOLLOWS, (in_between,), 0, LONGEST, residual)
-INTO = maybe(QUANTIZE, whole)
+INTO = maybe(QUANTIZE, per_tensor)
 
 CONVOLUTION = one(
     CONV, integers, vnni, plain("data_layout", "kernel_layout", "out_layout"), kernel, data,
@@ -239,10 +239,10 @@ POOL = one(POOLS, small, plain("layout", "out_layout"), window, laid=(channels_l
 QUANTISED = (
     Pattern("conv_int8", CONVOLUTION, POST, INTO),
     Pattern("matmul_int8", PRODUCT, POST, INTO),
-    Pattern("add_int8", one("relax.add", both, takes=operands), POST, one(QUANTIZE, whole)),
+    Pattern("add_int8", one("relax.add", both, takes=operands), POST, one(QUANTIZE, per_tensor)),
     Pattern("max_pool_int8", POOL),
     Pattern("concat_int8", one("relax.concat", small, parts)),
-    Pattern("requantize", one(QUANTIZE, again, whole, takes=first)),
-    Pattern("dequantize", one(DEQUANTIZE, whole, given)),
-    Pattern("quantize", one(QUANTIZE, whole)),
+    Pattern("requantize", one(QUANTIZE, requantized, per_tensor, takes=first)),
+    Pattern("dequantize", one(DEQUANTIZE, per_tensor, not_constant)),
+    Pattern("quantize", one(QUANTIZE, per_tensor)),
 )

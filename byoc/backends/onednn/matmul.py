@@ -39,7 +39,7 @@ def matmul(frame: OneDnnFunction) -> list[str]:
         shift = f"{frame.constant(folded.shift)}.expanded({2 if merge else rank})"
         body.append(f"const View bias = {shift};")
         bias = "&bias"
-    body += ["Post post;", *lines(folded.rest, turned)]
+    body += ["Post post;", *lines(folded.epilogue, turned)]
     return [*body, f"return matmul(src, weights, {bias}, dst, post);"]
 
 
@@ -56,7 +56,7 @@ def _folded(region: Region, weights: Tensor) -> Folded:
 def rows(region: Region, folded: Folded) -> bool:
     """Whether what follows is the same for each row, or as large as the result."""
     out = region.result.shape
-    for call in folded.rest:
+    for call in folded.epilogue:
         for operand in call.operands:
             if not isinstance(operand, Tensor) or same_shape(operand.shape, out):
                 continue

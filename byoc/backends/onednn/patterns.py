@@ -149,7 +149,7 @@ def follows(node: Node) -> str | Unmet | None:
     first = node.operand(0) is node.chain
     if name == "relax.divide" and not first:
         return "it is divided by the value that it follows"
-    return known(node)
+    return broadcastable(node)
 
 
 def numbers(node: Node) -> str | None:
@@ -161,7 +161,7 @@ def numbers(node: Node) -> str | None:
     return None
 
 
-def known(node: Node) -> str | None:
+def broadcastable(node: Node) -> str | None:
     """The other operand is one tensor, as large as the result, one value a channel, or one."""
     if len(node.others) != 1:
         return f"{node.info.name} has {len(node.others)} further operands"

@@ -41,7 +41,7 @@ class Stripped:
     """
 
     region: Region
-    given: dict[tuple[int, int], Scaled]
+    operands: dict[tuple[int, int], Scaled]
     result: Scaled | None
 
 
@@ -142,7 +142,7 @@ def _around(
 
     ``rank`` is that of the bias.
     """
-    data, weights = inner.given[0, 0], inner.given[0, 1]
+    data, weights = inner.operands[0, 0], inner.operands[0, 1]
     scale = weights.scale if folded.scale is None else weights.scale * folded.scale
     frame.rounds += [EXACT, *[EVEN] * (inner.result is not None), *folded.rounds]
     mask = channels if scale.size > 1 else 0
@@ -155,7 +155,7 @@ def _around(
     if folded.shift is not None:
         shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))
         body += [f"const View sums = {frame.constant(shift)}.expanded({rank});", "bias = &sums;"]
-    return [*body, "Post post;", *_post(inner, folded.rest, view)]
+    return [*body, "Post post;", *_post(inner, folded.epilogue, view)]
 
 
 def _scale(frame: OneDnnFunction, arg: str, params: Scaled) -> list[str]:
@@ -173,7 +173,7 @@ def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
     """The operators between the product and quantize."""
     out = []
     for call in calls:
-        dequantized = [(j, q) for (k, j), q in inner.given.items() if k == call.result.index]
+        dequantized = [(j, q) for (k, j), q in inner.operands.items() if k == call.result.index]
         if not dequantized:
             out += lines([call], view)
             continue
@@ -192,7 +192,7 @@ def add(frame: OneDnnFunction) -> list[str]:
     inner = stripped(frame.region)
     call, *epilogue = inner.region.calls
     first, second = call.operands
-    a, b, into = inner.given[0, 0], inner.given[0, 1], inner.result
+    a, b, into = inner.operands[0, 0], inner.operands[0, 1], inner.result
     assert isinstance(first, Tensor) and isinstance(second, Tensor) and into is not None
     rank = len(call.result.shape)
 
@@ -215,7 +215,7 @@ def add(frame: OneDnnFunction) -> list[str]:
     ]  # fmt: skip
 
 
-def alone(frame: OneDnnFunction) -> list[str]:
+def conversion(frame: OneDnnFunction) -> list[str]:
     """A quantize, a dequantize, or both."""
     calls = frame.region.calls
     source = calls[0].operands[0]
@@ -232,6 +232,6 @@ def quantised(frame: OneDnnFunction) -> list[str]:
     """Any region with a quantize or a dequantize."""
     names = [c.op for c in frame.region.calls]
     if {QUANTIZE, DEQUANTIZE}.issuperset(names):
-        return alone(frame)
+        return conversion(frame)
     anchor = next(n for n in names if n != DEQUANTIZE)
     return {"relax.matmul": matmul, "relax.add": add}.get(anchor, convolution)(frame)
