@@ -95,7 +95,7 @@ def compile_module(
 
     Raises:
         CannotForce: An operator cannot go where `force` says.
-        FileNotFoundError: There is no C++ compiler.
+        FileNotFoundError: No C++ compiler is on PATH.
         PlanRefused: The saved plan does not fit the module or the backends.
         ValueError: An argument does not fit the others, or the module has no Relax function.
     """

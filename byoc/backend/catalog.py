@@ -60,7 +60,7 @@ def find(name: str) -> Backend:
     """The backend of a name. If it cannot be loaded, it is unavailable and says why.
 
     Raises:
-        ValueError: There is none; the message lists the known names.
+        ValueError: No backend has this name; the message lists those that exist.
     """
     _warn_if_shadowed(name)
     if name in _REGISTRY:
@@ -83,7 +83,7 @@ def outside() -> tuple[Plugin, ...]:
 
 
 def entries(name: str) -> list[Plugin]:
-    """The entry points for a backend of this name: of opinfo, or else of other packages."""
+    """The entry points of backends with this name: opinfo's own, else those of other packages."""
     if name in BUILT_IN:
         return [Plugin(name, f"{_HOME}.{BUILT_IN[name]}", "opinfo", version("opinfo"))]
     return [p for p in outside() if p.name == name]
@@ -131,7 +131,7 @@ def unusable(backend: Backend) -> str | None:
 
 
 def resolve_backends(backends: Sequence[str | Backend]) -> list[Backend]:
-    """The backends of a request, looked up if they are names; ``"tvm"`` is left out.
+    """The backends of a request, with names looked up; ``"tvm"`` is left out.
 
     Raises:
         TypeError: One is neither a name nor a `Backend`.

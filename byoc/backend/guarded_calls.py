@@ -33,7 +33,7 @@ from .backend import Backend
 from .region import Region
 from .sized import sized
 
-#: The cost of a region in microseconds if the backend does not say.
+#: The default cost of a region in microseconds.
 COST = 0.0
 
 

@@ -1,8 +1,8 @@
 """A simulated accelerator: an example of a backend with coarse patterns.
 
-It computes convolutions, pools, sums and relu of float16 in NHWC, in a memory of its own. Since
-there is none, `run` interprets its programs in numpy: where a library for it is loaded, import this
-module before.
+It computes convolutions, pools, sums and relu of float16 in NHWC, in its own memory. The device
+does not exist: `run` interprets its programs in numpy. Import this module before loading a library
+for it.
 
     opinfo compile model.onnx -o model.so --backend example_npu,tvm
 """
@@ -37,7 +37,7 @@ NETWORK = Coarse(
     one(("relax.add", "relax.nn.relu"), dtype("float16")),
 )  # fmt: skip
 
-#: At load time programs and weights are handed over, at run time a program is started by number.
+#: The device gets programs and weights at load time, and the number of a program at run time.
 HEAD = """static int64_t device = -1;
 OPINFO_FUNCTION(__init_%s) {
   TVMFFIAny made{};
@@ -80,14 +80,14 @@ def _plain(call: Call) -> dict[str, Any]:
 
 
 def _place(operand: Tensor | Constant, image: int) -> tuple[str, float]:
-    """Where an operand is in the memory, or the literal."""
+    """The place of an operand in the memory, or its literal."""
     if isinstance(operand, Constant):
         return "literal", float(operand.value)
     return operand.source, operand.index + image * (operand.source == "constant")
 
 
 def _windows(array: Array, attrs: Any, size: Sequence[int], fill: float) -> Array:
-    """(N, H, W, C, y, x) of (N, H, W, C): what each result's window holds."""
+    """The window of each result: (N, H, W, C, y, x) for an array (N, H, W, C)."""
     (top, left, bottom, right), (sy, sx), (dy, dx) = map(
         attrs.get, ("padding", "strides", "dilation")
     )

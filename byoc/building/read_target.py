@@ -1,4 +1,4 @@
-"""Targets as people write them: ``llvm -mcpu=haswell -num-cores=2``."""
+"""Targets as users write them: ``llvm -mcpu=haswell -num-cores=2``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm
 
-#: Options of TVM that a person does not write as flags.
+#: Options of TVM that are not flags for users.
 HIDDEN = frozenset(("kind", "from_device", "target_device_type"))
 
 
@@ -56,7 +56,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _value(text: str, flag: str, value: str | None, type_: str) -> Any:
-    """What a flag says, of the type that TVM expects."""
+    """The value of a flag, of the type that TVM expects."""
     if "bool" in type_:
         switch = {None: True, "1": True, "true": True, "0": False, "false": False}
         if value not in switch:

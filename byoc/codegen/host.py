@@ -50,7 +50,7 @@ def flags() -> frozenset[str]:
 
 
 def _machine_cpu() -> str:
-    """The CPU's name; LLVM goes by the model, but a hypervisor may hide instructions of it."""
+    """The CPU's name. LLVM goes by the model, of which a hypervisor may hide instructions."""
     name, flags = str(codegen.llvm_get_system_cpu()), _reported()
     if not flags or _vectors(name) <= flags:
         return name

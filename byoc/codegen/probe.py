@@ -23,7 +23,7 @@ from .loading import LoadError, load_checked
 from .partition import attached
 from .toolchain import OPTIONS, CompilerError, shared
 
-#: Libraries built at most to find the regions that fail; the rest counts as failing too.
+#: The most libraries built to find the failing regions; regions not reached count as failing.
 MOST = 40
 
 

@@ -1,4 +1,4 @@
-"""Regions as one C++ file: a function for each, the constants given to all at load time."""
+"""Regions as one C++ file: a function for each, which all get their constants at load time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ static void %s(%s* out, const %s* const* p, const int64_t* s, int64_t n) {
 }
 """
 TYPES = {"float32": "float", "float64": "double"}
-#: Extents that are known at run time only, in the tables of shapes.
+#: In tables of shapes: an extent that is known only at run time.
 UNKNOWN = -1
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     constants: list[Array] = []
     functions = [_function(r, constants) for r in regions]
     symbols = tuple(r.symbol for r in regions)
@@ -82,6 +82,6 @@ def _function(region: Region, constants: list[Array]) -> str:
 
 
 def _shape(tensor: Tensor) -> str:
-    """Rank, extents."""
+    """The row of a tensor in the table of shapes: rank, extents."""
     extents = [e if isinstance(e, int) else UNKNOWN for e in tensor.shape]
     return ", ".join(map(str, [len(extents), *extents]))

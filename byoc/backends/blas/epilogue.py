@@ -33,7 +33,7 @@ UNARY = (*_ONE, *_WITH)
 
 
 def number(scalar: Any) -> str:
-    """A literal of the type of an element, with all its digits."""
+    """A C++ literal of the element type, with all digits."""
     value = float(scalar)
     if math.isnan(value):
         return "T(NAN)"
@@ -43,7 +43,7 @@ def number(scalar: Any) -> str:
 
 
 def statements(calls: Sequence[Call], others: list[Tensor]) -> list[str]:
-    """One for each call; the operands that they read are appended to ``others``."""
+    """A statement for each call; the operands that they read are appended to ``others``."""
     return [f"v = {_value(c, others)};" for c in calls]
 
 

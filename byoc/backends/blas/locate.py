@@ -12,7 +12,7 @@ MEND = "pip install 'opinfo[blas]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used; None if it can."""
+    """Why OpenBLAS cannot be used; None if it can."""
     if library() is None:
         return no_compiler() or f"OpenBLAS is not installed ({MEND})"
     return no_compiler()
@@ -25,7 +25,7 @@ def version() -> str:
 
 
 def options() -> tuple[str, ...]:
-    """The options for the compiler."""
+    """The compiler options for OpenBLAS."""
     shared = library()
     if shared is None:
         raise RuntimeError(available())
@@ -34,7 +34,7 @@ def options() -> tuple[str, ...]:
 
 @functools.cache
 def library() -> Path | None:
-    """The shared object; its headers are in the folder beside it."""
+    """The shared object of the first package that also has the headers."""
     for name in PACKAGES:
         for home in homes(name):
             libraries = sorted(home.glob("lib/libscipy_openblas*.so"))

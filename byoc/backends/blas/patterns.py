@@ -9,9 +9,9 @@ from ...patterns.suggest import Unmet, cast
 from ...patterns.symbolic_shapes import same_shape, spread
 from .epilogue import BINARY, UNARY
 
-#: Axes of a tensor, at most.
+#: The highest rank of a tensor.
 MOST = 8
-#: Operators that may follow a product, at most this many.
+#: The largest number of operators after a product.
 LONGEST = 12
 
 
@@ -36,23 +36,23 @@ def matrices(node: Node) -> str | None:
 
 
 def innermost(node: Node) -> str | None:
-    """permute_dims: the last axis stays one of the last two, in steps of one element."""
+    """permute_dims: the last axis stays among the last two, since BLAS needs one stride of 1."""
     (value,) = _operands(node)
     axes = order(node.info.attrs["axes"], value.rank)
     if not 2 <= value.rank <= MOST or value.rank - 1 not in axes[-2:]:
-        return f"axes is {axes}: the last one is taken as one of the last two"
+        return f"axes is {axes}, the last axis must stay among the last two"
     return None
 
 
 def order(axes: object, rank: int) -> list[int]:
-    """The axes of a permutation; all of them the other way round where none are given."""
+    """The axes of a permutation; by default all of them, reversed."""
     if not isinstance(axes, (list, tuple)):
         return list(reversed(range(rank)))
     return [int(a) % rank for a in axes]
 
 
 def follows(node: Node) -> str | None:
-    """An op that makes of each element one, with others that broadcast to the product."""
+    """Elementwise over the chain; other operands broadcast to it."""
     assert node.chain is not None
     name = node.info.name
     if not same_shape(node.result.shape, node.chain.shape):

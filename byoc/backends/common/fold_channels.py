@@ -19,7 +19,7 @@ SAME = ("relax.astype",)
 
 @dataclass(frozen=True)
 class Folded:
-    """A linear anchor's factor and sum by channel, and the calls that are left."""
+    """A linear anchor's factor and term by channel; ``epilogue`` has the calls after them."""
 
     scale: Array | None
     shift: Array | None
@@ -34,9 +34,9 @@ class Folded:
 
 
 def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Folded:
-    """Take what follows the anchor into its weights (if ``scalable``) and its bias.
+    """Fold what follows the anchor into its weights (if ``scalable``) and its bias.
 
-    ``channel`` is the result's axis of channels and ``count`` their number, None if symbolic.
+    ``channel`` is the channel axis of the result, ``count`` its extent, None if symbolic.
     """
     scale, shift, size = np.ones(count or 1), np.zeros(count or 1), np.zeros(count or 1)
     scaled, terms = False, 0
@@ -64,9 +64,9 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
                   tuple(calls), terms)  # fmt: skip
 
 
-#: Sums of terms that are so much larger than what they add up to round on purpose.
+#: Terms this much larger than their sum are not folded: their rounding may be intended.
 CANCELS = 2.0**10
-#: Factors outside of this, and their inverse, may leave float32 one by one.
+#: Larger factors, or ones below the inverse, may overflow float32 when applied one by one.
 LARGE = 1e18
 
 
@@ -76,7 +76,7 @@ def _inverse(value: Array) -> Array:
 
 
 def _moderate(scale: Array) -> bool:
-    """Whether no factor overflows or vanishes; 0 is one that was given."""
+    """Whether no factor overflows or vanishes; an exact 0 is fine."""
     return bool(np.all((scale == 0) | ((abs(scale) < LARGE) & (abs(scale) > 1 / LARGE))))
 
 
@@ -85,7 +85,7 @@ def _float(array: Array) -> Array:
 
 
 def _by_channel(call: Call, region: Region, channel: int) -> tuple[Array, str] | None:
-    """The constant of ``chain op constant`` by channel."""
+    """The constant and the op of ``chain op constant``; None unless it varies by channel only."""
     if call.op not in ("relax.add", "relax.subtract", "relax.multiply", "relax.divide"):
         return None
     commutes = call.op in ("relax.add", "relax.multiply")

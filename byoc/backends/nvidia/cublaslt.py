@@ -13,7 +13,7 @@ from .gemm import Gemm, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
 from .source import GpuFunction, function, joined_source
 
-#: Its GELU is the one by tanh.
+#: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
 LIBRARIES = (CUBLASLT, CUDART)
 
@@ -26,7 +26,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     text, constants = source(regions)
     rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
     symbols = tuple(r.symbol for r in regions)
@@ -34,7 +34,7 @@ def convert(regions: Sequence[Region]) -> Code:
 
 
 def _body(frame: GpuFunction, product: Gemm) -> list[str]:
-    """``type`` is that of the operands, ``result`` that of what is written and added."""
+    """C++ that fills a ``Gemm``; ``result`` is the dtype of the result and of the residual."""
     body = ["Gemm g;", f"g.type = {CUDA[product.a.dtype]};",
             f"g.result = {CUDA[frame.region.result.dtype]};",
             f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",

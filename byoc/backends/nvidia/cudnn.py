@@ -1,6 +1,6 @@
 """NVIDIA cuDNN: convolutions with bias by channel, residual and activation.
 
-Factors by channel go into constant weights, sums into the bias: (W x) s + b = (s W) x + b.
+Factors by channel go into constant weights, terms into the bias: (W x) s + b = (s W) x + b.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LIBRARIES = (CUDNN, CUDART)
 
 
 def layouts(last: bool) -> Condition:
-    """Channels last or first, in operand and result."""
+    """Return a condition: operand and result have channels last, or first."""
 
     def check(node: Node) -> str | None:
         data, out = (str(node.info.attrs[k]) for k in ("data_layout", "out_layout"))
@@ -48,7 +48,7 @@ def layouts(last: bool) -> Condition:
 
 
 def weights(node: Node) -> str | None:
-    """Constant, or in the layout that cuDNN takes."""
+    """The weights are constant, or in the layout that cuDNN takes."""
     expected = kernel_layout(str(node.info.attrs["data_layout"]))
     layout, value = str(node.info.attrs["kernel_layout"]), node.operand(1)
     if sorted(layout) != sorted(expected):
@@ -66,12 +66,12 @@ def data_layout(name: str, last: bool) -> str:
 
 
 def kernel_layout(data: str) -> str:
-    """The only one that cuDNN has with it: OIHW with NCHW, OHWI with NHWC."""
+    """The kernel layout that cuDNN requires for it: OIHW with NCHW, OHWI with NHWC."""
     return data.replace("N", "O").replace("C", "I")
 
 
 def window(node: Node) -> str | None:
-    """The same padding on both sides; a static number of groups and of channels."""
+    """The padding is symmetric; the numbers of groups and channels are static."""
     attrs, value = node.info.attrs, node.operand(0)
     padding = [int(p) for p in attrs["padding"]]
     half = len(padding) // 2
@@ -83,19 +83,20 @@ def window(node: Node) -> str | None:
 
 
 def by_channel(last: bool) -> Condition:
-    """A sum with one value for each channel."""
+    """Return a condition: a sum with one value for each channel."""
 
     def check(node: Node) -> str | None:
         reason = sums(node)
         if reason is None and not _differs(node, node.others[0].shape, last, most=1):
-            return f"an operand of shape {node.others[0].shape} is no bias: one value a channel is"
+            shape = node.others[0].shape
+            return f"an operand of shape {shape} is not a bias, one value for each channel is taken"
         return reason
 
     return check
 
 
 def by_constant(last: bool) -> Condition:
-    """The chain and a constant: a literal, or one value a channel."""
+    """Return a condition: the other operand is a literal, or a constant by channel."""
 
     def check(node: Node) -> str | None:
         if (reason := typed(node)) is not None:
@@ -103,14 +104,14 @@ def by_constant(last: bool) -> Condition:
         if node.info.name in ("relax.subtract", "relax.divide") and (
             node.operand(0) is not node.chain
         ):
-            return f"{node.info.name} of what it follows, not by it"
+            return f"{node.info.name} has the value that it follows second, expected it first"
         if not node.others:
             literals = any(isinstance(o, Constant) for o in node.info.operands)
             has_literal = literals or "x1" in node.info.attrs or "x2" in node.info.attrs
             return None if has_literal else "it has one operand"
         operand = node.others[0]
         if len(node.others) != 1 or not operand.constant:
-            return "the other operand is no constant"
+            return "the other operand is not constant"
         valid = _differs(node, operand.shape, last) and _as_chain(node)
         return None if valid else f"a constant of shape {operand.shape} is not by channel"
 
@@ -123,7 +124,7 @@ def _as_chain(node: Node) -> bool:
 
 
 def _differs(node: Node, shape: Sequence[object], last: bool, most: int = 0) -> bool:
-    """Along the axis of channels only; ``most`` 0: or along none."""
+    """Whether a shape varies along the channel axis only; with ``most`` 0, also along none."""
     axis = len(node.result.shape) - 1 if last else 1
     axes = spread(shape, node.result.shape)
     return axes == (axis,) or (most == 0 and axes == ())
@@ -140,7 +141,7 @@ FACTORS = ("relax.add", "relax.subtract", "relax.multiply", "relax.divide")
 
 
 def patterns() -> tuple[Pattern, ...]:
-    """For channels first and last: constants by channel, or a bias that comes at run time."""
+    """For channels first and last: with constants by channel, or with a bias known at run time."""
     out = []
     for last in (True, False):
         anchor = (typed, layouts(last), weights, window)
@@ -158,7 +159,7 @@ def patterns() -> tuple[Pattern, ...]:
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
-    """The C++ of all regions, the constants that it reads, and what it rounds elsewhere."""
+    """The C++ of all regions, the constants that it reads, and how it rounds differently."""
     constants = Constants()
     functions, rounds = [], []
     for region in regions:
@@ -173,7 +174,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     text, constants, rounds = source(regions)
     symbols = tuple(r.symbol for r in regions)
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
@@ -213,7 +214,7 @@ def _folded(region: Region, data: str) -> Folded:
 
 
 def _weights(frame: GpuFunction, tensor: Tensor, folded: Folded, data: str) -> str:
-    """Constant weights in the order that goes with the data, multiplied by what follows."""
+    """The C++ of the weights; constant ones are transposed for the data's layout, and scaled."""
     if tensor.source != "constant":
         return frame.view(tensor)
     kernel = str(frame.region.calls[0].attrs["kernel_layout"])
@@ -226,7 +227,10 @@ def _weights(frame: GpuFunction, tensor: Tensor, folded: Folded, data: str) -> s
 
 
 def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
-    """Bias, residual and activation. One kernel does them if there is a bias: zeros if need be."""
+    """C++ for bias, residual and activation.
+
+    cuDNN fuses the others only with a bias, so a missing bias is zeros.
+    """
     region, body = frame.region, []
     calls = list(folded.epilogue)
     activation = calls.pop() if calls and calls[-1].op in ACTIVATIONS else None
@@ -251,7 +255,7 @@ def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
 
 
 def _numpy(region: Region) -> Any:
-    """The result's type in numpy, bfloat16 as its extension has it."""
+    """The dtype of the result in numpy; bfloat16 comes from ml_dtypes."""
     if region.result.dtype != "bfloat16":
         return region.result.dtype
     import ml_dtypes

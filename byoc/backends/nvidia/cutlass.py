@@ -1,7 +1,8 @@
 """NVIDIA CUTLASS: products of matrices from templates that come with TVM, compiled by nvcc.
 
-What follows is the epilogue: a bias or a residual, and an activation. A kernel is compiled for the
-operands' types and alignment, so these must be known: extents of rows and batch need not.
+Operators after the product form its epilogue: a bias or a residual, and an activation. A kernel is
+compiled for the operands' dtypes and alignment, so row lengths must be static; the numbers of rows
+and the batch need not be.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from .source import GpuFunction, function, joined_source
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
 TYPES = {"float32": "float", "float16": "cutlass::half_t", "bfloat16": "cutlass::bfloat16_t"}
-#: Bytes that tensor cores read at once, at least and at most.
+#: The fewest and the most bytes that tensor cores read at once.
 LEAST, MOST = 4, 16
 
 
 def extents(node: Node) -> str | None:
-    """Rows in memory of a, b and d are multiples of what is read at once; one type everywhere."""
+    """Rows in memory of a, b and d have whole reads of tensor cores; all have one dtype."""
     first, second = node.operand(0), node.operand(1)
     assert first is not None and second is not None
     if first.dtype != node.result.dtype:
@@ -60,7 +61,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """An object file of all regions, linked with what is exported."""
+    """The object file of all regions, and a C++ file to link it with."""
     text, constants = source(regions)
     symbols = tuple(r.symbol for r in regions)
     rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
@@ -89,7 +90,7 @@ def _body(frame: GpuFunction, product: Gemm) -> list[str]:
 
 
 def _read(dtype: str, extent: object) -> int:
-    """How many elements of a row are read at once: its extent is a multiple of it."""
+    """The number of elements of a row that are read at once: a divisor of its extent."""
     if dtype == "float32":
         return 1
     assert isinstance(extent, int)
@@ -98,8 +99,10 @@ def _read(dtype: str, extent: object) -> int:
 
 
 def compiled(text: str) -> Path:
-    """The object file of a source: the one that was made for it before, or a new one. Raises
-    `Untrusted` where others could have written it."""
+    """The object file of a source, from the cache or compiled now.
+
+    Raises `Untrusted` if other users could have written it.
+    """
     command = [_nvcc(), "-c", "-O3", "-std=c++17", "-Xcompiler", "-fPIC,-O1",
                "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
     key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]
@@ -122,7 +125,7 @@ def compiled(text: str) -> Path:
 
 
 def _architecture() -> list[str]:
-    """That of the GPU here; else machine code for Ampere, which later ones translate."""
+    """Options for this machine's GPU; without one, for Ampere, with PTX for later GPUs."""
     if not tvm.cuda(0).exist:
         return ["-gencode", "arch=compute_80,code=[sm_80,compute_80]"]
     return [f"-arch=sm_{tvm.cuda(0).compute_version.replace('.', '')}"]
@@ -133,28 +136,28 @@ def _includes() -> list[str]:
 
 
 def headers() -> Path:
-    """CUTLASS, as TVM's package ships it."""
+    """The folder of the CUTLASS headers in TVM's package."""
     return Path(str(tvm.__file__)).parent / "3rdparty" / "cutlass" / "include"
 
 
 def _nvcc() -> str:
     path = shutil.which("nvcc")
     if path is None:
-        raise RuntimeError("there is no nvcc")
+        raise RuntimeError("nvcc is not on PATH")
     return path
 
 
 def why_not() -> str | None:
-    """Why it cannot be used; None if it can."""
+    """Why CUTLASS cannot be used; None if it can."""
     if shutil.which("nvcc") is None:
-        return "there is no nvcc"
+        return "nvcc is not on PATH"
     if not (headers() / "cutlass" / "version.h").exists():
         return "CUTLASS does not come with this package of TVM"
     return available(CUDART)
 
 
 def version() -> str:
-    """The version of the headers."""
+    """The version of the headers; empty if they are missing."""
     try:
         text = (headers() / "cutlass" / "version.h").read_text(encoding="utf-8")
     except OSError:

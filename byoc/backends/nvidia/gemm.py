@@ -1,6 +1,6 @@
-"""Products of matrices with what follows them: d = act(α a·b + bias + residual).
+"""Products of matrices with their epilogues: d = act(α a·b + bias + residual).
 
-What cuBLASLt and CUTLASS have in common: patterns, and a region read as one such product.
+Shared by cuBLASLt and CUTLASS: the patterns, and the product that a region computes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ...patterns.symbolic_shapes import same, same_shape
 from ..common.region_source import literal
 from .dtypes import typed
 
-#: Operands and result of a product.
+#: Dtypes of the operands and the result of a product.
 TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
                    ("float16", "float32"), ("bfloat16", "float32")])  # fmt: skip
 
 
 def factors(node: Node) -> str | None:
-    """Two operands of one type and a result that is sums of their products."""
+    """Two operands of one dtype, and a result dtype that the libraries support for them."""
     first, second = node.operand(0), node.operand(1)
     if first is None or second is None or first is second:
         return "the operands are not two tensors"
@@ -34,7 +34,7 @@ def factors(node: Node) -> str | None:
 
 
 def batches(node: Node) -> str | None:
-    """Each operand has the whole batch of the result, or none of it: there is one stride."""
+    """Each operand has the batch axes of the result, or none: the libraries take one stride."""
     outer = node.result.shape[:-2]
     for k in (0, 1):
         value = node.operand(k)
@@ -46,7 +46,7 @@ def batches(node: Node) -> str | None:
 
 
 def by_literal(node: Node) -> str | None:
-    """The chain times or by a number."""
+    """The chain is multiplied or divided by a number."""
     first = node.operand(0) is node.chain
     has_scalar = "x2" in node.info.attrs or (
         len(node.info.operands) == 2 and isinstance(node.info.operands[1], Constant)
@@ -55,7 +55,7 @@ def by_literal(node: Node) -> str | None:
 
 
 def row(node: Node) -> str | None:
-    """The other operand has one value a column."""
+    """The other operand has one value for each column."""
     if (reason := sums(node)) is not None:
         return reason
     (operand,) = node.others
@@ -69,7 +69,7 @@ def row(node: Node) -> str | None:
 
 
 def full_size(node: Node) -> str | None:
-    """The other operand is as large as the result."""
+    """The other operand has the result's shape."""
     if (reason := sums(node)) is not None:
         return reason
     (operand,) = node.others
@@ -84,25 +84,25 @@ def _neither(shape: Sequence[object]) -> str:
 
 
 def sums(node: Node) -> str | None:
-    """The chain plus another tensor of its type, as large as the chain."""
+    """The chain plus another tensor of its dtype; the result has the chain's shape."""
     assert node.chain is not None
     if len(node.others) != 1 or not same_shape(node.result.shape, node.chain.shape):
-        return "it is no sum of the chain and another tensor"
+        return "it is not a sum of the chain and another tensor"
     return typed(node)
 
 
 def swapped(node: Node) -> str | None:
-    """permute_dims of the last two axes."""
+    """permute_dims swaps the last two axes."""
     value, axes = node.operand(0), node.info.attrs.get("axes")
     if value is None or value.rank < 2:
-        return "the operand is no matrix"
+        return "the operand is not a matrix"
     order = [int(a) % value.rank for a in axes] if axes is not None else [*range(value.rank)][::-1]
     expected = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
     return None if order == expected else f"axes is {order}, {expected} is taken"
 
 
 def widened(node: Node) -> str | None:
-    """From half to single precision."""
+    """A cast from half to single precision."""
     value = node.operand(0)
     if (
         value is not None
@@ -110,16 +110,16 @@ def widened(node: Node) -> str | None:
         and node.result.dtype == "float32"
     ):
         return None
-    return "it is no cast of float16 or bfloat16 to float32"
+    return "it is not a cast of float16 or bfloat16 to float32"
 
 
 def patterns(
     activations: Collection[str], *extra: Condition, both: bool = True, casts: bool = False
 ) -> tuple[Pattern, ...]:
-    """A product, perhaps of a transposed operand, and what its epilogue does.
+    """Patterns of a product, perhaps of a transposed operand, and its epilogue.
 
     ``both``: bias and residual, else one of them. ``casts``: a product of halves may be cast to
-    float32 first, in which it is added anyway.
+    float32 first, in which it is summed anyway.
     """
     scale = maybe(("relax.multiply", "relax.divide"), typed, by_literal)
     after = maybe(activations, typed)
@@ -137,9 +137,9 @@ def patterns(
 
 @dataclass(frozen=True)
 class Gemm:
-    """A region as one product. ``turned``: that operand's last two axes are swapped.
+    """A region as one product. ``turned``: whether an operand's last two axes are swapped.
 
-    ``merge``: rows of the batch are rows of one matrix, since the second operand has no batch.
+    ``merge``: the batch is joined with the rows, since the second operand has no batch.
     """
 
     a: Tensor
@@ -161,7 +161,7 @@ class Gemm:
 
 
 def gemm(region: Region) -> Gemm:
-    """The product that a region of these patterns is."""
+    """The product that a region of these patterns computes."""
     product = region.find("relax.matmul")
     assert product is not None
     operands, turned = list(product.operands), [False, False]
@@ -191,7 +191,7 @@ def gemm(region: Region) -> Gemm:
 
 
 def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:
-    """The bias and the residual: what is as large as the result is the first one of these."""
+    """The bias and the residual: the first operand with the result's shape is the residual."""
     bias: Tensor | None = None
     residual: Tensor | None = None
     for call in calls:

@@ -1,4 +1,4 @@
-"""Find NVIDIA's headers and libraries: packages from PyPI, or a toolkit of the system."""
+"""Find NVIDIA's headers and libraries: in packages from PyPI, or in a system toolkit."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def no_gpu() -> str | None:
 
 
 def options(*libraries: CudaLibrary) -> tuple[str, ...]:
-    """What the compiler needs. Libraries are found by their paths when the result is loaded."""
+    """The compiler options. A compiled library finds these libraries by their paths."""
     out = ["-O1"]
     for lib in libraries:
         if (reason := lib.missing()) is not None:
@@ -112,7 +112,7 @@ def _installed(package: str, kind: str) -> tuple[Path, ...]:
 
 
 def _roots() -> Iterator[Path]:
-    """Toolkits: where the environment says, where nvcc is, where it is put by default."""
+    """Roots of toolkits: from the environment, of nvcc, and in the default places."""
     for name in ("CUDA_HOME", "CUDA_PATH", "TENSORRT_HOME"):
         if os.environ.get(name):
             yield Path(os.environ[name])

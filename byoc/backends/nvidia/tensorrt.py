@@ -1,6 +1,6 @@
-"""NVIDIA TensorRT: a region as a network definition, built as an engine where it runs.
+"""NVIDIA TensorRT: a region as a network definition, built into an engine where it runs.
 
-Operators of pictures are taken with channels first, what follows an anchor is pointwise.
+Convolutions and pools are taken with channels first; operators after an anchor are pointwise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def convolution(node: Node) -> str | None:
         return f"data_layout is {data}, NC{pixels} is taken"
     if sorted(str(attrs["kernel_layout"])) != sorted(f"OI{pixels}"):
         return f"kernel_layout {attrs['kernel_layout']} is packed"
-    return None if weights is not None and weights.constant else "the weights are no constant"
+    return None if weights is not None and weights.constant else "the weights are not constant"
 
 
 def pooling(node: Node) -> str | None:
@@ -58,7 +58,7 @@ def pooling(node: Node) -> str | None:
 def matrices(node: Node) -> str | None:
     first, second = node.operand(0), node.operand(1)
     if first is None or second is None or min(first.rank, second.rank) < 2:
-        return "an operand is no matrix"
+        return "an operand is not a matrix"
     return None
 
 
@@ -67,7 +67,7 @@ def softmax(node: Node) -> str | None:
 
 
 def pointwise(node: Node) -> str | None:
-    """The chain keeps its shape; another operand is broadcast to it."""
+    """The chain keeps its shape; other operands broadcast to it."""
     assert node.chain is not None
     if not same_shape(node.result.shape, node.chain.shape):
         return f"{node.info.name} broadcasts the value that it follows"
@@ -75,7 +75,7 @@ def pointwise(node: Node) -> str | None:
         if spread(operand.shape, node.result.shape) is None:
             return f"an operand of shape {operand.shape} does not broadcast"
         if operand.constant and not static(operand.shape):
-            return "a constant of symbolic shape"
+            return "a constant has a symbolic shape, a static one is taken"
     return None
 
 
@@ -118,7 +118,7 @@ class LayerWriter:
         return f"n.activation(ActivationType::{how}, {operand}, {number(alpha)}, {number(beta)})"
 
     def side(self, call: Call, k: int) -> str:
-        """The first or the second operand, a literal as a constant."""
+        """The C++ of operand ``k``; a literal becomes a constant."""
         scalar = literal(call, f"x{k + 1}") if call.op in BINARY else None
         if scalar is not None:
             return self.constant(np.full((1,) * self.rank, scalar, "float32"), call.result.dtype)
@@ -167,7 +167,7 @@ def _sizes(*lists: Sequence[int]) -> str:
 
 
 def _conv(writer: LayerWriter, call: Call) -> str:
-    """Weights in the order OIHW."""
+    """The C++ of a convolution, with its weights in OIHW."""
     operand, kernel = call.operands[:2]
     assert isinstance(operand, Tensor) and isinstance(kernel, Tensor)
     layout, data = str(call.attrs["kernel_layout"]), str(call.attrs["data_layout"])
@@ -217,7 +217,7 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     text, constants = source(regions)
     symbols = tuple(r.symbol for r in regions)
     rounding = "layers are fused, and halves rounded, as TensorRT chooses"

@@ -1,6 +1,6 @@
 """Schedules for operators that stay with TVM on a GPU.
 
-They want loops in the order of a block's axes; an order that is good for a CPU is undone.
+They need loops in the order of a block's axes, so loops that were reordered for a CPU are restored.
 
 Before: for i, j, r0, r1, c in T.grid(…): with T.sblock(…): v_i, … = T.axis.remap("SSRRS", …)
 After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
@@ -19,7 +19,7 @@ from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ...codegen.memory import planning, unbounded
 
-#: dlight marks what it has scheduled.
+#: The attribute with which dlight marks scheduled PrimFuncs.
 DONE = "tirx.is_scheduled"
 
 
@@ -32,7 +32,10 @@ def gpu(target: Any) -> Any:
 
 
 def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
-    """An executable of a dispatched module; TVM's own pipeline would fuse what has a schedule."""
+    """An executable of a dispatched module.
+
+    It does not use TVM's default pipeline, which would fuse scheduled PrimFuncs.
+    """
     target = gpu(target)
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
@@ -45,10 +48,10 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
 
 
 def scheduled(mod: Any, target: Any) -> Any:
-    """The module with every PrimFunc over threads; ``mod`` is not changed.
+    """The module with every PrimFunc bound to threads; ``mod`` is not changed.
 
-    Raises ``RuntimeError`` naming those that no schedule of TVM fits: they would run on the host,
-    over memory of the GPU.
+    Raises ``RuntimeError`` for PrimFuncs that no schedule of TVM fits: they would run on the host,
+    on memory of the GPU.
     """
     _refuse([g for g, f in mod.functions_items() if _waits(f) and not _in_blocks(f)])
     ordered = mod.clone()
@@ -66,7 +69,7 @@ def scheduled(mod: Any, target: Any) -> Any:
 def _refuse(gvars: Sequence[Any]) -> None:
     names = sorted(g.name_hint for g in gvars)
     if names:
-        raise RuntimeError(f"TVM has no schedule for a GPU for {', '.join(names)}")
+        raise RuntimeError(f"TVM has no GPU schedule for {', '.join(names)}")
 
 
 def _in_blocks(func: Any) -> bool:
@@ -79,7 +82,7 @@ def _waits(func: Any) -> bool:
 
 
 def in_order(func: Any) -> Any:
-    """Each block's loops in the order of its axes, where every axis is bound to one loop."""
+    """Each block's loops in the order of its axes, if each axis is bound to one loop."""
     schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
     for block in schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint)):
         loops = {schedule.get(x).loop_var: x for x in schedule.get_loops(block)}

@@ -1,4 +1,4 @@
-"""Convolutions: factors by channel go into the weights, sums into the bias."""
+"""Convolutions: factors by channel go into the weights, terms into the bias."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def spatial_of(call: Call) -> str:
 
 
 def sizes_of(attrs: Any, rank: int, transposed: bool) -> list[list[int]]:
-    """Strides, dilation less one, padding before and after."""
+    """Strides, dilation - 1, padding before, padding after."""
     padding = [int(p) for p in attrs["padding"]]
     left, right = padding[:rank], padding[rank:]
     if transposed:

@@ -3,8 +3,8 @@
     dequantize(x), dequantize(w) → conv or matmul → add → relu → quantize
         = saturate(round((s_x s_w Σ (x - z_x) w + bias …) / s_y + z_y))
 
-Weights are int8 with a zero point of 0, and have a scale for each output channel or one for all.
-The sums of products are exact, where the same in float32 rounds.
+Weights are int8 with zero point 0, and have a scale for each output channel or one for all. The
+sums of products are exact; float32 would round them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from ...prepare.integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
 from .cpu import has_int8
 from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, window
 
-#: Operators between the product and quantize: a residual needs three steps of its own.
+#: The largest number of operators between product and quantize; a residual takes three post-ops.
 LONGEST = 8
-#: Products of uint8 and int8 whose sum 32 bits hold.
+#: The number of products of uint8 and int8 whose sum fits into 32 bits.
 LONG = (1 << 31) // (255 * 128)
 CPU = "this CPU has no instructions for products of int8 (avx512_vnni)"
 
 
 def vnni(node: Node) -> str | None:
-    """Without them sums of two products saturate at 16 bits."""
+    """The CPU has VNNI: without it, sums of two products saturate at 16 bits."""
     return None if has_int8() else CPU
 
 
 def elements(node: Node, k: int) -> Array | None:
-    """Those of an operand that is known: a literal, or a constant."""
+    """The elements of a constant or a literal operand; None for other operands."""
     if k >= len(node.info.operands):
         return None
     operand = node.info.operands[k]
@@ -48,19 +48,19 @@ def elements(node: Node, k: int) -> Array | None:
 
 
 def parameters(node: Node) -> tuple[Array, Array] | str:
-    """Scale and zero point of a quantize or a dequantize, or why oneDNN cannot have them."""
+    """Scale and zero point of a quantize or a dequantize, or why oneDNN cannot use them."""
     scale, zero = elements(node, 1), elements(node, 2)
     if scale is None or zero is None:
         return f"{'scale' if scale is None else 'zero point'} is computed, a constant is taken"
     if not all(isfinite(s) and s > 0 for s in scale.ravel().astype("float64")):
         return "a scale is not a positive number"
     if not np.array_equal(zero, zero.astype("int32")):
-        return "a zero point is no integer"
+        return "a zero point is not an integer"
     return scale, zero
 
 
 def per_tensor(node: Node) -> str | None:
-    """One scale and zero point for all of a tensor of int8 or uint8."""
+    """A tensor of int8 or uint8 has one scale and one zero point."""
     small = node.result if node.info.name == QUANTIZE else node.operand(0)
     wide = node.operand(0) if node.info.name == QUANTIZE else node.result
     dtypes = [v.dtype if v is not None else "a literal" for v in (small, wide)]
@@ -76,7 +76,7 @@ def per_tensor(node: Node) -> str | None:
 
 
 def _dequantized(node: Node, k: int) -> Node | str:
-    """The dequantize that makes an operand, or why there is none to be taken."""
+    """The dequantize that produces an operand, or why it cannot be part of the region."""
     producer = node.source(k)
     if producer is None or producer.info.name != DEQUANTIZE:
         return f"operand {k} is not the result of a relax.dequantize that only it reads"
@@ -90,13 +90,13 @@ def integers(node: Node) -> str | None:
 
 
 def data(node: Node) -> str | None:
-    """The first operand."""
+    """The first operand is dequantized per tensor."""
     producer = _dequantized(node, 0)
     return producer if isinstance(producer, str) else per_tensor(producer)
 
 
 def weights(node: Node) -> str | Unmet | None:
-    """The second operand: int8 around 0, with one scale or one for each output channel."""
+    """The second operand is int8 around 0, with one scale or one for each output channel."""
     producer = _dequantized(node, 1)
     if isinstance(producer, str):
         return producer
@@ -118,7 +118,7 @@ def weights(node: Node) -> str | Unmet | None:
 
 
 def _short(node: Node, value: Value, channel: int) -> str | Unmet | None:
-    """Sums of so many products that 32 bits hold them."""
+    """Why a sum of products may not fit into 32 bits; None if it does."""
     over = [e for k, e in enumerate(value.shape) if k != channel]
     over = over[-1:] if node.info.name == "relax.matmul" else over
     if not static(over):
@@ -139,7 +139,7 @@ def _channel(node: Node, rank: int) -> int:
 
 
 def channels_last(key: str) -> Condition:
-    """The layout that ``key`` names; elsewhere there is nothing but a reference implementation."""
+    """The layouts are channels last; for others, oneDNN only has a reference implementation."""
 
     def check(node: Node) -> Unmet | None:
         attrs = node.info.attrs
@@ -156,24 +156,27 @@ def channels_last(key: str) -> Condition:
 
 
 def not_constant(node: Node) -> str | None:
-    """What a constant stands for is not computed at each call."""
+    """The operand is not a constant, which is folded instead of computed at each call."""
     value = node.operand(0)
-    return "it is of a constant, and folded" if value is None or value.constant else None
+    return "its operand is a constant, so it is folded" if value is None or value.constant else None
 
 
 def small(node: Node) -> str | None:
-    """All tensors of the op."""
+    """All tensors are int8 or uint8."""
     dtype = next((v.dtype for v in node.tensors if v.dtype not in SMALL), None)
     return None if dtype is None else f"the dtype is {dtype}, {' or '.join(SMALL)} are taken here"
 
 
 def operands(node: Node) -> Sequence[Op]:
-    """The dequantize of both."""
+    """The dequantize of each operand."""
     return [producer.op for k in range(2) if (producer := node.source(k)) is not None]
 
 
 def in_between(node: Node) -> str | Unmet | bool | None:
-    """As for float32, but that all of it has to be done before the result is written."""
+    """As for float32, but operands must vary by channel or along all axes.
+
+    Post-ops are applied before the result is written.
+    """
     if (reason := follows(node)) is not None:
         return reason
     for value in node.others:
@@ -182,12 +185,12 @@ def in_between(node: Node) -> str | Unmet | bool | None:
             (),
             (node.result.rank - 1,),
         ):
-            return f"an operand differs along axes {axes}: that of channels, or all are taken"
+            return f"an operand varies along axes {axes}, expected the channel axis, or all axes"
     return None
 
 
 def residual(node: Node) -> Sequence[Op]:
-    """The other operand of a sum is taken with its dequantize."""
+    """The dequantize of the other operand of a sum."""
     producers = (node.source(k) for k in range(2) if node.info.name == "relax.add")
     return [
         producer.op
@@ -202,7 +205,7 @@ def residual(node: Node) -> Sequence[Op]:
 
 
 def both(node: Node) -> str | None:
-    """Two quantised tensors of one shape."""
+    """Both operands are dequantized per tensor, and have the same shape."""
     for k in range(2):
         producer = _dequantized(node, k)
         if isinstance(producer, str) or (reason := per_tensor(producer)) is not None:
@@ -216,7 +219,7 @@ def both(node: Node) -> str | None:
 
 
 def requantized(node: Node) -> str | Unmet | None:
-    """What is quantised was dequantized just before."""
+    """The operand is dequantized just before."""
     producer = _dequantized(node, 0)
     return producer if isinstance(producer, str) else per_tensor(producer) or not_constant(producer)
 

@@ -14,7 +14,7 @@ MEND = "pip install 'opinfo[onednn]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used; None if it can."""
+    """Why oneDNN cannot be used; None if it can."""
     if (reason := no_compiler()) is not None:
         return reason
     if include() is None:
@@ -28,7 +28,7 @@ def version() -> str:
 
 
 def options() -> tuple[str, ...]:
-    """The options for the compiler."""
+    """The compiler options for oneDNN."""
     headers, shared = include(), library()
     if headers is None or shared is None:
         raise RuntimeError(available())

@@ -1,4 +1,4 @@
-"""Products of matrices, batched and broadcast, with extents that are known at run time."""
+"""Products of matrices, batched and broadcast; extents may be known only at run time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .source import OneDnnFunction
 
 
 def matmul(frame: OneDnnFunction) -> list[str]:
-    """Rows of a batch that meet one constant matrix become the rows of one matrix."""
+    """A batch times one matrix becomes a product of two matrices."""
     region = frame.region
     first, second = region.calls[0].operands
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
@@ -54,7 +54,7 @@ def _folded(region: Region, weights: Tensor) -> Folded:
 
 
 def rows(region: Region, folded: Folded) -> bool:
-    """Whether what follows is the same for each row, or as large as the result."""
+    """Whether each operand of the epilogue is the same for all rows, or has the result's shape."""
     out = region.result.shape
     for call in folded.epilogue:
         for operand in call.operands:

@@ -18,9 +18,9 @@ CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
                   "relax.nn.conv3d_transpose")  # fmt: skip
 POOL = tuple(f"relax.nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3))
 GLOBAL = tuple(f"relax.nn.adaptive_avg_pool{n}d" for n in (1, 2, 3))
-#: Operators that may follow an anchor, at most this many.
+#: The largest number of operators after an anchor.
 LONGEST = 12
-#: What `concat` puts together at most: a region has 64 arguments.
+#: The largest number of operands of `concat`: a region has at most 64 arguments.
 MOST_PARTS = 48
 
 
@@ -92,7 +92,7 @@ def to_one(node: Node) -> str | Unmet | None:
 
 
 def picture(node: Node) -> str | Unmet | None:
-    """mean: over one to three axes of known extents, so that two are left."""
+    """mean: over one to three axes of known extents, which leaves two."""
     value, axes = node.operand(0), node.info.attrs["axis"]
     if value is None:
         return "the operand is a literal"
@@ -113,7 +113,7 @@ def matrices(node: Node) -> str | None:
 
 
 def parts(node: Node) -> str | None:
-    """concat: tensors, no more than a region has arguments for."""
+    """concat: at most `MOST_PARTS` tensors."""
     count = len(node.info.operands)
     if any(node.operand(k) is None for k in range(count)):
         return "an operand is a literal"
@@ -132,7 +132,7 @@ def last_axis(node: Node) -> str | Unmet | None:
 
 
 def follows(node: Node) -> str | Unmet | None:
-    """Whether an op can be done to the result of the anchor, element by element."""
+    """The op is elementwise over the result of the anchor."""
     name, attrs = node.info.name, node.info.attrs
     assert node.chain is not None
     if (reason := floating(node) or numbers(node)) is not None:
@@ -148,7 +148,7 @@ def follows(node: Node) -> str | Unmet | None:
         return None if has_literal else f"{name} has no other operand"
     first = node.operand(0) is node.chain
     if name == "relax.divide" and not first:
-        return "it is divided by the value that it follows"
+        return "the value that it follows is the divisor, expected it to be the dividend"
     return broadcastable(node)
 
 
@@ -162,7 +162,7 @@ def numbers(node: Node) -> str | None:
 
 
 def broadcastable(node: Node) -> str | None:
-    """The other operand is one tensor, as large as the result, one value a channel, or one."""
+    """One other operand, with the result's shape or varying along at most one axis."""
     if len(node.others) != 1:
         return f"{node.info.name} has {len(node.others)} further operands"
     (operand,) = node.others
@@ -170,15 +170,15 @@ def broadcastable(node: Node) -> str | None:
     if axes is None:
         return f"an operand of shape {operand.shape} does not broadcast"
     if len(axes) > 1 and not same_shape(operand.shape, node.result.shape):
-        return f"an operand differs along axes {axes}: one, or all of them are taken"
+        return f"an operand varies along axes {axes}, expected one axis, or all axes"
     return None
 
 
 def begins(node: Node) -> str | None:
-    """A pointwise op that follows nothing: the first operand is as large as the result."""
+    """A pointwise op without an anchor: its first operand has the result's shape."""
     first = node.operand(0)
     if first is None or not same_shape(first.shape, node.result.shape):
-        return "the first operand is not as large as the result"
+        return "the first operand does not have the result's shape"
     if len(node.info.operands) == 1:
         if eltwise_of(node.info.name, node.info.attrs) is None and "x2" not in node.info.attrs:
             return "the first operand is a literal"
@@ -188,7 +188,7 @@ def begins(node: Node) -> str | None:
         return "both operands are the same value"
     axes = spread(second.shape, node.result.shape)
     if axes is None or (len(axes) > 1 and not same_shape(second.shape, first.shape)):
-        return "the second operand differs along some axes: one, or all of them are taken"
+        return "the second operand varies along some axes, expected one axis, or all axes"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Pooling: windows of a given size, windows as large as the picture, means."""
+"""Pooling: windows of a fixed size, windows as large as the image, and means."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pooling(frame: OneDnnFunction) -> list[str]:
 
 
 def mean(frame: OneDnnFunction) -> list[str]:
-    """A mean over all axes but two: the pool of a picture with these as batch and channels."""
+    """A mean over all but two axes: average pooling with these two as batch and channels."""
     call = frame.region.calls[0]
     (source,) = call.operands
     assert isinstance(source, Tensor)

@@ -75,7 +75,7 @@ def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, f
 
 
 def lines(calls: Sequence[Call], view: Any) -> list[str]:
-    """C++ statements that append the calls to ``post``; ``view`` makes a tensor's expression."""
+    """C++ statements that append the calls to ``post``; ``view`` returns the C++ of a tensor."""
     return [line for c in calls for line in _lines(c, view)]
 
 

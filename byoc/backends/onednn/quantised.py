@@ -1,6 +1,6 @@
 """Regions of int8: the same primitives as for float32, with scales and zero points.
 
-s_x s_w Σ (x - z_x) w + bias + s_r (r - z_r) …  is done as  ((…) / s_r + r) s_r - s_r z_r
+s_x s_w Σ (x - z_x) w + bias + s_r (r - z_r) …  is computed as  ((…) / s_r + r) s_r - s_r z_r
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXACT = "products of int8 are summed without rounding"
 
 @dataclass(frozen=True)
 class Scaled:
-    """What integers stand for: ``(q - zero) * scale``."""
+    """The real numbers that integers ``q`` represent: ``(q - zero) * scale``."""
 
     scale: Array
     zero: int
@@ -35,9 +35,9 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Stripped:
-    """A region over integers: what dequantize and quantize do is told beside it.
+    """A region over integers, without its dequantize and quantize.
 
-    ``given``: by the call and the operand that dequantize made; ``result``: what quantize does.
+    ``operands`` has their parameters by call and operand, ``result`` those of the result.
     """
 
     region: Region
@@ -109,7 +109,7 @@ def convolution(frame: OneDnnFunction) -> list[str]:
 
 
 def matmul(frame: OneDnnFunction) -> list[str]:
-    """Rows of a batch that meet one matrix become the rows of one matrix."""
+    """A batch times one matrix becomes a product of two matrices."""
     inner = stripped(frame.region)
     call = inner.region.calls[0]
     first, second = call.operands
@@ -138,7 +138,7 @@ def _around(
     rank: int,
     view: Any,
 ) -> list[str]:
-    """Scales, bias and post-ops; ``channels`` is the mask of the weights' output channels.
+    """C++ of scales, bias and post-ops; ``channels`` masks the weights' axis of output channels.
 
     ``rank`` is that of the bias.
     """
@@ -170,7 +170,7 @@ def _plain(array: Array) -> Array:
 
 
 def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
-    """The operators between the product and quantize."""
+    """C++ of the operators between the product and quantize."""
     out = []
     for call in calls:
         dequantized = [(j, q) for (k, j), q in inner.operands.items() if k == call.result.index]
@@ -188,7 +188,7 @@ def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
 
 
 def add(frame: OneDnnFunction) -> list[str]:
-    """A sum of two quantised tensors, quantised again."""
+    """A sum of two quantised tensors, which is quantised too."""
     inner = stripped(frame.region)
     call, *epilogue = inner.region.calls
     first, second = call.operands

@@ -9,7 +9,7 @@ from ...backend.region import Region, Tensor
 from .graph_writer import GraphWriter
 from .ops import WRITE
 
-#: The operators' version, and that of the file format: ONNX Runtime 1.17 knows both.
+#: The opset and the version of the file format: ONNX Runtime 1.17 supports both.
 OPSET, IR_VERSION = 20, 9
 
 

@@ -21,7 +21,7 @@ Write = Callable[[GraphWriter, Call, list[str]], str]
 
 
 def is_(name: str, *values: Any) -> Callable[[Node], str | None]:
-    """An attribute is one of these."""
+    """Return a condition: an attribute has one of these values."""
 
     def check(node: Node) -> str | None:
         value = to_plain(node.info.attrs.get(name))
@@ -40,7 +40,7 @@ def fixed(node: Node) -> Unmet | None:
 
 
 def one_unknown(node: Node) -> str | None:
-    """A reshape, of which at most one extent is left to be found."""
+    """At most one extent of the result is symbolic: ONNX infers it."""
     unknown = sum(not isinstance(e, int) for e in node.result.shape)
     if 0 in node.result.shape or unknown > 1:
         return f"the shape {node.result.shape} has more than one symbolic extent, or is empty"
@@ -65,12 +65,12 @@ def _ints(values: Any) -> list[int]:
 
 
 def plain(name: str, **fixed_: Any) -> Write:
-    """One node over the operands."""
+    """Return a writer of one node over the operands."""
     return lambda w, c, xs: w.node(name, xs, **fixed_)
 
 
 def binary(name: str) -> Write:
-    """One node over two operands, of which one may be a literal."""
+    """Return a writer of one node over two operands, one of which may be a literal."""
 
     def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
         tensors = (x for x, o in zip(xs, call.operands, strict=True) if isinstance(o, Tensor))
@@ -211,7 +211,7 @@ for _n, _data, _kernel, _back in SPATIAL:
     _single = is_("output_size", [1] * len(_data[2:]))
     OTHERS[f"relax.nn.adaptive_avg_pool{_n}"] = plain("GlobalAveragePool"), (*_layout, _single)
 
-#: By operator, how it is written.
+#: The writer of each operator.
 WRITE: dict[str, Write] = {
     **ELEMENTS, **REDUCED, **SHAPED, **{name: write for name, (write, _) in OTHERS.items()},
 }  # fmt: skip
