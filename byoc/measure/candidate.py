@@ -41,9 +41,9 @@ class ByBackend:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Something that computes the subject's results from some of its values, ``inputs``.
+    """Code that computes the subject's results from some of its values, ``inputs``.
 
-    ``by`` None: TVM's own code.
+    ``by`` is None for TVM's own code.
     """
 
     key: Key
@@ -78,9 +78,9 @@ def by_backend(
 
 
 def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
-    """A module, as JSON, and the code that it calls: ``main_0`` is the first candidate, ….
+    """A module as JSON, and the code that it calls: ``main_0`` is the first candidate, ….
 
-    They are all of one backend. Raises `ConverterFailed`.
+    All candidates are of one backend. Raises `ConverterFailed`.
     """
     regions = [c.by for c in candidates if c.by is not None]
     if not regions:
@@ -97,13 +97,13 @@ def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
 
 
 def arrays(subject: Subject) -> tuple[Array, ...]:
-    """Values for a subject: its constants, and seeded values for the rest."""
+    """Values for a subject: its constants, and seeded values for its inputs."""
     pairs = zip(subject.values, drawn(subject.buffers), strict=True)
     return tuple(v.expr.value.numpy() if v.constant else a for v, a in pairs)
 
 
 def _symbol(number: int) -> str:
-    """Not of the backend or the ops, so that the same source is the same."""
+    """A name without backend and ops, so that equal sources have equal hashes."""
     return f"candidate_{number}"
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .subject import Buffer
 
 Array = npt.NDArray[Any]
-#: What an element may differ by, as a part of itself and of the largest one. Integers are equal.
+#: The allowed difference, as parts of the element and of the largest one; integers must be equal.
 TOLERANCE = {
     "float64": (1e-6, 1e-8),
     "float32": (1e-3, 1e-4),
@@ -50,7 +50,7 @@ def _differs(a: Array, b: Array) -> str | None:
     got, expected = a.astype("float64"), b.astype("float64")
     finite = np.isfinite(expected)
     if not np.array_equal(np.isfinite(got), finite):
-        return "its result is wrong: it is not finite where it must be, or is where it must not"
+        return "its result is wrong: its infinite or NaN elements are not those expected"
     relative, of_largest = TOLERANCE[dtype]
     got, expected = got[finite], expected[finite]
     bound = relative * np.abs(expected) + of_largest * np.abs(expected).max(initial=0)
@@ -58,4 +58,4 @@ def _differs(a: Array, b: Array) -> str | None:
     if not excess.size or excess.max() <= 0:
         return None
     k = int(excess.argmax())
-    return f"its result is wrong: {got[k]:.6g} where it must be {expected[k]:.6g}"
+    return f"its result is wrong: got {got[k]:.6g}, expected {expected[k]:.6g}"

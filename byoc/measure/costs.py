@@ -25,7 +25,7 @@ from .run_candidates import results
 from .subject import Extents, NotMeasurable, Subject, subject
 
 Ops = tuple[Op, ...]
-#: What TVM fuses into the operator before.
+#: Kinds of operators that TVM fuses into their producer.
 POINTWISE = ("kElemWise", "kBroadcast")
 
 

@@ -16,8 +16,8 @@ from ..backend.backend import Code
 class Key:
     """Two candidates with equal keys take the same time.
 
-    ``ops``: the structural hash of the operators over their shapes. ``code``: that of the generated
-    source, so that a backend that states no version is measured again when its converter changes.
+    ``ops`` is the structural hash of the operators over their shapes, ``code`` the hash of the
+    generated source: so a backend without a version is measured again when its converter changes.
     """
 
     ops: str

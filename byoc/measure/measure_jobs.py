@@ -54,9 +54,9 @@ class Build:
 
 @dataclass(frozen=True)
 class Compute:
-    """What the operators compute, by TVM's own code on this machine, from ``inputs``.
+    """Compute the expected results of operators from ``inputs``, by TVM's own code on this machine.
 
-    Inputs and results are written to ``case``, for any number of candidates.
+    Inputs and results are written to ``case``, which all candidates share.
     """
 
     library: str
@@ -77,9 +77,9 @@ class Compute:
 
 @dataclass(frozen=True)
 class Effort:
-    """``repeat`` medians of calls for ``milliseconds`` each; less where one call takes long.
+    """``repeat`` medians of calls for ``milliseconds`` each; fewer if a call takes long.
 
-    A candidate that is not done after ``timeout`` seconds hangs.
+    A candidate that takes more than ``timeout`` seconds counts as hanging.
     """
 
     repeat: int = 11
@@ -136,7 +136,7 @@ class OnServer(ABC):
             module = remote.load_module(name)
             inputs, expected = pickle.loads(Path(self.case).read_bytes())
             return self.timed(module, remote.device(server.device, 0), inputs, expected, stage)
-        except Exception as error:  # what the server says, or that it says nothing any more
+        except Exception as error:  # from the server, or because it no longer answers
             why = self._why(remote, error, stage[-1], time.monotonic() - begun)
             return NotLoaded(why) if stage == [LOADED] else why
 
@@ -145,7 +145,7 @@ class OnServer(ABC):
         self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],
         stage: list[str],
     ) -> Result:  # fmt: skip
-        """Of a module that was loaded; what is done from now on is put into ``stage``."""
+        """Check and time a loaded module; appends each stage that it reaches to ``stage``."""
 
     def median(self, timer: Callable[..., Any]) -> Measured:
         """The time of a call; ``timer`` takes the arguments of TVM's time evaluators."""
@@ -161,14 +161,14 @@ class OnServer(ABC):
             return Excluded(f"it hangs: {limit:g} s passed when {stage}")
         try:
             remote.get_function("tvm.rpc.server.workpath")("")
-        except Exception:  # whatever it is: nobody answers
+        except Exception:  # any error means that the server does not answer
             return Excluded(f"it crashes: the server's session ended when {stage}")
         return Excluded(f"it fails when {stage}: {last_line(error)}")
 
 
 @dataclass(frozen=True)
 class Time(OnServer):
-    """Time a function of a Relax library; ``inputs`` are those of the case it takes, by number."""
+    """Time a function of a Relax library; ``inputs`` are the numbers of the case's inputs."""
 
     function: str
     inputs: tuple[int, ...]

@@ -25,18 +25,18 @@ from .tracker import Tracker
 Put = Callable[[Candidate, Result], None]
 T = TypeVar("T")
 K = TypeVar("K")
-#: How many candidates are built together, and how many bytes they may read.
+#: The most candidates built together, and the most bytes that they read.
 TOGETHER = 24
 BYTES = 256 << 20
-#: What cases are computed with, on this machine.
+#: The target that computes cases, on this machine.
 HOST = "llvm"
-#: Seconds that a fleet's only server may take to start again.
+#: Seconds that a fleet's only server may take to restart.
 RESTART = 10.0
 
 
 @dataclass(frozen=True)
 class BuiltCandidate:
-    """A function of a library; ``isolated`` if there is nothing else in it."""
+    """A function of a library; ``isolated`` if the library has no other."""
 
     library: Path
     function: str
@@ -44,7 +44,7 @@ class BuiltCandidate:
 
 
 class MeasureSession(Bench):
-    """``put`` is called with each result, by any thread. To be closed, then removed."""
+    """Calls ``put`` with each result, from any thread. Close it, then remove it."""
 
     def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
         self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
@@ -60,7 +60,7 @@ class MeasureSession(Bench):
         self.cases: dict[str, Future[Path | Excluded]] = {}
 
     def measure(self, batch: Sequence[Candidate]) -> None:
-        """Build candidates of one backend together, then time one after the other."""
+        """Build candidates of one backend together, then time them one after the other."""
         for candidate, built in zip(batch, self.built(batch), strict=True):
             result = self.result(candidate, built)
             if isinstance(result, NotLoaded):
@@ -85,7 +85,7 @@ class MeasureSession(Bench):
     def built(
         self, batch: Sequence[Candidate], isolated: bool = False
     ) -> Iterator[BuiltCandidate | Excluded]:
-        """Each candidate's function: of one library if that can be, else of one for each."""
+        """The function of each candidate, in one library if it builds, else in one for each."""
         if batch[0].by is None and batch[0].key.target == HOST and not isolated:
             yield from (self.host(c.subject) for c in batch)
             return
@@ -152,7 +152,7 @@ class MeasureSession(Bench):
 
 
 def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator[list[T]]:
-    """Parts of at most `TOGETHER` items that read at most `BYTES`, or of one item."""
+    """Batches of at most `TOGETHER` items that read at most `BYTES`, or of one item."""
     part: list[T] = []
     size = 0
     for item in items:
@@ -167,14 +167,14 @@ def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator
 
 
 def _modules(candidates: Sequence[Candidate]) -> list[str]:
-    """Those of the backends, which may register what their code calls."""
+    """The modules of the backends, which may register functions that their code calls."""
     converters = (c.by.backend.convert for c in candidates if c.by is not None)
     modules = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
     return sorted(modules - {"__main__"})
 
 
 def _servers(tracker: Tracker, seconds: float) -> int:
-    """How many there are; one that ended a moment ago may come back in these seconds."""
+    """The number of servers; waits for one that is restarting."""
     end = time.monotonic() + min(seconds, RESTART)
     while not (count := tracker.servers()):
         if time.monotonic() > end:

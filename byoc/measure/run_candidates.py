@@ -3,8 +3,8 @@
     candidates of a backend ─ Build ─▶ library ────────────┐
     subjects ─ Build ─▶ library ─ Compute ─▶ cases ────────┴─ Time, on a server ─▶ results
 
-A step is a process of its own with a time limit. Compilers start slowly, so that many candidates
-are built as one library; what fails is built again by itself. Each result is stored as it comes.
+Each step is a process with a time limit. Compilers start slowly, so many candidates are built as
+one library; if that fails, they are built one by one. Each result is stored at once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .measured import Result
 
 
 def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Result], set[Key]]:
-    """The result of each candidate, and which of them were in the database when it was opened.
+    """The result of each candidate, and the keys that were in the database when it was opened.
 
-    Raises `MeasureError` if there is no server; what was measured until then is stored.
+    Raises `MeasureError` if no server is free; earlier results are stored.
     """
     by_key = {c.key: c for c in candidates}
     stored = {k for k in by_key if how.store.get(k) is not None}

@@ -5,8 +5,8 @@ After:  def main_0(p0, p1):
             v0 = R.call_tir(cls.f0_0, (p0, p1), …)
             return R.call_tir(cls.f0_1, (v0,), …)
 
-Constants become parameters. Names are those of the new module, so that what is the same has the
-same structural hash.
+Constants become parameters. Names do not depend on the program, so equal subjects have equal
+structural hashes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..backend.region import results_of
 from .key import hash_of_module
 
 Extents = Mapping[str, int]
-#: What a symbolic extent is where nothing is declared.
+#: The value of a symbolic extent without a declared one.
 LIKELY = 16
 
 
@@ -59,9 +59,9 @@ class Subject:
 
 
 def subject(ops: Sequence[Op], extents: Extents) -> Subject:
-    """The ops, in the order of the program.
+    """The subject of some ops, in the order of the program.
 
-    Raises `NotMeasurable` where an op reads what is no tensor of the graph.
+    Raises `NotMeasurable` if an op reads a value that is not a tensor of the graph.
     """
     produced = {v for op in ops for v in op.outputs}
     read = (v for op in ops for v in op.inputs if v is not None and v not in produced)
@@ -112,7 +112,7 @@ class _Function:
         if value is not None:
             return self.vars[value]
         if isinstance(expr, relax.Var) or not isinstance(expr, tirx.PrimExpr):
-            raise NotMeasurable("it reads a value that is no tensor of known shape")
+            raise NotMeasurable("it reads a value that is not a tensor of known shape")
         return _number(expr, self.subject.extents)
 
 
@@ -129,5 +129,5 @@ def _number(expr: Any, extents: Extents) -> Any:
         analyzer.bind(var, tirx.IntImm(str(var.ty.dtype), extents.get(var.name, LIKELY)))
     value = analyzer.simplify(expr)
     if not isinstance(value, tirx.IntImm):
-        raise NotMeasurable(f"{expr} is no number where its variables are known")
+        raise NotMeasurable(f"{expr} is not a number although its variables are bound")
     return value

@@ -1,8 +1,8 @@
 """A tracker of RPC servers inside this process, with TVM's protocol.
 
-TVM's own tracker is a process of its own and needs tornado; servers and clients cannot tell this
-one from it. A message is its length, then JSON: [code, …]. A server keeps a connection open and
-says PUT once for each session that it is ready for; a client says REQUEST and waits for one.
+TVM's own tracker is a separate process and needs tornado; for servers and clients this one behaves
+the same. A message is its length, then JSON: [code, …]. A server keeps a connection open and sends
+PUT once for each session that it can serve; a client sends REQUEST and waits.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Tracker:
         return sum(1 for s in infos if s.get("key") == f"server:{self.key}")
 
     def request(self, timeout: float, stop: threading.Event | None = None) -> tuple[str, int, str]:
-        """The address of a free server and the key of the session, waiting for one.
+        """Wait for a free server, and return its address and the key of the session.
 
-        Raises `MeasureError` if there is none in this time, or it is to ``stop``.
+        Raises `MeasureError` if none is free within ``timeout`` seconds, or ``stop`` is set.
         """
         host, port, match = self._ask([REQUEST, self.key, "", 1], timeout, stop)[1]
         return str(host), int(port), str(match)
@@ -63,11 +63,11 @@ class Tracker:
             with socket.create_connection((self.host, self.port), ANSWER) as connection:
                 connection.sendall(struct.pack("<i", MAGIC))
                 if struct.unpack("<i", _exactly(connection, 4))[0] != MAGIC:
-                    raise MeasureError(f"{self.host}:{self.port} is no RPC tracker")
+                    raise MeasureError(f"{self.host}:{self.port} is not an RPC tracker")
                 _send(connection, message)
                 while not select.select([connection], [], [], min(0.2, timeout))[0]:
                     if stop is not None and stop.is_set():
-                        raise MeasureError(f"tracker {self}: it is not waited for any more")
+                        raise MeasureError(f"tracker {self}: waiting for a server was stopped")
                     if time.monotonic() > end:
                         raise MeasureError(f"tracker {self}: no server was free for {timeout:g} s")
                 return _receive(connection)
@@ -77,7 +77,7 @@ class Tracker:
 
 @dataclass(eq=False)
 class _Peer:
-    """A connection; ``waiting``: the session keys of a server that nobody took yet."""
+    """A connection; ``waiting`` has the session keys of a server that are still free."""
 
     socket: Any
     address: str
@@ -149,7 +149,7 @@ class LocalTracker:
         elif code == SUMMARY:
             answer = [SUCCESS, self._summary()]
         elif code != PING:
-            raise ValueError(f"code {code}")
+            raise ValueError(f"unknown code {code}")
         _send(peer.socket, answer)
         if code == PUT:
             self._match(arguments[0])

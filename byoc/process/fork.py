@@ -16,16 +16,16 @@ PAUSE = 0.02
 
 
 def forked(work: Callable[[], bytes], seconds: float) -> tuple[bytes, int]:
-    """What ``work`` returns, and the exit status of the fork that ran it, ``-n`` for signal ``n``.
+    """The result of ``work``, and the exit status of the fork that ran it: ``-n`` for signal ``n``.
 
-    Both have to be looked at: code that ends the process may choose any status.
+    Check both: code that ends the process may choose any status.
 
     Args:
-        work: run by the fork alone; where it raises, nothing is returned, with status 1.
-        seconds: of CPU time, or without doing anything.
+        work: Run by the fork only; if it raises, the result is empty and the status is 1.
+        seconds: The limit, of CPU time or of idling.
 
     Raises:
-        TimeoutError: it took longer, and was killed.
+        TimeoutError: The fork took longer, and was killed.
     """
     end, write = os.pipe()
     try:

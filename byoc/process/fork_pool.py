@@ -1,6 +1,6 @@
-"""Jobs in processes of their own, seen from the process that wants their results.
+"""Jobs in separate processes, for the process that needs their results.
 
-They are forks of one process, see `fork_server`, so that each starts at once.
+They are forks of one process (`fork_server`), so each starts at once.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class JobFailed(RuntimeError):
 
 
 class ForkPool:
-    """Starts jobs of ``threads`` threads, in the folder that their files are in. To be closed.
+    """Starts jobs of ``threads`` threads, whose files are in ``folder``. Close it after use.
 
-    ``modules`` are imported before the first job: those that jobs are of, and others that generated
-    code calls, which they register.
+    ``modules`` are imported before the first job: those that define jobs, and those that register
+    functions for generated code.
     """
 
     def __init__(self, folder: Path, threads: int = 1, modules: Sequence[str] = ()) -> None:

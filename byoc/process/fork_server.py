@@ -1,9 +1,9 @@
 """The process that jobs are forked from: it imports everything, and runs no job itself.
 
-On its standard input come lines of JSON, ``{"start": id, "job": path}`` and ``{"kill": id}``; on
-its output go ``{"id": id, "status": n}`` when a job has ended. The job is a pickle at the path, its
-result one at the path and ``.out``. Each job is a process group, so that what it started goes with
-it; all go when the input ends, however that came.
+It reads lines of JSON, ``{"start": id, "job": path}`` and ``{"kill": id}``, and writes
+``{"id": id, "status": n}`` when a job has ended. The job is a pickle at the path, its result a
+pickle at the path with ``.out`` appended. Each job leads a process group, so its children are
+killed with it; all jobs are killed when the input ends.
 """
 
 from __future__ import annotations

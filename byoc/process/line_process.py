@@ -28,10 +28,9 @@ class ProcessDied(RuntimeError):
 class LineProcess:
     """Starts the process when it is first needed, and again after it died.
 
-    ``seconds`` is what a job may take, ``starting`` what the process may take to be ready, both of
-    a CPU that it has (see `Patience`), ``idle`` how long it stays without a job. It leads a process
-    group of its own: what it started goes with it, and an interrupt of the terminal is its owner's
-    to handle.
+    A job may take ``seconds``, and starting the process ``starting`` seconds (see `Patience`). The
+    process is ended after ``idle`` seconds without a job. It leads a process group: its children
+    are killed with it, and an interrupt from the terminal reaches only its owner.
     """
 
     seconds: float = 60.0
@@ -42,7 +41,7 @@ class LineProcess:
     _unread: bytes = b""
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _folder: Folder | None = None  # of what a process that dies leaves
+    _folder: Folder | None = None  # for temporary files, also of a process that dies
     _owner: int = 0
     _used: float = 0.0
 

@@ -1,7 +1,7 @@
-"""Which folders and files code is loaded from: those that only this user, or root, can change.
+"""Folders and files to load code from: only this user, or root, can change them.
 
-A path is opened from the root of the file system, one folder after the other, and what was opened
-is what is asked; links are followed by hand. So nothing can change between check and use.
+A path is opened from the root of the file system, one folder at a time, and the open descriptors
+are checked; links are followed explicitly. So nothing can change between check and use.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def folder(path: str | Path, create: bool = False) -> Iterator[int]:
     """Open a folder that no other user can write, or replace through a parent folder.
 
     Args:
-        path: may be relative, and may have links.
-        create: make folders that are not there, with mode 0700.
+        path: The folder; it may be relative, and may contain links.
+        create: Create missing folders, with mode 0700.
 
     Raises:
-        Untrusted: another user can write it or a folder above, or owns one of them.
-        OSError: it is not there, or cannot be opened.
+        Untrusted: Another user can write it or a folder above, or owns one of them.
+        OSError: It does not exist, or cannot be opened.
     """
     number = _opened(Path(os.path.abspath("."), path), create)
     try:
@@ -72,13 +72,13 @@ def read(name: str | Path, within: int | None = None, most: int | None = None) -
     """The bytes of a regular file that no other user can write.
 
     Args:
-        name: no link; a path, or a name in ``within``.
-        within: a descriptor of its folder.
-        most: bytes that it may have.
+        name: A path, or a name in ``within``; not a link.
+        within: A descriptor of its folder.
+        most: The largest size in bytes.
 
     Raises:
-        Untrusted: it is another kind of file, others can write it or own it, or it is too large.
-        OSError: it is not there, is a link, or cannot be read.
+        Untrusted: It is not a regular file, it is too large, or another user can write or owns it.
+        OSError: It does not exist, is a link, or cannot be read.
     """
     with os.fdopen(os.open(name, _FILE, dir_fd=within), "rb") as file:
         status = os.fstat(file.fileno())
@@ -90,7 +90,7 @@ def read(name: str | Path, within: int | None = None, most: int | None = None) -
                 f"{status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}"
             )
         if most is not None and status.st_size > most:
-            raise Untrusted(f"it has {status.st_size} bytes")
+            raise Untrusted(f"it has {status.st_size} bytes, at most {most} are allowed")
         return file.read(status.st_size)
 
 
@@ -174,9 +174,9 @@ def _others_write(status: os.stat_result, number: int) -> bool:
 
 
 def _has_acl(number: int) -> bool:
-    """Whether an access control list names more users than the mode does; True if that is unknown.
+    """Whether an access control list names more users than the mode; True if that is unknown.
 
-    The group's bits of the mode are then the most that any user of the list may.
+    With a list, the group bits of the mode are the most that any user in it may do.
     """
     try:
         os.getxattr(f"/proc/self/fd/{number}", _ACL)  # a descriptor of O_PATH has no attributes
@@ -188,7 +188,7 @@ def _has_acl(number: int) -> bool:
 
 
 def _is_private(number: int) -> bool:
-    """Whether a group has nobody but this user and root: the group of the user's own name.
+    """Whether a group has no members but this user and root: the group with the user's name.
 
     Not group 0: container runtimes run users without an account in it.
     """
@@ -205,7 +205,7 @@ def _is_private(number: int) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _users(group: int) -> frozenset[int]:
-    """Users whose primary group this is, who need not be among its members; asked once."""
+    """The users with this primary group, who may not be listed as members."""
     import pwd
 
     return frozenset(p.pw_uid for p in pwd.getpwall() if p.pw_gid == group)

@@ -266,7 +266,7 @@ def test_several_processes_write_one_database(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"some\nother\nfile\n")
-    with pytest.raises(ValueError, match="is no database of times: none of its 3 lines"):
+    with pytest.raises(ValueError, match="is not a database of times: none of its 3 lines"):
         Database(path)
     path.write_bytes(b'{"torn": ')
     with pytest.warns(UserWarning, match="1 entries are ignored"):
