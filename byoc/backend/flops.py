@@ -1,4 +1,4 @@
-"""How much an operator computes and moves."""
+"""The FLOPs of an operator, and the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = Sequence[Any]
 
 
 def flops(recovered: Recovered, op: Op) -> int:
-    """Multiplications and additions; for unknown operators, the elements of the result."""
+    """The multiplications and additions of an op; by default, the elements of its results."""
     out = sum(elements(v.shape) for v in op.outputs)
     info = recovered.operator
     if info is not None and info.kind == "kOutEWiseFusable":

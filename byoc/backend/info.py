@@ -49,7 +49,7 @@ def _infos() -> Iterator[BackendInfo]:
     plugins = [*(p for name in BUILT_IN for p in entries(name)), *outside()]
     here, shown = registered(), set()
     for plugin in plugins:
-        backend, why = _of(plugin)
+        backend, why = _load(plugin)
         current = None if backend is None else here.get(backend.name, backend)
         if backend is not current:
             why = "another backend of this name was registered in this process"
@@ -60,7 +60,7 @@ def _infos() -> Iterator[BackendInfo]:
         yield _info(name, here[name], "", "", None)
 
 
-def _of(plugin: Plugin) -> tuple[Backend | None, str | None]:
+def _load(plugin: Plugin) -> tuple[Backend | None, str | None]:
     """The backend of a plug-in, or why it cannot be loaded."""
     entry_points = entries(plugin.name)
     if plugin not in entry_points:

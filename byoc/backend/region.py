@@ -1,4 +1,4 @@
-"""A matched subgraph, as a converter sees it: operators with attributes, no Relax, no TIR."""
+"""A matched subgraph as a converter sees it: operators with attributes, without Relax and TIR."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ class Miscalled(TypeError):
 
 
 def check_calls(library: Any, regions: Sequence[Region]) -> None:
-    """Raises `Miscalled` if functions of a loaded library are called wrongly."""
+    """Raises `Miscalled` if functions of a loaded library get the wrong number of tensors."""
     if wrong := miscalled(library, regions):
         raise Miscalled(wrong)
 
 
 def miscalled(library: Any, regions: Sequence[Region]) -> dict[str, str]:
-    """Why functions of a loaded library are called wrongly, by symbol."""
+    """Why functions of a loaded library get the wrong number of tensors, by symbol."""
     out = {}
     for region in regions:
         count = parameters(library, region.symbol)

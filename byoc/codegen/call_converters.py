@@ -15,8 +15,8 @@ def converted(
 ) -> tuple[list[Code], dict[str, Fault], Fault | None]:
     """The code of a backend's regions, the faults of regions without code, and the joint fault.
 
-    All regions are converted at once. If that fails, each is converted alone, and the last result
-    says why: a converter that only fails on all of them gets one file for each.
+    All regions are converted at once. If that fails, which the joint fault explains, each region is
+    converted alone, into its own file.
     """
     try:
         return [code(backend, regions)], {}, None

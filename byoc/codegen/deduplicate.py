@@ -34,7 +34,7 @@ class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
         return self.builder_.get()
 
     def visit_seq_expr_(self, expr: Any) -> Any:
-        """Forget what a branch bound: it is not in scope after the branch."""
+        """Forget the bindings of a branch: they are not in scope after it."""
         before = dict(self.values)
         out = super().visit_seq_expr_(expr)
         self.values = before

@@ -1,6 +1,6 @@
 """TVM's memory plan, restricted to modules for which it works.
 
-If a function has branches, the plan may give a tensor behind them memory that only one branch
+If a function has branches, the plan may place a later tensor in memory that only one branch
 allocates; such modules are not planned. If upper bounds of dimensions are declared, each request
 allocates memory for the bounds: 64 GiB for attention over 65536 tokens. If that is too much, the
 bounds are dropped, and tensors are allocated by their actual sizes.

@@ -56,7 +56,7 @@ def attached(mod: Any, codes: Sequence[Code]) -> Any:
 
 
 def _free(name: str, code: Code, names: Collection[str]) -> str:
-    """A free name for a constant: the code of two backends may use the same name."""
+    """An unused name for a constant: the code of two backends may use the same name."""
     while name in names:
         name = f"{code.symbols[0]}_{name}"
     return name

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.backend import Code
 from ..backend.region import Region
-from ..patterns.failure import Fault, ForeignError, said
+from ..patterns.failure import Fault, ForeignError, one_line
 from .arity import Miscalled, check_calls
 from .check_init import MissingInit, check_init
 from .executable import executable
@@ -55,7 +55,7 @@ def _check_builds() -> None:
     try:
         _built([], [])
     except Exception as error:
-        raise Unbuildable(said(error)) from error
+        raise Unbuildable(one_line(error)) from error
 
 
 class _Search:
@@ -94,7 +94,7 @@ class _Search:
         except LoadError as error:
             return Fault("load", str(error))
         except Exception as error:
-            return Fault("load", said(error))
+            return Fault("load", one_line(error))
         return None
 
 

@@ -3,7 +3,7 @@
 y[m] ∈ {0, 1}      Σ_{m ∋ o} y[m] <= 1 for each op o
 maximise, class by class from the highest, Σ_{m in class} |m| y[m]; then minimise Σ cost[m] y[m]
 
-Each objective is a program of its own; the optima of those before it are rows. A weighted sum would
+Each objective is a separate program; the optima of those before it are rows. A weighted sum would
 need weights below the solver's tolerance. Such a row covers one group of matches that share ops,
 directly or through others. Regions with several results may depend on each other cyclically even
 if each one is convex; each such ring in a solution becomes one more row, Σ y[m] < |ring|.
@@ -39,9 +39,9 @@ def choose(
     """The best set of matches.
 
     Args:
-        matches: The candidates. Those of ``tvm`` say what TVM's code costs for several ops.
+        matches: The candidates. Matches of ``tvm`` have the cost of TVM's code for several ops.
         priority: The class of each backend. If it has ``tvm``, backends in its class or below
-            take only what is cheaper.
+            take only matches that are cheaper.
         default: The cost of each op that stays with TVM.
         must: Ops that some match must take.
         ring: Finds matches that depend on each other cyclically.

@@ -16,7 +16,7 @@ from ..backend.region import Placed, Region, region
 from ..codegen.call_converters import converted, converter
 from ..codegen.probe import culprits
 from ..matching.lowered import Lowered
-from ..patterns.failure import Failure, Fault, said
+from ..patterns.failure import Failure, Fault, one_line
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class AssignedRegion:
 
 @dataclass(frozen=True)
 class ConvertedRegions:
-    """Code of regions.
+    """The code of regions, and what could not be converted.
 
     Attributes:
-        codes: One for each backend, or more where it cannot convert all its regions at once.
+        codes: One for each backend, or more if it cannot convert all its regions at once.
         faults: Why regions could not be converted, by symbol.
         failures: Backends that could only convert regions one by one.
     """
@@ -83,7 +83,7 @@ def find_unbuildable(
 
     Args:
         regions: All regions of a module.
-        backends: Those that have them.
+        backends: The backends of these regions.
         error: The exception of the build with all of them.
 
     Raises:
@@ -94,7 +94,7 @@ def find_unbuildable(
     faults = culprits([r.placed.region for r in regions], converter(by_symbol), error)
     if faults:
         return faults
-    fault = Fault("build", f"{said(error)} (with what TVM generates)")
+    fault = Fault("build", f"{one_line(error)} (together with the code that TVM generates)")
     return dict.fromkeys(by_symbol, fault)
 
 
@@ -107,7 +107,7 @@ def by_backend(regions: Sequence[AssignedRegion]) -> dict[str, list[Region]]:
 
 
 def _first_free_number(mod: Any) -> int:
-    """A number from which on names of regions are free: the module may have some."""
+    """A number above those of all regions that an earlier dispatch put into the module."""
     names: list[str] = []
     for func in mod.functions.values():
         tvm_ffi.structural_walk(func, (relax.ExternFunc, lambda e: names.append(e.global_symbol)))

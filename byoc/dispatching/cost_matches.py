@@ -20,9 +20,9 @@ class CostedMatches:
 
 
 def cost_matches(request: DispatchRequest, matches: Sequence[Match]) -> CostedMatches:
-    """The costs by the backends and FLOPs, or as measured.
+    """The costs of matches: measured, or else from the backends and FLOPs.
 
-    Measuring excludes matches that do not run, and adds matches of ``tvm``: chains that TVM fuses.
+    Measuring excludes matches that fail, and adds matches of ``tvm``: chains that TVM fuses.
 
     Raises:
         CannotForce: Measuring excludes all matches of a forced operator.

@@ -1,7 +1,7 @@
 """Assign operators of a lowered module to backends.
 
-request → match → cost → choose → convert → partition; what does not convert is excluded, and the
-steps from matching on run again.
+request → match → cost → choose → convert → partition; regions that do not convert are excluded, and
+the steps from matching on run again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def dispatch(
 
 
 def prepare_dispatch(mod: Any, backends: Sequence[str | Backend], options: Options) -> Dispatcher:
-    """Read the request, and plan layouts where they are asked for. Raises as `dispatch` does."""
+    """Read the request, and plan layouts if requested. Raises as `dispatch` does."""
     request = read_request(mod, backends, options)
     if options.layouts == "best":
         request = plan_layouts(request, options)
@@ -129,7 +129,7 @@ class Dispatcher:
 
 
 def choose_regions(request: DispatchRequest) -> Chosen:
-    """The best regions. Operators that a choice leaves may form further regions around it."""
+    """The best regions. Operators that a choice leaves over may form further regions."""
     rules = request.rules
     matches = match_regions(request)
     while True:

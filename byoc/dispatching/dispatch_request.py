@@ -1,4 +1,4 @@
-"""What a caller requests of a dispatch, checked and read."""
+"""The checked arguments of a dispatch, with the recovered module."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class DispatchRequest:
 
     Attributes:
         original: The module that the caller passed.
-        lowered: The same in planned layouts, where they are planned.
+        lowered: The same module in planned layouts; the original if none are planned.
         rules: Which matches may be chosen.
-        backends: Those that are available.
+        backends: The available backends.
         layouts: The planned layouts.
-        costing: Measures matches; None: backends and FLOPs say what they cost.
-        failures: The failures of backends so far, of no region.
+        costing: Measures matches; None to estimate costs by backends and FLOPs.
+        failures: The failures of backends so far that cost no region.
     """
 
     original: Lowered
@@ -126,6 +126,6 @@ def _costing(
 ) -> Costing | None:
     if measure is None:
         return None
-    from ..measure.costs import Costing  # loads the tracker: only those who measure pay
+    from ..measure.costs import Costing  # imports the tracker, which only measuring needs
 
     return Costing(lowered.ops, lowered.infos, backends, measure)

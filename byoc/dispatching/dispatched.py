@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OffloadedRegion:
-    """A region that a backend has.
+    """A region that runs on a backend.
 
     Attributes:
         symbol: The function of its code.
@@ -52,8 +52,8 @@ class Dispatched:
         status: The solver's status.
         plan: The plan to save, for replaying this dispatch.
         total: The floating-point operations of the module.
-            timings: The times that were measured to choose the regions.
-            report: The planned layouts; None if they were not planned.
+        timings: The times that were measured to choose the regions.
+        report: The planned layouts; None if they were not planned.
         failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
             whose failure drops no region.
     """
@@ -71,7 +71,7 @@ class Dispatched:
 
     @property
     def lost(self) -> tuple[Failure, ...]:
-        """Those of `failed` that cost a region: its operators went elsewhere."""
+        """The failures that cost a region: its operators went elsewhere."""
         return tuple(f for f in self.failed if f.ops)
 
     def summary(self) -> str:
@@ -105,7 +105,7 @@ class Dispatched:
 
 
 def _once(failures: Sequence[Failure]) -> list[str]:
-    """Failures in words, each reason once: after the first of its regions."""
+    """Failures in words, each reason once, with all its regions."""
     by: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
         by.setdefault((failure.backend, failure.stage, failure.reason), []).append(

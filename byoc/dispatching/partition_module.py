@@ -47,7 +47,7 @@ def partition_module(
         lowered: The module.
         regions: The regions to replace.
         codes: Their code.
-        backends: Those that could have had operators; they explain what is left.
+        backends: The backends, for why the remaining operators stay with TVM.
         status: The solver's status.
         reasons: Why operators stay with TVM whose matches were not offered.
     """
@@ -96,7 +96,7 @@ def _offloaded_region(
 ) -> OffloadedRegion:
     ops, merged = region.match.ops, len(region.placed.region.calls) < len(region.placed.ops)
     notes = [
-        "several operators are computed as the function that they are" if merged else None,
+        "several operators are computed as one function" if merged else None,
         rounds,
     ]
     return OffloadedRegion(region.symbol, region.match.backend, region.match.pattern,

@@ -66,7 +66,7 @@ def in_best_layouts(
 
     Args:
         lowered: The module.
-        backends: Those that may take operators; the layouts that they want are candidates.
+        backends: The backends that may take operators; the layouts that they want are candidates.
         rules: Which matches may be chosen.
         desired: The layouts that operators must have.
         measure: Time matches and TVM's code in all layouts.

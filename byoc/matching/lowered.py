@@ -110,7 +110,7 @@ def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
     Args:
         mod: The module.
         what: The caller, for errors.
-        analyse: An analyser that knows some of its PrimFuncs.
+        analyse: An analyser that remembers some of its PrimFuncs.
 
     Raises:
         ValueError: A variable is not defined, as `check_defined` says.

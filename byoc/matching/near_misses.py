@@ -12,7 +12,7 @@ from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import MatchState, Pattern, follower, listed, node
 from ..patterns.suggest import Unmet, duplicate, force, swap
 
-NOT_CHOSEN = "it matches, and another choice was forced, or is better"
+NOT_CHOSEN = "it matches, but another choice was forced, or is better"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Miss:
         pattern: Its name.
         matched: The number of operators that matched.
         passed: The number of conditions that held before the one that failed; negative if the
-            operator is not one that the pattern has there.
+            pattern has another operator there.
         reason: Why it does not match.
         suggestion: What would make it match; empty if unknown.
     """

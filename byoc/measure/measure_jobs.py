@@ -25,7 +25,7 @@ from tvm.rpc.server import PopenRPCServerState
 from ..backend.backend import Code
 from ..codegen.partition import attached
 from ..codegen.toolchain import OPTIONS, shared
-from ..patterns.failure import last_line, said
+from ..patterns.failure import last_line, one_line
 from ..prepare.fuse import fuse
 from .compare import Array, difference
 from .measured import Excluded, Measured, Result
@@ -48,7 +48,7 @@ class Build:
         try:
             _export(tvm.ir.load_json(self.module), self.code, self.target, self.library)
         except Exception as error:  # the compiler or the linker
-            return said(error)
+            return one_line(error)
         return None
 
 
@@ -70,7 +70,7 @@ class Compute:
             machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
             results = flat(machine[self.function](*map(tvm.runtime.tensor, self.inputs)))
         except Exception as error:
-            return said(error)
+            return one_line(error)
         Path(self.case).write_bytes(pickle.dumps((self.inputs, results), pickle.HIGHEST_PROTOCOL))
         return None
 
@@ -128,7 +128,7 @@ class OnServer(ABC):
                 server.host, server.port, server.key, session_timeout=server.effort.timeout
             )
         except Exception as error:  # refused, or closed before it was accepted
-            return Unreachable(said(error))
+            return Unreachable(one_line(error))
         stage = [LOADED]
         try:
             name = os.path.basename(self.library)

@@ -1,4 +1,4 @@
-"""Conditions of patterns that many backends have."""
+"""Conditions that patterns of many backends share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
     Args:
         name: The attribute, ``"groups"``.
         taken: The value that it must have.
-        suggestion: What to change so that it has.
+        suggestion: What to change so that it has that value.
 
     Returns:
         A condition for `one`, `maybe` and `many`; one on a layout belongs into ``laid=`` if the
@@ -52,10 +52,10 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
 
 
 def constant(k: int) -> Condition:
-    """Return a condition: an operand is a constant, whose elements a converter gets.
+    """Return a condition: an operand is a constant, so converters get its elements.
 
     Args:
-        k: The operand's number; a literal scalar is one too.
+        k: The operand's number; a literal scalar counts as an operand.
 
     Returns:
         A condition for `one`, `maybe` and `many`.

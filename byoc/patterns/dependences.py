@@ -129,7 +129,7 @@ def cycle(flow: Dependences, groups: Sequence[Set]) -> list[int] | None:
     of = {k: g for g, s in enumerate(groups) for k in bits(s)}
     ring: list[int] = []
     current = next(iter(remaining))
-    while current not in ring:  # each of the remaining ones needs another of them
+    while current not in ring:  # each remaining one needs another remaining one
         ring.append(current)
         inside = groups[of[current]] if current in of else 1 << current
         needs = 0
@@ -154,7 +154,7 @@ def together(flow: Dependences, groups: Sequence[Set]) -> list[int]:
 
 
 def joined(flow: Dependences, groups: Sequence[Set]) -> Dependences:
-    """The block with each group as one unit: what is above one member is above all of them."""
+    """The block with each group as one unit: a binding above one member is above all members."""
     unit = {k: s for s in groups for k in bits(s)}
     order = together(flow, groups)
     needs = []

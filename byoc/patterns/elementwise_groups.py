@@ -26,7 +26,7 @@ LONGEST = 10
 
 @dataclass(frozen=True)
 class Group:
-    """Several operators merged to one; the last of ``ops`` produces its result."""
+    """Several operators merged into one; the last of ``ops`` produces its result."""
 
     ops: tuple[Op, ...]
     argument: Value
@@ -40,7 +40,7 @@ class Group:
 
 
 def group(value: Value, infos: Infos) -> Group | None:
-    """The function that the several readers of a value compute together; None if it is unknown."""
+    """The function that several readers of a value compute together; None if it is unknown."""
     program = value.of or value
     if program.pinned is not None or len(program.uses) < 2:
         return None

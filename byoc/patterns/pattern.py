@@ -24,9 +24,9 @@ from .op_names import check_names
 from .suggest import Unmet
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
-"""Returns None if it holds, else the reason, and a suggestion if there is one.
+"""Returns None if it holds, else the reason, perhaps with a suggestion.
 
-True and False work too, but say less.
+True and False work too, but give no reason.
 """
 
 
@@ -140,10 +140,10 @@ class PatternStep:
 
 
 def _swapped(info: OpInfo) -> str | None:
-    """Why a clip is not taken: libraries disagree if its minimum exceeds its maximum."""
+    """Why a clip is not taken. Libraries disagree if its minimum exceeds its maximum."""
     if info.name != "relax.clip" or info.attrs["min"] <= info.attrs["max"]:
         return None
-    return f"clip is from {info.attrs['min']} to {info.attrs['max']}, bounds in order are taken"
+    return f"clip is from {info.attrs['min']} to {info.attrs['max']}, min <= max is taken"
 
 
 def unmet(condition: Condition, result: str | Unmet | bool | None) -> Unmet | None:
@@ -161,7 +161,7 @@ def unmet(condition: Condition, result: str | Unmet | bool | None) -> Unmet | No
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function; for a lambda also its line and file."""
+    """The name of a function; for a lambda, also its line and file."""
     name = _qualname(function).replace("<locals>.", "")
     code = getattr(function, "__code__", None)
     if "<lambda>" not in name or code is None:

@@ -21,7 +21,7 @@ from .elementwise_groups import Infos
 from .pattern import Node, PatternStep, listed, node
 from .suggest import Unmet
 
-#: Sets that are examined; beyond that, only one of the two cases is tried.
+#: The number of sets examined; beyond it, only one of the two cases is tried.
 MOST = 2000
 
 
@@ -65,7 +65,7 @@ class Coarse:
     def regions(
         self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos
     ) -> Iterator[tuple[Op, ...]]:
-        """The maximal regions of some ops. An op outside of dataflow blocks is a region alone."""
+        """The maximal regions of some ops. An op outside of dataflow blocks is its own region."""
         eligible = [op for op in ops if self.why_not(op, infos) is None]
         inside: set[Op] = set()
         for dependences in flows:

@@ -1,4 +1,4 @@
-"""Suggestions: what to change so that a failed condition holds, if it helps in any module."""
+"""Suggestions: changes that make a failed condition hold, if they help in any module."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from .sink_reshapes import sink_reshapes
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
-    """The lowered module; a module that is lowered already is raised first.
+    """The lowered module; an already lowered module is raised first.
 
     Quantised constants stay integers if a pattern of a backend takes their dequantize
     (`byoc.prepare.qdq`); otherwise they are folded.
@@ -98,7 +98,7 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
 
 
 def _affine(builder: Any, call: Any) -> Any:
-    """Batch normalisation with known statistics, as a factor and a term for each channel."""
+    """Batch normalisation with constant statistics, as a factor and a term for each channel."""
     data, *statistics = call.args
     attrs = call.attrs
     if attrs.training or not all(isinstance(g, GenericConst) for g in statistics):

@@ -52,7 +52,7 @@ def quantised(mod: Any) -> bool:
 
 
 def parametrise_scales(mod: Any) -> ParametrisedScales:
-    """The module with propagated QDQ and scales as parameters; ``mod`` is not changed."""
+    """The module with propagated QDQ, and its scales as parameters; ``mod`` is not changed."""
     writer, scales = Integers(mod), {}
     called = NodeDict[bool]()
     for call in _calls(mod):
@@ -67,7 +67,7 @@ def parametrise_scales(mod: Any) -> ParametrisedScales:
 
 
 def with_attrs(mod: Any, of: Any) -> Any:
-    """The module with the attributes of another one."""
+    """The module with the attributes of ``of``."""
     for key in of.attrs or {}:
         mod = mod.with_attr(key, of.attrs[key])
     return mod
@@ -90,7 +90,7 @@ def bind_scales(
     Args:
         mod: The lowered module.
         scales: The scales of each function.
-        backends: Those whose patterns may take a dequantize.
+        backends: The backends whose patterns may take a dequantize.
         fold: Folds the constants that no pattern takes.
         relaid: Layouts will be planned, so patterns may match in any layout.
     """
@@ -150,7 +150,7 @@ def _named(lowered: Lowered, op: Op) -> bool:
 
 
 def _bind(mod: Any, scales: Mapping[str, Scales]) -> Any:
-    """Bind the last parameters to constants; None keeps a parameter."""
+    """The module with the last parameters bound to constants; None keeps a parameter."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
         values = scales.get(str(gvar.name_hint), ())

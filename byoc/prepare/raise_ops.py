@@ -31,7 +31,7 @@ STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
 
 @dataclass(frozen=True)
 class Kept:
-    """A ``call_tir`` that stayed: its PrimFunc, its function, and the reason."""
+    """A ``call_tir`` that was not raised: its PrimFunc, its function, and the reason."""
 
     prim_func: str
     function: str
@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Raised:
-    """A raised module, the calls that became operators, and those that stayed."""
+    """A raised module, the calls that became operators, and those that were not raised."""
 
     module: Any
     raised: tuple[Site, ...]
@@ -218,7 +218,7 @@ def _call(recovered: Recovered, call: Any) -> Any:
 def call_sizes(
     params: tuple[TensorVar | Var, ...], arguments: list[Any], call: Any
 ) -> Mapping[Var, Any]:
-    """The value of each symbolic size of a PrimFunc at a call, from the shapes there."""
+    """The value of each symbolic size of a PrimFunc at a call, from the shapes of its arguments."""
     values: dict[Var, Any] = {}
     results = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
     for param, argument in zip(params, [*arguments, *(None for _ in results)], strict=False):

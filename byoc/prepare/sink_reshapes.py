@@ -62,7 +62,7 @@ class _Sink(relax.PyExprMutator):  # type: ignore[misc]
         return relax.op.reshape(result, new)
 
     def operand(self, arg: Any, reshape: Any, old: Any, new: Any) -> Any:
-        """An operand in the shape before the reshape; None if there is none."""
+        """An operand in the shape before the reshape; None if it has no such form."""
         if reshape is not None:
             same = tvm_ffi.structural_equal(reshape.args[0].ty.shape, old)
             same = same and tvm_ffi.structural_equal(reshape.args[1], new)
@@ -75,7 +75,7 @@ class _Sink(relax.PyExprMutator):  # type: ignore[misc]
         return arg if along else None
 
     def reshape(self, expr: Any) -> Any:
-        """The reshape that a variable is bound to, if its operand is in scope here too."""
+        """The reshape that a variable is bound to, if the operand of that is in scope here too."""
         call = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
         if call is None or _name(call) != "relax.reshape":
             return None

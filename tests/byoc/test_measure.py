@@ -233,7 +233,7 @@ def test_tvm_talks_to_the_tracker() -> None:
                 tracker.address.request(0.2)
             stop = threading.Event()
             threading.Timer(0.3, stop.set).start()
-            with pytest.raises(MeasureError, match="not waited for any more"):
+            with pytest.raises(MeasureError, match="waiting for a server was stopped"):
                 tracker.address.request(600, stop)
     finally:
         tracker.close()

@@ -85,8 +85,8 @@ OPINFO_EXPORT({symbol})
 """
 
 
-def beginning(symbol: str, arguments: str = "") -> str:
-    """The function that gets the constants of all functions at load time."""
+def init_function(symbol: str, arguments: str = "") -> str:
+    """The exported function that gets the constants of all regions at load time."""
     return f"""
 OPINFO_FUNCTION(__init_{symbol}) {{ return begin(args, result{arguments}); }}
 """

@@ -195,7 +195,7 @@ def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:
     bias: Tensor | None = None
     residual: Tensor | None = None
     for call in calls:
-        operand = beside(call)
+        operand = other_operand(call)
         if residual is None and same_shape(operand.shape, call.result.shape):
             residual = operand
         else:
@@ -203,7 +203,7 @@ def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:
     return bias, residual
 
 
-def beside(call: Call) -> Tensor:
+def other_operand(call: Call) -> Tensor:
     """The operand that is not the result of the call before."""
     before = call.result.index - 1
     (operand,) = (

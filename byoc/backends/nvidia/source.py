@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...backend.region import Array, Region
-from ..common.region_source import RegionSource, beginning, exported, headers, row, tensors
+from ..common.region_source import RegionSource, exported, headers, init_function, row, tensors
 from .dtypes import DLPACK
 
 
@@ -32,4 +32,4 @@ def function(region: Region, body: Sequence[str]) -> str:
 def joined_source(header: str, functions: Sequence[str], symbols: Sequence[str]) -> str:
     """One C++ file: shared code, the library's header, the regions, and the init function."""
     heads = headers(__package__, "runtime.hpp", header)
-    return "".join([heads, *functions, beginning(symbols[0])])
+    return "".join([heads, *functions, init_function(symbols[0])])

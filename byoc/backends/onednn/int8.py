@@ -156,7 +156,7 @@ def channels_last(key: str) -> Condition:
 
 
 def not_constant(node: Node) -> str | None:
-    """The operand is not a constant, which is folded instead of computed at each call."""
+    """The operand is not a constant, as constants are folded when the model is compiled."""
     value = node.operand(0)
     return "its operand is a constant, so it is folded" if value is None or value.constant else None
 

@@ -25,7 +25,7 @@ MOST_PARTS = 48
 
 
 def floating(node: Node) -> str | Unmet | None:
-    """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
+    """All tensors of the op are float32, or all bfloat16 if the CPU supports it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
     for value in node.tensors:

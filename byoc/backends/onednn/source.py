@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...backend.region import Array, Region, Tensor
-from ..common.region_source import RegionSource, beginning, exported, row, tensors
+from ..common.region_source import RegionSource, exported, init_function, row, tensors
 
 
 @dataclass
@@ -54,4 +54,4 @@ def start(symbols: Sequence[str]) -> str:
     """The function that gets the constants at load time, and creates kernels of fixed shapes."""
     functions = ", ".join(f"&{s}_" for s in symbols)
     table = f"static Function* const functions[] = {{{functions}}};"
-    return f"\n{table}{beginning(symbols[0], f', functions, {len(symbols)}')}"
+    return f"\n{table}{init_function(symbols[0], f', functions, {len(symbols)}')}"
