@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How to dispatch; the fields are those arguments of `dispatch`."""
+    """How to dispatch: the optional arguments of `dispatch`."""
 
     priority: Mapping[str, int] | None = None
     force: Mapping[str, str] | None = None
