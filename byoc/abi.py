@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
+from ..analysis.support.warn import warn
 from .codegen.abi import ABI
 
 __all__ = ["ABI"]
-warnings.warn("opinfo.byoc.abi.ABI is opinfo.byoc.ABI", DeprecationWarning, stacklevel=2)
+warn("opinfo.byoc.abi.ABI is opinfo.byoc.ABI", DeprecationWarning)

@@ -38,12 +38,12 @@ def certified_operator(
 ) -> OpInfo | Refusal:
     """Return the first operator that is certified, or why there is none.
 
-    An operator that lowers to this very PrimFunc is preferred to one that is only proved equal.
+    An operator that lowers to exactly this PrimFunc is preferred to one that is only proved equal.
 
     Args:
         expression: What the PrimFunc computes.
         func: The PrimFunc; None if the expression is over other buffers.
-        alternatives: Certify the other operators that compute the same, too.
+        alternatives: Also certify the other operators that compute the same.
         tested: Accept an operator that is only equal at random points.
         rounded: Compare in real arithmetic.
     """

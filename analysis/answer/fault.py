@@ -6,7 +6,7 @@ import traceback
 
 from ..results.op_info import Refusal
 
-#: The start of the reason of such a refusal.
+#: How the reason of every such refusal starts.
 FAULT = "a fault of opinfo"
 
 
@@ -17,5 +17,5 @@ def fault(error: Exception) -> Refusal:
     """
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:200]
-    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return Refusal(f"{FAULT}: {said} ({place.filename}:{place.lineno})")
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return Refusal(f"{FAULT}: {message} ({place.filename}:{place.lineno})")

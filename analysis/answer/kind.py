@@ -70,12 +70,12 @@ def _in_order(load: Load, comprehension: Comprehension) -> bool:
     """Whether each index is one axis of the output, or several fused, in the output's order."""
     order: list[int] = []
     places = {a.atom: k for k, a in enumerate(comprehension.axes)}
-    for i, e in zip(load.indices, load.tensor.shape, strict=True):
-        if e is ONE:
+    for index, extent in zip(load.indices, load.tensor.shape, strict=True):
+        if extent is ONE:
             continue
-        digits = _digits(i)
+        digits = _digits(index)
         fused = None if digits is None else volume([v.extent or ZERO for v in digits])
-        if digits is None or fused is not e or not all(v in places for v in digits):
+        if digits is None or fused is not extent or not all(v in places for v in digits):
             return False
         order += [places[v] for v in digits]
     return order == sorted(set(order))
@@ -107,19 +107,19 @@ def _kind(output: Comprehension) -> PatternKind:
     return "kBroadcast" if all(_broadcast(s, output) for s in loads) else "kInjective"
 
 
-def _outside_loads(t: Term) -> set[Var]:
+def _outside_loads(body: Term) -> set[Var]:
     """Coordinates that are used outside loads, as in concat, one_hot and pad."""
     coordinates: set[Var] = set()
-    seen: set[Term] = {t}
-    stack = [t]
+    seen: set[Term] = {body}
+    stack = [body]
     while stack:
-        s = stack.pop()
-        if isinstance(s, Var):
-            coordinates.add(s)
-        for x in () if isinstance(s, Load) else children(s):
-            if x not in seen:
-                seen.add(x)
-                stack.append(x)
+        term = stack.pop()
+        if isinstance(term, Var):
+            coordinates.add(term)
+        for child in () if isinstance(term, Load) else children(term):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
     return coordinates
 
 
@@ -137,20 +137,19 @@ def _broadcast(load: Load, comprehension: Comprehension) -> bool:
 def _reduction(comprehension: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind:
     if len(reductions) > 1:
         return "kOpaque"
-    r = reductions[0]
-    if not _free(comprehension.axes) <= free(
-        r
-    ):  # what is combined is read at several places, as in a norm
+    reduction = reductions[0]
+    if not _free(comprehension.axes) <= free(reduction):
+        # what is combined is read at several places, as in a norm
         return "kOpaque"
-    inside = (r.body,) if isinstance(r, Reduce) else r.updates
-    endless = isinstance(r, Fold) and r.axis.extent is FOREVER
-    if endless or any(_placed(t, comprehension) for t in inside):
+    inside = (reduction.body,) if isinstance(reduction, Reduce) else reduction.updates
+    endless = isinstance(reduction, Fold) and reduction.axis.extent is FOREVER
+    if endless or any(_depends_on_place(t, comprehension) for t in inside):
         return "kOpaque"
     operands = {s.tensor for t in inside for s in _reads(t)}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
 
 
-def _placed(term: Term, comprehension: Comprehension) -> bool:
+def _depends_on_place(term: Term, comprehension: Comprehension) -> bool:
     """Whether a condition on an output coordinate that no load uses decides what is combined."""
     deciding = [s.args[0] for s in subterms(term) if isinstance(s, CallTerm) and s.op == "ite"]
     read = frozenset().union(*(free(i) for s in _reads(term) for i in s.indices))

@@ -1,8 +1,8 @@
 """``op_info``: lift, recognise, certify.
 
 A PrimFunc is lifted to a tensor expression. Recognisers propose operators for it, and a proposal is
-an answer once it is certified. If none is, the layouts of the buffers are undone and the operator
-is sought over logical buffers; if none is certified there either, one that is equal up to rounding.
+an answer once it is certified. If none is, the layouts of the buffers are undone and the search is
+repeated over logical buffers. The last resort is an operator that is equal up to rounding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
 
     Args:
         func: A `tirx.PrimFunc`.
-        alternatives: Certify the other operators that compute the same, too.
+        alternatives: Also certify the other operators that compute the same.
         tested: Accept an operator that is only equal at random points.
 
     Returns:
@@ -66,7 +66,7 @@ def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormali
 
     Args:
         func: A `tirx.PrimFunc`; only its body is read.
-        alternatives: Certify the other operators that compute the same, too.
+        alternatives: Also certify the other operators that compute the same.
 
     Returns:
         The operator and the layouts, or a `Refusal` with the reason.

@@ -54,8 +54,8 @@ class Stage:
 
     ``axes`` are the variables of the block's iterators; those in ``reduced`` are reductions. An
     iterator of extent 1 occurs in no index. ``order`` has, for each loop from the outermost, the
-    iterator of which it is a digit, and the digit's place value. ``reads`` omits elements that the
-    block itself stores.
+    iterator that the loop is a digit of, and the digit's place value. ``reads`` omits elements that
+    the block itself stores.
     """
 
     realize: Any
@@ -102,15 +102,15 @@ class Forms:
     """`standard`, cached by PrimFunc."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
+        self._cache: dict[int, tuple[Any, Standard | Opaque]] = {}  # by address; kept alive
 
     def __call__(self, func: Any) -> Standard:
         if not isinstance(func, tirx.PrimFunc):
             return standard(func)
         place = func.__chandle__()
-        if place not in self._known:
-            self._known[place] = func, self._read(func)
-        form = self._known[place][1]
+        if place not in self._cache:
+            self._cache[place] = func, self._read(func)
+        form = self._cache[place][1]
         if isinstance(form, Opaque):
             raise Opaque(form.reason)
         return form
@@ -126,8 +126,8 @@ class Forms:
 class SizeTerms:
     """The terms of a PrimFunc's sizes and scalars."""
 
-    def __init__(self, known: Parameters) -> None:
-        self.env = known.env
+    def __init__(self, scope: Parameters) -> None:
+        self.env = scope.env
         self._reader = ExpressionReader(self.env, _by_data)
 
     @property
@@ -156,12 +156,12 @@ class _Accesses:
     """Reads the blocks of one PrimFunc."""
 
     def __init__(self, func: Any) -> None:
-        known, params = Parameters(), items(func.params)
+        scope, params = Parameters(), items(func.params)
         try:
-            known.bind_sizes(params, [None] * len(params))
+            scope.bind_sizes(params, [None] * len(params))
         except Unliftable as error:
             raise Opaque(error.reason) from None
-        self.sizes = SizeTerms(known)
+        self.sizes = SizeTerms(scope)
         self.shapes = NodeDict[tuple[Int, ...]]()
 
     def stage(self, nest: Any) -> Stage:
@@ -212,7 +212,7 @@ class _Accesses:
 
     def note(
         self,
-        known: dict[tuple[int, Index], BlockAccess],
+        accesses: dict[tuple[int, Index], BlockAccess],
         reader: ExpressionReader,
         buffer: Any,
         indices: Any,
@@ -223,7 +223,7 @@ class _Accesses:
             shape = self.shapes[buffer] = self.sizes.shape(buffer)
         if len(shape) != len(index):
             raise Opaque("an access and its buffer differ in rank")
-        known.setdefault((buffer.__chandle__(), index), BlockAccess(buffer, index, shape))
+        accesses.setdefault((buffer.__chandle__(), index), BlockAccess(buffer, index, shape))
 
 
 class _Loops:
@@ -246,17 +246,17 @@ class _Loops:
         index = _index(self.reader, value)
         parts = [] if index is None else sorted(index.terms, key=lambda t: t[1])
         scale: Int = ONE
-        for terms, c in parts:
+        for terms, coef in parts:
             term = terms[0] if len(terms) == 1 else None
             if (
                 not isinstance(term, Var)
                 or term not in self.loops
                 or term in self.of
-                or scale.const != c
+                or scale.const != coef
             ):
                 raise Opaque("an iterator's value is not formed from loops of its own")
             assert term.extent is not None
-            self.of[term] = (iterator, int(c))
+            self.of[term] = (iterator, int(coef))
             scale = scale * term.extent
         if scale is not extent:
             raise Opaque("an iterator's value is not a loop of its own over its domain")
@@ -264,7 +264,7 @@ class _Loops:
     def order(self) -> tuple[tuple[Var, int], ...]:
         """Return the iterator of each loop; the digits of reductions must not interleave."""
         if any(v not in self.of and v.extent is not ONE for v in self.loops):
-            raise Opaque("a loop is the value of no iterator")
+            raise Opaque("a loop belongs to no iterator")
         order = tuple(self.of[v] for v in self.loops if v in self.of)
         reduced = [f for f in order if f[0].kind == "reduce"]
         firsts = list(dict.fromkeys(v for v, _ in reduced))
@@ -280,9 +280,9 @@ class BlockEnv:
         self.axes = NodeDict[Term]()
         self.sizes = sizes
 
-    def get(self, v: Any) -> Term | None:
-        value: Term | None = self.axes.get(v)
-        return self.sizes.get(v) if value is None else value
+    def get(self, var: Any) -> Term | None:
+        value: Term | None = self.axes.get(var)
+        return self.sizes.get(var) if value is None else value
 
 
 def _nodes(parts: Sequence[Any], *kinds: Any) -> list[list[Any]]:
@@ -331,7 +331,7 @@ def _check(stmt: Any, env: BlockEnv, reader: ExpressionReader) -> None:
         if value is not None:
             env.axes[stmt.var] = value
     elif kind != "BufferStore":
-        raise Opaque(f"a block holds a statement {kind}")
+        raise Opaque(f"a block contains a {kind} statement")
 
 
 def _check_call(expr: Any) -> None:
@@ -344,7 +344,7 @@ def _check_call(expr: Any) -> None:
 
 
 def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
-    raise Unliftable("data decide on a coordinate")
+    raise Unliftable("data decides a coordinate")
 
 
 def _index(reader: ExpressionReader, expr: Any) -> Int | None:

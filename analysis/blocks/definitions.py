@@ -38,11 +38,11 @@ class BlockDefinition:
     def at(self, index: Sequence[Any]) -> Any:
         """Return the value of the element at an index."""
         places = NodeDict[Any]()
-        for v in self.units:
-            places[v] = tirx.IntImm(str(v.ty.dtype), 0)
-        for v, i in zip(self.iterators, index, strict=True):
-            if v is not None:
-                places[v] = as_dtype(i, str(v.ty.dtype))
+        for var in self.units:
+            places[var] = tirx.IntImm(str(var.ty.dtype), 0)
+        for var, coordinate in zip(self.iterators, index, strict=True):
+            if var is not None:
+                places[var] = as_dtype(coordinate, str(var.ty.dtype))
         return substitute(self.value, places)
 
 
@@ -56,21 +56,27 @@ def definition(stage: Stage) -> BlockDefinition | None:
     if value.ty.dtype != store.buffer.ty.dtype or loads(value).get(store.buffer):
         return None
     axes = NodeDict[Any]()
-    for iv, axis in zip(items(stage.block.iter_vars), stage.axes, strict=True):
-        axes[iv.var] = axis
+    for iv, var in zip(items(stage.block.iter_vars), stage.axes, strict=True):
+        axes[iv.var] = var
     iterators: list[Any] = []
     for expr, extent in zip(items(store.indices), written.shape, strict=True):
-        v = axes.get(expr) if isinstance(expr, tvm.ir.Var) else None
-        if v is not None and v.extent is extent and not any(expr.same_as(x) for x in iterators):
+        axis = axes.get(expr) if isinstance(expr, tvm.ir.Var) else None
+        if (
+            axis is not None
+            and axis.extent is extent
+            and not any(expr.same_as(x) for x in iterators)
+        ):
             iterators.append(expr)
         elif extent is ONE:
             iterators.append(None)
         else:
             return None
     remaining = [
-        x for x, _ in axes.items() if not any(x.same_as(y) for y in iterators if y is not None)
+        iterator
+        for iterator, _ in axes.items()
+        if not any(iterator.same_as(x) for x in iterators if x is not None)
     ]
-    if any(axes[x].extent is not ONE for x in remaining):
+    if any(axes[iterator].extent is not ONE for iterator in remaining):
         return None
     return BlockDefinition(store.buffer, tuple(iterators), tuple(remaining), value)
 
@@ -113,7 +119,7 @@ def resolve(
             if buffer not in dropped:
                 on.add(buffer.__chandle__())
             elif buffer not in depends or buffer.__chandle__() in stale:
-                raise Undefined(f"{buffer.name} may hold something else than its definition")
+                raise Undefined(f"{buffer.name} may differ from its definition where it is read")
             else:
                 on |= depends[buffer]
         if not any(a.buffer in dropped for a in stage.writes):

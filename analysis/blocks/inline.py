@@ -25,7 +25,7 @@ class Use(NamedTuple):
 Worth = Callable[[Stage, BlockDefinition, Sequence[Use]], bool]
 
 
-def inlinable(stages: Sequence[Stage], inner: NodeDict[None], worth: Worth) -> list[Any]:
+def inlinable(stages: Sequence[Stage], inner: NodeDict[None], should_inline: Worth) -> list[Any]:
     """Return the buffers in `inner` to inline.
 
     Blocks are visited from the last to the first, because a reader may itself be inlined: its loads
@@ -34,7 +34,7 @@ def inlinable(stages: Sequence[Stage], inner: NodeDict[None], worth: Worth) -> l
     Args:
         stages: The blocks of a PrimFunc in standard form.
         inner: The buffers that it allocates.
-        worth: Whether to inline a block, by its definition and the uses of its buffer.
+        should_inline: Whether to inline a block, by its definition and the uses of its buffer.
     """
     drop = []
     uses = NodeDict[list[Use]]()
@@ -43,7 +43,7 @@ def inlinable(stages: Sequence[Stage], inner: NodeDict[None], worth: Worth) -> l
         places = [Use(k, volume([v.extent for v in stage.axes if v.extent is not None]))]
         if new is not None:
             read = uses.get(new.buffer) or []
-            if worth(stage, new, read):
+            if should_inline(stage, new, read):
                 drop.append(new.buffer)
                 places = read
         for buffer, number in loads(stage.block.init, stage.block.body).items():

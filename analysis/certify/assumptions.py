@@ -1,7 +1,7 @@
 """The assumptions of a certificate about data: equal terms may still have unequal results.
 
 For a cast of a float that does not fit, a shift by the width or a quotient by 0, the machine
-returns some value, but not the same in a vector as in a scalar, nor in two kernels.
+returns some value, which may differ between vector and scalar code, and between kernels.
 
 TVM simplifies a statement before it is compiled. It treats comparisons of floats as a total order
 (``not x < y`` becomes ``y <= x``, ``x == x`` becomes true) and sums as sums of real numbers

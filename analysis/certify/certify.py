@@ -44,7 +44,7 @@ def certify(
     """Return the certificate of a proposal for a lifted PrimFunc, or why there is none.
 
     Args:
-        p: The proposal.
+        proposal: The proposal.
         lifted: What the PrimFunc computes.
         func: The PrimFunc; None if the expression is over other buffers than the PrimFunc's; or an
             object whose ``over(params)`` returns the PrimFunc over parameters in the lowering's
@@ -61,7 +61,7 @@ def certify(
 
 
 def lowers_to(proposal: Proposal, lifted: TensorExpression, func: Any) -> Certificate | Refusal:
-    """Return the certificate ``rebuilt``, or the refusal that the lowering is another PrimFunc."""
+    """Return a certificate ``rebuilt``, or a refusal if the operator lowers to another PrimFunc."""
     try:
         built = rebuild(proposal, lifted)
     except NotBuilt as error:

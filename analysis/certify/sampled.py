@@ -33,15 +33,15 @@ def compare(comprehension: Comprehension, term: Term, seed: int = 0) -> int:
     """
     rng = np.random.default_rng(seed)
     agreed = 0
-    for round_ in range(ROUNDS):
+    for number in range(ROUNDS):
         env: dict[Var, Any] = {v: int(rng.integers(1, 6)) for v in _sizes(comprehension)}
         shape = [_extent(e, env) for e in comprehension.out.shape]
         points = rng.integers(0, max(math.prod(shape), 1), POINTS)
         places = np.unravel_index(points, shape) if shape else ()
-        for poly, p in zip(comprehension.axes, places, strict=True):
+        for poly, coordinate in zip(comprehension.axes, places, strict=True):
             if isinstance(poly.atom, Var):
-                env[poly.atom] = p
-        elements = _Elements(int(rng.integers(1 << 30)), round_)
+                env[poly.atom] = coordinate
+        elements = _Elements(int(rng.integers(1 << 30)), number)
         try:
             left, right = (evaluate(t, env, elements) for t in (comprehension.body, term))
         except (Unevaluable, ValueError, TypeError) as error:
@@ -74,14 +74,15 @@ def _agree(left: Array, right: Array, dtype: str) -> None:
 class _Elements:
     """``tensor[indices]`` as a hash of the coordinates, in a different range in each round."""
 
-    def __init__(self, seed: int, round_: int) -> None:
-        self.seed, self.round = seed, round_
+    def __init__(self, seed: int, number: int) -> None:
+        self.seed, self.round = seed, number
 
     def __call__(self, tensor: TensorVar, indices: tuple[Array, ...]) -> Array:
         mixed = np.asarray(self.seed + 7919 * (tensor.position + 1), dtype=np.uint64)
         with np.errstate(over="ignore"):
-            for i in indices:
-                mixed = (mixed ^ np.asarray(i).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            for coordinate in indices:
+                mixed = mixed ^ np.asarray(coordinate).astype(np.uint64)
+                mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
                 mixed = mixed ^ (mixed >> np.uint64(29))
         unit = (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
         if "float" in tensor.dtype:

@@ -46,7 +46,7 @@ class ByStructure(Generic[T]):
     def _forget(self) -> None:
         self._generation = generation()
         self._first: dict[Hashable, tuple[Any, T] | None] = {}
-        self._known: dict[tuple[Hashable, int], list[tuple[Any, T]]] = {}
+        self._cache: dict[tuple[Hashable, int], list[tuple[Any, T]]] = {}
         self._seen: dict[tuple[Hashable, int], tuple[Any, T]] = {}  # by address; kept alive
 
     def __call__(self, func: Any, kind: Hashable = None) -> T:
@@ -72,7 +72,7 @@ class ByStructure(Generic[T]):
             self._keep(kind, bare(first[0]), first[1])
             self._first[kind] = None
         key = bare(func)
-        for earlier, result in self._known.get(_slot(kind, key), ()):
+        for earlier, result in self._cache.get(_slot(kind, key), ()):
             if tvm_ffi.structural_equal(earlier, key, map_free_vars=True):
                 return result
         result = self._function(func)
@@ -80,7 +80,7 @@ class ByStructure(Generic[T]):
         return result
 
     def _keep(self, kind: Hashable, key: Any, result: T) -> None:
-        self._known.setdefault(_slot(kind, key), []).append((key, result))
+        self._cache.setdefault(_slot(kind, key), []).append((key, result))
 
 
 def _slot(kind: Hashable, key: Any) -> tuple[Hashable, int]:

@@ -92,23 +92,23 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     }
     steps: list[Step] = []
     problem: tuple[Part, Refusal] | None = None
-    for p in parts:
-        if not isinstance(p.info, Refusal) and p.window is not None:
+    for part in parts:
+        if not isinstance(part.info, Refusal) and part.window is not None:
             position = len(steps)
-            values |= {t: StepResult(position, k) for k, t in enumerate(p.window.writes)}
-            buffers = tuple(values[t] for t in p.window.tensors)
-            steps.append(Step(p.info, buffers, tuple(repr(t) for t in p.window.tensors)))
+            values |= {t: StepResult(position, k) for k, t in enumerate(part.window.writes)}
+            buffers = tuple(values[t] for t in part.window.tensors)
+            steps.append(Step(part.info, buffers, tuple(repr(t) for t in part.window.tensors)))
             continue
-        values |= {d.tensor: StepResult(-1) for d in p.definitions}
-        assert isinstance(p.info, Refusal)
-        problem = problem or (p, p.info)
+        values |= {d.tensor: StepResult(-1) for d in part.definitions}
+        assert isinstance(part.info, Refusal)
+        problem = problem or (part, part.info)
     if problem is not None:
-        part, why = problem
-        name = ", ".join(d.tensor.name for d in part.definitions)
-        body = next((d.body for d in part.definitions if d.body is not None), None)
+        unread, refusal = problem
+        name = ", ".join(d.tensor.name for d in unread.definitions)
+        body = next((d.body for d in unread.definitions if d.body is not None), None)
         place = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
-        return PartlyRead(why.reason, place, tuple(steps), program.params)
-    outputs = tuple(r for t in program.outputs if isinstance(r := values[t], StepResult))
+        return PartlyRead(refusal.reason, place, tuple(steps), program.params)
+    outputs = tuple(result for t in program.outputs if isinstance(result := values[t], StepResult))
     if len(steps) > 1:
         steps = _simplified(steps, program)
     return Chain(tuple(steps), outputs, _kind(steps, program), program.params)

@@ -74,7 +74,8 @@ class Step:
         info = self.info.to_json()
         op = info if isinstance(self.info, OpInfo) else info["layout_normalised"]
         op["operands"] = [
-            _value(o) if not isinstance(o, Constant) else to_plain(o.value) for o in self.operands
+            _value(operand) if not isinstance(operand, Constant) else to_plain(operand.value)
+            for operand in self.operands
         ]
         return info
 
@@ -135,7 +136,7 @@ class PartlyRead(Refusal):
     params: tuple[TensorVar | Var, ...] = ()
 
 
-def _value(o: Value | Constant) -> str:
-    if isinstance(o, Constant):
-        return str(to_plain(o.value))
-    return f"%{o}" if isinstance(o, int) else repr(o)
+def _value(operand: Value | Constant) -> str:
+    if isinstance(operand, Constant):
+        return str(to_plain(operand.value))
+    return f"%{operand}" if isinstance(operand, int) else repr(operand)

@@ -51,7 +51,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 _LOOPS = ("For", "While")
 #: Jumps out of the innermost loop, or to its end.
 _JUMPS = ("tirx.break_loop", "tirx.continue_loop")
-#: Functions outside TIR, which cannot change a buffer to which they have no pointer.
+#: Functions outside TIR: without a pointer to a buffer they cannot change it.
 _EXTERN = ("tirx.call_extern", "tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
 #: The greatest ``TCallEffectKind`` of calls that only read.
 _READS = 2
@@ -122,8 +122,8 @@ def _placed_freely(buffers: Iterable[Any]) -> bool:
     return not any(len(b.ty.allocated_addr) for b in buffers)
 
 
-def _is_text(a: Any) -> bool:
-    return type(a).__name__ == "StringImm"
+def _is_text(node: Any) -> bool:
+    return type(node).__name__ == "StringImm"
 
 
 _RULES: dict[str, Callable[[Any], bool]] = {

@@ -68,14 +68,14 @@ def define(func: Any) -> TensorProgram:
     return _Splitter(func).program()
 
 
-def over(tensor: TensorVar) -> tuple[Int, ...]:
+def coordinates_of(tensor: TensorVar) -> tuple[Int, ...]:
     """Return the coordinates over which the definition of a tensor is written."""
     return tuple(axis(d, e) for d, e in enumerate(tensor.shape))
 
 
-def at(body: Term, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
+def body_at(body: Term, tensor: TensorVar, index: tuple[Int, ...]) -> Term:
     """Return the body of a tensor's definition at an element."""
-    pairs = zip(over(tensor), index, strict=True)
+    pairs = zip(coordinates_of(tensor), index, strict=True)
     return substitute(body, {a.atom: i for a, i in pairs if isinstance(a.atom, Var)})
 
 
@@ -104,9 +104,9 @@ class _Splitter(Executor):
         buffers = {v: names[t] for t, v in self.version.items()}
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
-        known = self.inputs.difference(written) | self.definitions.keys()
+        defined = self.inputs.difference(written) | self.definitions.keys()
         separate = [replace(d, promises=self.promises) for d in self.definitions.values()]
-        definitions = tuple(_live(_substitute_partial(separate, known), outputs))
+        definitions = tuple(_live(_substitute_partial(separate, defined), outputs))
         writers = tuple(
             frozenset(d.tensor for d in self.definitions.values() if place in d.statements)
             for place in range(len(statements))
@@ -159,33 +159,31 @@ class _Splitter(Executor):
             self._opaque(place, stmt, error)
             return
         before = dict(self.version)
-        order = self._now(Reach(stmt, self).loads())
+        order = self._current(Reach(stmt, self).loads())
         for tensor in [t for t in effects.writes if t in self.scopes]:
             try:
-                body = effects.read(tensor, over(tensor))
-            except (
-                Unliftable,
-                RecursionError,
-            ) as error:  # only a problem if the tensor is read later
+                body = effects.read(tensor, coordinates_of(tensor))
+            except (Unliftable, RecursionError) as error:
+                # only a problem if the tensor is read later
                 self._add(tensor, None, place, str(error), order)
                 continue
-            now = map_loads(
-                body, frozenset(before), lambda tensor, polys: load(before[tensor], polys)
+            current = map_loads(
+                body, frozenset(before), lambda tensor, index: load(before[tensor], index)
             )
-            self._add(tensor, now, place, "", order)
+            self._add(tensor, current, place, "", order)
 
-    def _opaque(self, place: int, stmt: Any, e: Unliftable | RecursionError) -> None:
+    def _opaque(self, place: int, stmt: Any, error: Unliftable | RecursionError) -> None:
         """Define the tensors that a statement stores as unknown, if it has no other effect."""
         if not only_stores(stmt):
-            raise e
+            raise error
         reach = Reach(stmt, self)
-        stored, order = reach.stores(), self._now(reach.loads())
+        stored, order = reach.stores(), self._current(reach.loads())
         if not stored:
-            raise e
+            raise error
         for tensor in stored:
-            self._add(tensor, None, place, str(e), order, opaque=True)
+            self._add(tensor, None, place, str(error), order, opaque=True)
 
-    def _now(self, read: Iterable[TensorVar]) -> tuple[TensorVar, ...]:
+    def _current(self, read: Iterable[TensorVar]) -> tuple[TensorVar, ...]:
         return tuple(self.version.get(t, t) for t in read)
 
     def _add(
@@ -209,7 +207,9 @@ class _Splitter(Executor):
                 else:
                     term = old.body
                     body = map_loads(
-                        body, frozenset({before}), lambda tensor, polys: at(term, tensor, polys)
+                        body,
+                        frozenset({before}),
+                        lambda tensor, index: body_at(term, tensor, index),
                     )
         new = TensorVar(tensor.name, tensor.shape, tensor.dtype)
         self.version[tensor] = new
@@ -225,12 +225,12 @@ def _is_true(expr: Any) -> bool:
 
 
 def _substitute_partial(
-    definitions: list[TensorDefinition], known: Set[TensorVar]
+    definitions: list[TensorDefinition], defined: Set[TensorVar]
 ) -> list[TensorDefinition]:
     """Definitions of whole buffers: a partial one is substituted into those that read it.
 
-    ``known`` are the inputs and the defined tensors. Any other tensor is the content of a buffer
-    before it is written, or the private copy of a thread.
+    ``defined`` are the inputs and the tensors with a definition. Any other tensor is the content of
+    a buffer before it is written, or the private copy of a thread.
     """
     partial: dict[TensorVar, tuple[TensorDefinition, Term]] = {}
     out = []
@@ -240,13 +240,13 @@ def _substitute_partial(
             used = frozenset(partial) & tensors(body)
             if used:
                 body = map_loads(
-                    body, used, lambda tensor, polys: at(partial[tensor][1], tensor, polys)
+                    body, used, lambda tensor, index: body_at(partial[tensor][1], tensor, index)
                 )
                 more = (partial[t][0].statements for t in used)
                 definition = replace(definition, statements=definition.statements.union(*more))
-            if not tensors(body) <= known:
+            if not tensors(body) <= defined:
                 body = simplify(body, ask=thorough)
-        if body is not None and not tensors(body) <= known:
+        if body is not None and not tensors(body) <= defined:
             partial[definition.tensor] = definition, body
             problem = "an element is read before it is written"
             definition = replace(definition, body=None, problem=problem)

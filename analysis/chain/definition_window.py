@@ -26,7 +26,7 @@ from ..results.op_info import Answer
 from ..support.tvm_compat import SBlock, SBlockRealize
 from ..terms.term import SIZES, Int, Load, TensorVar, Term, Var, load
 from ..terms.traversal import children, free, map_loads, tensors
-from .define import TensorDefinition, TensorProgram, at, over
+from .define import TensorDefinition, TensorProgram, body_at, coordinates_of
 
 #: The most operands of an operator, except one with a single statement: concat, stack.
 OPERANDS = 8
@@ -69,7 +69,7 @@ class Growing:
         body = definition.body
         if inner:
             body = map_loads(
-                body, inner, lambda tensor, polys: at(self._bodies[tensor], tensor, polys)
+                body, inner, lambda tensor, index: body_at(self._bodies[tensor], tensor, index)
             )
         self._bodies[definition.tensor] = (
             simplify(body, ask=thorough) if hard_choices(body) else body
@@ -111,9 +111,9 @@ def _renumbered(
     outputs = []
     for tensor in writes:
         body = map_loads(
-            bodies[tensor], outside, lambda tensor, polys: load(parameters[tensor], polys)
+            bodies[tensor], outside, lambda tensor, index: load(parameters[tensor], index)
         )
-        outputs.append(Comprehension(parameters[tensor], over(tensor), canonical(body)))
+        outputs.append(Comprehension(parameters[tensor], coordinates_of(tensor), canonical(body)))
     extents = {e.atom for t in parameters for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
     sizes |= {v for t in parameters for e in t.shape for v in free(e)}
@@ -140,33 +140,33 @@ def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> TensorVar:
 
 
 #: `recover`, or one of its steps.
-How = Callable[[TensorExpression, Any], Answer]
+RecoverStep = Callable[[TensorExpression, Any], Answer]
 
 
 class Recover:
     """`recover` with a cache: windows with equal tensor expressions are analysed once."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Answer] = {}
+        self._cache: dict[Any, Answer] = {}
         self._generation = generation()
 
     def __call__(
-        self, window: DefinitionWindow, program: TensorProgram | None, how: How = recover
+        self, window: DefinitionWindow, program: TensorProgram | None, step: RecoverStep = recover
     ) -> Answer:
         if self._generation != generation():
-            self._known, self._generation = {}, generation()
+            self._cache, self._generation = {}, generation()
         func = None if program is None else Statements.of(window, program)
         key = (
             window.lifted.params,
             tuple(c.body for c in window.lifted.outputs),
             window.lifted.races,
             window.lifted.promises,
-            how,
+            step,
             0 if func is None else func.hash(),
         )
-        if key not in self._known:
-            self._known[key] = how(window.lifted, func)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = step(window.lifted, func)
+        return self._cache[key]
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,9 @@ class Statements:
     @staticmethod
     def of(window: DefinitionWindow, program: TensorProgram) -> Statements | None:
         """Return the statements of a window; None if they write other buffers too."""
-        places = sorted(frozenset().union(*(d.statements for d in window.definitions)))
+        places = sorted(
+            frozenset().union(*(definition.statements for definition in window.definitions))
+        )
         if any(program.writers[p] - {d.tensor for d in window.definitions} for p in places):
             return None
         parameters = {
@@ -190,25 +192,28 @@ class Statements:
             if isinstance(param, TensorVar)
         }
         if not all(
-            t in program.buffers for t in (*parameters, *(d.tensor for d in window.definitions))
+            tensor in program.buffers
+            for tensor in (*parameters, *(definition.tensor for definition in window.definitions))
         ):
             return None
         parts = [program.statements[p] for p in places]
         body = parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
         inner = [
-            program.buffers[d.tensor] for d in window.definitions if d.tensor not in window.writes
+            program.buffers[definition.tensor]
+            for definition in window.definitions
+            if definition.tensor not in window.writes
         ]
         root = SBlock([], [], [], "root", body, alloc_buffers=inner)
         realized = SBlockRealize([], tirx.IntImm("bool", 1), root)
-        buffers = {parameters[t]: program.buffers[t] for t in parameters}
+        buffers = {parameters[tensor]: program.buffers[tensor] for tensor in parameters}
         return Statements(realized, buffers, window.lifted.params, program.variables)
 
     def over(self, params: Sequence[TensorVar | Var]) -> Any:
         """Return a PrimFunc over `params`, in their order; None if one is unknown or repeated."""
-        known: dict[Any, Any] = {**self.buffers, **self.variables}
-        if len(set(params)) != len(params) or any(p not in known for p in params):
+        nodes: dict[Any, Any] = {**self.buffers, **self.variables}
+        if len(set(params)) != len(params) or any(p not in nodes for p in params):
             return None
-        return tirx.PrimFunc([known[p] for p in params], self.body)
+        return tirx.PrimFunc([nodes[p] for p in params], self.body)
 
     def hash(self) -> int:
         func = self.over(self.params)

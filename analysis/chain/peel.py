@@ -9,7 +9,7 @@ elements: an argument of a product that reads tensors at one place becomes a new
 
     V0 = max(x, 0);  V1 = Σ pad(V0) * w;  V2 = V1 + b;  out = max(V2, 0)
 
-A cut is valid only if substituting the new tensors' definitions gives back the very same term.
+A cut is valid only if substituting the new tensors' definitions gives back exactly the same term.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..answer.recover import recover_direct, recover_logical
 from ..results.op_info import LayoutNormalised, OpInfo, Refusal
 from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term, axis, load
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
-from .define import TensorDefinition, at, over
-from .definition_window import DefinitionWindow, Growing, How, Recover
+from .define import TensorDefinition, body_at, coordinates_of
+from .definition_window import DefinitionWindow, Growing, Recover, RecoverStep
 
-Known = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
-Peeled = tuple[Known, ...]
-#: Returns the tensor that is to hold a term of some shape.
+Recognised = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
+Peeled = tuple[Recognised, ...]
+#: Returns a tensor for the values of a term, which have this shape.
 New = Callable[[Term, tuple[Int, ...]], TensorVar]
 #: The most cuts for one operator, nested operators, and windows of one PrimFunc.
 CUTS, DEPTH, BUDGET = 48, 16, 400
@@ -44,17 +44,17 @@ class Peel:
 
     def __init__(self, recover: Recover, budget: int = BUDGET) -> None:
         self._recover = recover
-        self._known: dict[tuple[Term | None, TensorVar], Peeled | None] = {}
-        self._tried: dict[tuple[Any, ...], Known | None] = {}
+        self._cache: dict[tuple[Term | None, TensorVar], Peeled | None] = {}
+        self._tried: dict[tuple[Any, ...], Recognised | None] = {}
         self._tensors: dict[tuple[Term, tuple[Int, ...]], TensorVar] = {}
         self._budget = budget
 
     def __call__(self, definition: TensorDefinition, depth: int = DEPTH) -> Peeled | None:
         """Return the operators of a definition, in order; None if a part is not recognised."""
         key = (definition.body, definition.tensor)
-        if key not in self._known:
-            self._known[key] = self._peel(definition, depth)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = self._peel(definition, depth)
+        return self._cache[key]
 
     def _peel(self, definition: TensorDefinition, depth: int) -> Peeled | None:
         operator = self._recognised(definition)
@@ -81,7 +81,7 @@ class Peel:
         return self._tensors[key]
 
     def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Peeled | None:
-        operators: dict[TensorVar, Known] = {}
+        operators: dict[TensorVar, Recognised] = {}
         for definition in parts:
             peeled = self(definition, depth)
             if peeled is None:
@@ -93,20 +93,22 @@ class Peel:
             }
         return tuple(operators.values())
 
-    def _recognised(self, definition: TensorDefinition, how: How = recover_direct) -> Known | None:
-        key = (definition.body, definition.tensor, how)
+    def _recognised(
+        self, definition: TensorDefinition, step: RecoverStep = recover_direct
+    ) -> Recognised | None:
+        key = (definition.body, definition.tensor, step)
         if key not in self._tried:
             self._tried[key] = (
-                self._tried_now(definition, how) if len(self._tried) < self._budget else None
+                self._recognised_now(definition, step) if len(self._tried) < self._budget else None
             )
         return self._tried[key]
 
-    def _tried_now(self, definition: TensorDefinition, how: How) -> Known | None:
+    def _recognised_now(self, definition: TensorDefinition, step: RecoverStep) -> Recognised | None:
         growing = Growing()
         if not growing.add(definition):
             return None
         window = growing.window(frozenset({definition.tensor}))
-        info = self._recover(window, None, how)
+        info = self._recover(window, None, step)
         return None if isinstance(info, Refusal) else (window, info)
 
 
@@ -116,19 +118,19 @@ def _cuts(
     """Definitions of new tensors, then of ``definition`` over them; the largest operator first."""
     formula = _formula(body)
     inner = [s for s in formula if s is not body and _is_work(s)]
-    inner.sort(key=lambda term: -_above(body, term))
+    inner.sort(key=lambda term: -_size_around(body, term))
     if isinstance(body, (Reduce, Fold)) or not inner:
         yield from _checked(definition, body, _elements(body, new))
-    small = [s for s in inner if _above(body, s) <= LARGEST]
+    small = [s for s in inner if _size_around(body, s) <= LARGEST]
     for term in small[:CUTS]:
-        yield from _checked(definition, body, [(term, *_placed(term, definition.tensor, new))])
+        yield from _checked(definition, body, [(term, *_extracted(term, definition.tensor, new))])
     args = dict.fromkeys(children(body) if isinstance(body, CallTerm) else ())
     work = [a for a in args if _is_work(a)]
     few = [a for a in args if isinstance(a, Load) and len(a.indices) < len(definition.tensor.shape)]
     for several in (work, few, work + few):
         if several and (few or len(several) > 1):
             yield from _checked(
-                definition, body, [(a, *_placed(a, definition.tensor, new)) for a in several]
+                definition, body, [(a, *_extracted(a, definition.tensor, new)) for a in several]
             )
     if inner and not isinstance(body, (Reduce, Fold)):
         yield from _checked(definition, body, _elements(body, new))
@@ -146,7 +148,7 @@ def _checked(
     outer = replace(body, {s: read for s, _, read in cuts})
     new = {v.tensor: v.body for _, v, _ in cuts}
     restored = map_loads(
-        outer, frozenset(new), lambda tensor, polys: at(new[tensor] or outer, tensor, polys)
+        outer, frozenset(new), lambda tensor, index: body_at(new[tensor] or outer, tensor, index)
     )
     if restored is body and outer is not body:
         yield (*(v for _, v, _ in cuts), with_fields(definition, body=outer, order=()))
@@ -172,26 +174,27 @@ def _is_work(term: Term) -> bool:
     )
 
 
-def _above(body: Term, s: Term) -> int:
-    """The size of the formula that remains when ``s`` is cut out."""
-    seen, stack = {s}, [body]
+def _size_around(body: Term, part: Term) -> int:
+    """The size of the formula that remains when ``part`` is cut out."""
+    seen, stack = {part}, [body]
     while stack:
-        t = stack.pop()
-        if t not in seen:
-            seen.add(t)
-            stack.extend(children(t) if isinstance(t, CallTerm) else ())
+        term = stack.pop()
+        if term not in seen:
+            seen.add(term)
+            stack.extend(children(term) if isinstance(term, CallTerm) else ())
     return len(seen)
 
 
-def _placed(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
+def _extracted(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, Term]:
     """Return a tensor for ``term`` over the output's axes; an axis it ignores has extent 1."""
     used = free(term)
-    axes = over(out)
+    axes = coordinates_of(out)
     shape = tuple(
-        e if any(v in used for v in free(a)) else ONE for a, e in zip(axes, out.shape, strict=True)
+        extent if any(v in used for v in free(coordinate)) else ONE
+        for coordinate, extent in zip(axes, out.shape, strict=True)
     )
     tensor = new(term, shape)
-    return TensorDefinition(tensor, term, frozenset()), load(tensor, over(tensor))
+    return TensorDefinition(tensor, term, frozenset()), load(tensor, coordinates_of(tensor))
 
 
 def _elements(body: Term, new: New) -> list[Cut]:
@@ -199,15 +202,15 @@ def _elements(body: Term, new: New) -> list[Cut]:
     cuts: list[Cut] = []
     stack, seen = [body], {body}
     while stack:
-        s = stack.pop()
-        cut = None if s is body else _element(s, new)
+        term = stack.pop()
+        cut = None if term is body else _element(term, new)
         if cut is not None:
             cuts.append(cut)
             continue
-        for c in children(s):
-            if c not in seen and not isinstance(c, Int):
-                seen.add(c)
-                stack.append(c)
+        for child in children(term):
+            if child not in seen and not isinstance(child, Int):
+                seen.add(child)
+                stack.append(child)
     return cuts
 
 
@@ -219,7 +222,7 @@ def _element(term: Term, new: New) -> Cut | None:
     main = max(loads, key=lambda t: len(t.indices))
     if any(isinstance(t, (Reduce, Fold)) for t in inside):
         return None
-    coordinates = dict(zip(main.indices, over(main.tensor), strict=True))
+    coordinates = dict(zip(main.indices, coordinates_of(main.tensor), strict=True))
     if any(i not in coordinates and i.const is None for t in loads for i in t.indices):
         return None
 

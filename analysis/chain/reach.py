@@ -23,8 +23,10 @@ class Reach:
     """The memory that a statement names; ``around`` has the buffers from outside."""
 
     def __init__(self, stmt: Any, around: Parameters) -> None:
-        self.s, self._around = stmt, around
-        self._base = NodeDict[Any]()  # the buffer that one is declared over; None if allocated here
+        self._stmt, self._around = stmt, around
+        self._base = NodeDict[
+            Any
+        ]()  # the data that each buffer is declared over; None if allocated here
         for node in _inside(stmt, (tirx.DeclBuffer, tirx.AllocBuffer, SBlock)):
             kind = type(node).__name__
             if kind == "DeclBuffer":
@@ -41,11 +43,11 @@ class Reach:
         Raises:
             Unliftable: The memory is not known.
         """
-        return self._memories(source_of(e) for e in _inside(self.s, TensorLoad))
+        return self._memories(source_of(e) for e in _inside(self._stmt, TensorLoad))
 
     def stores(self) -> list[TensorVar]:
         """Return the tensors from outside that are written; raise as `loads` does."""
-        return self._memories(e.buffer for e in _inside(self.s, tirx.BufferStore))
+        return self._memories(e.buffer for e in _inside(self._stmt, tirx.BufferStore))
 
     def _memories(self, buffers: Iterable[Any]) -> list[TensorVar]:
         memories = dict.fromkeys(map(self._memory, buffers))

@@ -122,7 +122,7 @@ def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, comple
     """
     waiting = {s for s, p in parts.items() if isinstance(p.info, Refusal) and p.window}
     with share(LAYOUTS) if complete else nullcontext():
-        while (span := _next(program, parts, waiting)) is not None:
+        while (span := _next_span(program, parts, waiting)) is not None:
             waiting.remove(span)
             part = parts[span]
             assert part.window is not None
@@ -131,16 +131,16 @@ def _undo_layouts(program: TensorProgram, parts: Parts, recover: Recover, comple
                 parts[span] = _with_info(part, info)
 
 
-def _next(program: TensorProgram, parts: Parts, waiting: Collection[Span]) -> Span | None:
+def _next_span(program: TensorProgram, parts: Parts, waiting: Collection[Span]) -> Span | None:
     """The window that would improve the partition most if it were one operator."""
     count = len(program.definitions)
-    known = [(s, _cost(p)) for s, p in parts.items() if s not in waiting or s[1] - s[0] == 1]
+    costs = [(s, _cost(p)) for s, p in parts.items() if s not in waiting or s[1] - s[0] == 1]
     before, after = {0: NOTHING}, {count: NOTHING}
-    for (start, stop), cost in known:
+    for (start, stop), cost in costs:
         if start in before:
             new = _sum(before[start], cost)
             before[stop] = min(before.get(stop, new), new)
-    for (start, stop), cost in reversed(known):
+    for (start, stop), cost in reversed(costs):
         if stop in after:
             new = _sum(cost, after[stop])
             after[start] = min(after.get(start, new), new)
@@ -178,7 +178,7 @@ def _part(
             None if growing.definitions else Part(None, Refusal(definition.problem), (definition,))
         )
     chosen = tuple(growing.definitions)
-    window = growing.window(_kept(program, chosen))
+    window = growing.window(_outputs(program, chosen))
     return _with_info(Part(window, Refusal(""), chosen), recover(window, program, recover_direct))
 
 
@@ -193,7 +193,7 @@ def _cost(part: Part) -> Cost:
     return (len(part.definitions) if isinstance(part.info, Refusal) else 0, part.strain, 1)
 
 
-def _kept(program: TensorProgram, chosen: tuple[TensorDefinition, ...]) -> frozenset[TensorVar]:
+def _outputs(program: TensorProgram, chosen: tuple[TensorDefinition, ...]) -> frozenset[TensorVar]:
     """Buffers of the window that are read outside, or are outputs."""
     inside = {d.tensor for d in chosen}
     return frozenset(t for t in inside if t in program.outputs or not program.readers[t] <= inside)

@@ -69,14 +69,14 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
     T.index_map(lambda i: (i,))
     """
     scope = ExtentScope()
-    m = convert(inner, shape, scope=scope, what="inner")
-    then = index_map(outer, len(m.results), "outer")
-    env = dict(zip(then.initial_indices, m.results, strict=True))
-    results = [as_int(scope.read(e, env)) for e in then.final_indices]
-    leaves = dict(zip(m.axes, m.source.initial_indices, strict=True))
+    first = convert(inner, shape, scope=scope, what="inner")
+    second = index_map(outer, len(first.results), "outer")
+    env = dict(zip(second.initial_indices, first.results, strict=True))
+    results = [as_int(scope.read(e, env)) for e in second.final_indices]
+    leaves = dict(zip(first.axes, first.source.initial_indices, strict=True))
     leaves.update({s: v for v, s in scope.sizes.items()})
-    final = [to_tvm(r, leaves, m.dtype) for r in results]
-    return IndexMap(m.source.initial_indices, final, None)
+    final = [to_tvm(r, leaves, first.dtype) for r in results]
+    return IndexMap(first.source.initial_indices, final, None)
 
 
 def prove_equal(
@@ -175,31 +175,31 @@ def prove_identity(
     return _compare(_with_sizes(first, scope, goal), goal, sides, timeout_ms)
 
 
-def _lets(m: Map) -> tuple[tuple[Var, Int], ...]:
-    return tuple((variable("free", f"f{k}"), r) for k, r in enumerate(m.results))
+def _lets(first: Map) -> tuple[tuple[Var, Int], ...]:
+    return tuple((variable("free", f"f{k}"), r) for k, r in enumerate(first.results))
 
 
-def _values(m: IndexMap, env: Mapping[Any, Array]) -> tuple[Array, ...]:
-    return tuple(evaluate(e, env) for e in m.final_indices)
+def _values(tvm_map: IndexMap, env: Mapping[Any, Array]) -> tuple[Array, ...]:
+    return tuple(evaluate(e, env) for e in tvm_map.final_indices)
 
 
-def _with_sizes(m: Map, scope: ExtentScope, goal: Goal) -> Map:
+def _with_sizes(first: Map, scope: ExtentScope, goal: Goal) -> Map:
     """The first map with the sizes of both sides."""
-    used = frozenset[Var]().union(*(free(e) for e in m.extents), goal.variables)
-    return replace(m, sizes=tuple((s, v) for v, s in scope.sizes.items() if s in used))
+    used = frozenset[Var]().union(*(free(e) for e in first.extents), goal.variables)
+    return replace(first, sizes=tuple((s, v) for v, s in scope.sizes.items() if s in used))
 
 
-def _compare(m: Map, goal: Goal, sides: Sides, timeout_ms: int) -> Comparison:
+def _compare(first: Map, goal: Goal, sides: Sides, timeout_ms: int) -> Comparison:
     start = time.perf_counter()
-    shape = m.literal_shape
+    shape = first.literal_shape
     if shape is not None and math.prod(shape) <= POINTS:
         try:
-            return _enumerate(image(m, shape), goal, sides, start)
+            return _enumerate(image(first, shape), goal, sides, start)
         except Unsupported as error:
             return Comparison("unknown", goal.statement, reason=str(error))
     answer, verdict = discharge(goal, ("normal-form",), timeout_ms)
     if not verdict.proved:
-        for sizes, points in instances(m) if shape is None else ():
+        for sizes, points in instances(first) if shape is None else ():
             example = _difference(points, sides, sizes)
             if example is not None:
                 ms = (time.perf_counter() - start) * 1e3
@@ -207,7 +207,7 @@ def _compare(m: Map, goal: Goal, sides: Sides, timeout_ms: int) -> Comparison:
                 return Comparison("refuted", goal.statement, example, (refuted,), goal=goal)
         engines = (SYMBOLIC if shape is None else LITERAL)[1:]
         answer, verdict = discharge(goal, engines, timeout_ms)
-    example = _point(m, sides, verdict) if verdict.refuted else None
+    example = _point(first, sides, verdict) if verdict.refuted else None
     return Comparison(verdict.status, goal.statement, example, (answer,), verdict.reason, goal)
 
 
@@ -219,26 +219,27 @@ def _enumerate(points: Image, goal: Goal, sides: Sides, start: float) -> Compari
     return Comparison(status, goal.statement, example, (answer,), goal=goal)
 
 
-def _difference(points: Image, sides: Sides, given: dict[Any, int]) -> Counterexample | None:
-    left, right = sides(points, {v: np.asarray(k) for v, k in given.items()})
-    n = (points.count,)
+def _difference(points: Image, sides: Sides, sizes: dict[Any, int]) -> Counterexample | None:
+    left, right = sides(points, {v: np.asarray(k) for v, k in sizes.items()})
+    shape = (points.count,)
     columns = [
-        (np.broadcast_to(a, n), np.broadcast_to(b, n)) for a, b in zip(left, right, strict=True)
+        (np.broadcast_to(a, shape), np.broadcast_to(b, shape))
+        for a, b in zip(left, right, strict=True)
     ]
     for a, b in columns:
-        bad = np.flatnonzero(a != b)
-        if bad.size:
-            k = int(bad[0])
+        differing = np.flatnonzero(a != b)
+        if differing.size:
+            k = int(differing[0])
             point = tuple(int(p[k]) for p in points.points)
             images = tuple(tuple(int(c[side][k]) for c in columns) for side in (0, 1))
-            sizes = tuple((v.name, s) for v, s in given.items())
-            return Counterexample("different", (point,), images, sizes)
+            named_sizes = tuple((v.name, k) for v, k in sizes.items())
+            return Counterexample("different", (point,), images, named_sizes)
     return None
 
 
-def _point(m: Map, sides: Sides, verdict: Verdict) -> Counterexample | None:
+def _point(first: Map, sides: Sides, verdict: Verdict) -> Counterexample | None:
     """The point of a refutation, with its images under the original expressions."""
     values = dict(verdict.counterexample or {})
-    at = np.array([[values.get(a, 0)] for a in m.axes], dtype=np.int64)
-    sizes = {v: values.get(s, 1) for s, v in m.sizes}
-    return _difference(points_at(m, at, sizes), sides, sizes)
+    points = np.array([[values.get(a, 0)] for a in first.axes], dtype=np.int64)
+    sizes = {v: values.get(s, 1) for s, v in first.sizes}
+    return _difference(points_at(first, points, sizes), sides, sizes)

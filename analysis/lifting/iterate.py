@@ -24,7 +24,7 @@ from .tir.from_tir import Unliftable
 _AT_ONCE = (1, 2)
 _PARALLEL = 1
 
-#: Storage scopes of which each thread has its own copy.
+#: Storage scopes with a copy for each thread.
 _PRIVATE = ("local", "warp", "wmma")
 
 
@@ -52,26 +52,26 @@ class Loops(Kernels):
             raise Unliftable("a loop's extent has no bound over the sizes", where)
         return high
 
-    def loop(self, stmt: Any, v: Any, start: Int, extent: Int, bound: Int) -> None:
-        """Execute ``for v in range(bound): if v < extent: body``."""
+    def loop(self, stmt: Any, loop_var: Any, start: Int, extent: Int, bound: Int) -> None:
+        """Execute ``for var in range(bound): if var < extent: body``."""
         tag, kind = thread_tag(stmt), int(getattr(stmt, "kind", 0))
         if tag and not tag.startswith("vthread"):
-            self.on_thread(stmt, v, start, tag)
+            self.on_thread(stmt, loop_var, start, tag)
             return
         if tag and tag in self.threads:
             raise Unliftable("a thread is bound again inside its own loop", tag)
-        i = fresh(bound)
-        value = ZERO if bound is ONE else as_int(i)
-        self.env[v] = start + value
+        var = fresh(bound)
+        value = ZERO if bound is ONE else as_int(var)
+        self.env[loop_var] = start + value
         outside = set(self.values.values())
         runs = TRUE if extent is bound else ge0(extent - 1 - value)
-        with self.inside(stmt, i, tag, kind) as iterations:
+        with self.inside(stmt, var, tag, kind) as iterations:
             effects = self.nested(stmt.body, runs)
         if self.kernel is not None:
             outside |= {e for t, e in self.kernel.extended.items() if t in outside}
         self.drop(effects, lambda tensor: tensor not in outside)  # local to the iteration
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
-            raise Unliftable("a loop changes the source of a value read before it", v.name)
+            raise Unliftable("a loop changes the source of a value read before it", loop_var.name)
         if bound is ONE:
             kind, tag = 0, ""  # a single iteration does not race
         # local to the thread
@@ -80,15 +80,15 @@ class Loops(Kernels):
         )
         if tag or kind in _AT_ONCE:
             self.check_at_once(
-                i, effects, frozenset(effects.writes) & outside, iterations, tag, kind
+                var, effects, frozenset(effects.writes) & outside, iterations, tag, kind
             )
         if extent is not bound:
             guarded = Effects()
             guarded.then(effects, runs)
             effects = guarded
-        closed = effects if bound is ONE else close(i, effects)
+        closed = effects if bound is ONE else close(var, effects)
         if tag and _ordered(closed) - _ordered(effects):
-            raise Unliftable("threads update one element, and their order matters", v.name)
+            raise Unliftable("threads update one element, and their order matters", loop_var.name)
         self.effects.then(closed)
         self.lose(private)
 
@@ -143,7 +143,7 @@ def _concurrent(stmt: Any, kind: int, tag: str) -> bool:
 
 
 def _single(stmt: Any) -> bool:
-    """Whether a statement is a single store, of which all lanes load before any of them stores."""
+    """Whether a statement is a single store: all its lanes load before any of them stores."""
     while type(stmt).__name__ == "SBlockRealize" and stmt.block.init is None:
         stmt = stmt.block.body
     return type(stmt).__name__ == "BufferStore"

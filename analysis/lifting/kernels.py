@@ -57,7 +57,7 @@ class Kernels(ExecutionState):
             if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
                 raise Unliftable("the number of threads varies", tag)
             if not nonneg(extent - 1):
-                raise Unliftable("there may be no thread", tag)
+                raise Unliftable("the number of threads may be 0", tag)
             if extents.setdefault(tag, extent) is not extent:
                 raise Unliftable("loops on one thread have different extents", tag)
         return {t: ZERO if e is ONE else as_int(fresh(e, "t")) for t, e in extents.items()}
@@ -82,11 +82,11 @@ class Kernels(ExecutionState):
         kernel.over = frozenset()
         guarded, effects = Effects(), Effects()
         guarded.then(inner, predicate)
-        r = {t: fresh(t.extent, "r") for t in sorted(over, key=_order) if t.extent is not None}
+        axes = {t: fresh(t.extent, "r") for t in sorted(over, key=_order) if t.extent is not None}
         for tensor, writes in guarded.writes.items():
             prefix = kernel.prefix.get(tensor, ())
-            effects.writes[tensor] = [combine_threads(w, tensor, prefix, r) for w in writes]
-        for var in r.values():
+            effects.writes[tensor] = [combine_threads(w, tensor, prefix, axes) for w in writes]
+        for var in axes.values():
             effects = close(var, effects)
         values = [w.value for writes in effects.writes.values() for w in writes]
         if any(isinstance(t, Fold) for value in values for t in subterms(value)):

@@ -45,8 +45,10 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
     executor, params_of_func = Executor(func), items(func.params)
     tensors_of_params = [None] * len(params_of_func) if params is None else list(params)
     executor.bind_sizes(params_of_func, tensors_of_params)
-    for position, (param, known) in enumerate(zip(params_of_func, tensors_of_params, strict=True)):
-        executor.bind_param(param, position, known)
+    for position, (param, existing) in enumerate(
+        zip(params_of_func, tensors_of_params, strict=True)
+    ):
+        executor.bind_param(param, position, existing)
     values = tuple(executor.values[p] for p in params_of_func)
     executor.run(func.body)
     for tensor, writes in executor.effects.writes.items():
@@ -55,9 +57,9 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
     return TensorExpression(
         values,
         tuple(
-            output(executor, t)
-            for t in values
-            if isinstance(t, TensorVar) and t in executor.effects.writes
+            output(executor, value)
+            for value in values
+            if isinstance(value, TensorVar) and value in executor.effects.writes
         ),
         executor.races,
         len(executor.stored.values()),
@@ -161,7 +163,7 @@ class Executor(Loops):
             self.effects.then(yes, condition)
 
     def _join_branches(self, condition: Term, yes: Effects, no: Effects) -> None:
-        """Two branches start from the same state: neither may read what the other wrote."""
+        """Join two branches from the same state: neither may read what the other wrote."""
         joined = Effects()
         for branch, guard in ((yes, condition), (no, negate(condition))):
             for tensor, writes in branch.writes.items():
@@ -218,7 +220,8 @@ class Executor(Loops):
 
 #: Calls whose first argument is the name of a function outside TIR.
 _EXTERN = frozenset(
-    f"tirx.{n}" for n in ("tvm_call_packed", "tvm_call_cpacked", "call_extern", "call_pure_extern")
+    f"tirx.{name}"
+    for name in ("tvm_call_packed", "tvm_call_cpacked", "call_extern", "call_pure_extern")
 )
 
 

@@ -51,8 +51,10 @@ def _unwritten(state: ExecutionState, body: Term, out: TensorVar) -> TensorVar |
 def hard_choices(body: Term) -> bool:
     """Return whether a selection depends on a division and another condition."""
     return has_choice(body) and any(
-        isinstance(c, CallTerm) and c.op == "and" and any(is_div(s) for s in subterms(c))
-        for t in subterms(body)
-        if isinstance(t, CallTerm) and t.op == "ite"
-        for c in t.args[:1]
+        isinstance(condition, CallTerm)
+        and condition.op == "and"
+        and any(is_div(s) for s in subterms(condition))
+        for term in subterms(body)
+        if isinstance(term, CallTerm) and term.op == "ite"
+        for condition in term.args[:1]
     )

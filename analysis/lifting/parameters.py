@@ -14,7 +14,7 @@ from .effects.effects import Effects
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
 from .tir.annotations import check_layout
-from .tir.facts import under
+from .tir.facts import simplify_index
 from .tir.from_tir import ExpressionReader, Unliftable
 from .tir.node import NodeDict, items, lanes_of
 from .views import Index, View, contiguous, flat, injective, region, row_major, whole_view
@@ -93,9 +93,8 @@ class Parameters:
         self.concurrent: list[Iterations] = []  # enclosing loops with concurrent iterations
         self.running: list[Var] = []  # the variables of the enclosing loops
         self.facts: list[Term] = []  # enclosing conditions, over loops and sizes
-        self.strided: set[TensorVar] = (
-            set()
-        )  # not in row-major order from the start of their memory
+        #: Not in row-major order from the start of their memory.
+        self.strided: set[TensorVar] = set()
         self.aliased: set[TensorVar] = set()  # two elements may have the same address
         self.reader = ExpressionReader(self.env, self.read)
 
@@ -110,7 +109,7 @@ class Parameters:
         if self.kernel is not None:
             self.kernel.read(tensor, index)
         for loop in self.concurrent:
-            loop.read(tensor, index, (*self.facts, *self.reader.given), self.frames)
+            loop.read(tensor, index, (*self.facts, *self.reader.conditions), self.frames)
         return self.effects.read(tensor, index)
 
     def locate(self, buffer: Any, index: Index) -> tuple[TensorVar, Index]:
@@ -124,7 +123,7 @@ class Parameters:
         if len(index) != len(shape):
             raise Unliftable("an access and its buffer differ in rank", tensor.name)
         if view is not None:
-            index = under([*self.facts, *self.reader.given], view.place(index))
+            index = simplify_index([*self.facts, *self.reader.conditions], view.place(index))
         if self.kernel is not None and tensor not in self.inputs:
             scope = self.scopes[tensor]
             if scope not in ("", "global"):
@@ -137,24 +136,24 @@ class Parameters:
         self, params: Sequence[Any], tensors_of_params: Sequence[TensorVar | Var | None]
     ) -> None:
         """Bind the variables that are an extent on their own, or a scalar parameter."""
-        for param, known in zip(params, tensors_of_params, strict=True):
+        for param, existing in zip(params, tensors_of_params, strict=True):
             if is_buffer_var(param):
                 for d, expr in enumerate(items(param.ty.shape)):
                     if type(expr).__name__ == "Var":
-                        same = isinstance(known, TensorVar) and d < len(known.shape)
-                        self.bind_size(expr, known.shape[d] if same else None)  # type: ignore[union-attr]
+                        same = isinstance(existing, TensorVar) and d < len(existing.shape)
+                        self.bind_size(expr, existing.shape[d] if same else None)  # type: ignore[union-attr]
             elif type(param.ty).__name__ != "PrimType":
                 raise Unliftable("a parameter is neither a buffer nor a number", param.name)
-            elif isinstance(known, Var):
-                self.bind_size(param, as_int(known))
+            elif isinstance(existing, Var):
+                self.bind_size(param, as_int(existing))
             elif str(param.ty.dtype) in INT_DTYPES:
                 shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
                 kind = "size" if any(_positive_with(e, param) for e in shapes) else "scalar"
                 self.bind_size(param, as_int(self.unique(kind, param.name)))
 
-    def bind_size(self, var: Any, known: Int | None) -> None:
+    def bind_size(self, var: Any, size: Int | None) -> None:
         if var not in self.env:
-            self.env[var] = as_int(self.unique("size", var.name)) if known is None else known
+            self.env[var] = as_int(self.unique("size", var.name)) if size is None else size
 
     def unique(self, kind: str, name: str) -> Var:
         """Return a new variable; TIR variables that share a name get different ones."""
@@ -163,22 +162,22 @@ class Parameters:
             name += "_"
         return variable(kind, name)
 
-    def bind_param(self, param: Any, position: int, given: TensorVar | Var | None) -> None:
+    def bind_param(self, param: Any, position: int, existing: TensorVar | Var | None) -> None:
         if is_buffer_var(param):
-            if isinstance(given, Var):
-                raise Unliftable("expected a scalar, found a buffer", param.name)
-            self.inputs.add(self.bind_buffer(param, given, position))
+            if isinstance(existing, Var):
+                raise Unliftable("expected a scalar, got a buffer", param.name)
+            self.inputs.add(self.bind_buffer(param, existing, position))
             return
         value = self.env.get(param)
         atom = value.atom if isinstance(value, Int) else None
         if not isinstance(atom, Var):
             raise Unliftable("a scalar parameter that is not a size is not understood", param.name)
-        if isinstance(given, Var) and given is not atom:
-            raise Unliftable("a scalar parameter has another value than expected", param.name)
+        if isinstance(existing, Var) and existing is not atom:
+            raise Unliftable("a scalar parameter differs from the expected one", param.name)
         self.values[param] = atom
 
     def bind_buffer(
-        self, buffer: Any, given: TensorVar | None = None, position: int = -1
+        self, buffer: Any, existing: TensorVar | None = None, position: int = -1
     ) -> TensorVar:
         """Create the tensor of a buffer, or bind its symbolic shape to an existing tensor's."""
         ty = buffer.ty
@@ -191,11 +190,11 @@ class Parameters:
         if lanes_of(dtype) != 1:
             raise Unliftable("a buffer of vectors is not understood", buffer.name)
         shape = [self.reader.index(e) for e in items(ty.shape)]
-        if given is not None and (tuple(shape) != given.shape or dtype != given.dtype):
+        if existing is not None and (tuple(shape) != existing.shape or dtype != existing.dtype):
             raise Unliftable(
                 "a parameter has a different shape or dtype than expected", buffer.name
             )
-        tensor = given or TensorVar(buffer.name, tuple(shape), dtype, position)
+        tensor = existing or TensorVar(buffer.name, tuple(shape), dtype, position)
         self.scopes[tensor] = str(ty.storage_scope)
         self.values[buffer] = tensor
         if free_offset:
@@ -207,8 +206,8 @@ class Parameters:
     def bind_strides(self, buffer: Any, tensor: TensorVar, parameter: bool) -> None:
         """Bind the strides of a buffer; unbound strides of a parameter are up to the caller."""
         if parameter and any(
-            type(stmt).__name__ == "Var" and stmt not in self.env
-            for stmt in items(buffer.ty.strides)
+            type(stride).__name__ == "Var" and stride not in self.env
+            for stride in items(buffer.ty.strides)
         ):
             self.strided.add(tensor)
             self.aliased.add(tensor)
@@ -243,8 +242,8 @@ class Parameters:
                 "a buffer reinterprets the bytes of a buffer of another type", buffer.name
             )
         shape, strides = (
-            tuple(map(self.reader.index, x))
-            for x in (items(buffer.ty.shape), items(buffer.ty.strides))
+            tuple(map(self.reader.index, dims))
+            for dims in (items(buffer.ty.shape), items(buffer.ty.strides))
         )
         self.views[buffer] = flat(base, shape, strides, self.reader.index(buffer.ty.elem_offset))
 

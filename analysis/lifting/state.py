@@ -27,9 +27,8 @@ class ExecutionState(Parameters):
         self.races = False
         self.promises = False
         self.stored = NodeDict[bool]()  # the buffers with a store
-        self.lost: set[TensorVar] = (
-            set()
-        )  # written in per-thread memory, so unknown after the kernel
+        #: Written in per-thread memory, so unknown after the kernel.
+        self.lost: set[TensorVar] = set()
 
     def run(self, stmt: Any) -> None:
         """Execute a statement."""
@@ -72,15 +71,15 @@ class ExecutionState(Parameters):
     def lose(self, private: Sequence[TensorVar]) -> None:
         """Forget the content of tensors into which each thread stored its own copy."""
         for tensor in private:
-            at = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in tensor.shape)
+            index = tuple(ZERO if e is ONE else as_int(fresh(e)) for e in tensor.shape)
             unknown = TensorVar(tensor.name, tensor.shape, tensor.dtype)
             self.lost.add(unknown)
-            over = tuple(v for p in at for v in free(p))
-            self.effects.store(tensor, Write(over, TRUE, at, load(unknown, at)))
+            over = tuple(v for p in index for v in free(p))
+            self.effects.store(tensor, Write(over, TRUE, index, load(unknown, index)))
 
-    def drop(self, effects: Effects, which: Callable[[TensorVar], bool]) -> list[TensorVar]:
+    def drop(self, effects: Effects, is_dropped: Callable[[TensorVar], bool]) -> list[TensorVar]:
         """Remove the writes of some tensors, after checking that they stay inside."""
-        dropped = [t for t in effects.writes if which(t)]
+        dropped = [t for t in effects.writes if is_dropped(t)]
         for tensor in dropped:
             self.check_stores(tensor, effects.writes.pop(tensor))
         return dropped

@@ -21,21 +21,24 @@ def remove_clamps(term: Term) -> Term:
         return term
     memo: dict[tuple[Term, tuple[Term, ...]], Term] = {}
 
-    def go(s: Term, facts: tuple[Term, ...]) -> Term:
+    def go(term: Term, facts: tuple[Term, ...]) -> Term:
         if len(memo) > VISITS:
-            return s
-        result = memo.get((s, facts))
+            return term
+        result = memo.get((term, facts))
         if result is None:
-            if isinstance(s, CallTerm) and s.op == "ite":
-                c, yes, no = s.args
-                branches = (go(c, facts), go(yes, (*facts, *_facts(*parts(c)))),
-                        go(no, (*facts, *_facts(negate(c)))))  # fmt: skip
+            if isinstance(term, CallTerm) and term.op == "ite":
+                condition, yes, no = term.args
+                branches = (
+                    go(condition, facts),
+                    go(yes, (*facts, *_facts(*parts(condition)))),
+                    go(no, (*facts, *_facts(negate(condition)))),
+                )
                 remaining = iter(branches)
-                result = rebuild(s, lambda _: next(remaining))
+                result = rebuild(term, lambda _: next(remaining))
             else:
-                result = _unbounded(rebuild(s, lambda child: go(child, facts)))
+                result = _unbounded(rebuild(term, lambda child: go(child, facts)))
                 result = _decided(result, facts)
-            memo[s, facts] = result
+            memo[term, facts] = result
         return result
 
     return go(term, ())
@@ -66,7 +69,10 @@ def _unbounded(term: Term) -> Term:
 
 def _facts(*conditions: Term) -> tuple[Term, ...]:
     return tuple(
-        p for c in conditions for p in parts(c) if isinstance(p, CallTerm) and p.op in _USED
+        part
+        for condition in conditions
+        for part in parts(condition)
+        if isinstance(part, CallTerm) and part.op in _USED
     )
 
 

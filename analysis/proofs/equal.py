@@ -88,12 +88,12 @@ class _Prover:
         self.failed: dict[tuple[Term, Term, Facts], str] = {}
 
     def equal(self, a: Term, b: Term, facts: Facts) -> None:
-        """Compare a pair; each is refused only once, as pairings of operands repeat pairs."""
+        """Compare a pair; a refusal is cached, because pairings of operands repeat pairs."""
         if a is b:
             return
-        known = self.failed.get((a, b, facts))
-        if known is not None:
-            raise Different(known)
+        failure = self.failed.get((a, b, facts))
+        if failure is not None:
+            raise Different(failure)
         try:
             self.compare(a, b, facts)
         except Different as error:
@@ -119,12 +119,12 @@ class _Prover:
             self.folds(a, b, facts)
         elif isinstance(a, CallTerm) and isinstance(b, CallTerm) and a.op == b.op:
             self.calls(a, b, facts)
-        elif (one := clamp(a)) and (two := clamp(b)) and one[1:] == two[1:]:
+        elif (clamp_a := clamp(a)) and (clamp_b := clamp(b)) and clamp_a[1:] == clamp_b[1:]:
             self.proof.ordered = True
-            self.equal(one[0], two[0], facts)
-        elif (x := without_zeros(a)) is not a or without_zeros(b) is not b:
+            self.equal(clamp_a[0], clamp_b[0], facts)
+        elif (shorter := without_zeros(a)) is not a or without_zeros(b) is not b:
             self.proof.reassociated = True
-            self.equal(x, without_zeros(b), facts)
+            self.equal(shorter, without_zeros(b), facts)
         elif not (same_number(a, b) or (self.proof.rounded and nearly_equal(a, b))):
             raise Different(f"{head(a)} and {head(b)}")
 
@@ -150,9 +150,13 @@ class _Prover:
         positive = [(m, c) for m, c in (a - b).terms if c > 0]
         right = [(m, -c) for m, c in (a - b).terms if c < 0]
         if len(positive) == len(right) == 1 and positive[0][1] == right[0][1]:
-            m, n = positive[0][0], right[0][0]
-            if len(m) == len(n) == 1 and not isinstance(m[0], Var) and not isinstance(n[0], Var):
-                return self.equal(m[0], n[0], facts)
+            left_mono, right_mono = positive[0][0], right[0][0]
+            if (
+                len(left_mono) == len(right_mono) == 1
+                and not isinstance(left_mono[0], Var)
+                and not isinstance(right_mono[0], Var)
+            ):
+                return self.equal(left_mono[0], right_mono[0], facts)
         raise Different(f"integers {reason(a)} and {reason(b)}")
 
     def conditions(self, a: Term, b: Term, facts: Facts) -> None:
@@ -170,9 +174,9 @@ class _Prover:
         first = a if is_choice(a) else b
         assert isinstance(first, CallTerm)
         condition, *branches = first.args
-        for c, branch in zip((condition, negate(condition)), branches, strict=True):
-            in_case = (*facts, *parts(c))
-            if c is FALSE or prove(FALSE, in_case).proved:
+        for case, branch in zip((condition, negate(condition)), branches, strict=True):
+            in_case = (*facts, *parts(case))
+            if case is FALSE or prove(FALSE, in_case).proved:
                 continue
             x, y = (branch if t is first else t for t in (a, b))
             self.equal(simplify(x, in_case, thorough), simplify(y, in_case, thorough), in_case)
@@ -182,8 +186,8 @@ class _Prover:
             raise Different(f"{a.tensor.name} and {b.tensor.name}")
         goal = conj(*(eq0(i - j) for i, j in zip(a.indices, b.indices, strict=True)))
         if not self.holds(goal, facts):
-            for i, j in zip(a.indices, b.indices, strict=True):
-                self.integers(i, j, facts)
+            for index_a, index_b in zip(a.indices, b.indices, strict=True):
+                self.integers(index_a, index_b, facts)
 
     def calls(self, a: CallTerm, b: CallTerm, facts: Facts) -> None:
         if a.op in ("min", "max") and "float" in a.dtype:
@@ -226,8 +230,8 @@ class _Prover:
                 for x, y in pairs:
                     check(x, y)  # type: ignore[operator]
                 return
-            except Different as e:
-                error = e
+            except Different as failure:
+                error = failure
         raise error
 
     # ------------------------------------------------------------------ folds
@@ -242,8 +246,8 @@ class _Prover:
         for order in permutations(range(1, len(b.states))):
             try:
                 return self.steps(a, b, (0, *order), facts)
-            except Different as e:
-                error = e
+            except Different as failure:
+                error = failure
         raise error
 
     def steps(self, a: Fold, b: Fold, order: tuple[int, ...], facts: Facts) -> None:
@@ -267,15 +271,15 @@ class _Prover:
         if a.op != b.op:
             raise Different(f"reductions {a.op} and {b.op}")
         self.equal(a.init, b.init, facts)
-        one, two = self.opened(a), self.opened(b)
+        first, second = self.opened(a), self.opened(b)
         if a.op in ("add", "mul") and a.dtype != "int":
             self.proof.reassociated = True
         error = Different("reductions differ")
-        for pairs in pairings(one.factors, two.factors):
+        for pairs in pairings(first.factors, second.factors):
             try:
-                return self.matched(one, two, pairs, facts)
-            except Different as e:
-                error = e
+                return self.matched(first, second, pairs, facts)
+            except Different as failure:
+                error = failure
         raise error
 
     def opened(self, reduction: Reduce) -> _Open:
@@ -290,47 +294,49 @@ class _Prover:
             guard = conj(guard, *extra)
         return _Open(tuple(names.values()), guard, factors)
 
-    def hoisted(self, t: Term) -> tuple[list[Term], list[Term]]:
+    def hoisted(self, term: Term) -> tuple[list[Term], list[Term]]:
         """Guards and factors of a product: ``(x if c else 0) * y = x * y if c else 0``."""
-        if is_choice(t) and isinstance(t, CallTerm) and is_const(t.args[2], 0.0):
-            guards, factors = self.hoisted(t.args[1])
-            return [*parts(t.args[0]), *guards], factors
-        if isinstance(t, CallTerm) and t.op == "mul":
+        if is_choice(term) and isinstance(term, CallTerm) and is_const(term.args[2], 0.0):
+            guards, factors = self.hoisted(term.args[1])
+            return [*parts(term.args[0]), *guards], factors
+        if isinstance(term, CallTerm) and term.op == "mul":
             out: tuple[list[Term], list[Term]] = ([], [])
-            for x in t.args:
-                guards, factors = self.hoisted(x)
+            for factor in term.args:
+                guards, factors = self.hoisted(factor)
                 self.proof.finite |= bool(guards)
                 out[0].extend(guards)
                 out[1].extend(factors)
             return out
-        if isinstance(t, CallTerm) and t.op == "cast" and "float" in t.args[0].dtype:
-            guards, factors = self.hoisted(t.args[0])
+        if isinstance(term, CallTerm) and term.op == "cast" and "float" in term.args[0].dtype:
+            guards, factors = self.hoisted(term.args[0])
             if len(factors) == 1:
-                return guards, [raw_call("cast", (factors[0],), t.dtype)]
-        return [], [t]
+                return guards, [raw_call("cast", (factors[0],), term.dtype)]
+        return [], [term]
 
-    def matched(self, one: _Open, two: _Open, pairs: list[tuple[Term, Term]], facts: Facts) -> None:
+    def matched(
+        self, first: _Open, second: _Open, pairs: list[tuple[Term, Term]], facts: Facts
+    ) -> None:
         equations = [e for x, y in pairs for e in accesses(x, y)]
-        forth = bijection(two.axes, [(j, i) for i, j in equations], one.axes)
-        back = bijection(one.axes, equations, two.axes)
+        forth = bijection(second.axes, [(j, i) for i, j in equations], first.axes)
+        back = bijection(first.axes, equations, second.axes)
         if forth is None or back is None:
             raise Different("no bijection between the axes of two reductions")
-        self.onto(one, two, forth, back, facts)
-        self.onto(two, one, back, forth, facts)
-        guard_facts = (*facts, *parts(one.guard))
+        self.onto(first, second, forth, back, facts)
+        self.onto(second, first, back, forth, facts)
+        guard_facts = (*facts, *parts(first.guard))
         for x, y in pairs:
             self.equal(x, simplify(substitute(y, forth), guard_facts, thorough), guard_facts)
 
     def onto(
-        self, one: _Open, two: _Open, forth: dict[Var, Int], back: dict[Var, Int], facts: Facts
+        self, first: _Open, second: _Open, forth: dict[Var, Int], back: dict[Var, Int], facts: Facts
     ) -> None:
         """Prove that ``forth`` maps one guarded domain into the other, and ``back`` inverts it."""
-        goals = [substitute(two.guard, forth)]
-        for var in two.axes:
+        goals = [substitute(second.guard, forth)]
+        for var in second.axes:
             assert var.extent is not None
             goals += [ge0(forth[var]), ge0(var.extent - 1 - forth[var])]
-        goals += [eq0(ints(back[v], forth) - as_int(v)) for v in one.axes]
-        guard_facts = (*facts, *parts(one.guard))
+        goals += [eq0(ints(back[v], forth) - as_int(v)) for v in first.axes]
+        guard_facts = (*facts, *parts(first.guard))
         for goal in goals:
             if not self.holds(goal, guard_facts):
                 raise Different(f"domains of two reductions: {reason(goal)} is not certain")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..terms.evaluate import Unevaluable, evaluate
-from ..terms.interval import fits
+from ..terms.interval import fits_int64
 from ..terms.scalar import disj, negate
 from ..terms.term import TRUE, Term, Var
 from ..terms.traversal import free, tensors
@@ -22,10 +22,10 @@ def domain(variables: Iterable[Var]) -> dict[Var, int] | None:
     """Return the literal extent of each variable, or None if one has none."""
     out = {}
     for var in sorted(variables, key=lambda var: var.uid):
-        k = None if var.extent is None else var.extent.const
-        if k is None:
+        extent = None if var.extent is None else var.extent.const
+        if extent is None:
             return None
-        out[var] = k
+        out[var] = extent
     return out
 
 
@@ -33,20 +33,20 @@ def grid(extents: Mapping[Var, int]) -> dict[Var, np.ndarray]:
     """Return every point of a box as an open grid: axis ``k`` of the arrays is variable k."""
     n = len(extents)
     return {
-        var: np.arange(e, dtype=np.int64).reshape(-1, *[1] * (n - 1 - k))
-        for k, (var, e) in enumerate(extents.items())
+        var: np.arange(extent, dtype=np.int64).reshape(-1, *[1] * (n - 1 - k))
+        for k, (var, extent) in enumerate(extents.items())
     }
 
 
-def exhaustive(goal: Term, given: Term = TRUE, *, limit: int = POINTS) -> Verdict:
-    """Evaluate ``given -> goal`` at every point of a literal domain of at most ``limit`` points."""
-    claim = disj(negate(given), goal)
-    extents = domain(free(goal) | free(given))
-    if extents is None or tensors(goal) or tensors(given):
+def exhaustive(goal: Term, premise: Term = TRUE, *, limit: int = POINTS) -> Verdict:
+    """Check ``premise -> goal`` at every point of a literal domain of at most ``limit`` points."""
+    claim = disj(negate(premise), goal)
+    extents = domain(free(goal) | free(premise))
+    if extents is None or tensors(goal) or tensors(premise):
         return Verdict("unknown", "enumeration", reason="the domain is not literal")
     if math.prod(extents.values()) > limit:
         return Verdict("unknown", "enumeration", reason=f"more than {limit} points")
-    if not (fits(goal) and fits(given)):
+    if not (fits_int64(goal) and fits_int64(premise)):
         return Verdict("unknown", "enumeration", reason="values may exceed 64 bits")
     try:
         holds = np.broadcast_to(evaluate(claim, grid(extents)), tuple(extents.values()))
@@ -59,14 +59,14 @@ def exhaustive(goal: Term, given: Term = TRUE, *, limit: int = POINTS) -> Verdic
     return Verdict("refuted", "enumeration", counterexample=MappingProxyType(counterexample))
 
 
-def is_counterexample(goal: Term, given: Term, point: Mapping[Var, int]) -> bool:
-    """Return whether the point is in the domain and satisfies ``given`` but not ``goal``."""
+def is_counterexample(goal: Term, premise: Term, point: Mapping[Var, int]) -> bool:
+    """Return whether the point is in the domain and satisfies ``premise`` but not ``goal``."""
     try:
         for var in point:
             if var.kind == "size" and point[var] < 1:
                 return False
             if var.extent is not None and not 0 <= point[var] < int(evaluate(var.extent, point)):
                 return False
-        return bool(evaluate(given, point)) and not bool(evaluate(goal, point))
+        return bool(evaluate(premise, point)) and not bool(evaluate(goal, point))
     except (Unevaluable, OverflowError):
         return False

@@ -52,16 +52,16 @@ def _loads(term: Term) -> list[Load]:
     """Loads in traversal order, except those in inner reductions."""
     out: list[Load] = []
 
-    def go(s: Term) -> None:
-        if isinstance(s, Load):
-            out.append(s)
-        elif isinstance(s, CallTerm):
-            for x in s.args[1:] if s.op == "ite" else s.args:
-                go(x)
-        elif isinstance(s, Int):
-            for terms, _ in s.terms:
-                for x in terms:
-                    go(x)
+    def go(term: Term) -> None:
+        if isinstance(term, Load):
+            out.append(term)
+        elif isinstance(term, CallTerm):
+            for child in term.args[1:] if term.op == "ite" else term.args:
+                go(child)
+        elif isinstance(term, Int):
+            for terms, _ in term.terms:
+                for child in terms:
+                    go(child)
 
     go(term)
     return sorted(out, key=lambda load: load.tensor.position)

@@ -33,8 +33,8 @@ def limit(solver: Any, ms: int) -> None:
     solver.set("timeout", ms * 4)
 
 
-def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
-    """Decide ``given -> goal`` over integers, within the steps of `timeout_ms` milliseconds."""
+def prove_int(goal: Term, premise: Term, timeout_ms: int) -> Verdict:
+    """Decide ``premise -> goal`` over integers, within the steps of `timeout_ms` milliseconds."""
     spend(_QUERY)
     import z3
 
@@ -42,12 +42,12 @@ def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
     solver = z3.Solver(ctx=context())
     limit(solver, timeout_ms)
     try:
-        claim, premise = model(goal), model(given)
+        claim, assumption = model(goal), model(premise)
     except z3.Z3Exception as error:
         return Verdict("unknown", "z3-int", reason=str(error))
-    for var in sorted(_closure(free(goal) | free(given)), key=lambda var: var.uid):
+    for var in sorted(_closure(free(goal) | free(premise)), key=lambda var: var.uid):
         model.domain(var)
-    solver.add(*model.side, premise, z3.Not(claim))
+    solver.add(*model.side, assumption, z3.Not(claim))
     answer = solver.check()
     if answer == z3.unknown and "incomplete" not in solver.reason_unknown():
         spend(timeout_ms * _SEARCH)
@@ -59,24 +59,24 @@ def prove_int(goal: Term, given: Term, timeout_ms: int) -> Verdict:
         return Verdict("unknown", "z3-int", reason="depends on values that are not integers")
     assignment = solver.model()
     point = {v: _value(assignment, z) for v, z in model.variables.items()}
-    if not is_counterexample(goal, given, point):
+    if not is_counterexample(goal, premise, point):
         return Verdict("unknown", "z3-int", reason="counterexample does not evaluate")
     return Verdict("refuted", "z3-int", counterexample=MappingProxyType(point))
 
 
-def _value(model: Any, z: Any) -> int:
-    return int(model.eval(z, model_completion=True).as_long())
+def _value(model: Any, expr: Any) -> int:
+    return int(model.eval(expr, model_completion=True).as_long())
 
 
 def _closure(variables: frozenset[Var]) -> frozenset[Var]:
     """The variables, and those in their extents."""
     seen, stack = set(variables), list(variables)
     while stack:
-        v = stack.pop()
-        for w in free(v.extent) if v.extent is not None else ():
-            if w not in seen:
-                seen.add(w)
-                stack.append(w)
+        var = stack.pop()
+        for inner in free(var.extent) if var.extent is not None else ():
+            if inner not in seen:
+                seen.add(inner)
+                stack.append(inner)
     return frozenset(seen)
 
 
@@ -90,11 +90,11 @@ class Formulas(Encoder):
         self.names: dict[object, str] = {}
 
     def domain(self, var: Var) -> None:
-        z = self(var)
+        value = self(var)
         if var.kind == "size":
-            self.side.append(z >= 1)
+            self.side.append(value >= 1)
         elif var.extent is not None:
-            self.side += [z >= 0, z < self(var.extent)]
+            self.side += [value >= 0, value < self(var.extent)]
 
     def literal(self, value: int) -> Any:
         import z3

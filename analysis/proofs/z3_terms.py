@@ -64,8 +64,8 @@ class Encoder(ABC):
     def product(self, mono: tuple[Term, ...], coef: int) -> Any:
         part: Any = None
         for atom in mono:
-            z = self.number(atom)
-            part = z if part is None else part * z
+            factor = self.number(atom)
+            part = factor if part is None else part * factor
         if part is None:
             return self.literal(coef)
         return part if coef == 1 else part * self.literal(coef)
@@ -74,8 +74,8 @@ class Encoder(ABC):
         """Return a truth value as 1 or 0."""
         import z3
 
-        z = self(term)
-        return z3.If(z, self.literal(1), self.literal(0)) if z3.is_bool(z) else z
+        value = self(term)
+        return z3.If(value, self.literal(1), self.literal(0)) if z3.is_bool(value) else value
 
     def call_ge0(self, term: Term) -> Any:
         return self(term) >= self.literal(0)
@@ -98,10 +98,10 @@ class Encoder(ABC):
 
         return z3.Or([self(a) for a in args])
 
-    def call_ite(self, c: Term, a: Term, b: Term) -> Any:
+    def call_ite(self, condition: Term, a: Term, b: Term) -> Any:
         import z3
 
-        return z3.If(self(c), self(a), self(b))
+        return z3.If(self(condition), self(a), self(b))
 
     def call_min(self, *args: Term) -> Any:
         return self.extreme("min", args, lambda a, b: a <= b)

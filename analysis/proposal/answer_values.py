@@ -24,18 +24,18 @@ Leaves = Mapping[Var, Any]
 def variables(params: Sequence[TensorVar | Var], func: Any) -> dict[Var, Any]:
     """Return the TIR expression of each size and scalar of a PrimFunc, in int64 as in Relax."""
     values: dict[Var, Any] = {}
-    for known, param in zip(params, items(func.params), strict=True):
-        if isinstance(known, Var):
-            values.setdefault(known, _wide(param))
+    for lifted, param in zip(params, items(func.params), strict=True):
+        if isinstance(lifted, Var):
+            values.setdefault(lifted, _wide(param))
         elif is_buffer_var(param):
-            for poly, dim in zip(known.shape, items(param.ty.shape), strict=True):
+            for poly, dim in zip(lifted.shape, items(param.ty.shape), strict=True):
                 if isinstance(poly.atom, Var) and isinstance(dim, tirx.Var):
                     values.setdefault(poly.atom, _wide(dim))
     return values
 
 
-def _wide(v: Any) -> Any:
-    return v if str(v.ty.dtype) == "int64" else tirx.Cast("int64", v)
+def _wide(var: Any) -> Any:
+    return var if str(var.ty.dtype) == "int64" else tirx.Cast("int64", var)
 
 
 def over(value: Any, leaves: Leaves) -> Any:

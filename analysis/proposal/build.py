@@ -155,8 +155,8 @@ def _atom(atom: Any, sizes: Mapping[Var, Any]) -> Any:
         pick = tirx.min if atom.op == "min" else tirx.max
         args = [_imm(to_prim(a, sizes)) for a in atom.args]
         out = args[0]
-        for a in args[1:]:
-            out = pick(out, a)
+        for arg in args[1:]:
+            out = pick(out, arg)
         return out
     raise NotBuilt(f"a symbolic dimension {atom!r} has no expression over the sizes")
 
@@ -182,15 +182,15 @@ def rebuild(proposal: Proposal, lifted: TensorExpression) -> Rebuilt:
     """
     dtype = _dtype(proposal, lifted)
     key = key_of(proposal, lifted, dtype)
-    known = recall(key)
-    return _rebuild(proposal, lifted, dtype, key) if known is None else _from_cache(known, lifted)
+    cached = recall(key)
+    return _rebuild(proposal, lifted, dtype, key) if cached is None else _from_cache(cached, lifted)
 
 
-def _from_cache(known: KnownFunction, lifted: TensorExpression) -> Rebuilt:
-    ordered = (*(lifted.params[o] for o in known.inputs), *(c.out for c in lifted.outputs))
-    if len(ordered) < known.size:
+def _from_cache(cached: KnownFunction, lifted: TensorExpression) -> Rebuilt:
+    ordered = (*(lifted.params[o] for o in cached.inputs), *(c.out for c in lifted.outputs))
+    if len(ordered) < cached.size:
         raise NotBuilt(_MISFIT)
-    return Rebuilt(known.func, ordered[: known.size])
+    return Rebuilt(cached.func, ordered[: cached.size])
 
 
 def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key | None) -> Rebuilt:
@@ -219,16 +219,16 @@ def _arguments(
     """The operands of a call, and the variables among them by parameter."""
     tensors: dict[int, Any] = {}
     args: list[Any] = []
-    for o in operands:
-        if isinstance(o, Constant):
-            args.append(_literal(o))
+    for operand in operands:
+        if isinstance(operand, Constant):
+            args.append(_literal(operand))
             continue
-        param = lifted.params[o]
+        param = lifted.params[operand]
         if not isinstance(param, TensorVar):
-            raise NotBuilt(f"operand {o} is not a tensor")
-        if o not in tensors:
-            tensors[o] = relax.Var(f"p{o}", _type(param, sizes))
-        args.append(tensors[o])
+            raise NotBuilt(f"operand {operand} is not a tensor")
+        if operand not in tensors:
+            tensors[operand] = relax.Var(f"p{operand}", _type(param, sizes))
+        args.append(tensors[operand])
     return args, tensors
 
 
@@ -306,13 +306,13 @@ def _inputs(
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
     by_size = {str(x.name): v for v, x in sizes.items()}
     inputs: list[TensorVar | Var] = []
-    for a in legalised.args:
-        name = getattr(a, "name", "")
+    for arg in legalised.args:
+        name = getattr(arg, "name", "")
         if name not in by_name and name not in by_size:
             raise NotBuilt("the op's lowering takes an argument that is not an operand")
         inputs.append(by_name[name] if name in by_name else by_size[name])
-    for a in legalised.scalars:
-        name = getattr(a, "name", "")
+    for arg in legalised.scalars:
+        name = getattr(arg, "name", "")
         if name not in by_size:
             raise NotBuilt("the op's lowering takes a computed size")
         inputs.append(by_size[name])

@@ -66,14 +66,14 @@ def _created(
     args, kwargs = arguments.converted(args), arguments.converted(kwargs)
     out = function(*args, **kwargs)
     outs = [out] if isinstance(out, te.Tensor) else list(out)
-    if not all(isinstance(t, te.Tensor) and _known(t.shape) for t in outs):
+    if not all(isinstance(t, te.Tensor) and _is_literal(t.shape) for t in outs):
         raise _Unusual
     func = te.create_prim_func([*arguments.placeholders, *outs], "int64")
     func = func.with_attrs(attrs) if attrs else func
     return func.without_attr("global_symbol"), tuple(arguments.tensors)
 
 
-def _known(shape: Any) -> bool:
+def _is_literal(shape: Any) -> bool:
     return all(type(e) is tirx.IntImm for e in items(shape))
 
 
@@ -105,15 +105,15 @@ class _Arguments:
             return arg
         raise _Unusual
 
-    def placeholder(self, x: Any) -> Any:
+    def placeholder(self, var: Any) -> Any:
         """Return the placeholder of a tensor; its shape must be known."""
-        ty = x.ty
+        ty = var.ty
         if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
             raise _Unusual
-        if not _known(ty.shape.values):
+        if not _is_literal(ty.shape.values):
             raise _Unusual
-        tensor = te_tensor(x, {}, x.name)
-        self.tensors.append(x)
+        tensor = te_tensor(var, {}, var.name)
+        self.tensors.append(var)
         self.placeholders.append(tensor)
         return tensor
 

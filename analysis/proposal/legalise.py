@@ -124,9 +124,9 @@ def dispatches(mod: Any) -> bool:
         nonlocal present
         present |= isinstance(expr, tvm.ir.Call) and str(getattr(expr.op, "name", "")) in DISPATCHED
 
-    for _, f in mod.functions_items():
-        if isinstance(f, relax.Function):
-            relax.analysis.post_order_visit(f, visit)
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
     return present
 
 

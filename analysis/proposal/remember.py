@@ -33,7 +33,7 @@ class KnownFunction:
     rule: Any
 
 
-_known: dict[Key, KnownFunction] = {}
+_cache: dict[Key, KnownFunction] = {}
 
 
 def key_of(proposal: Proposal, lifted: TensorExpression, dtype: str) -> Key | None:
@@ -50,40 +50,40 @@ def key_of(proposal: Proposal, lifted: TensorExpression, dtype: str) -> Key | No
 
 def recall(key: Key | None) -> KnownFunction | None:
     """Return the legalised operator, if its rule is still the same."""
-    known = None if key is None else _known.pop(key, None)
-    if key is None or known is None or not _same_rule(known):
+    entry = None if key is None else _cache.pop(key, None)
+    if key is None or entry is None or not _same_rule(entry):
         return None
-    _known[key] = known  # now the last one to be forgotten
-    return known
+    _cache[key] = entry  # now the last to be evicted
+    return entry
 
 
-def remember(key: Key | None, known: KnownFunction) -> None:
+def remember(key: Key | None, entry: KnownFunction) -> None:
     """Keep a legalised operator; the least recently used one is evicted."""
-    if key is None or known.rule is None:
+    if key is None or entry.rule is None:
         return
-    while len(_known) >= KEPT:
-        del _known[next(iter(_known))]
-    _known[key] = known
+    while len(_cache) >= KEPT:
+        del _cache[next(iter(_cache))]
+    _cache[key] = entry
 
 
 def forget() -> None:
     """Empty the cache."""
-    _known.clear()
+    _cache.clear()
 
 
 class NotPlain(Exception):
     """A value that cannot be part of a key."""
 
 
-def _same_rule(known: KnownFunction) -> bool:
-    now = known.op.get_attr("FLegalize")
-    return now is not None and bool(now.same_as(known.rule))
+def _same_rule(entry: KnownFunction) -> bool:
+    rule = entry.op.get_attr("FLegalize")
+    return rule is not None and bool(rule.same_as(entry.rule))
 
 
-def _type(t: Any) -> Key:
-    if not isinstance(t, TensorVar) or any(e.const is None for e in t.shape):
+def _type(param: Any) -> Key:
+    if not isinstance(param, TensorVar) or any(e.const is None for e in param.shape):
         raise NotPlain
-    return t.dtype, *(e.const for e in t.shape)
+    return param.dtype, *(e.const for e in param.shape)
 
 
 def _plain(value: Any) -> Key:

@@ -17,7 +17,7 @@ from .answer_values import Structural, same
 #: A number, or an expression over the PrimFunc's variables.
 Bound = Any
 
-#: At most so many other values are listed.
+#: The most other values that are listed.
 LISTED = 24
 
 
@@ -60,7 +60,7 @@ class Undetermined(Structural):
         return f"<= {self.high}" if self.low is None else f"in {self.low}..{self.high}"
 
     def allows(self, value: Any) -> bool:
-        """Whether the compute is the same with this value; a symbolic bound is only itself."""
+        """Whether the compute is the same with this value; a symbolic bound allows only itself."""
         if self.values:
             return any(_alike(v, value) for v in self.values)
         if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 #: Steps for one form; a step is the visit of one factor of a monomial.
 STEPS = 100_000
 
-_left: ContextVar[list[int]] = ContextVar("steps left", default=[STEPS])  # noqa: B039
+_budget: ContextVar[list[int]] = ContextVar("steps left", default=[STEPS])  # noqa: B039
 
 
 class TooLarge(Exception):
@@ -22,16 +22,16 @@ class TooLarge(Exception):
 @contextmanager
 def limited() -> Iterator[None]:
     """Provide a separate budget for one form."""
-    token = _left.set([STEPS])
+    token = _budget.set([STEPS])
     try:
         yield
     finally:
-        _left.reset(token)
+        _budget.reset(token)
 
 
 def spend(steps: int) -> None:
     """Count steps; raise `TooLarge` when the budget is used up."""
-    remaining = _left.get()
+    remaining = _budget.get()
     remaining[0] -= steps
     if remaining[0] < 0:
         raise TooLarge

@@ -17,7 +17,7 @@ from ..terms.evaluate import numpy_dtype
 from ..terms.scalar import identity, ite, reduce, split_guard
 from ..terms.term import TRUE, ZERO, CallTerm, Const, Reduce, Term, const
 from ..terms.traversal import substitute
-from .polynomial import REAL, Poly, combine_all, of, operands, plus, product_of, to_term
+from .polynomial import REAL, Poly, combine_all, operands, plus, poly_of, product_of, to_term
 from .reroll import forward, prolong, reroll_operands
 
 _TESTS = {"lt": 1, "le": 1, "gt": -1, "ge": -1}
@@ -81,22 +81,22 @@ def select_value(condition: Term, test: Term, a: Poly, b: Poly, dtype: str) -> P
     if isinstance(test, CallTerm) and test.op in _TESTS and test.args[0].dtype in REAL:
         op = _extreme(test, difference)
         if op is not None:
-            return of(extreme_of(op, [to_term(a, dtype), to_term(b, dtype)], dtype), dtype)
+            return poly_of(extreme_of(op, [to_term(a, dtype), to_term(b, dtype)], dtype), dtype)
     if not b and len(a) == 1:
-        ((mono, c),) = a.items()
+        ((mono, coef),) = a.items()
         product, zero = combine_all("mul", mono, dtype), const(0.0, dtype)
-        return product_of({(ite(condition, product, zero),): c})
+        return product_of({(ite(condition, product, zero),): coef})
     return {(ite(condition, to_term(a, dtype), to_term(b, dtype)),): 1.0}
 
 
 def _extreme(test: CallTerm, difference: Poly) -> str | None:
     """``max`` or ``min``, if the comparison is between the alternatives, or multiples of them."""
     sign = _TESTS[test.op]
-    left, right = (of(x, x.dtype) for x in test.args)
-    d = {m: c * sign for m, c in plus(right, left, -1.0).items()}
-    ks = [_ratio(x, d) for x in (difference, *_unclamped(difference))] if d else []
-    k = next((k for k in ks if k is not None), None)
-    return None if k is None else "max" if k > 0 else "min"
+    left, right = (poly_of(x, x.dtype) for x in test.args)
+    gap = {m: c * sign for m, c in plus(right, left, -1.0).items()}
+    ratios = [_ratio(x, gap) for x in (difference, *_unclamped(difference))] if gap else []
+    ratio = next((k for k in ratios if k is not None), None)
+    return None if ratio is None else "max" if ratio > 0 else "min"
 
 
 def _unclamped(poly: Poly) -> Iterator[Poly]:
@@ -119,14 +119,14 @@ def _unclamped(poly: Poly) -> Iterator[Poly]:
     if len(ends) != 1 or not c or (ends[0] + k / c) * _EXTREMES[clamp.op] > 0:
         return
     others = combine_all(clamp.op, (x for x in args if not isinstance(x, Const)), clamp.dtype)
-    yield plus({(): k} if k else {}, of(others, clamp.dtype), c)
+    yield plus({(): k} if k else {}, poly_of(others, clamp.dtype), c)
 
 
 _EXTREMES = {"max": 1, "min": -1}
 
 
 def _ratio(a: Poly, b: Poly) -> float | None:
-    """k with ``a = k * b``; None if there is none."""
+    """The k with ``a = k * b``, or None."""
     if a.keys() != b.keys() or not all(b.values()):
         return None
     ratios = [a[m] / b[m] for m in a]

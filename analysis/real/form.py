@@ -41,10 +41,10 @@ from .polynomial import (
     Poly,
     combine_all,
     inverse,
-    of,
     operands,
     ordered,
     plus,
+    poly_of,
     product_of,
     times,
     to_term,
@@ -93,7 +93,7 @@ class _Real:
 
     def expanded(self, term: Term) -> Poly:
         if isinstance(term, Const):
-            return of(term, term.dtype)
+            return poly_of(term, term.dtype)
         if isinstance(term, Reduce):
             return self.reduction(term)
         if isinstance(term, Fold):
@@ -102,7 +102,7 @@ class _Real:
             return {(term,): 1.0}
         if isinstance(term, CallTerm) and term.op in _RULES:
             return _RULES[term.op](self, term)
-        return of(rebuild(term, self), term.dtype)
+        return poly_of(rebuild(term, self), term.dtype)
 
     def compared(self, condition: Term) -> Term:
         """Return a comparison with its operands in this form, for a selection between them."""
@@ -113,22 +113,22 @@ class _Real:
     def reduction(self, reduction: Reduce) -> Poly:
         if reduction.op in ("max", "min"):
             rebuilt = rebuild(reduction, self)
-            return of(
+            return poly_of(
                 absorb_init(rebuilt) if isinstance(rebuilt, Reduce) else rebuilt, reduction.dtype
             )
         if reduction.op != "add":
-            return of(rebuild(reduction, self), reduction.dtype)
+            return poly_of(rebuild(reduction, self), reduction.dtype)
         reduction = prolong(reduction)
         guard, body = split_guard(reduction.body, const(0.0, reduction.dtype))
         out = dict(self.poly(reduction.init))
-        for mono, c in self.poly(self(body)).items():
-            out = plus(out, _summed(reduction, guard, mono, c))
+        for mono, coef in self.poly(self(body)).items():
+            out = plus(out, _summed(reduction, guard, mono, coef))
         return out
 
     def fold(self, fold: Fold) -> Poly:
         """Return ``for k: s = max(s, g)`` as a maximum over k, if g does not read s."""
         if len(fold.states) != 1:
-            return of(rebuild(fold, self), fold.dtype)
+            return poly_of(rebuild(fold, self), fold.dtype)
         state, update = fold.states[0], self(fold.updates[0])
         for op in ("max", "min", "add"):
             if not (isinstance(update, CallTerm) and update.op == op):
@@ -139,11 +139,11 @@ class _Real:
                 continue
             body = combine_all(op, others, fold.dtype)
             return self.poly(reduce(op, (fold.axis,), body, fold.inits[0], fold.dtype))
-        return of(rebuild(fold, self), fold.dtype)
+        return poly_of(rebuild(fold, self), fold.dtype)
 
 
-def _summed(reduction: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
-    """``Σ_axes c * Π mono``, with factors that do not depend on the axes before the sum."""
+def _summed(reduction: Reduce, guard: Term, mono: Monomial, coef: float) -> Poly:
+    """``Σ_axes coef * Π mono``, with factors that do not depend on the axes before the sum."""
     axes = frozenset(reduction.axes)
     inside = [x for x in mono if not axes.isdisjoint(free(x))]
     outside = [x for x in mono if axes.isdisjoint(free(x))]
@@ -166,7 +166,7 @@ def _summed(reduction: Reduce, guard: Term, mono: Monomial, c: float) -> Poly:
                 forward(reduce("add", kept, ite(guard, product, zero), zero, reduction.dtype))
             )
         )
-    return product_of({ordered(outside): c * count})
+    return product_of({ordered(outside): coef * count})
 
 
 _STEPS = frozenset({"floor", "ceil", "round", "trunc", "nearbyint"})
@@ -186,54 +186,54 @@ def _jumps(term: Term) -> bool:
 Rule = Callable[[_Real, CallTerm], Poly]
 
 
-def _add(n: _Real, call: CallTerm) -> Poly:
-    return plus(n.poly(call.args[0]), n.poly(call.args[1]), -1.0 if call.op == "sub" else 1.0)
+def _add(to_real: _Real, call: CallTerm) -> Poly:
+    sign = -1.0 if call.op == "sub" else 1.0
+    return plus(to_real.poly(call.args[0]), to_real.poly(call.args[1]), sign)
 
 
-def _mul(n: _Real, call: CallTerm) -> Poly:
-    return times(n.poly(call.args[0]), n.poly(call.args[1]), call.dtype)
+def _mul(to_real: _Real, call: CallTerm) -> Poly:
+    return times(to_real.poly(call.args[0]), to_real.poly(call.args[1]), call.dtype)
 
 
-def _div(n: _Real, call: CallTerm) -> Poly:
-    return times(n.poly(call.args[0]), inverse(n.poly(call.args[1]), call.dtype), call.dtype)
+def _div(to_real: _Real, call: CallTerm) -> Poly:
+    num, den = to_real.poly(call.args[0]), to_real.poly(call.args[1])
+    return times(num, inverse(den, call.dtype), call.dtype)
 
 
-def _sigmoid(n: _Real, call: CallTerm) -> Poly:
-    exp = raw_call("exp", (to_term(plus({}, n.poly(call.args[0]), -1.0), call.dtype),), call.dtype)
+def _sigmoid(to_real: _Real, call: CallTerm) -> Poly:
+    negative = plus({}, to_real.poly(call.args[0]), -1.0)
+    exp = raw_call("exp", (to_term(negative, call.dtype),), call.dtype)
     return inverse({(): 1.0, (exp,): 1.0}, call.dtype)
 
 
-def _pow(n: _Real, call: CallTerm) -> Poly:
-    base, exponent = n.poly(call.args[0]), n.poly(call.args[1])
+def _pow(to_real: _Real, call: CallTerm) -> Poly:
+    base, exponent = to_real.poly(call.args[0]), to_real.poly(call.args[1])
     if exponent == {(): 2.0}:
         return times(base, base, call.dtype)
-    return of(rebuild(call, n), call.dtype)
+    return poly_of(rebuild(call, to_real), call.dtype)
 
 
-def _cast(n: _Real, call: CallTerm) -> Poly:
+def _cast(to_real: _Real, call: CallTerm) -> Poly:
     term = call.args[0]
     if isinstance(term, Int) and term.const is not None:
         return {(): float(term.const)} if term.const else {}
-    return of(rebuild(call, n), call.dtype)
+    return poly_of(rebuild(call, to_real), call.dtype)
 
 
-def _extreme(n: _Real, call: CallTerm) -> Poly:
-    return of(extreme_of(call.op, [n(x) for x in call.args], call.dtype), call.dtype)
+def _extreme(to_real: _Real, call: CallTerm) -> Poly:
+    return poly_of(extreme_of(call.op, [to_real(x) for x in call.args], call.dtype), call.dtype)
 
 
-def _abs(n: _Real, call: CallTerm) -> Poly:
-    x = n.poly(call.args[0])
-    return of(
-        extreme_of(
-            "max", [to_term(x, call.dtype), to_term(plus({}, x, -1.0), call.dtype)], call.dtype
-        ),
-        call.dtype,
-    )
+def _abs(to_real: _Real, call: CallTerm) -> Poly:
+    poly = to_real.poly(call.args[0])
+    signed = [to_term(p, call.dtype) for p in (poly, plus({}, poly, -1.0))]
+    return poly_of(extreme_of("max", signed, call.dtype), call.dtype)
 
 
-def _ite(n: _Real, call: CallTerm) -> Poly:
+def _ite(to_real: _Real, call: CallTerm) -> Poly:
     condition, a, b = call.args
-    return select_value(n(condition), n.compared(condition), n.poly(a), n.poly(b), call.dtype)
+    form, test = to_real(condition), to_real.compared(condition)
+    return select_value(form, test, to_real.poly(a), to_real.poly(b), call.dtype)
 
 
 _RULES: dict[str, Rule] = {

@@ -42,33 +42,36 @@ def _idioms(term: Term) -> Term:
 Go = Callable[[Term], Term]
 
 
-def _sum(s: Term, go: Go) -> Term:
+def _sum(term: Term, go: Go) -> Term:
     plain: list[Term] = []
     negative: list[Term] = []
-    for x in operands("add", s):
-        c, factors = _literal(x)
-        (negative if c == -1.0 else plain).append(
-            go(combine_all("mul", factors, s.dtype) if c == -1.0 else x)
+    for operand in operands("add", term):
+        coef, factors = _literal(operand)
+        (negative if coef == -1.0 else plain).append(
+            go(combine_all("mul", factors, term.dtype) if coef == -1.0 else operand)
         )
     if not plain:
-        plain = [const(0.0, s.dtype)]
-    out = combine_all("add", plain, s.dtype)
-    for x in negative:
-        out = raw_call("sub", (out, x), s.dtype)
+        plain = [const(0.0, term.dtype)]
+    out = combine_all("add", plain, term.dtype)
+    for operand in negative:
+        out = raw_call("sub", (out, operand), term.dtype)
     return out
 
 
 def _product(term: Term, go: Go) -> Term:
-    c, factors = _literal(term)
+    coef, factors = _literal(term)
     recips = [x for x in factors if isinstance(x, CallTerm) and x.op == "recip"]
     above = [go(x) for x in factors if x not in recips]
-    count = 1 / c if c else 0.0
+    count = 1 / coef if coef else 0.0
     sums = any(isinstance(x, Reduce) for x in factors)
+    # a mean: the coefficient is the reciprocal of a count, rounded to the type
     if sums and count > 1 and abs(count - round(count)) < 1e-3 * count:
         out = combine_all("mul", above, term.dtype)
         out = raw_call("div", (out, const(float(round(count)), term.dtype)), term.dtype)
     else:
-        out = combine_all("mul", above if c == 1.0 else [const(c, term.dtype), *above], term.dtype)
+        out = combine_all(
+            "mul", above if coef == 1.0 else [const(coef, term.dtype), *above], term.dtype
+        )
     for call in recips:
         out = raw_call("div", (out, go(call.args[0])), term.dtype)
     return out

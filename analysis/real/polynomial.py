@@ -24,43 +24,47 @@ def ordered(atoms: Iterable[Term]) -> Monomial:
     return tuple(sorted(atoms, key=lambda term: term.uid))
 
 
-def of(t: Term, dtype: str) -> Poly:
+def poly_of(term: Term, dtype: str) -> Poly:
     """Return a term in this form as a polynomial: sums, products and literals are decomposed."""
     spend(1)
-    if isinstance(t, Const) and isinstance(t.value, (int, float)) and math.isfinite(t.value):
-        return {(): float(t.value)} if t.value else {}
-    if isinstance(t, CallTerm) and t.op == "add":
+    if (
+        isinstance(term, Const)
+        and isinstance(term.value, (int, float))
+        and math.isfinite(term.value)
+    ):
+        return {(): float(term.value)} if term.value else {}
+    if isinstance(term, CallTerm) and term.op == "add":
         out: Poly = {}
-        for x in t.args:
-            out = plus(out, of(x, dtype))
+        for arg in term.args:
+            out = plus(out, poly_of(arg, dtype))
         return out
-    if isinstance(t, CallTerm) and t.op == "mul":
-        parts = [of(x, dtype) for x in t.args]
+    if isinstance(term, CallTerm) and term.op == "mul":
+        parts = [poly_of(x, dtype) for x in term.args]
         if all(len(p) == 1 for p in parts):
             out = {(): 1.0}
-            for p in parts:
-                out = times(out, p, dtype)
+            for part in parts:
+                out = times(out, part, dtype)
             return out
-    return {(t,): 1.0}
+    return {(term,): 1.0}
 
 
 def product_of(poly: Poly) -> Poly:
     """Return a polynomial with atoms that are products or literals themselves decomposed."""
     out: Poly = {}
-    for mono, c in poly.items():
-        part: Poly = {(): c}
+    for mono, coef in poly.items():
+        part: Poly = {(): coef}
         for term in mono:
-            part = times(part, of(term, term.dtype), term.dtype)
+            part = times(part, poly_of(term, term.dtype), term.dtype)
         out = plus(out, part)
     return out
 
 
-def plus(a: Poly, b: Poly, k: float = 1.0) -> Poly:
+def plus(a: Poly, b: Poly, scale: float = 1.0) -> Poly:
     spend(len(a) + sum(map(len, b)) + 1)
     out = dict(a)
-    for mono, c in b.items():
-        total = out.get(mono, 0.0) + k * c
-        if abs(total) > 1e-13 * abs(k * c):
+    for mono, coef in b.items():
+        total = out.get(mono, 0.0) + scale * coef
+        if abs(total) > 1e-13 * abs(scale * coef):  # a smaller one is a rounding error
             out[mono] = total
         elif all(map(finite, mono)):
             out.pop(mono, None)
@@ -75,9 +79,9 @@ def times(a: Poly, b: Poly, dtype: str) -> Poly:
     if len(a) * len(b) > MOST:
         return {ordered((to_term(a, dtype), to_term(b, dtype))): 1.0}
     out: Poly = {}
-    for m, c in (a or {(): 0.0}).items():
-        for n, d in (b or {(): 0.0}).items():
-            out = plus(out, {_cancelled(ordered((*m, *n))): c * d})
+    for mono_a, coef_a in (a or {(): 0.0}).items():
+        for mono_b, coef_b in (b or {(): 0.0}).items():
+            out = plus(out, {_cancelled(ordered((*mono_a, *mono_b))): coef_a * coef_b})
     return out
 
 
@@ -104,11 +108,12 @@ _PARTIAL = frozenset({"recip", "rsqrt", "sqrt", "div", "fmod", "truncmod", "floo
 def finite(term: Term) -> bool:
     """Return whether an atom is finite for finite operands: only then is it 0 times 0."""
     return not any(
-        isinstance(s, CallTerm) and s.op in _PARTIAL and not _inside(s) for s in subterms(term)
+        isinstance(subterm, CallTerm) and subterm.op in _PARTIAL and not _is_defined(subterm)
+        for subterm in subterms(term)
     )
 
 
-def _inside(call: CallTerm) -> bool:
+def _is_defined(call: CallTerm) -> bool:
     """Whether a partial function is defined at all operands that occur here."""
     term = call.args[-1] if call.op == "div" else call.args[0]
     if len(call.args) > 1 and call.op != "div":
@@ -128,12 +133,12 @@ def _is_size(term: Term) -> bool:
 
 
 def inverse(poly: Poly, dtype: str) -> Poly:
-    """Return ``1 / p``: by factor for a product; as one atom for a sum, first coefficient 1."""
+    """Return ``1 / poly``: by factor for a product; as one atom for a sum, first coefficient 1."""
     if not poly or not all(poly.values()):
         return {(raw_call("recip", (to_term(poly, dtype),), dtype),): 1.0}
     if len(poly) == 1:
-        ((mono, c),) = poly.items()
-        return {ordered(_flipped(x) for x in mono): 1 / c}
+        ((mono, coef),) = poly.items()
+        return {ordered(_flipped(x) for x in mono): 1 / coef}
     lead = poly[min(poly, key=key_of)]
     monic = to_term({m: c / lead for m, c in poly.items()}, dtype)
     return {(raw_call("recip", (monic,), dtype),): 1 / lead}
@@ -157,8 +162,8 @@ def to_term(poly: Poly, dtype: str) -> Term:
     """Return the polynomial as a term: sums and products of two, in a fixed order."""
     terms = []
     for mono in sorted(poly, key=key_of):
-        c = poly[mono]
-        factors = [*mono] if c == 1.0 and mono else [const(c, dtype), *mono]
+        coef = poly[mono]
+        factors = [*mono] if coef == 1.0 and mono else [const(coef, dtype), *mono]
         terms.append(combine_all("mul", factors, dtype))
     return combine_all("add", terms, dtype)
 
@@ -171,10 +176,10 @@ def combine_all(op: str, terms: Iterable[Term], dtype: str) -> Term:
     return const(1.0 if op == "mul" else 0.0, dtype) if out is None else out
 
 
-def operands(op: str, t: Term) -> Iterable[Term]:
-    if isinstance(t, CallTerm) and t.op == op:
-        for x in t.args:
-            yield from operands(op, x)
+def operands(op: str, term: Term) -> Iterable[Term]:
+    if isinstance(term, CallTerm) and term.op == op:
+        for arg in term.args:
+            yield from operands(op, arg)
     else:
         spend(1)
-        yield t
+        yield term

@@ -16,7 +16,7 @@ from ..lifting.loops.reduction import canonical
 from ..terms.scalar import identity, reduce
 from ..terms.term import Int, Load, Reduce, TensorVar, Term, Var, as_int, fresh, integer, load
 from ..terms.traversal import map_loads, substitute, subterms, tensors
-from .polynomial import Monomial, Poly, combine_all, of, plus
+from .polynomial import Monomial, Poly, combine_all, plus, poly_of
 
 Vector = tuple[int, ...]
 Shape = tuple[Term, tuple[TensorVar, ...]]
@@ -25,19 +25,19 @@ Shape = tuple[Term, tuple[TensorVar, ...]]
 def reroll_sum(poly: Poly, dtype: str) -> Poly:
     """Return a polynomial with its unrolled sums as reductions."""
     groups: dict[tuple[Term, str], list[tuple[Vector, Monomial]]] = {}
-    for mono, c in poly.items():
+    for mono, coef in poly.items():
         parts = _skeleton(combine_all("mul", mono, dtype)) if mono else None
         if parts is not None:
-            groups.setdefault((parts[0], f"{c:.13e}"), []).append((parts[1], mono))
+            groups.setdefault((parts[0], f"{coef:.13e}"), []).append((parts[1], mono))
     out = dict(poly)
     for (skeleton, _), members in groups.items():
         new = _loop("add", skeleton, [v for v, _ in members], dtype)
         if new is None:
             continue
-        c = poly[members[0][1]]
+        coef = poly[members[0][1]]
         for _, mono in members:
             del out[mono]
-        out = plus(out, of(new, dtype), c)
+        out = plus(out, poly_of(new, dtype), coef)
     return out
 
 
@@ -87,9 +87,9 @@ def _loop(op: str, skeleton: Term, vectors: Sequence[Vector], dtype: str) -> Ter
         (s for s in subterms(skeleton) if isinstance(s, Load)), key=lambda x: x.tensor.position
     )
     starts, place = {}, 0
-    for x in loads:
-        starts[x.tensor] = place
-        place += len(x.indices)
+    for access in loads:
+        starts[access.tensor] = place
+        place += len(access.indices)
 
     def read(tensor: TensorVar, index: tuple[Int, ...]) -> Term:
         moved = []
@@ -108,16 +108,18 @@ def _grid(points: set[Vector]) -> list[tuple[int, Vector]] | None:
     steps: list[tuple[int, Vector]] = []
     while len(points) > 1:
         zero = min(points)
-        step = min(p for p in points if p > zero)
+        step = min(point for point in points if point > zero)
         count = 1
         while tuple(z + count * s for z, s in zip(zero, step, strict=True)) in points:
             count += 1
         starts = {
-            p for p in points if tuple(a - s for a, s in zip(p, step, strict=True)) not in points
+            point
+            for point in points
+            if tuple(a - s for a, s in zip(point, step, strict=True)) not in points
         }
         box = {
-            tuple(a + k * s for a, s in zip(p, step, strict=True))
-            for p in starts
+            tuple(a + k * s for a, s in zip(point, step, strict=True))
+            for point in starts
             for k in range(count)
         }
         if box != points or len(starts) * count != len(points):

@@ -54,16 +54,16 @@ def uncast(term: Term) -> Term:
 
 def product(term: Term) -> Product | None:
     """A term as a sum of products of loads, or None."""
-    r = combined(term, "add")
-    if r is None and "float" not in term.dtype:
-        r = Combined((), term, ZERO)  # 0 + x is x
-    if r is None or not is_const(r.init, 0):
+    reduction = combined(term, "add")
+    if reduction is None and "float" not in term.dtype:
+        reduction = Combined((), term, ZERO)  # 0 + x is x
+    if reduction is None or not is_const(reduction.init, 0):
         return None
     guards: list[Term] = []
     loads: list[Load] = []
-    if not _factors(r.body, guards, loads):
+    if not _factors(reduction.body, guards, loads):
         return None
-    return Product(r, tuple(guards), tuple(loads))
+    return Product(reduction, tuple(guards), tuple(loads))
 
 
 def _factors(term: Term, guards: list[Term], loads: list[Load]) -> bool:
@@ -85,11 +85,11 @@ def affine(poly: Int) -> tuple[dict[Var, int], int] | None:
     """Coefficients and constant of an index that is linear in variables, or None."""
     coefs: dict[Var, int] = {}
     shift = 0
-    for mono, c in poly.terms:
+    for mono, coef in poly.terms:
         if not mono:
-            shift = c
+            shift = coef
         elif len(mono) == 1 and isinstance(mono[0], Var):
-            coefs[mono[0]] = c
+            coefs[mono[0]] = coef
         else:
             return None
     return coefs, shift
@@ -102,8 +102,8 @@ def only(poly: Int) -> Var | None:
 
 def bound(poly: Int, axes: tuple[Var, ...]) -> list[Var]:
     """Reduction axes that occur in an index, in their order."""
-    here = free(poly)
-    return [a for a in axes if a in here]
+    variables = free(poly)
+    return [a for a in axes if a in variables]
 
 
 __all__ = [

@@ -40,10 +40,11 @@ def regions(load: Load, axes: Sequence[Int], sampled: Sequence[int]) -> Iterator
         yield (*begins, *ends)
 
 
-def _interval(index: Int, poly: Int, size: Int) -> Iterator[tuple[float, float]]:
+def _interval(index: Int, coordinate: Int, size: Int) -> Iterator[tuple[float, float]]:
     """Candidates for ``(begin, end)`` of one axis."""
-    moving = [s for s in subterms(index) if free(poly) and not free(poly).isdisjoint(free(s))]
-    lengths = [v for s in moving if (v := _factor(s)) is not None]
+    variables = free(coordinate)
+    moving = [s for s in subterms(index) if not variables.isdisjoint(free(s))]
+    lengths = [factor for s in moving if (factor := _factor(s)) is not None]
     if not lengths or (size.const is not None and size.const - 1 in lengths):
         lengths = [1.0, *lengths]  # with length 1, y is multiplied by ``in - 1`` directly
     starts = [b for s in moving for b in _starts(s, size)]
@@ -53,7 +54,7 @@ def _interval(index: Int, poly: Int, size: Int) -> Iterator[tuple[float, float]]
 
 
 def _factor(term: Term) -> float | None:
-    """``length * cast(y)``."""
+    """The length in ``length * cast(y)``, or None."""
     if not (isinstance(term, CallTerm) and term.op == "mul"):
         return None
     constants = [a.value for a in term.args if isinstance(a, Const)]
@@ -61,16 +62,20 @@ def _factor(term: Term) -> float | None:
     return float(constants[0]) if constants and casts else None
 
 
-def _starts(s: Term, size: Int) -> Iterator[float]:
-    """``begin * (in - 1) + …``, or that product as a literal."""
-    if not (isinstance(s, CallTerm) and s.op == "add"):
+def _starts(term: Term, size: Int) -> Iterator[float]:
+    """Yield the begins in ``begin * (in - 1) + …``, where the product may be one literal."""
+    if not (isinstance(term, CallTerm) and term.op == "add"):
         return
-    for a in s.args:
-        if isinstance(a, Const) and a.value not in EPSILONS and size.const not in (None, 1):
+    for operand in term.args:
+        if (
+            isinstance(operand, Const)
+            and operand.value not in EPSILONS
+            and size.const not in (None, 1)
+        ):
             assert size.const is not None
-            yield _shortest(np.float32(a.value) / np.float32(size.const - 1))
-        elif isinstance(a, CallTerm) and a.op == "mul" and size.const is None:
-            yield from (float(b.value) for b in a.args if isinstance(b, Const))
+            yield _shortest(np.float32(operand.value) / np.float32(size.const - 1))
+        elif isinstance(operand, CallTerm) and operand.op == "mul" and size.const is None:
+            yield from (float(b.value) for b in operand.args if isinstance(b, Const))
 
 
 def _shortest(value: np.float32) -> float:

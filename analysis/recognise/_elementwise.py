@@ -53,32 +53,32 @@ def proposals(
     if len(expression.outputs) != 1:
         return Refusal("an elementwise op has one output")
     (comprehension,) = expression.outputs
-    s = scalar(comprehension.body)
-    if s.reason or not s.loads:
-        return Refusal(s.reason or "the compute reads nothing")
-    types = {x.tensor.dtype for x in s.loads}
-    found: list[tuple[tuple[int, ...], Proposal]] = []
-    for rank, op in ops.by_root.get(s.root, ()) if form is unchanged else ops.ranked:
-        if form is unchanged and op.uses and op.uses not in s.ops:
+    formula = scalar(comprehension.body)
+    if formula.reason or not formula.loads:
+        return Refusal(formula.reason or "the compute reads nothing")
+    types = {x.tensor.dtype for x in formula.loads}
+    ranked: list[tuple[tuple[int, ...], Proposal]] = []
+    for rank, op in ops.by_root.get(formula.root, ()) if form is unchanged else ops.ranked:
+        if form is unchanged and op.uses and op.uses not in formula.ops:
             continue
-        if len(s.loads) > len(op.operands) or not _read_alike(op, comprehension, s):
+        if len(formula.loads) > len(op.operands) or not _read_alike(op, comprehension, formula):
             continue
         for dtype in types & op.types:
             if not types <= {kind or dtype for kind in op.operands}:
                 continue  # an operand would have another dtype
             template = learn(op, dtype)
             if isinstance(template, Template) and template.dtype == comprehension.out.dtype:
-                found += [
-                    ((*_unnatural(p), rank), p)
-                    for p in _fillings(op, template, comprehension, s, form)
+                ranked += [
+                    ((*_unnatural(proposal), rank), proposal)
+                    for proposal in _fillings(op, template, comprehension, formula, form)
                 ]
-    if not found:
-        return Refusal("no formula of these ops matches the compute", s.root)
-    return [p for _, p in sorted(found, key=lambda item: item[0])]
+    if not ranked:
+        return Refusal("no formula of these ops matches the compute", formula.root)
+    return [proposal for _, proposal in sorted(ranked, key=lambda item: item[0])]
 
 
 def _unnatural(proposal: Proposal) -> tuple[int, ...]:
-    """``x - 2`` before ``x + -2``, ``x < 2`` before ``2 > x``, operands in parameter order."""
+    """A sort key: ``x - 2`` before ``x + -2``, ``x < 2`` before ``2 > x``, parameters in order."""
     negative = any(isinstance(v, (int, float)) and v < 0 for v in proposal.attrs.values())
     swapped = list(proposal.operands) != sorted(
         proposal.operands, key=lambda o: (not isinstance(o, int), o)
@@ -86,23 +86,25 @@ def _unnatural(proposal: Proposal) -> tuple[int, ...]:
     return int(negative), int("x1" in proposal.attrs), int(swapped)
 
 
-def _read_alike(op: ElementwiseOp, comprehension: Comprehension, s: Scalar) -> bool:
+def _read_alike(op: ElementwiseOp, comprehension: Comprehension, formula: Scalar) -> bool:
     if op.axis is not None:
         return True
-    return all(broadcasts(x, comprehension) for x in s.loads) and covers(s.loads, comprehension)
+    if not covers(formula.loads, comprehension):
+        return False
+    return all(broadcasts(load, comprehension) for load in formula.loads)
 
 
 def _fillings(
-    op: ElementwiseOp, template: Template, comprehension: Comprehension, s: Scalar, form: Form
+    op: ElementwiseOp, template: Template, comprehension: Comprehension, formula: Scalar, form: Form
 ) -> Iterator[Proposal]:
     choices: list[Sequence[Term]] = []
     for k, hole in enumerate(template.operands):
         dtype = hole.tensor.dtype
-        here: list[Term] = [x for x in s.loads if x.tensor.dtype == dtype]
-        choices.append([*here, *(_candidates(s, dtype) if k in op.scalars else ())])
+        same_dtype: list[Term] = [x for x in formula.loads if x.tensor.dtype == dtype]
+        choices.append([*same_dtype, *(_candidates(formula, dtype) if k in op.scalars else ())])
     marks = [*template.attrs.values(), *template.derived]
-    choices += [_candidates(s, m.dtype) for m in marks]
-    loads, body = frozenset(s.loads), form(comprehension.body)
+    choices += [_candidates(formula, m.dtype) for m in marks]
+    loads, body = frozenset(formula.loads), form(comprehension.body)
     n = len(template.operands)
     for chosen in product(*choices):
         read = [x for x in chosen[:n] if isinstance(x, Load)]
@@ -115,10 +117,10 @@ def _fillings(
                 yield proposal
 
 
-def _candidates(s: Scalar, dtype: str) -> Sequence[Term]:
+def _candidates(formula: Scalar, dtype: str) -> Sequence[Term]:
     if dtype == "int" or dtype in INT_DTYPES:
-        return [integer(k) for k in s.near]
-    return [x for x in s.consts if x.dtype == dtype]
+        return [integer(k) for k in formula.possible]
+    return [x for x in formula.consts if x.dtype == dtype]
 
 
 def _proposal(

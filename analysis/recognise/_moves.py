@@ -56,7 +56,7 @@ def read_of(comprehension: Comprehension) -> Read | Refusal:
 
 
 def single_read(expression: TensorExpression) -> Read | Refusal:
-    """`read_of` the only output."""
+    """The only output as a single load."""
     if len(expression.outputs) != 1:
         return Refusal("the function has several outputs")
     return read_of(expression.outputs[0])
@@ -70,46 +70,47 @@ class SelectionLeaf:
     value: Term
 
 
-def pieces(body: Term, given: tuple[Term, ...] = ()) -> Iterator[SelectionLeaf]:
+def pieces(body: Term, conditions: tuple[Term, ...] = ()) -> Iterator[SelectionLeaf]:
     """The leaves of nested selections, in the order in which they are tried."""
     term = atom(body)
     if not (isinstance(term, CallTerm) and term.op == "ite"):
-        yield SelectionLeaf(given, term)
+        yield SelectionLeaf(conditions, term)
         return
     condition, yes, no = term.args
-    yield from pieces(yes, (*given, *parts(condition)))
-    yield from pieces(no, (*given, *parts(negate(condition))))
+    yield from pieces(yes, (*conditions, *parts(condition)))
+    yield from pieces(no, (*conditions, *parts(negate(condition))))
 
 
-def begin(conditions: Sequence[Term], y: Int) -> Int:
-    """The largest lower bound that conditions on ``y`` alone imply."""
-    lo = ZERO
+def begin(conditions: Sequence[Term], coordinate: Int) -> Int:
+    """The largest lower bound that conditions on ``coordinate`` alone imply."""
+    largest, variables = ZERO, free(coordinate)
     for term in conditions:
         if not (isinstance(term, CallTerm) and term.op in ("ge0", "eq0")):
             continue
-        p = as_int(term.args[0])
-        bound = y - p if free(p - y).isdisjoint(free(y)) else y + p
-        if (term.op == "eq0" or bound is y - p) and free(bound).isdisjoint(free(y)):
-            lo = bound if nonneg(bound - lo) else lo
-    return lo
+        poly = as_int(term.args[0])
+        lower = coordinate - poly
+        bound = lower if free(lower).isdisjoint(variables) else coordinate + poly
+        if (term.op == "eq0" or bound is lower) and free(bound).isdisjoint(variables):
+            largest = bound if nonneg(bound - largest) else largest
+    return largest
 
 
-def affine(p: Int, y: Int) -> tuple[Int, Int] | None:
-    """``p = offset + stride * y`` as ``(offset, stride)``; y of extent 1 is the literal 0."""
-    if y is ZERO:
-        return p, ONE
-    (variable,) = free(y)
+def affine(index: Int, coordinate: Int) -> tuple[Int, Int] | None:
+    """``index = offset + stride * y`` as ``(offset, stride)``; the coordinate of extent 1 is 0."""
+    if coordinate is ZERO:
+        return index, ONE
+    (variable,) = free(coordinate)
     stride = polynomial(
-        {tuple(a for a in m if a is not variable): c for m, c in p.terms if variable in m}
+        {tuple(a for a in m if a is not variable): c for m, c in index.terms if variable in m}
     )
-    offset = p - mul(stride, y)
+    offset = index - mul(stride, coordinate)
     if variable in free(offset) or variable in free(stride):
         return None
     return offset, stride
 
 
 def ratio(a: Int, b: Int) -> int | None:
-    """``k`` with ``a = k * b`` for a literal k."""
+    """The literal k with ``a = k * b``, or None."""
     lead = b.terms[0] if b.terms else None
     coef = dict(a.terms).get(lead[0]) if lead else None
     if lead is None or coef is None or coef % lead[1]:

@@ -16,7 +16,7 @@ LIMIT = 200
 class Scalar:
     """A formula: its outermost operation, its loads in order, constants, literal integers.
 
-    ``near`` are integers that may have been literals before they merged into a polynomial.
+    ``possible`` are integers that may have been literals before they merged into a polynomial.
     ``reason`` says why it is not a scalar formula.
     """
 
@@ -24,13 +24,13 @@ class Scalar:
     ops: frozenset[str]
     loads: tuple[Load, ...]
     consts: tuple[Const, ...]
-    whole: tuple[int, ...]
-    near: tuple[int, ...]
+    integers: tuple[int, ...]
+    possible: tuple[int, ...]
     reason: str = ""
 
 
 def root(term: Term) -> str:
-    """``poly`` stands for an integer that is neither a literal nor a single atom."""
+    """The outermost operation; ``poly`` for an integer that is neither a literal nor an atom."""
     if isinstance(term, Int):
         if term.const is not None:
             return "const"
@@ -49,76 +49,93 @@ def scalar(term: Term) -> Scalar:
     return formula
 
 
-def _scalar(t: Term) -> Scalar:
-    seen: dict[Term, None] = {t: None}
-    stack = [t]
+def _scalar(body: Term) -> Scalar:
+    seen: dict[Term, None] = {body: None}
+    stack = [body]
     reason = ""
     while stack and not reason:
-        s = stack.pop()
-        if isinstance(s, (Reduce, Var)):
-            reason = f"the compute has a {root(s)}"
-        inner = (a for m, _ in s.terms for a in m) if isinstance(s, Int) else getattr(s, "args", ())
-        for x in inner:
-            if x not in seen:
-                seen[x] = None
-                stack.append(x)
+        term = stack.pop()
+        if isinstance(term, (Reduce, Var)):
+            reason = f"the compute has a {root(term)}"
+        children = (
+            (a for m, _ in term.terms for a in m)
+            if isinstance(term, Int)
+            else getattr(term, "args", ())
+        )
+        for child in children:
+            if child not in seen:
+                seen[child] = None
+                stack.append(child)
         if len(seen) > LIMIT:
             reason = "the compute is too large"
-    whole, near = _integers(seen)
+    integers, possible = _integers(seen)
     return Scalar(
-        root(t),
+        root(body),
         frozenset(s.op for s in seen if isinstance(s, CallTerm)),
         tuple(s for s in seen if isinstance(s, Load)),
         tuple(s for s in seen if isinstance(s, Const)),
-        whole,
-        near,
+        integers,
+        possible,
         reason,
     )
 
 
 def _integers(terms: Iterable[Term]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    whole: dict[int, None] = {}
-    near: dict[int, None] = {}
+    integers: dict[int, None] = {}
+    possible: dict[int, None] = {}
     for term in terms:
         if not isinstance(term, Int):
             continue
         if term.const is not None:
-            whole[term.const] = None
-        for mono, c in term.terms or (((), 0),):
-            around = (c, -c, c + 1, -c + 1, c - 1, -c - 1) if not mono else (c, -c)
-            near.update(dict.fromkeys(around))
-            if c > 0 and c & (c - 1) == 0:
-                near[c.bit_length() - 1] = None
-        near[0] = None
-    return tuple(whole), tuple(near)
+            integers[term.const] = None
+        for mono, coef in term.terms or (((), 0),):
+            variants = (
+                (coef, -coef, coef + 1, -coef + 1, coef - 1, -coef - 1)
+                if not mono
+                else (coef, -coef)
+            )
+            possible.update(dict.fromkeys(variants))
+            if coef > 0 and coef & (coef - 1) == 0:
+                possible[coef.bit_length() - 1] = None
+        possible[0] = None
+    return tuple(integers), tuple(possible)
 
 
 def broadcasts(load: Load, comprehension: Comprehension) -> bool:
     """Whether an operand is read by broadcasting: aligned right, at 0 if its extent is 1."""
     skip = len(comprehension.axes) - len(load.indices)
     return skip >= 0 and all(
-        (i is ZERO and e is ONE)
-        or (i is comprehension.axes[skip + d] and e is comprehension.out.shape[skip + d])
-        for d, (i, e) in enumerate(zip(load.indices, load.tensor.shape, strict=True))
+        (index is ZERO and extent is ONE)
+        or (index is comprehension.axes[skip + d] and extent is comprehension.out.shape[skip + d])
+        for d, (index, extent) in enumerate(zip(load.indices, load.tensor.shape, strict=True))
     )
 
 
 def covers(loads: Iterable[Load], comprehension: Comprehension) -> bool:
     """Whether the operands' shapes broadcast to the output's."""
-    n = len(comprehension.axes)
-    wide = {n - len(x.indices) + d for x in loads for d, i in enumerate(x.indices) if i is not ZERO}
-    full = max((len(x.indices) for x in loads), default=0) == n
-    return full and all(e is ONE or d in wide for d, e in enumerate(comprehension.out.shape))
+    rank = len(comprehension.axes)
+    covered = {
+        rank - len(load.indices) + d
+        for load in loads
+        for d, index in enumerate(load.indices)
+        if index is not ZERO
+    }
+    full_rank = max((len(x.indices) for x in loads), default=0) == rank
+    return full_rank and all(
+        e is ONE or d in covered for d, e in enumerate(comprehension.out.shape)
+    )
 
 
 def axis_of(load: Load, comprehension: Comprehension) -> int | None:
     """The output's axis along which a vector is read."""
     if len(load.indices) != 1:
         return None
-    (poly,) = load.indices
-    at = [
+    (index,) = load.indices
+    axes = [
         d
-        for d, (a, e) in enumerate(zip(comprehension.axes, comprehension.out.shape, strict=True))
-        if poly is a and e is load.tensor.shape[0]
+        for d, (axis, extent) in enumerate(
+            zip(comprehension.axes, comprehension.out.shape, strict=True)
+        )
+        if index is axis and extent is load.tensor.shape[0]
     ]
-    return at[0] if at else None
+    return axes[0] if axes else None

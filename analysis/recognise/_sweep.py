@@ -35,10 +35,10 @@ def reduction(term: Term, op: str) -> Reduce | None:
     return term if isinstance(term, Reduce) and term.op == op else None
 
 
-def swept(x: Load, axes: Sequence[Var]) -> tuple[int, ...] | None:
+def swept(operand: Load, axes: Sequence[Var]) -> tuple[int, ...] | None:
     """The dimensions that the axes cover completely; None if the axes are used otherwise."""
-    dims = [d for d, i in enumerate(x.indices) if only(i) in axes]
-    complete = all(only(x.indices[d]).extent is x.tensor.shape[d] for d in dims)  # type: ignore[union-attr]
+    dims = [d for d, i in enumerate(operand.indices) if only(i) in axes]
+    complete = all(only(operand.indices[d]).extent is operand.tensor.shape[d] for d in dims)  # type: ignore[union-attr]
     return tuple(dims) if complete and len(dims) == len(axes) else None
 
 
@@ -50,8 +50,10 @@ def units(tensor: TensorVar) -> list[int]:
 def with_units(dims: Sequence[int], tensor: TensorVar, count: int) -> list[tuple[int, ...]]:
     """All choices of ``count`` dimensions: these, and others of extent 1."""
     spare = [d for d in units(tensor) if d not in dims]
-    more = count - len(dims)
-    return [tuple(sorted((*dims, *u))) for u in combinations(spare, more)] if more >= 0 else []
+    missing = count - len(dims)
+    if missing < 0:
+        return []
+    return [tuple(sorted((*dims, *u))) for u in combinations(spare, missing)]
 
 
 def iterations(axes: Sequence[Var]) -> Int:
@@ -64,27 +66,27 @@ def iterations(axes: Sequence[Var]) -> Int:
 def average(term: Term) -> Combined | None:
     """The sum of ``Σ_{axes} body / count``, where count is that of the axes."""
     parts = args(term, *DIVISIONS)
-    r = combined(term if parts is None else parts[0], "add")
-    if r is None or not is_const(r.init, 0):
+    total = combined(term if parts is None else parts[0], "add")
+    if total is None or not is_const(total.init, 0):
         return None
     if parts is None:
-        return None if r.axes else r
-    count, divisor = iterations(r.axes), uncast(parts[1])
+        return None if total.axes else total
+    count, divisor = iterations(total.axes), uncast(parts[1])
     if divisor is count or divisor is bare(count):
-        return r
-    return r if count.const is not None and is_const(divisor, count.const) else None
+        return total
+    return total if count.const is not None and is_const(divisor, count.const) else None
 
 
 def deviation(term: Term) -> Load | None:
     """The load of x in ``x[y] - mean(x)``."""
     parts = args(term, "sub")
-    x = None if parts is None else load(parts[0])
-    if parts is None or x is None:
+    operand = None if parts is None else load(parts[0])
+    if parts is None or operand is None:
         return None
     if args(parts[1], *DIVISIONS) is None and combined(parts[1], "add") is None:
         return None
     means = [s for s in subterms(parts[1]) if isinstance(s, Load)]
-    return x if all(s.tensor is x.tensor for s in means) else None
+    return operand if all(s.tensor is operand.tensor for s in means) else None
 
 
 def epsilon(term: Term, *roots: str) -> tuple[float, Term] | None:
@@ -108,13 +110,13 @@ def scaled_and_shifted(term: Term) -> tuple[Term, Load, Load] | None:
     return None if scaled is None else (*scaled, shifted[1])
 
 
-def with_load(t: Term, op: str) -> tuple[Term, Load] | None:
+def with_load(term: Term, op: str) -> tuple[Term, Load] | None:
     """``op(core, w[..])`` in either order, where the core is not a load."""
-    parts = args(t, op)
+    parts = args(term, op)
     if parts is None or len(parts) != 2:
         return None
-    for core, w in (parts, parts[::-1]):
-        found = load(w)
-        if found is not None and load(core) is None:
-            return core, found
+    for core, factor in (parts, parts[::-1]):
+        weight = load(factor)
+        if weight is not None and load(core) is None:
+            return core, weight
     return None

@@ -23,6 +23,7 @@ from ..lifting.tir.from_tir import Unliftable
 from ..proposal.build import NotBuilt, call_op
 from ..proposal.legalise import legalise
 from ..terms.term import Const, Int, Load, TensorVar, Term, axis, integer, load
+from ._contraction import bare
 from ._scalar import scalar
 
 FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
@@ -72,7 +73,7 @@ class Template:
 
 @cache
 def learn(op: ElementwiseOp, dtype: str) -> Template | str:
-    """The template of the operator for a dtype, or why there is none."""
+    """The template of the operator for a dtype, or the reason why it has none."""
     return learned(op, dtype) if op.formula is None else declared(op, dtype)
 
 
@@ -81,12 +82,10 @@ def declared(op: ElementwiseOp, dtype: str) -> Template:
     assert op.formula is not None
     three = integer(3)
     at = (axis(0, three),)
-    tensors = [TensorVar(f"p{k}", (three,), t or dtype, k) for k, t in enumerate(op.operands)]
+    tensors = [TensorVar(f"p{k}", (three,), kind or dtype, k) for k, kind in enumerate(op.operands)]
     holes = [load(t, at) for t in tensors]
     body = op.formula(*holes)
-    loads = tuple(
-        term for t in holes if isinstance(term := t.atom if isinstance(t, Int) else t, Load)
-    )
+    loads = tuple(term for hole in holes if isinstance(term := bare(hole), Load))
     return Template(body, dtype if isinstance(body, Int) else body.dtype, loads, {}, ())
 
 
@@ -147,7 +146,7 @@ def _formula(op: ElementwiseOp, dtype: str, mark: int) -> tuple[Term, str, tuple
 def _literals(term: Term) -> list[Term]:
     """Literals in a formula: constants and literal integers."""
     formula = scalar(term)
-    return [*formula.consts, *(integer(k) for k in formula.whole)]
+    return [*formula.consts, *(integer(k) for k in formula.integers)]
 
 
 def value_of(term: Term) -> Any:

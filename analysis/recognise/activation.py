@@ -85,5 +85,5 @@ REFUSES = [
 
 @recogniser("activation", precedence=100, ops=sorted({op.name for op in OPS}))
 def activation(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``expression`` the formula of one of `OPS`."""
+    """Match ``out[y] = f(x[y])``, where f is the formula of one of `OPS`."""
     return proposals(expression, OPS)

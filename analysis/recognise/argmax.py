@@ -80,7 +80,7 @@ REFUSES = [
 
 @recogniser("argmax", precedence=420, ops=OPS)
 def argmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """A fold of an index and a value; the value starts below or above all others."""
+    """Match a fold of an index and a value that starts below or above all others."""
     term = uncast(expression.outputs[0].body)
     if len(expression.outputs) == 1 and isinstance(term, CallTerm) and term.op == "ite":
         return _of_one_element(expression.outputs[0].out, term)
@@ -90,24 +90,24 @@ def argmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     start = _literal(term.inits[1])
     if load is None or start is None:
         return Refusal("the compute does not search one tensor, starting from a literal")
-    run = [d for d, i in enumerate(load.indices) if term.axis in free(i)]
+    searched = [d for d, i in enumerate(load.indices) if term.axis in free(i)]
     rank, shape = len(load.indices), expression.outputs[0].out.shape
     keepdims = len(shape) == rank
-    whole = len(run) != 1 or rank == 1 or (not keepdims and len(shape) != rank - 1)
-    alone = keepdims and not whole and len(units(load.tensor)) == rank - 1
-    loose = among("axis", [run[0], None] if alone else [], "the other extents are 1")
+    flattened = len(searched) != 1 or rank == 1 or (not keepdims and len(shape) != rank - 1)
+    only_axis = keepdims and not flattened and len(units(load.tensor)) == rank - 1
+    loose = among("axis", [searched[0], None] if only_axis else [], "the other extents are 1")
     return [
         Proposal(
             OPS[start > 0],
             (load.tensor.position,),
-            {"axis": None if whole else run[0], "keepdims": keepdims},
+            {"axis": None if flattened else searched[0], "keepdims": keepdims},
             undetermined=loose,
         )
     ]
 
 
 def _of_one_element(out: TensorVar, call: CallTerm) -> Sequence[Proposal] | Refusal:
-    """``0 if x[..] > lowest else -1``: the index along a dimension of extent 1."""
+    """Match ``0 if x[..] > lowest else -1``: the index along a dimension of extent 1."""
     loads = {s for s in subterms(call) if isinstance(s, Load)}
     if len(loads) != 1 or {_literal(v) for v in call.args[1:]} != {0, -1}:
         return Refusal("the compute is not the index among one element")

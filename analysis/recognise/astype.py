@@ -60,32 +60,35 @@ RATE = numbers(["rate"], "nothing is dropped in inference")
 
 @recogniser("convert", precedence=140, ops=("relax.astype", "relax.nn.dropout"))
 def convert(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = convert(x[y])``, where the second output of a dropout is constantly one."""
+    """Match ``out[y] = convert(x[y])``, where the second output of a dropout is constantly one."""
     if not expression.outputs or len(expression.outputs) > 2:
         return Refusal("a conversion has one output")
     comprehension = expression.outputs[0]
-    x = _source(comprehension)
-    if isinstance(x, Refusal):
-        return x
+    source = _source(comprehension)
+    if isinstance(source, Refusal):
+        return source
     if len(expression.outputs) == 1:
-        return [Proposal("relax.astype", (x.tensor.position,), {"dtype": comprehension.out.dtype})]
-    if comprehension.out.dtype != x.tensor.dtype or not is_const(expression.outputs[1].body, 1):
+        return [
+            Proposal("relax.astype", (source.tensor.position,), {"dtype": comprehension.out.dtype})
+        ]
+    same_dtype = comprehension.out.dtype == source.tensor.dtype
+    if not same_dtype or not is_const(expression.outputs[1].body, 1):
         return Refusal("the second output is not constantly one")
-    operands = (x.tensor.position,)
+    operands = (source.tensor.position,)
     return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=RATE)]
 
 
 def _source(comprehension: Comprehension) -> Load | Refusal:
     """The load that is converted."""
-    s = scalar(comprehension.body)
-    if s.reason or len(s.loads) != 1:
-        return Refusal(s.reason or "the compute does not read exactly one element")
-    (load,) = s.loads
+    formula = scalar(comprehension.body)
+    if formula.reason or len(formula.loads) != 1:
+        return Refusal(formula.reason or "the compute does not read exactly one element")
+    (load,) = formula.loads
     if load.indices != comprehension.axes or load.tensor.shape != comprehension.out.shape:
         return Refusal("the operand is not read at the output's own coordinates")
     value: Term = as_int(load) if load.tensor.dtype in INT_DTYPES else load
     if load.tensor.dtype != comprehension.out.dtype:
         value = cast(value, comprehension.out.dtype)
     if value is not comprehension.body:
-        return Refusal("the compute is not a conversion", s.root)
+        return Refusal("the compute is not a conversion", formula.root)
     return load

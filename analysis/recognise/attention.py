@@ -25,10 +25,10 @@ OP = "relax.nn.attention"
 
 
 def _case(kind: str, length: str, attrs: dict[str, object], bias: str = "") -> Matches:
-    query, other = f"{kind}[2, 4, 3, 8]", f"{kind}[2, {length}, 3, 8]"
-    operands = (query, other, other, *((f"{kind}[{bias}]",) if bias else ()))
-    every = {"scale": None, "causal_mask": None, "window_size": None, **attrs}
-    return Matches(OP, operands, every)
+    query, memory = f"{kind}[2, 4, 3, 8]", f"{kind}[2, {length}, 3, 8]"
+    operands = (query, memory, memory, *((f"{kind}[{bias}]",) if bias else ()))
+    all_attrs = {"scale": None, "causal_mask": None, "window_size": None, **attrs}
+    return Matches(OP, operands, all_attrs)
 
 
 MATCHES = [
@@ -96,52 +96,55 @@ CORNERS = ("TopLeft", "BottomRight")
 
 @recogniser("attention", precedence=480, ops=(OP,))
 def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Values weighted by a quotient of exponentials of a contraction of two other tensors."""
+    """Match values weighted by a quotient of exponentials of a contraction of two tensors."""
     out = expression.outputs[0]
-    r = reduction(out.body, "add") if len(expression.outputs) == 1 and len(out.axes) == 4 else None
-    weighted = None if r is None or len(r.axes) != 1 else with_load(r.body, "mul")
+    one_output = len(expression.outputs) == 1 and len(out.axes) == 4
+    total = reduction(out.body, "add") if one_output else None
+    weighted = None if total is None or len(total.axes) != 1 else with_load(total.body, "mul")
     quotient = None if weighted is None else args(weighted[0], "div")
-    if r is None or weighted is None or quotient is None:
+    if total is None or weighted is None or quotient is None:
         return Refusal("the compute is not a sum of values weighted by a quotient")
     scores = next((s for s in subterms(quotient[0]) if _scores(s)), None)
     if not isinstance(scores, Reduce):
         return Refusal("the weights contain no contraction of two tensors")
-    pair = [load(x) for x in args(scores.body, "mul") or ()]
-    ends = sorted((x for x in pair if x is not None), key=lambda x: r.axes[0] in subterms(x))
-    query, key, value = *(x.tensor.position for x in ends), weighted[1].tensor.position
-    rest = [
+    factors = [load(x) for x in args(scores.body, "mul") or ()]
+    query_and_key = sorted(
+        (x for x in factors if x is not None), key=lambda x: total.axes[0] in subterms(x)
+    )
+    query, key, value = *(x.tensor.position for x in query_and_key), weighted[1].tensor.position
+    bias_loads = [
         term for term in subterms(quotient[0])
         if isinstance(term, Load) and term.tensor.position not in (query, key)
     ]  # fmt: skip
-    bias = sorted({s.tensor.position for s in rest})
+    bias = sorted({s.tensor.position for s in bias_loads})
     if len(bias) > 1:
         return Refusal("the weights read more than a query, a key and a bias")
     mask = _mask(quotient[0])
-    square = ends[0].tensor.shape[1] is ends[1].tensor.shape[1]
+    square = query_and_key[0].tensor.shape[1] is query_and_key[1].tensor.shape[1]
     attrs = {"scale": _scale(quotient[0], scores), "causal_mask": mask, "window_size": None}
     notes = among("causal_mask", CORNERS if mask and square else (), "the scores are square")
     return [Proposal(OP, (query, key, value, *bias), attrs, undetermined=notes)]
 
 
 def _scores(term: Term) -> bool:
-    """``Σ_d a[..] * b[..]``."""
+    """Whether a term is ``Σ_d a[..] * b[..]``."""
     factors = args(term.body, "mul") if isinstance(term, Reduce) and term.op == "add" else None
     return factors is not None and len(factors) == 2 and None not in map(load, factors)
 
 
-def _scale(t: Term, scores: Term) -> float | None:
+def _scale(weights: Term, scores: Term) -> float | None:
     """The literal factor of the scores; None if they are divided by a root."""
-    for s in subterms(t):
-        factors = args(s, "mul") or ()
+    for term in subterms(weights):
+        factors = args(term, "mul") or ()
         if any(reduction(x, "add") is scores for x in factors):
             return next((float(c.value) for c in map(bare, factors) if isinstance(c, Const)), None)
     return None
 
 
-def _mask(t: Term) -> str | None:
-    """Which corner a causal mask ``i - j + offset >= 0`` starts from."""
-    for s in subterms(t):
-        if isinstance(s, CallTerm) and s.op == "ge0":
-            linear = [m for m, _ in as_int(s.args[0]).terms]
+def _mask(weights: Term) -> str | None:
+    """The corner from which a causal mask ``i - j + offset >= 0`` starts, or None."""
+    for term in subterms(weights):
+        if isinstance(term, CallTerm) and term.op == "ge0":
+            linear = [m for m, _ in as_int(term.args[0]).terms]
             return "TopLeft" if len(linear) == 2 and () not in linear else "BottomRight"
     return None

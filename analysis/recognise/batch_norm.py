@@ -28,8 +28,8 @@ OP = "relax.nn.batch_norm"
 
 
 def _attrs(axis: int, training: bool, eps: float = 1e-5, momentum: float = 0.1) -> dict[str, Any]:
-    given = {"axis": axis, "epsilon": eps, "momentum": momentum, "training": training}
-    return {**given, "center": True, "scale": True}
+    attrs = {"axis": axis, "epsilon": eps, "momentum": momentum, "training": training}
+    return {**attrs, "center": True, "scale": True}
 
 
 _W = ("float32[6]",) * 4
@@ -100,25 +100,25 @@ def batch_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     quotient = args(core, "div")
     eps = None if quotient is None else epsilon(quotient[1], "sqrt")
     centred = None if quotient is None else args(quotient[0], "sub")
-    x = None if centred is None else load(centred[0])
-    if eps is None or centred is None or x is None:
+    data = None if centred is None else load(centred[0])
+    if eps is None or centred is None or data is None:
         return Refusal("the first output is not a deviation over a root, scaled and shifted")
     moving = _moving(expression, centred[1], eps[1])
     if moving is None:
         return Refusal("the second and third outputs are not moving moments")
     mean, var, momentum = moving
-    weights = _weights(expression, (x, mean, var), gamma, beta)
+    weights = _weights(expression, (data, mean, var), gamma, beta)
     if weights is None:
         return Refusal("scale and shift are not among the parameters")
-    axes = _channel(x, gamma or beta or load(centred[1]))
+    axes = _channel(data, gamma or beta or load(centred[1]))
     rate = 0.1 if momentum is None else momentum
     attrs = _attrs(axes[0] if axes else 1, momentum is not None, eps[0], rate)
     attrs |= {"center": beta is not None, "scale": gamma is not None}
-    idle = numbers(["momentum"], "moving moments are only updated in training")
-    which = among("axis", sorted(axes), "dimensions of extent 1 are alike")
-    unseen = (*(idle if momentum is None else ()), *which)
-    where = (x.tensor.position, *weights, mean.tensor.position, var.tensor.position)
-    return [Proposal(OP, where, {**attrs, "axis": a}, undetermined=unseen) for a in axes[:1]]
+    momentum_notes = numbers(["momentum"], "moving moments are only updated in training")
+    axis_notes = among("axis", sorted(axes), "dimensions of extent 1 are alike")
+    notes = (*(momentum_notes if momentum is None else ()), *axis_notes)
+    operands = (data.tensor.position, *weights, mean.tensor.position, var.tensor.position)
+    return [Proposal(OP, operands, {**attrs, "axis": a}, undetermined=notes) for a in axes[:1]]
 
 
 def _affine(term: Term) -> tuple[Term, Load | None, Load | None]:
@@ -133,36 +133,38 @@ def _weights(
 ) -> tuple[int, int] | None:
     """The positions of gamma and beta; a missing one is a parameter that is not read."""
     read = {t for c in expression.outputs for t in tensors(c.body)}
-    like = others[1].tensor
-    idle = (
+    vector = others[1].tensor
+    unread = (
         param.position
         for param in expression.inputs
-        if isinstance(param, TensorVar) and param not in read and param.shape == like.shape
+        if isinstance(param, TensorVar) and param not in read and param.shape == vector.shape
     )
-    positions = [next(idle, None) if w is None else w.tensor.position for w in (gamma, beta)]
+    positions = [next(unread, None) if w is None else w.tensor.position for w in (gamma, beta)]
     return None if positions[0] is None or positions[1] is None else (positions[0], positions[1])
 
 
-def _channel(x: Load, gamma: Load | None) -> Sequence[int]:
+def _channel(data: Load, gamma: Load | None) -> Sequence[int]:
     """The dimension that indexes a weight; if several have extent 1, the second, as in NCHW."""
     if gamma is None or len(gamma.indices) != 1:
         return ()
-    (poly,) = gamma.indices
-    if poly is not ZERO:
-        return [d for d, i in enumerate(x.indices) if i is poly][:1]
-    return sorted(units(x.tensor), key=lambda d: d != 1)
+    (index,) = gamma.indices
+    if index is not ZERO:
+        return [d for d, i in enumerate(data.indices) if i is index][:1]
+    return sorted(units(data.tensor), key=lambda d: d != 1)
 
 
 def _moving(
     expression: TensorExpression, mean: Term, var: Term
 ) -> tuple[Load, Load, float | None] | None:
     """Moving mean, moving variance, and the momentum of a training step."""
-    one, two = (c.body for c in expression.outputs[1:])
+    mean_update, var_update = (c.body for c in expression.outputs[1:])
     direct = load(mean), load(var)
     if direct[0] is not None and direct[1] is not None:
         return direct[0], direct[1], None
-    old, new = _blend(one), _blend(two)
-    return None if old is None or new is None else (old[0], new[0], old[1])
+    mean_blend, var_blend = _blend(mean_update), _blend(var_update)
+    if mean_blend is None or var_blend is None:
+        return None
+    return mean_blend[0], var_blend[0], mean_blend[1]
 
 
 def _blend(term: Term) -> tuple[Load, float] | None:

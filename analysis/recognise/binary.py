@@ -80,7 +80,7 @@ OPS = Ops(*ARITHMETIC, *LOGIC, *COMPARISONS)
 
 
 def _matches(ops: Sequence[ElementwiseOp], dtype: str, scalar: float) -> list[Matches]:
-    """Two tensors, broadcasting, a literal on either side."""
+    """Calls with two tensors, with broadcasting, and with a literal on either side."""
     out = []
     for op in ops:
         if dtype not in op.types:
@@ -88,8 +88,12 @@ def _matches(ops: Sequence[ElementwiseOp], dtype: str, scalar: float) -> list[Ma
         out += [
             Matches(op.name, (f"{dtype}[2, n, 4]", f"{dtype}[2, n, 4]")),
             Matches(op.name, (f"{dtype}[n, 1, 3]", f"{dtype}[4, 1]")),
-            Matches(op.name, (f"{dtype}[2, n]",), {"x2": scalar}, **_as(op, dtype, "x2", scalar)),
-            Matches(op.name, (f"{dtype}[2, n]",), {"x1": scalar}, **_as(op, dtype, "x1", scalar)),
+            Matches(
+                op.name, (f"{dtype}[2, n]",), {"x2": scalar}, **_expected(op, dtype, "x2", scalar)
+            ),
+            Matches(
+                op.name, (f"{dtype}[2, n]",), {"x1": scalar}, **_expected(op, dtype, "x1", scalar)
+            ),
         ]
     return out
 
@@ -99,18 +103,18 @@ _FLIPPED |= {v: k for k, v in _FLIPPED.items()}
 _COMMUTE = ("add multiply equal not_equal log_add_exp bitwise_and bitwise_or bitwise_xor").split()
 
 
-def _as(op: ElementwiseOp, dtype: str, side: str, k: float) -> dict[str, Any]:
+def _expected(op: ElementwiseOp, dtype: str, side: str, value: float) -> dict[str, Any]:
     """The operator recovered for a literal operand; several have the same form for integers."""
-    short, whole = op.name.removeprefix("relax."), dtype in ("int32", "int64")
+    short, integral = op.name.removeprefix("relax."), dtype in ("int32", "int64")
     if side == "x1" and short in _FLIPPED:
         short, side = _FLIPPED[short], "x2"
-    if short in _COMMUTE or (whole and short in ("maximum", "minimum")):
+    if short in _COMMUTE or (integral and short in ("maximum", "minimum")):
         side = "x2"
-    if whole and short in ("greater", "less_equal"):
-        short, k = {"greater": "greater_equal", "less_equal": "less"}[short], k + 1
-    if whole and side == "x2" and short == "right_shift":
-        short, k = "floor_divide", 1 << int(k)
-    return {"expect": {side: k}, "name": f"relax.{short}"}
+    if integral and short in ("greater", "less_equal"):
+        short, value = {"greater": "greater_equal", "less_equal": "less"}[short], value + 1
+    if integral and side == "x2" and short == "right_shift":
+        short, value = "floor_divide", 1 << int(value)
+    return {"expect": {side: value}, "name": f"relax.{short}"}
 
 
 MATCHES = [
@@ -170,5 +174,5 @@ REFUSES = [
 
 @recogniser("binary", precedence=120, ops=[op.name for op in OPS])
 def binary(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x1[y'], x2[y''])`` with ``expression`` the formula of one of `OPS`."""
+    """Match ``out[y] = f(x1[y'], x2[y''])``, where f is the formula of one of `OPS`."""
     return proposals(expression, OPS)

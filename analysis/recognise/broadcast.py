@@ -56,7 +56,7 @@ def f(a: T.Buffer((3,), "float32"), out: T.Buffer((6,), "float32")):
 
 @recogniser("broadcast_to", precedence=220, ops=("relax.broadcast_to",))
 def broadcast_to(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[…, y_k, …] = x[y_k or 0]``."""
+    """Match ``out[…, y_k, …] = x[y_k or 0]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -75,7 +75,7 @@ def broadcast_to(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @recogniser("tile", precedence=222, ops=("relax.tile",))
 def tile(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[y mod n]``."""
+    """Match ``out[y] = x[y mod n]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -94,30 +94,32 @@ def tile(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @recogniser("repeat", precedence=224, ops=("relax.repeat",))
 def repeat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[y // r]`` along one axis or of the flattened input."""
+    """Match ``out[y] = x[y // r]`` along one axis or of the flattened input."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
-    x = (reading.tensor.position,)
+    operands = (reading.tensor.position,)
     if len(reading.axes) == 1:
         k = ratio(reading.out.shape[0], volume(reading.tensor.shape))
-        at = flat(reading.index, reading.tensor.shape)
+        offset = flat(reading.index, reading.tensor.shape)
         if (
             k not in (None, 1)
             and len(reading.index) != 1
-            and at is floordiv(reading.axes[0], integer(k))
+            and offset is floordiv(reading.axes[0], integer(k))
         ):
-            return [Proposal("relax.repeat", x, {"repeats": k, "axis": None})]
+            return [Proposal("relax.repeat", operands, {"repeats": k, "axis": None})]
     if len(reading.axes) != len(reading.index):
         return Refusal("input and output have different ranks")
     counts = _counts(reading, reading.tensor.shape)
     if counts is None:
         return Refusal("an output extent is not a literal multiple of the input's")
-    several = [k for k, n in enumerate(counts) if n > 1]
+    repeated = [k for k, n in enumerate(counts) if n > 1]
     ends = zip(reading.index, reading.axes, counts, strict=True)
-    if len(several) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
+    if len(repeated) != 1 or not all(i is floordiv(y, integer(n)) for i, y, n in ends):
         return Refusal("not exactly one axis is read at its coordinate divided by a literal")
-    return [Proposal("relax.repeat", x, {"repeats": counts[several[0]], "axis": several[0]})]
+    return [
+        Proposal("relax.repeat", operands, {"repeats": counts[repeated[0]], "axis": repeated[0]})
+    ]
 
 
 def _counts(read: Read, shape: Sequence[Int]) -> list[int] | None:

@@ -24,9 +24,12 @@ OP, SWAPPED = "relax.bucketize", (1, 0)
 MATCHES = [
     *(
         Matches(
-            OP, (f"{t}[3, 4]", f"{t}[7]"), {"out_int32": narrow, "right": right}, places=SWAPPED
+            OP,
+            (f"{dtype}[3, 4]", f"{dtype}[7]"),
+            {"out_int32": narrow, "right": right},
+            places=SWAPPED,
         )
-        for t in ("float32", "float16", "int64")
+        for dtype in ("float32", "float16", "int64")
         for narrow in (False, True)
         for right in (False, True)
     ),
@@ -95,6 +98,8 @@ def bucketize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 def _not_less(update: Term) -> bool:
     """Whether the condition is ``b <= x``, which is ``x - b >= 0`` for integers."""
-    asked = [s for s in subterms(update) if isinstance(s, CallTerm) and tensors(s)]
-    whole = [as_int(s.args[0]) for s in asked if s.op == "ge0"]
-    return any(s.op == "le" for s in asked) or any(() not in dict(p.terms) for p in whole)
+    conditions = [s for s in subterms(update) if isinstance(s, CallTerm) and tensors(s)]
+    differences = [as_int(s.args[0]) for s in conditions if s.op == "ge0"]
+    if any(s.op == "le" for s in conditions):
+        return True
+    return any(() not in dict(p.terms) for p in differences)

@@ -62,25 +62,25 @@ def concat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if isinstance(loads, Refusal):
         return loads
     comprehension = expression.outputs[0]
-    for axis, poly in enumerate(comprehension.axes):
-        found: list[Entry] = []
-        for given, load in loads:
+    for axis, coordinate in enumerate(comprehension.axes):
+        entries: list[Entry] = []
+        for conditions, load in loads:
             start = (
-                poly - load.indices[axis]
+                coordinate - load.indices[axis]
                 if load.tensor.shape[axis] is not ONE
-                else begin(given, poly)
+                else begin(conditions, coordinate)
             )
             if all(i is comprehension.axes[k] for k, i in enumerate(load.indices) if k != axis):
-                found.append((start, load.tensor))
-        found = _sorted(found)
+                entries.append((start, load.tensor))
+        entries = _sorted(entries)
         total = ZERO
-        for start, tensor in found:
+        for start, tensor in entries:
             if start is not total:
                 break
             total = total + tensor.shape[axis]
         else:
-            if len(found) == len(loads) and total is comprehension.out.shape[axis]:
-                inputs = tuple(t.position for _, t in found)
+            if len(entries) == len(loads) and total is comprehension.out.shape[axis]:
+                inputs = tuple(t.position for _, t in entries)
                 return [Proposal("relax.concat", inputs, {"axis": axis})]
     return Refusal("the inputs do not cover the output consecutively along an axis")
 
@@ -92,14 +92,16 @@ def stack(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if isinstance(loads, Refusal):
         return loads
     comprehension = expression.outputs[0]
-    for axis, poly in enumerate(comprehension.axes):
+    for axis, coordinate in enumerate(comprehension.axes):
         if comprehension.out.shape[axis].const != len(loads):
             continue
-        rest = tuple(i for k, i in enumerate(comprehension.axes) if k != axis)
-        if all(x.indices == rest for _, x in loads):
-            found = _sorted([(begin(given, poly), x.tensor) for given, x in loads])
-            if [b.const for b, _ in found] == list(range(len(loads))):
-                inputs = tuple(t.position for _, t in found)
+        other_axes = tuple(i for k, i in enumerate(comprehension.axes) if k != axis)
+        if all(x.indices == other_axes for _, x in loads):
+            entries = _sorted(
+                [(begin(conditions, coordinate), x.tensor) for conditions, x in loads]
+            )
+            if [b.const for b, _ in entries] == list(range(len(loads))):
+                inputs = tuple(t.position for _, t in entries)
                 return [Proposal("relax.stack", inputs, {"axis": axis})]
     return Refusal("no axis selects the input")
 
@@ -107,7 +109,7 @@ def stack(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 def _loads(
     expression: TensorExpression, fewer: int
 ) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
-    """The pieces of the only output, as loads of tensors with ``fewer`` axes less."""
+    """The pieces of the only output, as loads of tensors that lack ``fewer`` of its axes."""
     comprehension = expression.outputs[0]
     leaves = list(pieces(comprehension.body))
     if len(expression.outputs) != 1 or len(leaves) < 2:

@@ -88,8 +88,8 @@ def conv(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if rank not in SPATIAL or any(len(x.indices) != rank for x in contraction.loads):
         return Refusal("the operands and output of a convolution have the same rank, from 3 to 5")
     out: list[Proposal] = []
-    for x, w in (contraction.loads, contraction.loads[::-1]):
-        out.extend(_Conv(expression, contraction, x, w).proposals())
+    for data, kernel in (contraction.loads, contraction.loads[::-1]):
+        out.extend(_Conv(expression, contraction, data, kernel).proposals())
     if not out:
         return Refusal("the accesses are not those of a convolution", repr(contraction.loads))
     return out[:4]
@@ -97,110 +97,119 @@ def conv(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 @dataclass(frozen=True)
 class _Conv:
-    f: TensorExpression
-    found: Product
-    x: Load
-    w: Load
+    expression: TensorExpression
+    contraction: Product
+    data: Load
+    kernel: Load
 
     def proposals(self) -> Iterator[Proposal]:
         """One proposal for each consistent assignment of layouts, common ones first."""
-        for kernel in _orders(KERNEL[self.rank]):
-            taps = self.kernel(kernel)
+        for kernel_layout in _orders(KERNEL[self.rank]):
+            taps = self.taps(kernel_layout)
             if taps is None:
                 continue
-            for data in _orders(DATA[self.rank]):
-                windows = self.data(data, taps)
+            for data_layout in _orders(DATA[self.rank]):
+                windows = self.windows(data_layout, taps)
                 if windows is None:
                     continue
-                proposal = self.proposal(data, kernel, windows)
+                proposal = self.proposal(data_layout, kernel_layout, windows)
                 if proposal is not None:
                     yield proposal
                     return
 
     @property
     def rank(self) -> int:
-        return len(self.x.indices)
+        return len(self.data.indices)
 
     @property
     def outs(self) -> frozenset[Var]:
-        return frozenset(var for a in self.f.outputs[0].axes if (var := only(a)) is not None)
+        return frozenset(
+            var for a in self.expression.outputs[0].axes if (var := only(a)) is not None
+        )
 
-    def kernel(self, layout: str) -> dict[str, Var | None] | None:
+    def taps(self, layout: str) -> dict[str, Var | None] | None:
         """The reduction axis (None for extent 1) of I and each tap, if the layout fits."""
-        found: dict[str, Var | None] = {}
-        for letter, index in zip(layout, self.w.indices, strict=True):
+        taps: dict[str, Var | None] = {}
+        for letter, index in zip(layout, self.kernel.indices, strict=True):
             var = only(index)
             if var is None and index.const != 0:
                 return None
             if letter == "O":
                 if var is not None and var not in self.outs:
                     return None
-            elif var is not None and var not in self.found.reduce.axes:
+            elif var is not None and var not in self.contraction.reduce.axes:
                 return None
-            found[letter] = var
-        used = {v for v in found.values() if v is not None}
-        return found if used >= set(self.found.reduce.axes) else None
+            taps[letter] = var
+        used = {v for v in taps.values() if v is not None}
+        return taps if used >= set(self.contraction.reduce.axes) else None
 
-    def data(self, layout: str, kernel: dict[str, Var | None]) -> dict[str, WindowAxis] | None:
+    def windows(self, layout: str, taps: dict[str, Var | None]) -> dict[str, WindowAxis] | None:
         """The window of each spatial dimension, if data and output fit the layout."""
-        axes = self.f.outputs[0].axes
+        axes = self.expression.outputs[0].axes
         windows: dict[str, WindowAxis] = {}
         for position, letter in enumerate(layout):
-            index, out = self.x.indices[position], axes[position]
+            index, out = self.data.indices[position], axes[position]
             if letter == "N":
-                fits = index is out
+                matches = index is out
             elif letter == "C":
-                fits = out is as_coordinate(kernel["O"]) and self.channel(index, kernel)
+                matches = out is as_coordinate(taps["O"]) and self.is_channel(index, taps)
             else:
-                axis = window(index, self.outs, frozenset(self.found.reduce.axes))
-                fits = (
+                axis = window(index, self.outs, frozenset(self.contraction.reduce.axes))
+                matches = (
                     axis is not None
-                    and axis.tap is kernel[letter]
+                    and axis.tap is taps[letter]
                     and as_coordinate(axis.axis) is out
                 )
                 if axis is not None:
                     windows[letter] = axis
-            if not fits:
+            if not matches:
                 return None
         return windows
 
-    def channel(self, index: Int, kernel: dict[str, Var | None]) -> bool:
+    def is_channel(self, index: Int, taps: dict[str, Var | None]) -> bool:
         """Match ``c`` or ``group * C + c``, where ``group`` depends only on the output channel."""
         from ..terms.traversal import free
 
-        rest = index - as_coordinate(kernel["I"])
-        allowed = {kernel["O"]} if kernel["O"] is not None else set()
-        return free(rest) <= allowed
+        group = index - as_coordinate(taps["I"])
+        allowed = {taps["O"]} if taps["O"] is not None else set()
+        return free(group) <= allowed
 
-    def proposal(self, data: str, kernel: str, windows: dict[str, WindowAxis]) -> Proposal | None:
-        x, w, out = self.x.tensor, self.w.tensor, self.f.outputs[0].out
-        ci, co = x.shape[data.index("C")].const, w.shape[kernel.index("I")].const
-        if ci is None or not co or ci % co:
+    def proposal(
+        self, data_layout: str, kernel_layout: str, windows: dict[str, WindowAxis]
+    ) -> Proposal | None:
+        data, kernel, out = self.data.tensor, self.kernel.tensor, self.expression.outputs[0].out
+        channels = data.shape[data_layout.index("C")].const
+        per_group = kernel.shape[kernel_layout.index("I")].const
+        if channels is None or not per_group or channels % per_group:
             return None
         fitted: list[Fitted] = []
         for letter in SPATIAL[self.rank]:
-            taps = w.shape[kernel.index(letter)].const
-            place = data.index(letter)
-            found = taps and fit(windows[letter], x.shape[place], out.shape[place], taps)
-            if not found:
+            taps = kernel.shape[kernel_layout.index(letter)].const
+            place = data_layout.index(letter)
+            fitted_axis = taps and fit(windows[letter], data.shape[place], out.shape[place], taps)
+            if not fitted_axis:
                 return None
-            fitted.append(found)
+            fitted.append(fitted_axis)
         attrs = {
             "strides": tuple(s.stride for s in fitted),
             "padding": (*(s.before for s in fitted), *(s.after for s in fitted)),
             "dilation": tuple(s.dilation for s in fitted),
-            "groups": ci // co,
-            "data_layout": data,
-            "kernel_layout": kernel,
-            "out_layout": data,
+            "groups": channels // per_group,
+            "data_layout": data_layout,
+            "kernel_layout": kernel_layout,
+            "out_layout": data_layout,
         }
-        if out.dtype != x.dtype:
+        if out.dtype != data.dtype:
             attrs["out_dtype"] = out.dtype
         return Proposal(
             f"relax.nn.conv{self.rank - 2}d",
-            (x.position, w.position),
+            (data.position, kernel.position),
             attrs,
-            layouts={x.position: data, w.position: kernel, out.position: data},
+            layouts={
+                data.position: data_layout,
+                kernel.position: kernel_layout,
+                out.position: data_layout,
+            },
             undetermined=tuple(undetermined(fitted)),
         )
 
@@ -208,6 +217,6 @@ class _Conv:
 def _orders(usual: tuple[str, ...]) -> Iterator[str]:
     """The common layouts, then every other order of the same dimensions."""
     yield from usual
-    for p in permutations(usual[0]):
-        if "".join(p) not in usual:
-            yield "".join(p)
+    for order in permutations(usual[0]):
+        if "".join(order) not in usual:
+            yield "".join(order)

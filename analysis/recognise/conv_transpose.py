@@ -87,82 +87,90 @@ def conv_transpose(expression: TensorExpression) -> Sequence[Proposal] | Refusal
     if contraction is None or len(contraction.loads) != 2:
         return Refusal("the compute is not a sum of products of two operands")
     rank = len(expression.outputs[0].axes)
-    if rank not in SPATIAL or any(len(x.indices) != rank for x in contraction.loads):
+    if rank not in SPATIAL or any(len(data.indices) != rank for data in contraction.loads):
         return Refusal(
             "the operands and output of a transposed convolution have the same rank, from 3 to 5"
         )
     out = [
         proposal
-        for x, w in (contraction.loads, contraction.loads[::-1])
-        for proposal in _proposals(expression, contraction, x, w)
+        for data, kernel in (contraction.loads, contraction.loads[::-1])
+        for proposal in _proposals(expression, contraction, data, kernel)
     ]
     return out or Refusal("the accesses are not those of a transposed convolution")
 
 
 def _proposals(
-    expression: TensorExpression, found: Product, x: Load, w: Load
+    expression: TensorExpression, contraction: Product, data: Load, kernel: Load
 ) -> Iterator[Proposal]:
     out = expression.outputs[0].out
     spatial = [
-        _dimension(x, w, d, expression.outputs[0].axes[d], found.reduce.axes)
+        _dimension(data, kernel, d, expression.outputs[0].axes[d], contraction.reduce.axes)
         for d in range(2, len(out.shape))
     ]
-    groups = _groups(x, w, out.shape[1].const)
+    groups = _groups(kernel, out.shape[1].const)
     if groups is None or any(s is None for s in spatial):
         return
-    strides, before, dilation = zip(*(s for s in spatial if s is not None), strict=True)
+    strides, before, dilations = zip(*(s for s in spatial if s is not None), strict=True)
     behind, extra = [], []
     loose: list[Undetermined] = []
-    for d, (stmt, b, k) in enumerate(zip(strides, before, dilation, strict=True), start=2):
-        taps = w.tensor.shape[d].const
-        grown = _grown(x.tensor.shape[d], out.shape[d], stmt, b, k, taps)
+    for d, (stride, pad, dilation) in enumerate(
+        zip(strides, before, dilations, strict=True), start=2
+    ):
+        taps = kernel.tensor.shape[d].const
+        grown = _grown(data.tensor.shape[d], out.shape[d], stride, pad, dilation, taps)
         if grown is None:
             return
         behind.append(grown[0])
         extra.append(grown[1])
         if taps == 1:
             loose.append(Undetermined("dilation", "the kernel extent is 1", d - 2, low=1))
-        loose += _traded(d - 2, len(strides), grown, stmt)
+        loose += _traded(d - 2, len(strides), grown, stride)
     letters = SPATIAL[len(out.shape)]
-    layout, kernel = f"NC{letters}", f"IO{letters}"
+    layout, kernel_layout = f"NC{letters}", f"IO{letters}"
     attrs = {
         "strides": strides,
         "padding": (*before, *behind),
         "output_padding": tuple(extra),
-        "dilation": dilation,
+        "dilation": dilations,
         "groups": groups,
         "data_layout": layout,
-        "kernel_layout": kernel,
+        "kernel_layout": kernel_layout,
         "out_layout": layout,
     }
-    if out.dtype != x.tensor.dtype:
+    if out.dtype != data.tensor.dtype:
         attrs["out_dtype"] = out.dtype
     yield Proposal(
         f"relax.nn.conv{len(out.shape) - 2}d_transpose",
-        (x.tensor.position, w.tensor.position),
+        (data.tensor.position, kernel.tensor.position),
         attrs,
-        layouts={x.tensor.position: layout, w.tensor.position: kernel, out.position: layout},
+        layouts={
+            data.tensor.position: layout,
+            kernel.tensor.position: kernel_layout,
+            out.position: layout,
+        },
         undetermined=tuple(loose),
     )
 
 
 def _dimension(
-    x: Load, w: Load, d: int, poly: Int, axes: tuple[Var, ...]
+    data: Load, kernel: Load, d: int, coordinate: Int, axes: tuple[Var, ...]
 ) -> tuple[int, int, int] | None:
     """``(stride, leading padding, dilation)`` of one dimension.
 
     With the kernel read at r the data is read at ``(y - d*r + p) / s``, with the kernel read at
     ``K - 1 - r`` at ``(y + d*r - (d*(K-1) - p)) / s``.
     """
-    taps = w.tensor.shape[d].const
+    taps = kernel.tensor.shape[d].const
     if taps is None:
         return None
-    inner, stride = _quotient(x.indices[d])
+    inner, stride = _quotient(data.indices[d])
     form = affine(inner)
     if form is None:
         return None
-    coefs = {v: c for v, c in form[0].items() if as_int(v) is not poly}
-    if poly.const is None and (len(coefs) == len(form[0]) or form[0][_variable(poly)] != 1):
+    coefs = {v: c for v, c in form[0].items() if as_int(v) is not coordinate}
+    if coordinate.const is None and (
+        len(coefs) == len(form[0]) or form[0][_variable(coordinate)] != 1
+    ):
         return None
     if len(coefs) > 1:
         return None
@@ -171,20 +179,20 @@ def _dimension(
         ((tap, dilation),) = coefs.items()
         if tap not in axes or tap.extent is None:
             return None
-        if dilation < 0 and w.indices[d] is as_int(tap):
+        if dilation < 0 and kernel.indices[d] is as_int(tap):
             return stride, form[1], -dilation
-        every = tap.extent.const
-        if taps > 1 and dilation == 1 and every is not None and (every - 1) % (taps - 1) == 0:
-            dilation = (every - 1) // (taps - 1)
-        elif w.indices[d] is not -as_int(tap) + (taps - 1):
+        span = tap.extent.const
+        if taps > 1 and dilation == 1 and span is not None and (span - 1) % (taps - 1) == 0:
+            dilation = (span - 1) // (taps - 1)
+        elif kernel.indices[d] is not -as_int(tap) + (taps - 1):
             return None
-    elif w.indices[d].const is None:
+    elif kernel.indices[d].const is None:
         return None
     return stride, form[1] + dilation * (taps - 1), dilation
 
 
 def _traded(d: int, rank: int, grown: tuple[int, int], stride: int) -> list[Undetermined]:
-    """Output padding adds what trailing padding takes away."""
+    """The note that trailing padding may take away what output padding adds, if it may."""
     behind, extra = grown
     low, high = max(0, extra - behind), stride - 1
     why = "trailing padding takes away what output padding adds"
@@ -198,7 +206,7 @@ def _variable(poly: Int) -> Var:
 
 
 def _quotient(index: Int) -> tuple[Int, int]:
-    """``index = inner // stride``, with terms beside the division moved into it."""
+    """``index = inner // stride`` as ``(inner, stride)``; terms beside it move into inner."""
     divisions = [m[0] for m, c in index.terms if len(m) == 1 and c == 1 and is_div(m[0])]
     if len(divisions) != 1 or not isinstance(divisions[0], CallTerm):
         return index, 1
@@ -208,12 +216,12 @@ def _quotient(index: Int) -> tuple[Int, int]:
     return as_int(num) + (index - as_int(divisions[0])) * den.const, den.const
 
 
-def _groups(x: Load, w: Load, channels: int | None) -> int | None:
+def _groups(kernel: Load, channels: int | None) -> int | None:
     """The output channels divided by those of one group."""
-    each = w.tensor.shape[1].const
-    if channels is None or not each or channels % each:
+    per_group = kernel.tensor.shape[1].const
+    if channels is None or not per_group or channels % per_group:
         return None
-    return channels // each
+    return channels // per_group
 
 
 def _grown(
@@ -223,10 +231,10 @@ def _grown(
     if taps is None:
         return None
     difference = out - ((size - 1) * stride + (dilation * (taps - 1) + 1))
-    k = difference.const
-    if k is None or before < 0:
+    shortfall = difference.const
+    if shortfall is None or before < 0:
         return None
-    behind = -k - before
+    behind = -shortfall - before
     if behind >= before:
         return behind, 0
     if before - behind < stride:

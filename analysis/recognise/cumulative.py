@@ -101,29 +101,36 @@ def cumulative(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal] | Refusal:
     loads = [
-        s for s in subterms(reduction.body) if isinstance(s, Load) and free(s) & set(reduction.axes)
+        term
+        for term in subterms(reduction.body)
+        if isinstance(term, Load) and free(term) & set(reduction.axes)
     ]
     if len(loads) != 1:
         return Refusal("the scan is not over one load")
     exclusive = any(dict(p.terms).get(()) == -1 for p in _bounds(reduction.body, reduction.axes))
     load = loads[0]
-    moved = [d for d, i in enumerate(load.indices) if free(i) & set(reduction.axes)]
+    scanned = [d for d, i in enumerate(load.indices) if free(i) & set(reduction.axes)]
     flat = len(comprehension.out.shape) != len(load.tensor.shape)
-    if not flat and len(moved) != 1:
+    if not flat and len(scanned) != 1:
         return Refusal("the scan does not run over one dimension")
-    return [_proposal(reduction.op, load, comprehension, None if flat else moved[0], exclusive)]
+    return [_proposal(reduction.op, load, comprehension, None if flat else scanned[0], exclusive)]
 
 
 def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:
-    """The ``p`` of guards ``p >= 0`` on the axes."""
+    """The polynomials p of guards ``p >= 0`` on the axes."""
     guards = [
-        as_int(s.args[0]) for s in subterms(term) if isinstance(s, CallTerm) and s.op == "ge0"
+        as_int(call.args[0])
+        for call in subterms(term)
+        if isinstance(call, CallTerm) and call.op == "ge0"
     ]
     return [p for p in guards if free(p) & set(axes)]
 
 
 def _of_two(comprehension: Comprehension, term: Term) -> Sequence[Proposal] | Refusal:
-    """Over two elements: ``x[1] + x[0] if y >= 1 else x[0]``, exclusive ``x[0] if .. else 0``."""
+    """Match a scan of two elements: ``x[1] + x[0] if y >= 1 else x[0]``.
+
+    The exclusive scan is ``x[0] if y >= 1 else 0``.
+    """
     loads = [s for s in subterms(term) if isinstance(s, Load)]
     if not (isinstance(term, CallTerm) and term.op == "ite") or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute is not a scan")
@@ -149,6 +156,6 @@ def _proposal(
     if len(load.tensor.shape) == 1:
         notes.append(Undetermined("axis", "there is one dimension", values=(0, None)))
     if dtype is None:
-        own = (None, load.tensor.dtype)
-        notes.append(Undetermined("dtype", "it is the operand's own", values=own))
+        dtypes = (None, load.tensor.dtype)
+        notes.append(Undetermined("dtype", "it is the operand's own", values=dtypes))
     return Proposal(NAMES[op], (load.tensor.position,), attrs, undetermined=tuple(notes))

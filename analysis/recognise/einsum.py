@@ -95,12 +95,12 @@ def _product(term: Term) -> Product | None:
 
 def _factors(term: Term) -> Product | None:
     loads = term.args if isinstance(term, CallTerm) and term.op == "mul" else (term,)
-    found = tuple(x for x in map(bare, loads) if isinstance(x, Load))
-    return Product(Combined((), term, ZERO), (), found) if len(found) == len(loads) else None
+    factors = tuple(x for x in map(bare, loads) if isinstance(x, Load))
+    return Product(Combined((), term, ZERO), (), factors) if len(factors) == len(loads) else None
 
 
 def _aligned(load: Load, axes: tuple[Int, ...]) -> bool:
-    """Whether an operand is broadcast as operands of elementwise operators are."""
+    """Whether an operand is broadcast like one of an elementwise operator."""
     return load.indices == axes[len(axes) - len(load.indices) :]
 
 
@@ -108,8 +108,8 @@ def _texts(indices: Sequence[tuple[Int, ...]]) -> list[str] | None:
     """The subscripts of each operand, or None if one is not a variable."""
     names: dict[Var, str] = {}
     subscripts = []
-    for each in indices:
-        variables = [only(i) for i in each]
+    for index in indices:
+        variables = [only(i) for i in index]
         if None in variables or len(names) > 20:
             return None
         subscripts.append(

@@ -79,12 +79,12 @@ def f(x: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")):
     ),
 ]
 
-Found = Sequence[Proposal] | Refusal
+Outcome = Sequence[Proposal] | Refusal
 
 
 @recogniser("full", precedence=350, ops=("relax.full",))
-def full(expression: TensorExpression) -> Found:
-    """``out[y] = value``."""
+def full(expression: TensorExpression) -> Outcome:
+    """Match ``out[y] = value``."""
     (comprehension,) = expression.outputs[:1]
     value = literal(comprehension.body)
     if len(expression.outputs) != 1 or value is None:
@@ -96,7 +96,7 @@ def full(expression: TensorExpression) -> Found:
 
 
 @recogniser("arange", precedence=352, ops=("relax.arange",))
-def arange(expression: TensorExpression) -> Found:
+def arange(expression: TensorExpression) -> Outcome:
     """Match ``out[y] = start + step * y`` unless it is a constant of the module."""
     (comprehension,) = expression.outputs[:1]
     body = comprehension.body
@@ -104,10 +104,10 @@ def arange(expression: TensorExpression) -> Found:
         body = body.args[0]
     if len(expression.outputs) != 1 or len(comprehension.axes) != 1 or not isinstance(body, Int):
         return Refusal("the compute is not an integer along one axis")
-    at = affine(body, comprehension.axes[0]) if free(comprehension.axes[0]) else None
-    if at is None or any(v.kind not in ("size", "scalar") for p in at for v in free(p)):
+    form = affine(body, comprehension.axes[0]) if free(comprehension.axes[0]) else None
+    if form is None or any(v.kind not in ("size", "scalar") for p in form for v in free(p)):
         return Refusal("the compute is not start + step * y")
-    start, step = at
+    start, step = form
     attrs = {"start": plain(start), "step": plain(step), "dtype": comprehension.out.dtype}
     return [
         Proposal(
@@ -123,14 +123,14 @@ def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
     """The ends inside the last step, which give the same number of elements."""
     if step.const is None or step.const in (1, -1):
         return ()
-    other = end - (step - (1 if step.const > 0 else -1))
-    low, high = (other, end) if step.const > 0 else (end, other)
+    limit = end - (step - (1 if step.const > 0 else -1))
+    low, high = (limit, end) if step.const > 0 else (end, limit)
     return (Undetermined("end", "inside the last step", None, plain(low), plain(high)),)
 
 
 @recogniser("eye", precedence=354, ops=("relax.eye",))
-def eye(expression: TensorExpression) -> Found:
-    """``out[i, j] = 1 if j - i = k else 0``."""
+def eye(expression: TensorExpression) -> Outcome:
+    """Match ``out[i, j] = 1 if j - i = k else 0``."""
     (comprehension,) = expression.outputs[:1]
     body = atom(comprehension.body)
     if (
@@ -139,20 +139,28 @@ def eye(expression: TensorExpression) -> Found:
         or not isinstance(body, CallTerm)
     ):
         return Refusal("the compute is not a selection over a matrix")
-    on, one, zero = body.args if body.op == "ite" else (body, TRUE, FALSE)
+    condition, inside, outside = body.args if body.op == "ite" else (body, TRUE, FALSE)
     equal = ("eq0", "ge0") if ONE in comprehension.out.shape else ("eq0",)  # y = 0 can be y <= 0
-    k = _diagonal(on, comprehension.axes) if isinstance(on, CallTerm) and on.op in equal else None
-    if k is None or not (is_const(one, 1) and is_const(zero, 0)):
+    diagonal = (
+        _diagonal(condition, comprehension.axes)
+        if isinstance(condition, CallTerm) and condition.op in equal
+        else None
+    )
+    if diagonal is None or not (is_const(inside, 1) and is_const(outside, 0)):
         return Refusal("not 1 on a diagonal and 0 elsewhere")
-    n, m = dims(comprehension.out.shape)
+    rows, columns = dims(comprehension.out.shape)
     return [
-        Proposal("relax.eye", (), {"n": n, "m": m, "k": k[0], "dtype": comprehension.out.dtype})
+        Proposal(
+            "relax.eye",
+            (),
+            {"n": rows, "m": columns, "k": diagonal[0], "dtype": comprehension.out.dtype},
+        )
     ]
 
 
 @recogniser("one_hot", precedence=356, ops=("relax.one_hot",))
-def one_hot(expression: TensorExpression) -> Found:
-    """``out[y] = on if t[y without d] = d else off``."""
+def one_hot(expression: TensorExpression) -> Outcome:
+    """Match ``out[y] = on if t[y without d] = d else off``."""
     (comprehension,) = expression.outputs[:1]
     body = atom(comprehension.body)
     if len(expression.outputs) != 1 or not isinstance(body, CallTerm):
@@ -161,11 +169,15 @@ def one_hot(expression: TensorExpression) -> Found:
     values = literal(on), literal(off)
     if None in values or not (isinstance(condition, CallTerm) and condition.op == "eq0"):
         return Refusal("not an equality that selects between two literals")
-    p = as_int(condition.args[0])
-    loads = [a for m, _ in p.terms for a in m if isinstance(a, Load)]
-    for axis, y in enumerate(comprehension.axes):
-        others = tuple(a for k, a in enumerate(comprehension.axes) if k != axis)
-        if len(loads) == 1 and loads[0].indices == others and p in _signs(as_int(loads[0]) - y):
+    difference = as_int(condition.args[0])
+    loads = [a for m, _ in difference.terms for a in m if isinstance(a, Load)]
+    for axis, coordinate in enumerate(comprehension.axes):
+        other_axes = tuple(a for k, a in enumerate(comprehension.axes) if k != axis)
+        if (
+            len(loads) == 1
+            and loads[0].indices == other_axes
+            and difference in _signs(as_int(loads[0]) - coordinate)
+        ):
             attrs = {
                 "on_value": _typed(values[0], comprehension.out.dtype),
                 "off_value": _typed(values[1], comprehension.out.dtype),
@@ -178,13 +190,13 @@ def one_hot(expression: TensorExpression) -> Found:
 
 def _typed(value: float | int | None, dtype: str) -> float | int | Constant | None:
     """The value with its dtype, unless it is the one that TVM gives to a Python number."""
-    own = {float: "float64", int: "int64"}.get(type(value))
-    return value if value is None or dtype == own else Constant(value, dtype)
+    default = {float: "float64", int: "int64"}.get(type(value))
+    return value if value is None or dtype == default else Constant(value, dtype)
 
 
 @recogniser("trilu", precedence=358, ops=("relax.tril", "relax.triu"))
-def trilu(expression: TensorExpression) -> Found:
-    """``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
+def trilu(expression: TensorExpression) -> Outcome:
+    """Match ``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
     (comprehension,) = expression.outputs[:1]
     body = atom(comprehension.body)
     if (
@@ -194,14 +206,14 @@ def trilu(expression: TensorExpression) -> Found:
         or body.op != "ite"
     ):
         return Refusal("the compute is not a selection over matrices")
-    condition, term, other = body.args[0], atom(body.args[1]), body.args[2]
-    if not isinstance(term, Load) or term.indices != comprehension.axes or not is_const(other, 0):
+    condition, term, outside = body.args[0], atom(body.args[1]), body.args[2]
+    if not isinstance(term, Load) or term.indices != comprehension.axes or not is_const(outside, 0):
         return Refusal("not the input at its own coordinates or 0")
-    k = _diagonal(condition, comprehension.axes) if isinstance(condition, CallTerm) else None
-    if k is None or not isinstance(condition, CallTerm) or condition.op != "ge0":
+    diagonal = _diagonal(condition, comprehension.axes) if isinstance(condition, CallTerm) else None
+    if diagonal is None or not isinstance(condition, CallTerm) or condition.op != "ge0":
         return Refusal("not a triangle of the last two axes")
-    name, k0 = ("relax.triu", -k[1]) if k[2] > 0 else ("relax.tril", k[1])
-    return [Proposal(name, (term.tensor.position,), {"k": k0})]
+    name, offset = ("relax.triu", -diagonal[1]) if diagonal[2] > 0 else ("relax.tril", diagonal[1])
+    return [Proposal(name, (term.tensor.position,), {"k": offset})]
 
 
 def _selection(body: CallTerm) -> tuple[Term, Term, Term]:

@@ -24,10 +24,10 @@ AFFINE, SAMPLE = "relax.image.affine_grid", "relax.image.grid_sample"
 LAYOUTS = {4: "NCHW", 5: "NCDHW"}
 
 
-def _sampled(x: str, grid: str, method: str, mode: str, corners: bool) -> Matches:
-    layout = LAYOUTS[x.count(",") + 1]
+def _sampled(image: str, grid: str, method: str, mode: str, corners: bool) -> Matches:
+    layout = LAYOUTS[image.count(",") + 1]
     attrs = {"method": method, "padding_mode": mode, "align_corners": corners, "layout": layout}
-    return Matches(SAMPLE, (x, grid), attrs)
+    return Matches(SAMPLE, (image, grid), attrs)
 
 
 MATCHES = [
@@ -94,8 +94,8 @@ def affine_grid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("not one matrix for each grid")
     size = dims(comprehension.out.shape[2:])
     operands = (theta.position,)
-    both = ({"size": size, "align_corners": corners} for corners in (True, False))
-    return [Proposal(AFFINE, operands, attrs) for attrs in both]
+    variants = ({"size": size, "align_corners": corners} for corners in (True, False))
+    return [Proposal(AFFINE, operands, attrs) for attrs in variants]
 
 
 @recogniser("grid_sample", precedence=347, ops=(SAMPLE,))
@@ -115,8 +115,8 @@ def grid_sample(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("image, grid and output differ in rank")
     attrs = {"method": _method(terms, len(reads)), "padding_mode": _padding(terms)}
     return [
-        _sample(tensor, grid, comprehension.out, layout, {**attrs, "align_corners": a})
-        for a in _corners(terms)
+        _sample(tensor, grid, comprehension.out, layout, {**attrs, "align_corners": corners})
+        for corners in _corners(terms)
     ]
 
 

@@ -28,8 +28,8 @@ GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
 
 
 def _group(groups: int, channel: int, axes: list[int], eps: float = 1e-5) -> dict[str, Any]:
-    given = {"num_groups": groups, "channel_axis": channel, "axes": axes, "epsilon": eps}
-    return {**given, **UNSEEN}
+    attrs = {"num_groups": groups, "channel_axis": channel, "axes": axes, "epsilon": eps}
+    return {**attrs, **UNSEEN}
 
 
 def _instance(channel: int, axes: list[int], eps: float = 1e-5) -> dict[str, Any]:
@@ -91,55 +91,62 @@ def group_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the compute is not scaled and shifted")
     _, gamma, beta = affine
     for term, root in (factors, factors[::-1]):
-        x, eps = deviation(term), epsilon(root, "rsqrt")
-        inside = None if x is None or eps is None else _summed(eps[1])
-        if x is None or eps is None or inside is None or len(gamma.indices) != 1:
+        data, eps = deviation(term), epsilon(root, "rsqrt")
+        inside = None if data is None or eps is None else _summed(eps[1])
+        if data is None or eps is None or inside is None or len(gamma.indices) != 1:
             continue
-        attrs = _shape(x, inside[0], inside[1], gamma.indices[0])
+        attrs = _shape(data, inside[0], inside[1], gamma.indices[0])
         if isinstance(attrs, Refusal):
             return attrs
-        where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
+        operands = (data.tensor.position, gamma.tensor.position, beta.tensor.position)
         attrs |= {"epsilon": eps[0], **UNSEEN}
-        spare = [d for d in units(x.tensor) if d not in (*attrs["axes"], attrs["channel_axis"])]
+        spare = [d for d in units(data.tensor) if d not in (*attrs["axes"], attrs["channel_axis"])]
         loose = axes_with(attrs["axes"], spare, "axes")
         readings = [(GROUP if "num_groups" in attrs else INSTANCE, attrs)]
-        channels = x.tensor.shape[attrs["channel_axis"]].const
+        channels = data.tensor.shape[attrs["channel_axis"]].const
         if "num_groups" not in attrs and channels:  # they round float16 in different places
             readings.append((GROUP, {"num_groups": channels, **attrs}))
-        return [Proposal(n, where, a, undetermined=(*LOOSE, *loose)) for n, a in readings]
+        return [Proposal(n, operands, a, undetermined=(*LOOSE, *loose)) for n, a in readings]
     return Refusal("the compute is not a deviation divided by its root mean square")
 
 
 def _summed(var: Term) -> tuple[Load, Combined] | None:
-    """``Σ x² / R - ...``: the load of x in the sum, and the sum."""
+    """The load of x and the sum in ``Σ x² / R - …``."""
     parts = args(var, "sub")
     squares = None if parts is None else args(parts[0], *DIVISIONS) or (parts[0],)
-    r = None if squares is None else combined(squares[0], "add")
-    factors = None if r is None else args(r.body, "mul")
-    x = None if factors is None else load(factors[0])
-    return None if r is None or x is None else (x, r)
+    total = None if squares is None else combined(squares[0], "add")
+    factors = None if total is None else args(total.body, "mul")
+    data = None if factors is None else load(factors[0])
+    return None if total is None or data is None else (data, total)
 
 
-def _shape(x: Load, inside: Load, r: Combined, poly: Int) -> dict[str, Any] | Refusal:
-    """Channel axis, axes and groups from where the sum reads x."""
+def _shape(
+    data: Load, inside: Load, total: Combined, weight_index: Int
+) -> dict[str, Any] | Refusal:
+    """Channel axis, axes and groups from where the sum reads the data."""
     places = (
-        [d for d, i in enumerate(x.indices) if i is poly] if poly is not ZERO else units(x.tensor)
+        [d for d, index in enumerate(data.indices) if index is weight_index]
+        if weight_index is not ZERO
+        else units(data.tensor)
     )
     if not places:
         return Refusal("the weights are not read along an axis of the operand")
     channel = min(places, key=lambda d: d != 1)
-    index = inside.indices[channel]
-    mixed = [a for a in r.axes if a in free(index)]
+    channel_index = inside.indices[channel]
+    mixed = [a for a in total.axes if a in free(channel_index)]
     axes = [
-        d for d, i in enumerate(inside.indices) if d != channel and not free(i).isdisjoint(r.axes)
+        d
+        for d, index in enumerate(inside.indices)
+        if d != channel and not free(index).isdisjoint(total.axes)
     ]
     attrs = {"channel_axis": channel, "axes": axes}
     if not mixed:
         return attrs
     size = mixed[0].extent or ONE
-    if len(mixed) > 1 or index is not as_int(mixed[0]) + mul(floordiv(poly, size), size):
-        return Refusal("the channels of a sum do not form a group", repr(index))
-    groups = floordiv(x.tensor.shape[channel], size).const
+    grouped = as_int(mixed[0]) + mul(floordiv(weight_index, size), size)
+    if len(mixed) > 1 or channel_index is not grouped:
+        return Refusal("the channels of a sum do not form a group", repr(channel_index))
+    groups = floordiv(data.tensor.shape[channel], size).const
     if groups is None:
         return Refusal("the number of groups is symbolic")
     return {"num_groups": groups, **attrs}

@@ -32,8 +32,12 @@ BACKWARD = "relax.grad.take_backward"
 
 MATCHES = [
     *(
-        Matches(ELEMENTS, (f"{t}[5, 4]", f"{p}[3, 4]", f"{t}[3, 4]"), {"axis": a, "reduction": r})
-        for t, p, a, r in (
+        Matches(
+            ELEMENTS,
+            (f"{dtype}[5, 4]", f"{index}[3, 4]", f"{dtype}[3, 4]"),
+            {"axis": axis, "reduction": reduction},
+        )
+        for dtype, index, axis, reduction in (
             ("float32", "int64", 0, "update"),
             ("float32", "int64", 1, "update"),
             ("float16", "int64", 0, "add"),
@@ -50,8 +54,12 @@ MATCHES = [
     Matches(ELEMENTS, ("float32[n, 4]", "int64[m, 4]", "float32[m, 4]"), {"axis": 0}),
     Matches(ELEMENTS, ("float32[7]", "int64[3]", "float32[3]"), {"axis": -1}, {"axis": 0}),
     *(
-        Matches(ND, (f"{t}[5, 4]", f"{p}[3, 1]", f"{t}[3, 4]"), {"reduction": r})
-        for t, p, r in (
+        Matches(
+            ND,
+            (f"{dtype}[5, 4]", f"{index}[3, 1]", f"{dtype}[3, 4]"),
+            {"reduction": reduction},
+        )
+        for dtype, index, reduction in (
             ("float32", "int64", "update"),
             ("float16", "int32", "add"),
             ("int32", "int64", "mul"),
@@ -65,8 +73,13 @@ MATCHES = [
     ),
     Matches(ND, ("float32[n, 4]", "int64[m, 1]", "float32[m, 4]"), {"reduction": "add"}),
     *(
-        Matches(PUT, (f"{t}[5, 4]", "int64[3]", "int64[3]", f"{t}[3]"), {"accumulate": add})
-        for t, add in (("float32", False), ("float32", True), ("float16", True), ("int32", False))
+        Matches(PUT, (f"{dtype}[5, 4]", "int64[3]", "int64[3]", f"{dtype}[3]"), {"accumulate": add})
+        for dtype, add in (
+            ("float32", False),
+            ("float32", True),
+            ("float16", True),
+            ("int32", False),
+        )
     ),
     Matches(PUT, ("float32[5]", "int64[3]", "float32[3]"), {"accumulate": False}),
     Matches(
@@ -143,7 +156,7 @@ def _tensors(term: Term) -> list[TensorVar]:
 
 
 def _reduction(value: Term, state: Term) -> str | None:
-    """How the state and the update are combined."""
+    """The reduction that combines the state and the update, or None."""
     if state not in set(subterms(value)):
         return "update"
     if isinstance(value, Int):
@@ -158,17 +171,25 @@ def _reduction(value: Term, state: Term) -> str | None:
 def _proposals(
     data: TensorVar,
     places: list[TensorVar],
-    u: TensorVar,
+    update: TensorVar,
     reduction: str,
     condition: Term,
     fold: Fold,
 ) -> Iterator[Proposal]:
-    operands = (data.position, *(p.position for p in places), u.position)
-    p, rank = places[0], len(data.shape)
-    if len(places) == 1 and len(p.shape) == rank == len(u.shape) and p.shape == u.shape:
-        for axis in _axes(p, condition, fold):
+    operands = (data.position, *(p.position for p in places), update.position)
+    index, rank = places[0], len(data.shape)
+    if (
+        len(places) == 1
+        and len(index.shape) == rank == len(update.shape)
+        and index.shape == update.shape
+    ):
+        for axis in _axes(index, condition, fold):
             yield Proposal(ELEMENTS, operands, {"axis": axis, "reduction": reduction})
-    if len(places) == 1 and p.shape[:-1] == u.shape[: len(p.shape) - 1] and reduction != "mean":
+    if (
+        len(places) == 1
+        and index.shape[:-1] == update.shape[: len(index.shape) - 1]
+        and reduction != "mean"
+    ):
         yield Proposal(ND, operands, {"reduction": reduction})
     if len(places) == rank and reduction in ("update", "add"):
         yield Proposal(PUT, operands, {"accumulate": reduction == "add"})
@@ -177,8 +198,8 @@ def _proposals(
 def _axes(tensor: TensorVar, condition: Term, fold: Fold) -> list[int]:
     """The dimensions that the fold may run over."""
     load = next(s for s in subterms(condition) if isinstance(s, Load) and s.tensor is tensor)
-    run = [d for d, i in enumerate(load.indices) if fold.axis in free(i)]
-    return run if len(run) == 1 else list(range(len(tensor.shape)))
+    folded = [d for d, i in enumerate(load.indices) if fold.axis in free(i)]
+    return folded if len(folded) == 1 else list(range(len(tensor.shape)))
 
 
 def _backward(
@@ -202,7 +223,7 @@ def _backward(
     operands = (tensor.position, spare[0].position, places[0].position)
     notes = (Undetermined("axis", "there is one dimension", values=(0, None)),)
     loads = [s for s in subterms(fold.updates[0]) if isinstance(s, Load) and s.tensor is tensor]
-    run = [d for d, i in enumerate(loads[0].indices) if fold.axis in free(i)]
-    for axis in run if len(run) == 1 else range(len(tensor.shape)):
+    folded = [d for d, i in enumerate(loads[0].indices) if fold.axis in free(i)]
+    for axis in folded if len(folded) == 1 else range(len(tensor.shape)):
         loose = notes if len(tensor.shape) == 1 else ()
         yield Proposal(BACKWARD, operands, {"axis": axis}, undetermined=loose)

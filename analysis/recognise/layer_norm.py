@@ -106,12 +106,12 @@ def layer_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the compute is not scaled and shifted")
     _, gamma, beta = affine
     for term, root in (factors, factors[::-1]):
-        x, eps = deviation(term), epsilon(root, "rsqrt")
-        axes = None if x is None or eps is None else _averaged(eps[1], x, gamma)
-        if x is not None and eps is not None and axes is not None:
-            where = (x.tensor.position, gamma.tensor.position, beta.tensor.position)
+        data, eps = deviation(term), epsilon(root, "rsqrt")
+        axes = None if data is None or eps is None else _averaged(eps[1], data, gamma)
+        if data is not None and eps is not None and axes is not None:
+            operands = (data.tensor.position, gamma.tensor.position, beta.tensor.position)
             attrs = {"axes": list(axes), "epsilon": eps[0], **UNSEEN}
-            return [Proposal(LAYER, where, attrs, undetermined=LOOSE)]
+            return [Proposal(LAYER, operands, attrs, undetermined=LOOSE)]
     return Refusal("the compute is not a deviation divided by its root mean square")
 
 
@@ -122,30 +122,30 @@ def rms_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     scaled = None if factors is None else with_load(factors[0], "mul")
     if factors is None or scaled is None:
         return Refusal("the compute is not a load scaled twice")
-    w, (root, x) = factors[1], scaled
+    weight, (root, data) = factors[1], scaled
     eps = epsilon(root, "rsqrt")
-    axes = None if eps is None else _averaged(eps[1], x, w)
+    axes = None if eps is None else _averaged(eps[1], data, weight)
     if eps is None or axes is None:
         return Refusal("the compute is not divided by a root mean square")
     attrs = {"axes": list(axes), "epsilon": eps[0]}
-    return [Proposal(RMS, (x.tensor.position, w.tensor.position), attrs)]
+    return [Proposal(RMS, (data.tensor.position, weight.tensor.position), attrs)]
 
 
-def _averaged(term: Term, x: Load, weight: Load) -> tuple[int, ...] | None:
-    """The dimensions of x that an average of squares covers: those of the weight."""
+def _averaged(term: Term, data: Load, weight: Load) -> tuple[int, ...] | None:
+    """The dimensions of the data that an average of squares covers: those of the weight."""
     parts = args(term, *DIVISIONS)
-    r = combined(term if parts is None else parts[0], "add") or Combined(
-        (), term, ZERO
-    )  # 0 + x² is x²
-    square = args(r.body, "mul")
+    total = combined(term if parts is None else parts[0], "add")
+    if total is None:
+        total = Combined((), term, ZERO)  # 0 + x² is x²
+    square = args(total.body, "mul")
     if square is None or square[0] is not square[-1]:
         return None
     inside = load(square[0]) or deviation(square[0])
-    if inside is None or inside.tensor is not x.tensor:
+    if inside is None or inside.tensor is not data.tensor:
         return None
-    dims = swept(inside, r.axes)
+    dims = swept(inside, total.axes)
     shape = weight.tensor.shape
-    for found in () if dims is None else with_units(dims, x.tensor, len(shape))[::-1]:
-        if tuple(x.tensor.shape[d] for d in found) == shape:
-            return found
+    for choice in () if dims is None else with_units(dims, data.tensor, len(shape))[::-1]:
+        if tuple(data.tensor.shape[d] for d in choice) == shape:
+            return choice
     return None

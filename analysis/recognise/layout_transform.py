@@ -59,11 +59,11 @@ def layout_transform(expression: TensorExpression) -> Sequence[Proposal] | Refus
     (comprehension,) = expression.outputs[:1]
     leaves = [p.value for p in pieces(comprehension.body)]
     loads = [x for x in leaves if isinstance(x, Load)]
-    others = {x for x in leaves if not isinstance(x, Load)}
-    if len(expression.outputs) != 1 or len(loads) != 1 or len(others) > 1:
+    fills = {x for x in leaves if not isinstance(x, Load)}
+    if len(expression.outputs) != 1 or len(loads) != 1 or len(fills) > 1:
         return Refusal("the compute is not one load, or one load and a literal")
     load = loads[0]
-    if not others and volume(load.tensor.shape) is not volume(comprehension.out.shape):
+    if not fills and volume(load.tensor.shape) is not volume(comprehension.out.shape):
         return Refusal("input and output differ in their number of elements")
     inputs = [ZERO if e is ONE else as_int(fresh(e, "x")) for e in load.tensor.shape]
     ys = [y.atom for y in comprehension.axes if isinstance(y.atom, Var)]
@@ -77,8 +77,8 @@ def layout_transform(expression: TensorExpression) -> Sequence[Proposal] | Refus
     except Unsupported as error:
         return Refusal(f"the index map has no expression: {error}")
     attrs = {"index_map": index_map}
-    if others:
-        attrs["pad_value"] = literal(others.pop())
+    if fills:
+        attrs["pad_value"] = literal(fills.pop())
     return [Proposal(OP, (load.tensor.position,), attrs)]
 
 

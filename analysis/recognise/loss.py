@@ -85,14 +85,14 @@ def cross_entropy(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the loss is one number")
     divided = args(body, *DIVISIONS)
     factors = args(divided[0] if divided else body, "mul") or ()
-    r = next((r for r in (combined(x, "add") for x in factors) if r is not None), None)
-    if r is None or not any(is_const(bare(x), -1) for x in factors):
+    total = next((r for r in (combined(x, "add") for x in factors) if r is not None), None)
+    if total is None or not any(is_const(bare(x), -1) for x in factors):
         return Refusal("the compute is not a negated sum")
-    pair = [load(x) for x in args(r.body, "mul") or ()]
-    if len(pair) != 2 or None in pair:
+    operands = [load(x) for x in args(total.body, "mul") or ()]
+    if len(operands) != 2 or None in operands:
         return Refusal("the sum is not over products of two tensors")
-    where = sorted(x.tensor.position for x in pair if x is not None)
-    return [Proposal(CROSS, tuple(where), undetermined=SYMMETRIC)]
+    positions = sorted(x.tensor.position for x in operands if x is not None)
+    return [Proposal(CROSS, tuple(positions), undetermined=SYMMETRIC)]
 
 
 @recogniser("nll_loss", precedence=495, ops=(NLL,))
@@ -101,9 +101,9 @@ def nll_loss(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     body = expression.outputs[0].body
     divided = args(body, *DIVISIONS) if len(expression.outputs) == 1 else None
     top = divided[0] if divided else body
-    r = combined(top, "add")
-    how = "mean" if divided else "sum" if r is not None else "none"
-    choice = bare(r.body if r is not None else top)
+    total = combined(top, "add")
+    reduction = "mean" if divided else "sum" if total is not None else "none"
+    choice = bare(total.body if total is not None else top)
     if not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("the compute is not a selection on targets")
     reads = list(_by_data(choice))
@@ -111,36 +111,38 @@ def nll_loss(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     weights = [x for x in reads if x not in predictions]
     if len(predictions) != 1 or len(weights) > 1:
         return Refusal("the selection does not use one prediction and one weight")
-    t = next(_targets(predictions[0]), None)
-    ignored = None if t is None else _ignored(choice.args[0], t)
-    if t is None or ignored is None:
+    target = next(_targets(predictions[0]), None)
+    ignored = None if target is None else _ignored(choice.args[0], target)
+    if target is None or ignored is None:
         return Refusal("no target is ignored")
-    where = [x.tensor.position for x in (predictions[0], t, *weights)]
-    return [Proposal(NLL, tuple(where), {"reduction": how, "ignore_index": ignored})]
+    positions = [x.tensor.position for x in (predictions[0], target, *weights)]
+    return [Proposal(NLL, tuple(positions), {"reduction": reduction, "ignore_index": ignored})]
 
 
-def _by_data(t: Term) -> Iterator[Load]:
+def _by_data(body: Term) -> Iterator[Load]:
     """Loads at indices from data."""
-    for s in subterms(t):
-        if isinstance(s, Load) and any(tensors(i) for i in s.indices):
-            yield s
+    for term in subterms(body):
+        if isinstance(term, Load) and any(tensors(i) for i in term.indices):
+            yield term
 
 
-def _targets(x: Load) -> Iterator[Load]:
-    for poly in x.indices:
-        if isinstance(bare(poly), Load):
-            yield bare(poly)  # type: ignore[misc]
+def _targets(prediction: Load) -> Iterator[Load]:
+    for index in prediction.indices:
+        if isinstance(bare(index), Load):
+            yield bare(index)  # type: ignore[misc]
 
 
-def _negated(term: Term, x: Load) -> bool:
-    """Whether ``0 - x`` occurs."""
+def _negated(term: Term, prediction: Load) -> bool:
+    """Whether ``0 - prediction`` occurs."""
     differences = (args(s, "sub") for s in subterms(term))
-    return any(d is not None and is_const(d[0], 0) and load(d[1]) is x for d in differences)
+    return any(
+        d is not None and is_const(d[0], 0) and load(d[1]) is prediction for d in differences
+    )
 
 
-def _ignored(condition: Term, t: Load) -> int | None:
-    """``k`` of ``t == k``."""
+def _ignored(condition: Term, target: Load) -> int | None:
+    """The class k of a condition ``t == k``."""
     if not (isinstance(condition, CallTerm) and condition.op == "eq0"):
         return None
-    shift = (as_int(condition.args[0]) - as_int(t)).const
+    shift = (as_int(condition.args[0]) - as_int(target)).const
     return None if shift is None else -shift

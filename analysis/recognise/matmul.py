@@ -63,24 +63,24 @@ def matmul(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     return out
 
 
-def _is_matmul(expression: TensorExpression, found: Product, a: Load, b: Load) -> bool:
-    """Whether the last index of a and the last but one of b are contracted."""
+def _is_matmul(expression: TensorExpression, contraction: Product, a: Load, b: Load) -> bool:
+    """Whether the last index of a and the second to last of b are contracted."""
     axes = expression.outputs[0].axes
     if not (a.indices and b.indices):  # a scalar
         return False
-    poly = a.indices[-1]
-    if only(poly) is not None and only(poly) not in found.reduce.axes:
+    index = a.indices[-1]
+    if only(index) is not None and only(index) not in contraction.reduce.axes:
         return False
-    if b.indices[-2 if len(b.indices) > 1 else -1] is not poly:
+    if b.indices[-2 if len(b.indices) > 1 else -1] is not index:
         return False
     if a.tensor.shape[-1] is not b.tensor.shape[-2 if len(b.indices) > 1 else -1]:
         return False
-    rest = list(axes)
-    if len(b.indices) > 1 and (not rest or not _reads(b, -1, rest.pop())):
+    remaining_axes = list(axes)
+    if len(b.indices) > 1 and (not remaining_axes or not _reads(b, -1, remaining_axes.pop())):
         return False
-    if len(a.indices) > 1 and (not rest or not _reads(a, -2, rest.pop())):
+    if len(a.indices) > 1 and (not remaining_axes or not _reads(a, -2, remaining_axes.pop())):
         return False
-    return all(_batch(x.indices[:-2], x.tensor.shape[:-2], tuple(rest)) for x in (a, b))
+    return all(_batch(x.indices[:-2], x.tensor.shape[:-2], tuple(remaining_axes)) for x in (a, b))
 
 
 def _reads(load: Load, position: int, axis: Int) -> bool:
@@ -88,7 +88,7 @@ def _reads(load: Load, position: int, axis: Int) -> bool:
 
 
 def _batch(indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ...]) -> bool:
-    """Batch dimensions align at the end; one of extent 1 is broadcast."""
+    """Whether batch dimensions align at the end; one of extent 1 is broadcast."""
     if len(indices) > len(axes):
         return False
     aligned = axes[len(axes) - len(indices) :]

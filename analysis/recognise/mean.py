@@ -96,25 +96,25 @@ def mean(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("an average has one output")
     out, body = expression.outputs[0].out, expression.outputs[0].body
     root = args(body, "sqrt")
-    r = average(root[0] if root else body)
-    if r is None:
+    total = average(root[0] if root else body)
+    if total is None:
         return Refusal("the compute is not a sum divided by its count")
-    x, square = _summand(r)
-    if x is None or (root and not square):
-        return Refusal("the average is not over one tensor", repr(r.body))
-    dims = swept(x, r.axes)
+    data, square = _summand(total)
+    if data is None or (root and not square):
+        return Refusal("the average is not over one tensor", repr(total.body))
+    dims = swept(data, total.axes)
     if dims is None:
-        return Refusal("the average does not run over whole dimensions", repr(x))
+        return Refusal("the average does not run over whole dimensions", repr(data))
     name = OPS[0] if not square else OPS[2] if root else OPS[1]
-    return list(proposals(name, x.tensor, dims, out))
+    return list(proposals(name, data.tensor, dims, out))
 
 
-def _summand(r: Combined) -> tuple[Load | None, bool]:
+def _summand(total: Combined) -> tuple[Load | None, bool]:
     """The averaged load, and whether its squared deviation is averaged instead."""
-    x = load(r.body)
-    if x is not None:
-        return x, False
-    factors = args(r.body, "mul")
+    data = load(total.body)
+    if data is not None:
+        return data, False
+    factors = args(total.body, "mul")
     if factors is None or len(factors) != 2 or factors[0] is not factors[1]:
         return None, False
     return deviation(factors[0]), True

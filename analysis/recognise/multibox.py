@@ -98,7 +98,9 @@ def _variance(comprehension: Comprehension, offsets: TensorVar, k: int) -> float
 def _thresholds(comprehension: Comprehension) -> list[float]:
     """The literals in comparisons."""
     compared = [
-        s for s in subterms(comprehension.body) if isinstance(s, CallTerm) and s.dtype == "bool"
+        term
+        for term in subterms(comprehension.body)
+        if isinstance(term, CallTerm) and term.dtype == "bool"
     ]
-    literals = [a.value for s in compared for a in s.args if isinstance(a, Const)]
+    literals = [a.value for term in compared for a in term.args if isinstance(a, Const)]
     return [float(v) for v in dict.fromkeys(literals) if not isinstance(v, (bool, str))]

@@ -72,42 +72,36 @@ def nll_loss_backward(expression: TensorExpression) -> Sequence[Proposal] | Refu
     choice = bare(comprehension.body)
     if len(expression.outputs) != 1 or not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("the compute is not a selection on targets")
-    condition, value, rest = choice.args
+    condition, value, otherwise = choice.args
     targets = {s.tensor for s in subterms(condition) if isinstance(s, Load)}
-    if len(targets) != 1 or not is_const(rest, 0):
+    if len(targets) != 1 or not is_const(otherwise, 0):
         return Refusal("the gradient is not 0 where the target is another class")
-    (t,) = targets
-    loads = [s for s in subterms(value) if isinstance(s, Load) and s.tensor is not t]
+    (target,) = targets
+    loads = [s for s in subterms(value) if isinstance(s, Load) and s.tensor is not target]
     weights = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
     grads = {s.tensor for s in loads} - weights
-    used = {t, *weights, *grads}
-    spare = [p for p in expression.inputs if isinstance(p, TensorVar) and p not in used]
-    x = next(
-        (
-            p
-            for p in spare
-            if (p.shape, p.dtype) == (comprehension.out.shape, comprehension.out.dtype)
-        ),
-        None,
-    )
-    if len(grads) != 1 or len(weights) > 1 or x is None:
+    used = {target, *weights, *grads}
+    unused = [t for t in expression.inputs if isinstance(t, TensorVar) and t not in used]
+    out = comprehension.out
+    predictions = next((t for t in unused if (t.shape, t.dtype) == (out.shape, out.dtype)), None)
+    if len(grads) != 1 or len(weights) > 1 or predictions is None:
         return Refusal("the gradient does not have one output with the predictions' shape")
-    (g,) = grads
+    (grad,) = grads
     divided = any(args(s, *DIVISIONS) is not None for s in subterms(value))
-    how = "mean" if divided else "sum" if not g.shape else "none"
-    ignored = next(_ignored(value, t), None)
+    reduction = "mean" if divided else "sum" if not grad.shape else "none"
+    ignored = next(_ignored(value, target), None)
     notes = []
     if ignored is None:
         notes.append(Undetermined("ignore_index", "a negative index ignores nothing", high=-1))
-    if not t.shape and not divided:
+    if not target.shape and not divided:
         notes += among("reduction", ["sum", "none"], "there is one target")
-    operands = tuple(p.position for p in (g, x, t, *weights))
-    attrs = {"reduction": how, "ignore_index": -100 if ignored is None else ignored}
+    operands = tuple(param.position for param in (grad, predictions, target, *weights))
+    attrs = {"reduction": reduction, "ignore_index": -100 if ignored is None else ignored}
     return [Proposal(OP, operands, attrs, undetermined=tuple(notes))]
 
 
 def _ignored(value: Term, tensor: TensorVar) -> Iterator[int]:
-    """``k`` of selections on ``t == k``; the first and last class use ``<=`` and ``>=``."""
+    """The classes k of selections on ``t == k``; the first and last class use ``<=`` and ``>=``."""
     for term in subterms(value):
         if not (isinstance(term, CallTerm) and term.op in ("eq0", "ge0")):
             continue

@@ -70,7 +70,7 @@ def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
 
 @recogniser("pad", precedence=340, ops=(OP,))
 def pad(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``x[y - b]`` inside its bounds and one literal outside."""
+    """Match ``x[y - b]`` inside its bounds and one literal outside."""
     (comprehension,) = expression.outputs[:1]
     leaves = list(pieces(comprehension.body))
     inside = [p for p in leaves if isinstance(p.value, Load)]
@@ -95,11 +95,12 @@ def _constant_widths(comprehension: Comprehension, leaf: SelectionLeaf) -> list[
     if len(term.indices) != len(comprehension.axes):
         return Refusal("input and output have different ranks")
     widths: list[int] = []
-    for i, e, y, o in zip(
+    for index, extent, coordinate, out_extent in zip(
         term.indices, term.tensor.shape, comprehension.axes, comprehension.out.shape, strict=True
     ):
-        before = (y - i if e is not ONE else begin(leaf.conditions, y)).const
-        extra = (o - e).const
+        start = begin(leaf.conditions, coordinate) if extent is ONE else coordinate - index
+        before = start.const
+        extra = (out_extent - extent).const
         if before is None or extra is None or not 0 <= before <= extra:
             return Refusal("the input is not placed in the output by a literal shift")
         widths += [before, extra - before]
@@ -119,17 +120,17 @@ def pad_mode(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if len(reading.index) != len(reading.axes):
         return Refusal("input and output have different ranks")
     modes, widths = list(MODES), []
-    for k, (i, y) in enumerate(zip(reading.index, reading.axes, strict=True)):
+    for k, (index, coordinate) in enumerate(zip(reading.index, reading.axes, strict=True)):
         extra = (reading.out.shape[k] - reading.tensor.shape[k]).const
         if extra is None or extra < 0:
             return Refusal("the output does not exceed the input by a literal")
         before = 0
         if extra:
-            here = _modes(i, reading.tensor.shape[k])
-            if not here:
+            fitting = _modes(index, reading.tensor.shape[k])
+            if not fitting:
                 return Refusal("the access matches no padding mode")
-            modes = [mode for mode in modes if mode in here]
-            before = _shift(i, y, reading.tensor.shape[k], extra)
+            modes = [mode for mode in modes if mode in fitting]
+            before = _shift(index, coordinate, reading.tensor.shape[k], extra)
         widths += [before, extra - before]
     if not modes or len(modes) == len(MODES):
         return Refusal("the axes are padded in different modes")
@@ -155,19 +156,19 @@ def _modes(poly: Int, extent: Int) -> tuple[str, ...]:
     return ("replicate",) if ops & {"min", "max"} else ()
 
 
-def _shift(i: Int, y: Int, extent: Int, extra: int) -> int:
-    """``b`` from a term ``y - b`` in the index, for a rotation modulo the extent."""
-    found: list[int] = []
-    for term in subterms(i):
-        at = affine(term, y) if isinstance(term, Int) else None
-        if at is None or at[1].const not in (1, -1):
+def _shift(index: Int, coordinate: Int, extent: Int, extra: int) -> int:
+    """The shift b, from a term ``y - b`` in the index; for a rotation, modulo the extent."""
+    shifts: list[int] = []
+    for term in subterms(index):
+        form = affine(term, coordinate) if isinstance(term, Int) else None
+        if form is None or form[1].const not in (1, -1):
             continue
-        offset = at[0].const
+        offset = form[0].const
         if offset is None:
             continue
-        b = -offset * (at[1].const or 0)
-        if b < 0 and extent.const:
-            b %= extent.const
-        if 0 <= b <= extra:
-            found.append(b)
-    return max(found, default=0)
+        shift = -offset * (form[1].const or 0)
+        if shift < 0 and extent.const:
+            shift %= extent.const
+        if 0 <= shift <= extra:
+            shifts.append(shift)
+    return max(shifts, default=0)

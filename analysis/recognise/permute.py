@@ -65,8 +65,8 @@ def _orders(axes: list[int], read: Read) -> list[list[int]]:
     orders = []
     for order in islice(permutations([axes[k] for k in places]), LISTED):
         swapped = list(axes)
-        for k, a in zip(places, order, strict=True):
-            swapped[k] = a
+        for k, axis in zip(places, order, strict=True):
+            swapped[k] = axis
         orders.append(swapped)
     return orders
 
@@ -78,9 +78,9 @@ def permutation(read: Read) -> list[int] | Refusal:
         return Refusal("input and output have different ranks")
     units = iter([k for k, e in enumerate(shape) if e is ONE])
     axes = []
-    for y, e in zip(read.axes, read.out.shape, strict=True):
-        candidates = [k for k, i in enumerate(read.index) if i is y and shape[k] is e]
-        k = next(units, None) if e is ONE else candidates[0] if len(candidates) == 1 else None
+    for coordinate, extent in zip(read.axes, read.out.shape, strict=True):
+        candidates = [k for k, i in enumerate(read.index) if i is coordinate and shape[k] is extent]
+        k = next(units, None) if extent is ONE else candidates[0] if len(candidates) == 1 else None
         if k is None:
             return Refusal("the input is not read at a permutation of the output's coordinates")
         axes.append(k)

@@ -155,18 +155,18 @@ def pool(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match one reduction over a window of one load, divided for an average."""
     if len(expression.outputs) != 1 or len(expression.outputs[0].axes) not in SPATIAL:
         return Refusal("a pool has one output of rank 3 to 5")
-    reduction = _reduction(expression.outputs[0].body)
-    if reduction is None:
+    parts = _reduction(expression.outputs[0].body)
+    if parts is None:
         return Refusal("the compute is not a maximum or average over a window")
-    kind, r, load, divisor = reduction
+    kind, reduction, load, divisor = parts
     if len(load.indices) != len(expression.outputs[0].axes):
         return Refusal("the input and output of a pool have the same rank")
     out = [
-        *_windows(expression, r, load, kind, divisor),
+        *_windows(expression, reduction, load, kind, divisor),
         *(_adaptive(expression, load) if kind == "avg" else ()),
     ]
-    swept_dims = swept(load, r.axes)
-    if kind == "avg" and r.axes and swept_dims is not None:
+    swept_dims = swept(load, reduction.axes)
+    if kind == "avg" and reduction.axes and swept_dims is not None:
         attrs = {"axis": list(swept_dims), "keepdims": True}
         out.append(Proposal("relax.mean", (load.tensor.position,), attrs))
     return out or Refusal("the accesses are not those of a pool", repr(load))
@@ -180,12 +180,12 @@ def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
         divisor = term.args[1]
         term = uncast(term.args[0])
     for kind, op in (("max", "max"), ("avg", "add")):
-        r = combined(term, op)
-        inner = None if r is None else uncast(r.body)
+        reduction = combined(term, op)
+        inner = None if reduction is None else uncast(reduction.body)
         if isinstance(inner, CallTerm) and inner.op == "ite":
             inner = uncast(inner.args[1])
-        if r is not None and isinstance(inner, Load):
-            return kind, r, inner, divisor
+        if reduction is not None and isinstance(inner, Load):
+            return kind, reduction, inner, divisor
     inner = uncast(term.args[1]) if isinstance(term, CallTerm) and term.op == "ite" else term
     if "int" in term.dtype and isinstance(inner, Load):  # the maximum or average of one element
         return "max" if divisor is None else "avg", Combined((), term, term), inner, divisor
@@ -193,7 +193,7 @@ def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:
 
 
 def _windows(
-    expression: TensorExpression, r: Combined, load: Load, kind: str, divisor: Term | None
+    expression: TensorExpression, reduction: Combined, load: Load, kind: str, divisor: Term | None
 ) -> Iterator[Proposal]:
     axes = expression.outputs[0].axes
     outs = frozenset(a.atom for a in axes if a.atom is not None)
@@ -206,19 +206,19 @@ def _windows(
                 if index is not axis:
                     break
                 continue
-            w = window(index, outs, frozenset(r.axes))
-            if w is None or as_coordinate(w.axis) is not axis:
+            window_axis = window(index, outs, frozenset(reduction.axes))
+            if window_axis is None or as_coordinate(window_axis.axis) is not axis:
                 break
-            windows.append((w, place))
+            windows.append((window_axis, place))
         else:
-            if {w.tap for w, _ in windows} >= set(r.axes):
+            if {w.tap for w, _ in windows} >= set(reduction.axes):
                 yield from _proposals(expression, load, kind, divisor, layout, windows)
                 if layout in DATA[len(axes)]:
                     return
 
 
 def _packed(load: Load) -> Iterator[str]:
-    """A 2d pool over packed channels, which a 3d pool could compute too."""
+    """The layout of a 2d pool over packed channels, which a 3d pool could compute too."""
     last = load.tensor.shape[-1].const
     if len(load.tensor.shape) == 5 and last is not None and last > 1:
         yield f"NCHW{last}c"
@@ -260,21 +260,23 @@ def _proposals(
     first = _constant(divisor)  # rounding up counts padding, but nothing after it
     counted = (first, not first) if seen else (False,)
     notes = (*undetermined(fitted), *_modes(fitted), *(() if seen else UNSEEN))
-    found = [attrs]
+    variants = [attrs]
     if any(s.after != s.before for s in fitted) and all(map(_rounds_up, fitted)):
         up = {**attrs, "ceil_mode": True, "padding": (*before, *before)}
-        found.insert(0 if all(s.before < s.after for s in fitted) else 1, up)
-    readings = [{**given, "count_include_pad": include} for given in found for include in counted]
+        variants.insert(0 if all(s.before < s.after for s in fitted) else 1, up)
+    readings = [
+        {**variant, "count_include_pad": include} for variant in variants for include in counted
+    ]
     if seen and not first:
         up = {**attrs, "ceil_mode": True, "count_include_pad": True}
         readings += [{**up, "padding": (*before, *behind)} for behind in _behind(fitted)]
-    for given in readings:
+    for reading in readings:
         yield Proposal(
             f"relax.nn.{kind}_pool{len(windows)}d",
             (load.tensor.position,),
-            given,
+            reading,
             layouts={load.tensor.position: layout, out.position: layout},
-            undetermined=notes if not given["ceil_mode"] else (),
+            undetermined=notes if not reading["ceil_mode"] else (),
         )
 
 
@@ -299,7 +301,7 @@ def _symbolic(
         if pad is None:
             return
         behind.append(pad)
-    single = tuple(
+    dilation_notes = tuple(
         Undetermined("dilation", "the kernel extent is 1", d, low=1)
         for d, k in enumerate(taps)
         if k == 1
@@ -316,7 +318,7 @@ def _symbolic(
             "out_layout": layout,
         }
         names = {load.tensor.position: layout, out.position: layout}
-        loose = (*single, *(() if kind == "avg" else UNSEEN))
+        loose = (*dilation_notes, *(() if kind == "avg" else UNSEEN))
         op = f"relax.nn.{kind}_pool{len(windows)}d"
         yield Proposal(op, (load.tensor.position,), attrs, names, loose)
 
@@ -337,7 +339,7 @@ def _behind(windows: list[Fitted]) -> Iterator[tuple[int, ...]]:
 
 
 def _rounds_up(fitted: Fitted) -> bool:
-    """Whether rounding up with symmetric padding is the same."""
+    """Whether rounding up with symmetric padding gives the same extent."""
     return fitted.least <= fitted.before + fitted.stride - 1 <= fitted.most
 
 

@@ -31,8 +31,8 @@ AVG, MAX = "relax.grad.avg_pool2d_backward", "relax.grad.max_pool2d_backward"
 TRIED = 12
 
 
-def _case(op: str, g: str, x: str, attrs: dict[str, Any], **expect: Any) -> Matches:
-    return Matches(op, (g, x), attrs, {**attrs, **expect})
+def _case(op: str, grad: str, data: str, attrs: dict[str, Any], **expect: Any) -> Matches:
+    return Matches(op, (grad, data), attrs, {**attrs, **expect})
 
 
 MATCHES = [
@@ -131,12 +131,14 @@ def pool_backward(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("a gradient of a pool has two operands and one output of rank 4")
     loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
     read = {x.tensor for x in loads}
-    found: list[Proposal] = []
-    for g, x in (inputs, inputs[::-1]):
-        here = [s for s in loads if s.tensor is g]
-        if len(here) == 1 and x.shape == comprehension.out.shape and len(g.shape) == 4:
-            found += _proposals(comprehension, here[0], x, MAX if x in read else AVG)
-    return found or Refusal("gradients are not spread over windows")
+    proposals: list[Proposal] = []
+    for grad, data in (inputs, inputs[::-1]):
+        grad_loads = [s for s in loads if s.tensor is grad]
+        if len(grad_loads) == 1 and data.shape == comprehension.out.shape and len(grad.shape) == 4:
+            proposals += _proposals(
+                comprehension, grad_loads[0], data, MAX if data in read else AVG
+            )
+    return proposals or Refusal("gradients are not spread over windows")
 
 
 def _proposals(
@@ -145,7 +147,8 @@ def _proposals(
     for layout in ("NCHW", "NHWC"):
         places = [layout.index("H"), layout.index("W")]
         if any(
-            load.indices[layout.index(a)] is not comprehension.axes[layout.index(a)] for a in "NC"
+            load.indices[layout.index(letter)] is not comprehension.axes[layout.index(letter)]
+            for letter in "NC"
         ):
             continue
         dims = [_windows(load.indices[d], comprehension.axes[d]) for d in places]
@@ -155,34 +158,34 @@ def _proposals(
         for kernel in _kernels(comprehension, windows, places, name):
             fitted = [
                 fit(
-                    WindowAxis(w.stride, 1, w.before, None, None),
+                    WindowAxis(window.stride, 1, window.before, None, None),
                     tensor.shape[d],
                     load.tensor.shape[d],
                     k,
                 )
-                for w, d, k in zip(windows, places, kernel, strict=True)
+                for window, d, k in zip(windows, places, kernel, strict=True)
             ]
             if all(s is not None for s in fitted):
-                every = [s for s in fitted if s is not None]
+                complete = [s for s in fitted if s is not None]
                 yield from _attributes(
-                    comprehension, load.tensor, tensor, name, layout, kernel, every
+                    comprehension, load.tensor, tensor, name, layout, kernel, complete
                 )
         return
 
 
-def _windows(index: Int, poly: Int) -> _Windows | None:
+def _windows(index: Int, coordinate: Int) -> _Windows | None:
     """Stride, leading padding and number of windows, of ``(y + p) // s - r``."""
     quotients = [a for m, k in index.terms for a in m if k == 1 and len(m) == 1 and is_div(a)]
-    rest, stride, before = index, 1, 0
+    remaining, stride, before = index, 1, 0
     if len(quotients) == 1 and isinstance(quotients[0], CallTerm):
         inner, divisor = map(as_int, quotients[0].args)
-        shift = (inner - poly).const
+        shift = (inner - coordinate).const
         if shift is None or divisor.const is None:
             return None
-        rest, stride, before = index - as_int(quotients[0]), divisor.const, shift
-    elif poly.const is None:
-        rest = index - poly
-    form = affine(rest)
+        remaining, stride, before = index - as_int(quotients[0]), divisor.const, shift
+    elif coordinate.const is None:
+        remaining = index - coordinate
+    form = affine(remaining)
     if form is None or any(k != -1 for k in form[0].values()) or len(form[0]) > 1:
         return None
     taps = [v.extent.const for v in form[0] if v.extent is not None]
@@ -199,9 +202,9 @@ def _kernels(
     terms = list(subterms(comprehension.body))
     volume = _volume(terms) if name == MAX else None
     ranges = []
-    for w, d in zip(windows, places, strict=True):
-        guards = [b + w.before + 1 for b in _bounds(terms, comprehension.axes[d])]
-        extents = range(w.taps * w.stride, (w.taps - 1) * w.stride, -1)
+    for window, d in zip(windows, places, strict=True):
+        guards = [b + window.before + 1 for b in _bounds(terms, comprehension.axes[d])]
+        extents = range(window.taps * window.stride, (window.taps - 1) * window.stride, -1)
         ranges.append(
             [*(k for k in extents if k in guards), *(k for k in extents if k not in guards)]
         )
@@ -209,13 +212,13 @@ def _kernels(
     yield from tried[:TRIED]
 
 
-def _bounds(terms: Sequence[Term], poly: Int) -> Iterator[int]:
-    """The b of conditions ``y <= b``."""
+def _bounds(terms: Sequence[Term], coordinate: Int) -> Iterator[int]:
+    """The bounds b of conditions ``y <= b``."""
     for term in terms:
         if isinstance(term, CallTerm) and term.op == "ge0":
-            b = (as_int(term.args[0]) + poly).const
-            if b is not None:
-                yield b
+            bound = (as_int(term.args[0]) + coordinate).const
+            if bound is not None:
+                yield bound
 
 
 def _volume(terms: Sequence[Term]) -> int | None:
@@ -226,8 +229,8 @@ def _volume(terms: Sequence[Term]) -> int | None:
 
 def _attributes(
     comprehension: Comprehension,
-    g: TensorVar,
-    x: TensorVar,
+    grad: TensorVar,
+    data: TensorVar,
     name: str,
     layout: str,
     kernel: tuple[int, ...],
@@ -242,34 +245,34 @@ def _attributes(
         "layout": layout,
         "out_layout": layout,
     }
-    positions = (g.position, x.position)
+    positions = (grad.position, data.position)
     layouts = dict.fromkeys((*positions, comprehension.out.position), layout)
     symmetric = all(s.before == s.after for s in fitted)
-    loose = tuple(_loose(g, x, layout, fitted)) if name == AVG else ()
-    ways = [({**attrs, "ceil_mode": False}, loose)]
+    loose = tuple(_loose(grad, data, layout, fitted)) if name == AVG else ()
+    variants = [({**attrs, "ceil_mode": False}, loose)]
     if not symmetric:
-        ways.insert(0, ({**attrs, "padding": (*before, *before), "ceil_mode": True}, ()))
+        variants.insert(0, ({**attrs, "padding": (*before, *before), "ceil_mode": True}, ()))
     unseen = name == MAX or not any(attrs["padding"])
-    for given, notes in ways:
+    for variant, notes in variants:
         for include in (False,) if unseen else (False, True):
             open_flags = flags(["count_include_pad"], "no padding is counted") if unseen else ()
-            found = {**given, "count_include_pad": include}
-            yield Proposal(name, positions, found, layouts, (*notes, *open_flags))
+            values = {**variant, "count_include_pad": include}
+            yield Proposal(name, positions, values, layouts, (*notes, *open_flags))
 
 
 def _loose(
-    g: TensorVar, x: TensorVar, layout: str, fitted: Sequence[Fitted]
+    grad: TensorVar, data: TensorVar, layout: str, fitted: Sequence[Fitted]
 ) -> Iterator[Undetermined]:
     """The trailing paddings that add only windows without an input element."""
     rounded = True
-    for d, (w, a) in enumerate(zip(fitted, "HW", strict=True)):
-        size, count = (t.shape[layout.index(a)].const for t in (x, g))
+    for d, (window, letter) in enumerate(zip(fitted, "HW", strict=True)):
+        size, count = (t.shape[layout.index(letter)].const for t in (data, grad))
         if size is None or count is None:
             return
-        most = None if count * w.stride - w.before >= size else w.most
-        if most is None or w.least < most:
+        most = None if count * window.stride - window.before >= size else window.most
+        if most is None or window.least < most:
             why = "more windows would have no element"
-            yield Undetermined("padding", why, d + len(fitted), w.least, most)
-        rounded &= most is None or w.after + w.stride - 1 <= most
+            yield Undetermined("padding", why, d + len(fitted), window.least, most)
+        rounded &= most is None or window.after + window.stride - 1 <= most
     if rounded:
         yield from flags(["ceil_mode"], "more windows would have no element")

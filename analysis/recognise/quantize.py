@@ -26,10 +26,10 @@ INTEGERS = ("int8", "uint8", "int16", "uint16")
 SMALL_FLOATS = ("float8_e4m3fn", "float8_e5m2")
 
 
-def _case(op: str, x: str, scale: str, zero: str, out: str, axis: int) -> Matches:
-    whole = all("n" not in s.replace("int", "") for s in (scale, zero))
+def _case(op: str, data: str, scale: str, zero: str, out: str, axis: int) -> Matches:
+    per_tensor = all("n" not in s.replace("int", "") for s in (scale, zero))
     attrs = {"axis": axis, "out_dtype": out}
-    return Matches(op, (x, scale, zero), attrs, {**attrs, "axis": -1} if whole else attrs)
+    return Matches(op, (data, scale, zero), attrs, {**attrs, "axis": -1} if per_tensor else attrs)
 
 
 MATCHES = [
@@ -46,9 +46,14 @@ MATCHES = [
     _case(QUANTIZE, "float32[2, 4]", "float32(1.0)", "int8(0)", "int8", 0),
     _case(QUANTIZE, "float32[2, n]", "float32[n]", "int8(0)", "int8", 1),
     *(
-        _case(DEQUANTIZE, f"{x}[2, n, 4]", "float32[n]", f"{z}[n]", out, 1)
+        _case(DEQUANTIZE, f"{data}[2, n, 4]", "float32[n]", f"{zero}[n]", out, 1)
         for out in ("float32", "float16")
-        for x, z in (("int8", "int8"), ("uint8", "uint8"), ("int16", "int16"), ("int32", "int32"))
+        for data, zero in (
+            ("int8", "int8"),
+            ("uint8", "uint8"),
+            ("int16", "int16"),
+            ("int32", "int32"),
+        )
     ),
     _case(DEQUANTIZE, "float16[2, n]", "float32[n]", "float16[n]", "float32", 1),
     _case(DEQUANTIZE, "float8_e4m3fn[2, n]", "float32[n]", "float16[n]", "float32", 1),
@@ -130,14 +135,14 @@ def quantize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if len(expression.outputs) != 1:
         return Refusal("a quantisation has one output")
     if comprehension.out.dtype in INTEGERS + SMALL_FLOATS:
-        name, found = QUANTIZE, _quantized_parts(comprehension)
+        name, candidates = QUANTIZE, _quantized_parts(comprehension)
     elif comprehension.out.dtype in ("float32", "float16"):
-        name, found = DEQUANTIZE, _dequantized_parts(comprehension)
+        name, candidates = DEQUANTIZE, _dequantized_parts(comprehension)
     else:
         return Refusal("no quantisation has an output of this dtype", comprehension.out.dtype)
     out = [
         proposal
-        for parts in found
+        for parts in candidates
         if (proposal := _proposal(name, comprehension, *parts)) is not None
     ]
     return out or Refusal("the compute is not a scaled and shifted operand")
@@ -145,30 +150,30 @@ def quantize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 
 def _quantized_parts(comprehension: Comprehension) -> Iterator[Parts]:
     """``saturate(round(x / scale) + zero)``; a scale of 1 and a zero of 0 leave no trace."""
-    v = _saturated(comprehension.body)
-    for scaled, zero in () if v is None else _operands(v, "add", NOTHING):
+    value = _saturated(comprehension.body)
+    for scaled, zero in () if value is None else _operands(value, "add", NOTHING):
         rounded = args(scaled, "round")
         quotient = args(rounded[0] if rounded else scaled, "div")
-        x, scale = quotient or (rounded[0] if rounded else scaled, const(1.0, "float32"))
-        if _at_own_place(uncast(x), comprehension):
-            yield uncast(x), uncast(scale), uncast(zero)  # type: ignore[misc]
+        data, scale = quotient or (rounded[0] if rounded else scaled, const(1.0, "float32"))
+        if _at_own_place(uncast(data), comprehension):
+            yield uncast(data), uncast(scale), uncast(zero)  # type: ignore[misc]
 
 
 def _dequantized_parts(comprehension: Comprehension) -> Iterator[Parts]:
     """``(x - zero) * scale``, saturated for float16."""
-    v = (
+    value = (
         _saturated(comprehension.body)
         if comprehension.out.dtype == "float16"
         else comprehension.body
     )
-    for shifted, scale in () if v is None else _operands(v, "mul", const(1.0, "float32")):
-        x, zero = _difference(uncast(shifted))
-        if _at_own_place(x, comprehension):
-            yield x, uncast(scale), zero  # type: ignore[misc]
+    for shifted, scale in () if value is None else _operands(value, "mul", const(1.0, "float32")):
+        data, zero = _difference(uncast(shifted))
+        if _at_own_place(data, comprehension):
+            yield data, uncast(scale), zero  # type: ignore[misc]
 
 
 def _operands(term: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:
-    """``op(a, b)`` as both ``(a, b)`` and ``(b, a)``; anything else is ``op(t, unit)``."""
+    """``op(a, b)`` as both ``(a, b)`` and ``(b, a)``; any other term is ``op(term, unit)``."""
     operands = args(term, op)
     if operands is None or len(operands) != 2:  # up to rounding, products and sums are flattened
         yield term, unit
@@ -177,21 +182,21 @@ def _operands(term: Term, op: str, unit: Term) -> Iterator[tuple[Term, Term]]:
     yield operands[1], operands[0]
 
 
-def _saturated(t: Term) -> Term | None:
-    """``v`` of ``cast(max(min(v, high), low))``."""
+def _saturated(term: Term) -> Term | None:
+    """The value v of ``cast(max(min(v, high), low))``."""
     for outer, inner in (("max", "min"), ("min", "max")):
-        for v in args(t, outer) or ():
-            for w in args(v, inner) or ():
-                if not isinstance(bare(w), Const):
-                    return w
+        for clamped in args(term, outer) or ():
+            for value in args(clamped, inner) or ():
+                if not isinstance(bare(value), Const):
+                    return value
     return None
 
 
 def _difference(term: Term) -> tuple[Term, Term]:
     """``x - zero`` as ``(x, zero)``; for integers it is a polynomial."""
-    found = args(term, "sub")
-    if found:
-        return uncast(found[0]), uncast(found[1])
+    operands = args(term, "sub")
+    if operands:
+        return uncast(operands[0]), uncast(operands[1])
     if not isinstance(term, Int):
         return term, NOTHING
     plus = [m[0] for m, k in term.terms if k == 1 and len(m) == 1]
@@ -213,17 +218,17 @@ def _proposal(
 ) -> Proposal | None:
     quantised = comprehension.out.dtype if name == QUANTIZE else load.tensor.dtype
     operands = (_scale(scale), _zero_point(zero, quantised))
-    along = {
+    vector_axes = {
         d
         for term in (scale, zero)
         for d, poly in enumerate(comprehension.axes)
         if isinstance(term, Load) and term.indices == (poly,) and poly is not ZERO
     }
-    if None in operands or len(along) > 1:
+    if None in operands or len(vector_axes) > 1:
         return None
-    every = () if along else (-1, *range(len(comprehension.axes)))
-    notes = among("axis", every, "scale and zero point are of the whole tensor")
-    attrs = {"axis": along.pop() if along else -1, "out_dtype": comprehension.out.dtype}
+    axes = () if vector_axes else (-1, *range(len(comprehension.axes)))
+    notes = among("axis", axes, "scale and zero point are of the whole tensor")
+    attrs = {"axis": vector_axes.pop() if vector_axes else -1, "out_dtype": comprehension.out.dtype}
     return Proposal(name, (load.tensor.position, *operands), attrs, undetermined=notes)  # type: ignore[arg-type]
 
 

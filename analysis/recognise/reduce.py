@@ -92,37 +92,37 @@ def reduce(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a reduction of one load, or over an axis of extent 1 a literal combined with a load."""
     if len(expression.outputs) != 1:
         return Refusal("a reduction has one output")
-    out, t = expression.outputs[0].out, bare(expression.outputs[0].body)
-    if not isinstance(t, Reduce):
-        return _of_one_element(out, t)
-    x, name = bare(t.body), NAMES.get(t.op) or BOOL[t.op]
-    if not isinstance(x, Load) or (t.op in ("add", "mul") and not is_const(t.init, t.op == "mul")):
-        return Refusal("the reduction is not over one load", repr(t))
-    dims = swept(x, t.axes)
+    out, body = expression.outputs[0].out, bare(expression.outputs[0].body)
+    if not isinstance(body, Reduce):
+        return _of_one_element(out, body)
+    data, name = bare(body.body), NAMES.get(body.op) or BOOL[body.op]
+    if not isinstance(data, Load) or (
+        body.op in ("add", "mul") and not is_const(body.init, body.op == "mul")
+    ):
+        return Refusal("the reduction is not over one load", repr(body))
+    dims = swept(data, body.axes)
     if dims is None:
-        return Refusal("the reduction does not run over whole dimensions", repr(x))
-    candidates = list(proposals(name, x.tensor, dims, out))
+        return Refusal("the reduction does not run over whole dimensions", repr(data))
+    candidates = list(proposals(name, data.tensor, dims, out))
     if name == NAMES["add"]:
         shape = tuple(e if e.const is None else e.const for e in out.shape)
-        candidates.append(Proposal(COLLAPSE, (x.tensor.position,), {"shape": shape}))
+        candidates.append(Proposal(COLLAPSE, (data.tensor.position,), {"shape": shape}))
     return candidates
 
 
-def _of_one_element(out: TensorVar, t: Term) -> Sequence[Proposal] | Refusal:
-    """``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
+def _of_one_element(out: TensorVar, body: Term) -> Sequence[Proposal] | Refusal:
+    """Match ``max(lowest, x[..])``: the maximum over a dimension of extent 1."""
     for op, name in NAMES.items():
-        pair = args(t, op) or ()
-        if (
-            len(pair) != 2
-        ):  # extremes of integers are flattened: max(max(a, b), 3) has three operands
+        pair = args(body, op) or ()
+        if len(pair) != 2:  # extremes of integers are flattened: max(max(a, b), 3) has three
             continue
-        start, x = sorted(map(bare, pair), key=lambda term: isinstance(term, Load))
+        start, data = sorted(map(bare, pair), key=lambda term: isinstance(term, Load))
         literal = isinstance(start, Const) or (isinstance(start, Int) and start.const is not None)
-        if not (literal and isinstance(x, Load) and units(x.tensor)):
+        if not (literal and isinstance(data, Load) and units(data.tensor)):
             continue
-        if len(out.shape) < len(x.tensor.shape):
-            return list(proposals(name, x.tensor, (), out))
-        return list(proposals(name, x.tensor, units(x.tensor)[:1], out))
+        if len(out.shape) < len(data.tensor.shape):
+            return list(proposals(name, data.tensor, (), out))
+        return list(proposals(name, data.tensor, units(data.tensor)[:1], out))
     return Refusal("the compute is not a reduction")
 
 
@@ -139,23 +139,25 @@ def proposals(
     dims = dims or units(tensor)[:keepdims]
     count = len(dims) if keepdims else rank - len(out.shape)
     choices = [
-        d
-        for d in with_units(dims, tensor, count)
-        if shape_without(tensor, d, keepdims) == out.shape
+        choice
+        for choice in with_units(dims, tensor, count)
+        if shape_without(tensor, choice, keepdims) == out.shape
     ]
     spare = [d for d in units(tensor) if d not in dims]
     if keepdims:
         notes = axes_with(dims, spare)
     else:
-        notes = among("axis", [list(d) for d in choices], "dimensions of extent 1 are alike")
-    for found in choices[:1]:
-        axis = None if len(found) == rank else list(found)
+        notes = among("axis", list(map(list, choices)), "dimensions of extent 1 are alike")
+    for chosen in choices[:1]:
+        axis = None if len(chosen) == rank else list(chosen)
         values = {"axis": axis, "keepdims": keepdims, **(attrs or {})}
         yield Proposal(name, (tensor.position,), values, undetermined=notes)
 
 
 def shape_without(tensor: TensorVar, dims: Sequence[int], keepdims: bool) -> tuple[object, ...]:
     kept = [
-        (ONE if d in dims else e) for d, e in enumerate(tensor.shape) if keepdims or d not in dims
+        ONE if d in dims else extent
+        for d, extent in enumerate(tensor.shape)
+        if keepdims or d not in dims
     ]
     return tuple(kept)

@@ -64,14 +64,14 @@ def reshape(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("input and output differ in their number of elements")
     if flat(reading.index, source) is not flat(reading.axes, target):
         return Refusal("the elements are not in row-major order")
-    x = (reading.tensor.position,)
-    candidates = [Proposal(R, x, {"shape": dims(target)})]
+    operands = (reading.tensor.position,)
+    candidates = [Proposal(R, operands, {"shape": dims(target)})]
     if len(target) == 1 and source != target:
-        candidates.append(Proposal("relax.flatten", x))
+        candidates.append(Proposal("relax.flatten", operands))
     if (dropped := unit_axes(source, target)) is not None:
-        candidates.append(Proposal("relax.squeeze", x, {"axis": dropped}))
+        candidates.append(Proposal("relax.squeeze", operands, {"axis": dropped}))
     if (added := unit_axes(target, source)) is not None:
-        candidates.append(Proposal("relax.expand_dims", x, {"axis": added}))
+        candidates.append(Proposal("relax.expand_dims", operands, {"axis": added}))
     return candidates
 
 
@@ -79,13 +79,13 @@ def unit_axes(longer: Sequence[Int], shorter: Sequence[Int]) -> list[int] | None
     """Axes of extent 1 whose removal makes the longer shape the shorter one."""
     if len(longer) <= len(shorter):
         return None
-    rest = list(shorter)
+    remaining = list(shorter)
     removed = []
     for k, poly in enumerate(longer):
-        if rest and rest[0] is poly:
-            rest.pop(0)
+        if remaining and remaining[0] is poly:
+            remaining.pop(0)
         elif poly is ONE:
             removed.append(k)
         else:
             return None
-    return None if rest else removed
+    return None if remaining else removed

@@ -50,10 +50,12 @@ def _match3(method: str, mode: str, size: tuple[int, ...], layout: str) -> Match
 
 
 def _cropped(
-    x: str, size: tuple[Any, ...], method: str, roi: tuple[float, ...], outside: float
+    data: str, size: tuple[Any, ...], method: str, roi: tuple[float, ...], outside: float
 ) -> Matches:
     attrs = {"size": size, "method": method, "roi": roi, MODE: CROP}
-    return Matches(OP if len(size) == 2 else OP3, (x,), {**attrs, "extrapolation_value": outside})
+    return Matches(
+        OP if len(size) == 2 else OP3, (data,), {**attrs, "extrapolation_value": outside}
+    )
 
 
 ROUNDINGS = ("round", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
@@ -124,24 +126,28 @@ UNSEEN = {
 def resize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Guess the attributes from the form of the sampling; the certificate decides."""
     (comprehension,) = expression.outputs[:1]
-    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
+    loads = [term for term in subterms(comprehension.body) if isinstance(term, Load)]
     if len(expression.outputs) != 1 or not loads or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute does not sample one input")
     load = loads[0]
     if len(comprehension.axes) not in (4, 5) or len(load.indices) != len(comprehension.axes):
         return Refusal("a resize has four or five dimensions")
     if not any(
-        isinstance(s, CallTerm) and s.op in ("cast", "floordiv")
-        for s in subterms(comprehension.body)
+        isinstance(term, CallTerm) and term.op in ("cast", "floordiv")
+        for term in subterms(comprehension.body)
     ):
         return Refusal("no coordinate is computed")
     sampled = [k for k, i in enumerate(load.indices) if i is not comprehension.axes[k]]
-    layouts = [s for s in _layouts(load) if all(s[k] in "DHW" for k in sampled)]
+    layouts = [layout for layout in _layouts(load) if all(layout[k] in "DHW" for k in sampled)]
     if not sampled or not layouts:
         return Refusal("the sampled axes are not two or three adjacent ones")
     taps = sum(load.tensor.shape[k] is not ONE for k in sampled)
     method = NEAREST if len(loads) == 1 else "linear" if len(loads) <= 2**taps else "cubic"
-    return [p for s in layouts for p in _proposals(comprehension, load, s, method, layouts)]
+    return [
+        proposal
+        for layout in layouts
+        for proposal in _proposals(comprehension, load, layout, method, layouts)
+    ]
 
 
 def _layouts(load: Load) -> list[str]:
@@ -157,25 +163,27 @@ def _proposals(
 ) -> Iterator[Proposal]:
     position, size = load.tensor.position, _size(comprehension, layout)
     places = [layout.index(a) for a in "DHW" if a in layout]
-    alike = [
-        s for s in layouts if _size(comprehension, s) == size and ("D" in s) == ("D" in layout)
+    same_size = [
+        name
+        for name in layouts
+        if _size(comprehension, name) == size and ("D" in name) == ("D" in layout)
     ]
-    notes = (*among("layout", alike, "only what they agree on is sampled"), *UNSEEN[method])
+    notes = (*among("layout", same_size, "only what they agree on is sampled"), *UNSEEN[method])
     if outside(comprehension.body) is not None:
         notes = tuple(u for u in notes if u.attribute != "extrapolation_value")
     for extra in _samplings(comprehension, load, method, places):
         attrs = {"size": size, "layout": layout, "method": method, **extra}
         names = {position: layout, comprehension.out.position: layout}
-        name = OP3 if "D" in layout else OP
-        yield Proposal(name, (position,), attrs, names, undetermined=notes)
+        op = OP3 if "D" in layout else OP
+        yield Proposal(op, (position,), attrs, names, undetermined=notes)
 
 
 def _size(comprehension: Comprehension, layout: str) -> tuple[int | Int, ...]:
     return dims(
         [
             comprehension.out.shape[k]
-            for k, a in enumerate(layout[: len(comprehension.axes)])
-            if a in "DHW"
+            for k, letter in enumerate(layout[: len(comprehension.axes)])
+            if letter in "DHW"
         ]
     )
 
@@ -186,8 +194,10 @@ def _samplings(
     """Coordinate transformations, roundings and cubic coefficients that fit the form."""
     terms = list(subterms(comprehension.body))
     roundings = _roundings(terms) if method == NEAREST else [""]
-    for where, rounding in product(_transformations(comprehension, load, terms, places), roundings):
-        extra = {**where, "rounding_method": rounding} if rounding else where
+    for transformation, rounding in product(
+        _transformations(comprehension, load, terms, places), roundings
+    ):
+        extra = {**transformation, "rounding_method": rounding} if rounding else transformation
         if method != "cubic":
             yield extra
             continue
@@ -210,12 +220,15 @@ def _transformations(
 
 
 def _modes(comprehension: Comprehension, load: Load, terms: Sequence[Term]) -> list[str]:
-    if all(i is o for i, o in zip(load.tensor.shape, comprehension.out.shape, strict=True)):
+    if all(
+        extent is out_extent
+        for extent, out_extent in zip(load.tensor.shape, comprehension.out.shape, strict=True)
+    ):
         return list(MODES)
     if not _calls(terms, "add", 0.5, "cast"):
         scaled = [
-            _scaled(terms, i, o)
-            for i, o in zip(load.tensor.shape, comprehension.out.shape, strict=True)
+            _scaled(terms, extent, out_extent)
+            for extent, out_extent in zip(load.tensor.shape, comprehension.out.shape, strict=True)
         ]
         return ["asymmetric"] if all(scaled) else ["align_corners"]
     if not _calls(terms, "sub", 0.5, "mul") and not _calls(terms, "sub", 0.5, "add"):
@@ -224,17 +237,19 @@ def _modes(comprehension: Comprehension, load: Load, terms: Sequence[Term]) -> l
     return ["pytorch_half_pixel", *plain] if ONE in comprehension.out.shape[1:] else plain
 
 
-def _scaled(terms: Sequence[Term], i: Int, o: Int) -> bool:
+def _scaled(terms: Sequence[Term], extent: Int, out_extent: Int) -> bool:
     """Whether ``in / out`` is the scale of an axis: a literal, a division, an integer or 1."""
-    if i is o:
+    if extent is out_extent:
         return True
-    if i.const is None or o.const is None:
+    if extent.const is None or out_extent.const is None:
         return any(
-            isinstance(term, CallTerm) and term.op == "cast" and term.args[0] in (i, o)
+            isinstance(term, CallTerm)
+            and term.op == "cast"
+            and term.args[0] in (extent, out_extent)
             for term in terms
         )
-    whole = any(isinstance(s, CallTerm) and s.op == "floordiv" for s in terms)
-    return whole or _constants(terms, float(np.float32(i.const / o.const)))
+    integral = any(isinstance(s, CallTerm) and s.op == "floordiv" for s in terms)
+    return integral or _constants(terms, float(np.float32(extent.const / out_extent.const)))
 
 
 def _roundings(terms: Sequence[Term]) -> list[str]:

@@ -28,10 +28,10 @@ from ._sweep import iterations
 ALIGN, POOL = "relax.vision.roi_align", "relax.vision.roi_pool"
 
 
-def _aligned(x: str, ratio: int, mode: str, aligned: bool, scale: float, layout: str) -> Matches:
+def _aligned(data: str, ratio: int, mode: str, aligned: bool, scale: float, layout: str) -> Matches:
     attrs = {"pooled_size": (3, 2), "spatial_scale": scale, "sample_ratio": ratio, "mode": mode}
-    rois = f"{x[: x.index('[')]}[5, 5]"
-    return Matches(ALIGN, (x, rois), {**attrs, "aligned": aligned, "layout": layout})
+    rois = f"{data[: data.index('[')]}[5, 5]"
+    return Matches(ALIGN, (data, rois), {**attrs, "aligned": aligned, "layout": layout})
 
 
 MATCHES = [
@@ -94,8 +94,8 @@ def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         or len(tensors(comprehension.body)) != 2
     ):
         return Refusal("not an image and regions")
-    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
-    images = {s.tensor for s in loads if any(tensors(i) for i in s.indices)}
+    loads = [load for load in subterms(comprehension.body) if isinstance(load, Load)]
+    images = {load.tensor for load in loads if any(tensors(i) for i in load.indices)}
     if len(images) != 1:
         return Refusal("no tensor is read at indices from another")
     (tensor,) = images
@@ -105,7 +105,10 @@ def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if len(rois.shape) != 2 or rois.shape[1].const != 5:
         return Refusal("a region is five numbers")
     channel = [
-        s.indices[k] is comprehension.axes[k] for k in (1, 3) for s in loads if s.tensor is tensor
+        load.indices[place] is comprehension.axes[place]
+        for place in (1, 3)
+        for load in loads
+        if load.tensor is tensor
     ][:1]
     layout = "NCHW" if channel == [True] else "NHWC"
     scale = _scale(comprehension, rois)
@@ -119,18 +122,18 @@ def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     )
     if pool:
         return [Proposal(POOL, operands, attrs, layouts)]
-    more = _sampling(comprehension)
-    if more is None:
+    sampling = _sampling(comprehension)
+    if sampling is None:
         return Refusal("not a mean or maximum of points")
-    return [Proposal(ALIGN, operands, {**attrs, **more}, layouts)]
+    return [Proposal(ALIGN, operands, {**attrs, **sampling}, layouts)]
 
 
 def _scale(comprehension: Comprehension, rois: TensorVar) -> float:
     """The literal that multiplies the coordinates of a region."""
-    for s in subterms(comprehension.body):
-        if isinstance(s, CallTerm) and s.op == "mul":
-            factors = [a.value for a in s.args if isinstance(a, Const)]
-            read = [x for a in s.args if isinstance(x := uncast(a), Load)]
+    for term in subterms(comprehension.body):
+        if isinstance(term, CallTerm) and term.op == "mul":
+            factors = [a.value for a in term.args if isinstance(a, Const)]
+            read = [operand for a in term.args if isinstance(operand := uncast(a), Load)]
             if factors and any(x.tensor is rois for x in read):
                 return float(factors[0])
     return 1.0

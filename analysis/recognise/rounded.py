@@ -43,10 +43,10 @@ def _coarse(term: Term) -> Term:
     return real(go(real(term)))
 
 
-def _rounded_literal(c: Const) -> Const:
-    if "float" not in c.dtype or not isinstance(c.value, (int, float)):
-        return c
-    return const(float(f"{c.value:.4e}"), c.dtype)
+def _rounded_literal(literal: Const) -> Const:
+    if "float" not in literal.dtype or not isinstance(literal.value, (int, float)):
+        return literal
+    return const(float(f"{literal.value:.4e}"), literal.dtype)
 
 
 @recogniser("norm_rounded", precedence=910, ops=(), rounded=True)
@@ -85,13 +85,13 @@ def _norms(
     if len(weights) != 2:
         return
     for gamma, beta in permutations(weights):
-        where = (tensor.position, gamma.position, beta.position)
+        positions = (tensor.position, gamma.position, beta.position)
         if dims is not None and tuple(tensor.shape[d] for d in dims) == gamma.shape:
-            yield Proposal(LAYER, where, {"axes": list(dims), "epsilon": eps, **UNSEEN})
+            yield Proposal(LAYER, positions, {"axes": list(dims), "epsilon": eps, **UNSEEN})
         if len(gamma.shape) == 1:
             for attrs in _grouped(tensor, read, reduction, gamma):
                 name = GROUP if "num_groups" in attrs else INSTANCE
-                yield Proposal(name, where, {**attrs, "epsilon": eps, **UNSEEN})
+                yield Proposal(name, positions, {**attrs, "epsilon": eps, **UNSEEN})
 
 
 UNSEEN = {"center": True, "scale": True}
@@ -102,19 +102,19 @@ def _grouped(
 ) -> Iterator[dict[str, object]]:
     """Channel axis, axes and groups; the channels are summed over in part or not at all."""
     for channel in (d for d, e in enumerate(tensor.shape) if e is gamma.shape[0]):
-        here = [a for a in reduction.axes if a in free(read.indices[channel])]
+        mixed = [a for a in reduction.axes if a in free(read.indices[channel])]
         axes = [
             d
             for d, poly in enumerate(read.indices)
             if d != channel and not free(poly).isdisjoint(reduction.axes)
         ]
         attrs: dict[str, object] = {"channel_axis": channel, "axes": axes}
-        if not here:
+        if not mixed:
             yield attrs
-        elif len(here) == 1:
-            size, whole = _const(here[0].extent), _const(tensor.shape[channel])
-            if size and whole and whole % size == 0:
-                yield {"num_groups": whole // size, **attrs}
+        elif len(mixed) == 1:
+            size, channels = _const(mixed[0].extent), _const(tensor.shape[channel])
+            if size and channels and channels % size == 0:
+                yield {"num_groups": channels // size, **attrs}
 
 
 def _const(poly: Int | None) -> int | None:
@@ -129,7 +129,9 @@ def variances(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     comprehension = expression.outputs[0]
     out: list[Proposal] = []
     for reduction in (
-        s for s in subterms(real(comprehension.body)) if isinstance(s, Reduce) and s.op == "add"
+        subterm
+        for subterm in subterms(real(comprehension.body))
+        if isinstance(subterm, Reduce) and subterm.op == "add"
     ):
         term: Term = reduction.body
         if not isinstance(term, Load):

@@ -63,39 +63,31 @@ def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     loads = [p.value for p in leaves if isinstance(p.value, Load)]
     if (
         len(expression.outputs) != 1
-        or len({x.tensor for x in loads}) != 2
+        or len({load.tensor for load in loads}) != 2
         or len(loads) != len(leaves)
     ):
         return Refusal("the compute does not select between two inputs")
-    inputs = [
-        x
-        for x in loads
-        if x.indices == comprehension.axes and x.tensor.shape == comprehension.out.shape
-    ]
+    out = comprehension.out
+    inputs = [x for x in loads if x.indices == comprehension.axes and x.tensor.shape == out.shape]
     sources = [p for p in leaves if isinstance(p.value, Load) and p.value not in inputs]
-    if len({x.tensor for x in inputs}) != 1 or len(sources) != 1:
+    if len({load.tensor for load in inputs}) != 1 or len(sources) != 1:
         return Refusal("no input is read at the output's own coordinates")
     source = sources[0].value
     assert isinstance(source, Load)
     shape = source.tensor.shape
-    axes = [
-        k
-        for k, (e, o) in enumerate(zip(shape, comprehension.out.shape, strict=False))
-        if e is not o
-    ]
+    axes = [k for k, (a, b) in enumerate(zip(shape, out.shape, strict=False)) if a is not b]
     if len(shape) != len(comprehension.axes) or len(axes) != 1:
         return Refusal("the source is not shorter on one axis")
     (axis,) = axes
-    start, step = (
-        begin(sources[0].conditions, comprehension.axes[axis]),
-        _step(source.indices[axis]),
-    )
+    start = begin(sources[0].conditions, comprehension.axes[axis])
+    step = _step(source.indices[axis])
     end = start + (shape[axis] - 1) * step + 1
     attrs = {"start": plain(start), "end": plain(end), "step": step, "axis": axis}
-    x = (inputs[0].tensor.position, source.tensor.position)
+    operands = (inputs[0].tensor.position, source.tensor.position)
     last = end + (step - 1)
-    notes = (Undetermined("end", "inside the last step", None, plain(end), plain(last)),)
-    return [Proposal("relax.slice_scatter", x, attrs, undetermined=notes if step > 1 else ())]
+    note = Undetermined("end", "inside the last step", None, plain(end), plain(last))
+    notes = (note,) if step > 1 else ()
+    return [Proposal("relax.slice_scatter", operands, attrs, undetermined=notes)]
 
 
 def _step(poly: Int) -> int:
@@ -112,14 +104,14 @@ def reverse_sequence(expression: TensorExpression) -> Sequence[Proposal] | Refus
         return reading
     if reading.tensor.shape != reading.out.shape:
         return Refusal("input and output have different shapes")
-    turned = [k for k, i in enumerate(reading.index) if i is not reading.axes[k]]
-    if len(turned) != 1:
+    reversed_axes = [k for k, i in enumerate(reading.index) if i is not reading.axes[k]]
+    if len(reversed_axes) != 1:
         return Refusal("not exactly one axis is read at another coordinate")
-    lengths = {s for s in subterms(reading.index[turned[0]]) if isinstance(s, Load)}
+    lengths = {s for s in subterms(reading.index[reversed_axes[0]]) if isinstance(s, Load)}
     if len(lengths) != 1:
         return Refusal("the coordinate does not depend on exactly one length")
     (load,) = lengths
     batches = [k for k, y in enumerate(reading.axes) if load.indices == (y,)]
-    attrs = [{"seq_axis": turned[0], "batch_axis": k} for k in batches]
-    x = (reading.tensor.position, load.tensor.position)
-    return [Proposal("relax.reverse_sequence", x, a) for a in attrs]
+    attrs = [{"seq_axis": reversed_axes[0], "batch_axis": k} for k in batches]
+    operands = (reading.tensor.position, load.tensor.position)
+    return [Proposal("relax.reverse_sequence", operands, a) for a in attrs]

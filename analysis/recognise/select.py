@@ -65,5 +65,5 @@ def main(c: T.Buffer((4,), "bool"), x: T.Buffer((4,), "float32"), y: T.Buffer((4
 
 @recogniser("select", precedence=130, ops=[op.name for op in OPS])
 def select(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(...)`` with ``expression`` the formula of one of `OPS`."""
+    """Match ``out[y] = f(...)``, where f is the formula of one of `OPS`."""
     return proposals(expression, OPS)

@@ -74,8 +74,8 @@ def shape_to_tensor(expression: TensorExpression) -> Sequence[Proposal] | Refusa
         return Refusal("a shape is a short int64 vector")
     (var,) = free(comprehension.axes[0]) or (None,)
     values = [
-        comprehension.body if var is None else ints(comprehension.body, {var: k})
-        for k in map(integer, range(extent))
+        comprehension.body if var is None else ints(comprehension.body, {var: coordinate})
+        for coordinate in map(integer, range(extent))
     ]
     if any(v.kind not in SIZES for value in values for v in free(value)):
         return Refusal("the values depend on more than shapes")

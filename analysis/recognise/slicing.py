@@ -71,56 +71,65 @@ def ranges(read: Read) -> list[tuple[Int, int]] | Refusal:
     if len(read.axes) != len(read.index):
         return Refusal("input and output have different ranks")
     begins = []
-    for i, y in zip(read.index, read.axes, strict=True):
-        at = affine(i, y)
-        if at is None or at[1].const is None or at[1].const == 0:
+    for index, coordinate in zip(read.index, read.axes, strict=True):
+        form = affine(index, coordinate)
+        if form is None or form[1].const is None or form[1].const == 0:
             return Refusal("an axis is not read at begin + stride * y")
-        begins.append((at[0], at[1].const))
+        begins.append((form[0], form[1].const))
     return begins
 
 
 @recogniser("flip", precedence=240, ops=("relax.flip",))
 def flip(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[n - 1 - y]`` on one axis."""
+    """Match ``out[y] = x[n - 1 - y]`` on one axis."""
     reading = single_read(expression)
-    at = reading if isinstance(reading, Refusal) else ranges(reading)
-    if isinstance(reading, Refusal) or isinstance(at, Refusal):
-        return at  # type: ignore[return-value]
+    axis_ranges = reading if isinstance(reading, Refusal) else ranges(reading)
+    if isinstance(reading, Refusal) or isinstance(axis_ranges, Refusal):
+        return axis_ranges  # type: ignore[return-value]
     if reading.out.shape != reading.tensor.shape:
         return Refusal("input and output have different shapes")
-    turned = [k for k, (_, stride) in enumerate(at) if stride == -1]
-    kept = all(reading.index[k] is reading.axes[k] for k in range(len(at)) if k not in turned)
-    if len(turned) != 1 or not kept or at[turned[0]][0] is not reading.out.shape[turned[0]] - 1:
+    reversed_axes = [k for k, (_, stride) in enumerate(axis_ranges) if stride == -1]
+    kept = all(
+        index is reading.axes[k] for k, index in enumerate(reading.index) if k not in reversed_axes
+    )
+    axis = reversed_axes[0] if len(reversed_axes) == 1 else None
+    if axis is None or not kept or axis_ranges[axis][0] is not reading.out.shape[axis] - 1:
         return Refusal("not exactly one axis is reversed")
-    return [Proposal("relax.flip", (reading.tensor.position,), {"axis": turned[0]})]
+    return [Proposal("relax.flip", (reading.tensor.position,), {"axis": axis})]
 
 
 @recogniser("strided_slice", precedence=250, ops=(OP,))
 def strided_slice(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = x[begin + stride * y]``."""
+    """Match ``out[y] = x[begin + stride * y]``."""
     reading = single_read(expression)
-    at = reading if isinstance(reading, Refusal) else ranges(reading)
-    if isinstance(reading, Refusal) or isinstance(at, Refusal):
-        return at  # type: ignore[return-value]
-    axes = [k for k in range(len(at)) if reading.tensor.shape[k] is not reading.out.shape[k]]
-    axes = sorted({*axes, *(k for k, (_, stride) in enumerate(at) if stride != 1)})
+    axis_ranges = reading if isinstance(reading, Refusal) else ranges(reading)
+    if isinstance(reading, Refusal) or isinstance(axis_ranges, Refusal):
+        return axis_ranges  # type: ignore[return-value]
+    axes = [
+        k for k in range(len(axis_ranges)) if reading.tensor.shape[k] is not reading.out.shape[k]
+    ]
+    axes = sorted({*axes, *(k for k, (_, stride) in enumerate(axis_ranges) if stride != 1)})
     if not axes:
         return Refusal("no axis is sliced")
-    ends = [_end(*at[k], reading.out.shape[k], reading.tensor.shape[k]) for k in axes]
+    ends = [_end(*axis_ranges[k], reading.out.shape[k], reading.tensor.shape[k]) for k in axes]
     symbolic = any(e.const is None for e in (*reading.tensor.shape, *reading.out.shape))
-    notes = () if symbolic else tuple(_loose(reading, axes, at))
-    strides = [at[k][1] for k in axes]
+    notes = () if symbolic else tuple(_loose(reading, axes, axis_ranges))
+    strides = [axis_ranges[k][1] for k in axes]
     return [
-        Proposal(OP, (reading.tensor.position,), {"axes": axes, **v, "strides": strides}, {}, notes)
-        for v in _variants(reading, axes, [at[k][0] for k in axes], ends, symbolic)
+        Proposal(
+            OP, (reading.tensor.position,), {"axes": axes, **variant, "strides": strides}, {}, notes
+        )
+        for variant in _variants(reading, axes, [axis_ranges[k][0] for k in axes], ends, symbolic)
     ]
 
 
-def _loose(read: Read, axes: list[int], at: list[tuple[Int, int]]) -> Iterator[Undetermined]:
+def _loose(
+    read: Read, axes: list[int], axis_ranges: list[tuple[Int, int]]
+) -> Iterator[Undetermined]:
     """Ends with the same number of steps, and the stride if there is only one step."""
     why = "the slice ends between two steps, or with the input"
     for k, axis in enumerate(axes):
-        begin, stride = at[axis][0].const, at[axis][1]
+        begin, stride = axis_ranges[axis][0].const, axis_ranges[axis][1]
         extent, steps = read.tensor.shape[axis].const, read.out.shape[axis].const
         if begin is None or extent is None or steps is None:
             continue
@@ -147,9 +156,9 @@ def _variants(
     end = [*map(plain, map(_unclipped, ends, extents))]
     yield {"begin": begin, "end": end}
     if symbolic:
-        far = [MAX_INT64 if isinstance(e, Int) and e in extents else e for e in end]
-        if far != end:
-            yield {"begin": begin, "end": far}
+        open_end = [MAX_INT64 if isinstance(e, Int) and e in extents else e for e in end]
+        if open_end != end:
+            yield {"begin": begin, "end": open_end}
         bounds = {"begin": [*map(plain, begins)], "end": [*map(plain, ends)]}
         yield {**bounds, "assume_inbound": True}
         ends = [ZERO if e is -n - 1 else e for e, n in zip(ends, extents, strict=True)]
@@ -157,11 +166,11 @@ def _variants(
 
 
 def _unclipped(poly: Int, extent: Int) -> Int:
-    """``poly`` of ``min(max(p, 0), extent)``, and ``-k`` of ``extent - k``."""
+    """The p of ``min(max(p, 0), extent)``, as ``-k`` if it is ``extent - k``."""
     term = poly.atom
     if isinstance(term, CallTerm) and term.op == "min" and extent in term.args:
-        rest = [a for a in term.args if a is not extent]
-        poly = as_int(rest[0]) if len(rest) == 1 else poly
+        operands = [a for a in term.args if a is not extent]
+        poly = as_int(operands[0]) if len(operands) == 1 else poly
         term = poly.atom
         if (
             isinstance(term, CallTerm)
@@ -170,8 +179,8 @@ def _unclipped(poly: Int, extent: Int) -> Int:
             and len(term.args) == 2
         ):
             poly = as_int(term.args[1] if term.args[0] is ZERO else term.args[0])
-            back = (poly - extent).const
-            return poly if back is None or back >= 0 else integer(back)
+            offset = (poly - extent).const
+            return poly if offset is None or offset >= 0 else integer(offset)
     return poly
 
 

@@ -85,32 +85,34 @@ def softmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     parts = _softmax(comprehension.body) or _log_softmax(comprehension.body)
     if parts is None:
         return Refusal("the compute is not an exponential divided by a sum of exponentials")
-    name, x, below = parts
-    if x.indices != comprehension.axes:
-        return Refusal("the operand is not read at the output's own coordinates", repr(x))
-    return [Proposal(name, (x.tensor.position,), {"axis": axis}) for axis in _axes(x, below)]
+    name, data, divisor = parts
+    if data.indices != comprehension.axes:
+        return Refusal("the operand is not read at the output's own coordinates", repr(data))
+    return [
+        Proposal(name, (data.tensor.position,), {"axis": axis}) for axis in _axes(data, divisor)
+    ]
 
 
 def _softmax(term: Term) -> tuple[str, Load, Term] | None:
     parts = args(term, "div")
     top = None if parts is None else args(parts[0], "exp")
     shifted = None if top is None else args(top[0], "sub")
-    x = None if shifted is None else load(shifted[0])
-    return None if parts is None or x is None else (OPS[0], x, parts[1])
+    data = None if shifted is None else load(shifted[0])
+    return None if parts is None or data is None else (OPS[0], data, parts[1])
 
 
 def _log_softmax(term: Term) -> tuple[str, Load, Term] | None:
     parts = args(term, "sub")
     shifted = None if parts is None else args(parts[0], "sub")
     log = None if parts is None else args(parts[1], "log")
-    x = None if shifted is None else load(shifted[0])
-    return None if log is None or x is None else (OPS[1], x, log[0])
+    data = None if shifted is None else load(shifted[0])
+    return None if log is None or data is None else (OPS[1], data, log[0])
 
 
-def _axes(x: Load, below: Term) -> Sequence[int]:
-    """The axis of the sum, or without a sum the axes of extent 1."""
-    r = reduction(below, "add")
-    if r is None:
-        return units(x.tensor)[-1:]
-    inside = (s for s in subterms(r.body) if isinstance(s, Load) and s.tensor is x.tensor)
-    return next((d for d in (swept(s, r.axes) for s in inside) if d and len(d) == 1), ())
+def _axes(data: Load, divisor: Term) -> Sequence[int]:
+    """The axis of the sum; without a sum, the last axis of extent 1."""
+    total = reduction(divisor, "add")
+    if total is None:
+        return units(data.tensor)[-1:]
+    inside = (s for s in subterms(total.body) if isinstance(s, Load) and s.tensor is data.tensor)
+    return next((d for d in (swept(s, total.axes) for s in inside) if d and len(d) == 1), ())

@@ -57,7 +57,7 @@ def f(a: T.Buffer((8,), "float32"), p: T.Buffer((4,), "float32"), q: T.Buffer((4
 
 @recogniser("split", precedence=260, ops=(OP,))
 def split(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
+    """Match ``out_j[y] = x[y + b_j]`` with ``b_{j+1} = b_j + extent_j``."""
     if len(expression.outputs) < 2:
         return Refusal("the function has one output")
     reads = [r for r in map(read_of, expression.outputs) if isinstance(r, Read)]
@@ -72,8 +72,8 @@ def split(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     (axis,) = axes
     begins, position = [], ZERO
     for read in reads:
-        at = affine(read.index[axis], read.axes[axis])
-        if at is None or at[0] is not position or at[1].const != 1:
+        form = affine(read.index[axis], read.axes[axis])
+        if form is None or form[0] is not position or form[1].const != 1:
             return Refusal("the pieces are not consecutive")
         begins.append(plain(position))
         position = position + read.out.shape[axis]

@@ -63,22 +63,22 @@ def f(
     ),
 ]
 
-Found = Sequence[Proposal] | Refusal
+Outcome = Sequence[Proposal] | Refusal
 NO_LOAD = Refusal("no coordinate is read from a tensor")
 
 
 def indexed(read: Read) -> dict[int, list[Load]]:
     """For each axis of the input whose coordinate is read, the loads in it."""
-    found = {}
+    by_axis = {}
     for k, poly in enumerate(read.index):
         if loads := [s for s in subterms(poly) if isinstance(s, Load)]:
-            found[k] = loads
-    return found
+            by_axis[k] = loads
+    return by_axis
 
 
 @recogniser("take", precedence=300, ops=("relax.take",))
-def take(expression: TensorExpression) -> Found:
-    """``out[a, i, b] = x[a, mode(t[i]), b]``."""
+def take(expression: TensorExpression) -> Outcome:
+    """Match ``out[a, i, b] = x[a, mode(t[i]), b]``."""
     reading = _outer(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -123,8 +123,8 @@ def _mode(expression: TensorExpression, poly: Int, load: Load) -> str | Refusal:
 
 
 @recogniser("gather_elements", precedence=310, ops=("relax.gather_elements",))
-def gather_elements(expression: TensorExpression) -> Found:
-    """``out[y] = x[y with t[y] on one axis]``."""
+def gather_elements(expression: TensorExpression) -> Outcome:
+    """Match ``out[y] = x[y with t[y] on one axis]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -134,19 +134,19 @@ def gather_elements(expression: TensorExpression) -> Found:
     ((axis, loads),) = by_axis.items()
     load = loads[0]
     others = all(
-        i is y
-        for k, (i, y) in enumerate(zip(reading.index, reading.axes, strict=True))
+        index is coordinate
+        for k, (index, coordinate) in enumerate(zip(reading.index, reading.axes, strict=True))
         if k != axis
     )
     if reading.index[axis].atom is not load or load.indices != reading.axes or not others:
         return Refusal("the index is not read at the output's coordinates")
-    x = (reading.tensor.position, load.tensor.position)
-    return [Proposal("relax.gather_elements", x, {"axis": axis})]
+    operands = (reading.tensor.position, load.tensor.position)
+    return [Proposal("relax.gather_elements", operands, {"axis": axis})]
 
 
 @recogniser("index_tensor", precedence=320, ops=("relax.index_tensor",))
-def index_tensor(expression: TensorExpression) -> Found:
-    """``out[i, b] = x[s[i], t[i], …, b]``."""
+def index_tensor(expression: TensorExpression) -> Outcome:
+    """Match ``out[i, b] = x[s[i], t[i], …, b]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -170,8 +170,8 @@ def _broadcasts(load: Load, axes: Sequence[Int]) -> bool:
 
 
 @recogniser("gather_nd", precedence=330, ops=("relax.gather_nd",))
-def gather_nd(expression: TensorExpression) -> Found:
-    """``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``."""
+def gather_nd(expression: TensorExpression) -> Outcome:
+    """Match ``out[a, i, b] = x[a, t[a, i, 0], t[a, i, 1], …, b]``."""
     reading = single_read(expression)
     if isinstance(reading, Refusal):
         return reading
@@ -180,20 +180,20 @@ def gather_nd(expression: TensorExpression) -> Found:
     if not loads:
         return NO_LOAD
     batch, count = min(loads), len(loads)
-    t = loads[batch]
-    if not t.indices:
+    first = loads[batch]
+    if not first.indices:
         return Refusal("an index of gather_nd must be a vector")
-    rank = len(t.indices) - 1
-    for k, s in enumerate(loads.values()):
-        if s.tensor is not t.tensor or s.indices[:rank] != reading.axes[:rank]:
+    rank = len(first.indices) - 1
+    for k, load in enumerate(loads.values()):
+        if load.tensor is not first.tensor or load.indices[:rank] != reading.axes[:rank]:
             return Refusal("the indices are not read at the output's first coordinates")
-        if s.indices[rank].const != k:
+        if load.indices[rank].const != k:
             return Refusal("the components of an index are not in order")
-    rest = (
+    aligned = (
         reading.index[:batch] == reading.axes[:batch]
         and reading.index[batch + count :] == reading.axes[rank:]
     )
-    if not rest or t.tensor.shape[rank].const != count:
+    if not aligned or first.tensor.shape[rank].const != count:
         return Refusal("the other axes are not read at their own coordinates")
-    x = (reading.tensor.position, t.tensor.position)
-    return [Proposal("relax.gather_nd", x, {"batch_dims": batch})]
+    operands = (reading.tensor.position, first.tensor.position)
+    return [Proposal("relax.gather_nd", operands, {"batch_dims": batch})]

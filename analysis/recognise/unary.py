@@ -120,5 +120,5 @@ def main(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
 
 @recogniser("unary", precedence=110, ops=[op.name for op in OPS])
 def unary(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """``out[y] = f(x[y])`` with ``expression`` the formula of one of `OPS`."""
+    """Match ``out[y] = f(x[y])``, where f is the formula of one of `OPS`."""
     return proposals(expression, OPS)

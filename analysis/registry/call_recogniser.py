@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..real import TooLarge
 from ..results.op_info import Refusal
+from ..support.warn import warn
 from ..terms.work import Exhausted
 from .checked_proposal import Invalid, check_proposals
 from .registry import Recogniser, RecogniserWarning, generation
@@ -80,13 +80,17 @@ def _refused(
     return _failed(recogniser, error, about)
 
 
-def _failed(recogniser: Recogniser, e: BaseException, about: Proposal | None) -> RecogniserFailure:
-    error = str(e) if isinstance(e, Invalid) else f"{type(e).__name__}: {_text(e)}"
-    first = " ".join(error.split())[:200]
-    place = _place(recogniser, e)
+def _failed(
+    recogniser: Recogniser, error: BaseException, about: Proposal | None
+) -> RecogniserFailure:
+    message = (
+        str(error) if isinstance(error, Invalid) else f"{type(error).__name__}: {_text(error)}"
+    )
+    summary = " ".join(message.split())[:200]
+    place = _place(recogniser, error)
     subject = "" if about is None else f"its {about.name} cannot be checked: "
-    why = f"recogniser {recogniser.name!r} failed: {subject}{first} ({place})"
-    _warn(why, recogniser, (recogniser.name, type(e), place))
+    why = f"recogniser {recogniser.name!r} failed: {subject}{summary} ({place})"
+    _warn(why, recogniser, (recogniser.name, type(error), place))
     return RecogniserFailure(why, recogniser.name)
 
 
@@ -141,8 +145,7 @@ def _warn(text: str, recogniser: Recogniser, reason: Any) -> None:
     if reason in _warned[1]:
         return
     try:
-        warnings.warn(f"{text}; the answers are those of the others", RecogniserWarning,
-                      stacklevel=2)  # fmt: skip
+        warn(f"{text}; the other recognisers answer without it", RecogniserWarning)
     except Exception:
         if recogniser.built_in:
             raise

@@ -53,16 +53,16 @@ def check_proposals(
     return [_proposal(recogniser, p, lifted) for p in islice(answer, MOST)]
 
 
-def _proposal(recogniser: Recogniser, param: Any, lifted: TensorExpression) -> Proposal:
-    if not isinstance(param, Proposal):
-        raise Invalid(f"it proposed {_kind(param)}, expected a Proposal")
-    name = _operator(recogniser, param.name)
+def _proposal(recogniser: Recogniser, proposal: Any, lifted: TensorExpression) -> Proposal:
+    if not isinstance(proposal, Proposal):
+        raise Invalid(f"it proposed {_kind(proposal)}, expected a Proposal")
+    name = _operator(recogniser, proposal.name)
     return Proposal(
         name,
-        _operands(name, param.operands, lifted),
-        _attributes(name, param.attrs),
-        _layouts(name, param.layouts, lifted),
-        _undetermined(name, param.undetermined, lifted),
+        _operands(name, proposal.operands, lifted),
+        _attributes(name, proposal.attrs),
+        _layouts(name, proposal.layouts, lifted),
+        _undetermined(name, proposal.undetermined, lifted),
     )
 
 
@@ -81,12 +81,12 @@ def _operands(name: str, operands: Any, lifted: TensorExpression) -> tuple[int |
     if not isinstance(operands, (tuple, list)):
         raise Invalid(f"it proposed {name} of {_kind(operands)}, expected a tuple of operands")
     count = len(lifted.params)
-    for o in operands:
-        if type(o) is Constant:
-            _constant(name, o)
-        elif type(o) is not int or not 0 <= o < count:
-            raise Invalid(f"it proposed {name} with the operand {o!r}, expected a Constant or "
-                          f"the index of a parameter, 0 to {count - 1}")  # fmt: skip
+    for operand in operands:
+        if type(operand) is Constant:
+            _constant(name, operand)
+        elif type(operand) is not int or not 0 <= operand < count:
+            raise Invalid(f"it proposed {name} with the operand {operand!r}, expected a Constant "
+                          f"or the index of a parameter, 0 to {count - 1}")  # fmt: skip
     return tuple(operands)
 
 
@@ -173,11 +173,11 @@ def _undetermined(name: str, notes: Any, lifted: TensorExpression) -> tuple[Unde
 def _note(name: str, undetermined: Undetermined, lifted: TensorExpression) -> Undetermined:
     """A copy with checked bounds: no call is built from them, so nothing else would check them."""
     low, high, values = (
-        _plain(name, undetermined.attribute, v)
-        for v in (undetermined.low, undetermined.high, undetermined.values)
+        _plain(name, undetermined.attribute, value)
+        for value in (undetermined.low, undetermined.high, undetermined.values)
     )
-    known = {e for p in lifted.params for e in _dimensions(p)}
-    sizes = {v: tirx.Var(v.name, "int64") for v in known if isinstance(v, Var)}
+    dimensions = {e for p in lifted.params for e in _dimensions(p)}
+    sizes = {v: tirx.Var(v.name, "int64") for v in dimensions if isinstance(v, Var)}
     try:
         to_prim((low, high, values), sizes)
     except NotBuilt as error:
@@ -191,14 +191,14 @@ def _dimensions(param: TensorVar | Var) -> tuple[Any, ...]:
     return (param,) if isinstance(param, Var) else tuple(e.atom for e in param.shape)
 
 
-def _is_note(u: Any) -> bool:
-    if type(u) is not Undetermined or type(u.values) is not tuple:
+def _is_note(note: Any) -> bool:
+    if type(note) is not Undetermined or type(note.values) is not tuple:
         return False
-    partner = u.partner is None or (
-        type(u.partner) is tuple and tuple(map(type, u.partner)) == (str, int)
+    partner = note.partner is None or (
+        type(note.partner) is tuple and tuple(map(type, note.partner)) == (str, int)
     )
-    position = u.position is None or type(u.position) is int
-    return type(u.attribute) is type(u.reason) is str and position and partner
+    position = note.position is None or type(note.position) is int
+    return type(note.attribute) is type(note.reason) is str and position and partner
 
 
 def _kind(value: Any) -> str:

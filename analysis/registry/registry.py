@@ -12,7 +12,6 @@ import functools
 import pkgutil
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from tvm.ir import Op
 
 from ..proposal.build import NotBuilt, constructor
 from ..support import plugins
+from ..support.warn import warn
 
 if TYPE_CHECKING:
     from ..lifting.effects.tensor_expression import TensorExpression
@@ -108,7 +108,7 @@ def unregister(name: str) -> None:
     """
     load_all()
     if name not in _registered:
-        raise ValueError(f"there is no recogniser {name!r}{_suggestion(name, _registered)}")
+        raise ValueError(f"unknown recogniser {name!r}{_suggestion(name, _registered)}")
     _replace({k: r for k, r in _registered.items() if k != name})
 
 
@@ -179,7 +179,7 @@ def _load(plugin: plugins.Plugin) -> str:
     if len(remaining) < len(_registered):
         _replace(remaining)
     with contextlib.suppress(RecogniserWarning):  # where warnings are errors it costs no answer
-        warnings.warn(f"plug-in left out: {why}", RecogniserWarning, stacklevel=2)
+        warn(f"plug-in left out: {why}", RecogniserWarning)
     return why
 
 
@@ -237,30 +237,35 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
     if not built_in:
         load_built_in()
         _check_operators(name, ops)
-    for r in _registered.values():
-        replaces = r.name == name and (identity(r.run), r.built_in) == (identity(run), built_in)
+    for entry in _registered.values():
+        replaces = entry.name == name and _same_function(entry, run, built_in)
         # Packages that do not know of each other may choose the same precedence, see `_order`.
-        same_place = r.precedence == precedence and _package(r.run) == _package(run)
-        if not replaces and (r.name == name or same_place):
+        same_precedence = entry.precedence == precedence and _package(entry.run) == _package(run)
+        if not replaces and (entry.name == name or same_precedence):
             raise ValueError(
-                f"recogniser {name!r} at precedence {precedence}: {_conflict(r, name, precedence)} "
-                f"({'.'.join(identity(r.run))}); choose another, or unregister({r.name!r}) first"
+                f"recogniser {name!r} at precedence {precedence}: {_conflict(entry, name)} "
+                f"({'.'.join(identity(entry.run))}); choose another, or "
+                f"unregister({entry.name!r}) first"
             )
     return Recogniser(name, precedence, tuple(ops), run, rounded, built_in)
 
 
-def _order(r: Recogniser) -> tuple[int, bool, str]:
-    """By precedence; at the same precedence those from outside first, by name."""
-    return r.precedence, r.built_in, r.name
+def _order(entry: Recogniser) -> tuple[int, bool, str]:
+    """The sort key: precedence, then recognisers from outside before built-in ones, then name."""
+    return entry.precedence, entry.built_in, entry.name
 
 
 def _package(run: Any) -> str:
     return identity(run)[0].partition(".")[0]
 
 
-def _conflict(r: Recogniser, name: str, precedence: int) -> str:
-    taken = "the name" if r.name == name else "the precedence"
-    return f"{taken} is taken by the recogniser {r.name!r} at precedence {r.precedence}"
+def _same_function(entry: Recogniser, run: Any, built_in: bool) -> bool:
+    return (identity(entry.run), entry.built_in) == (identity(run), built_in)
+
+
+def _conflict(entry: Recogniser, name: str) -> str:
+    clash = "the name" if entry.name == name else "the precedence"
+    return f"{clash} is taken by the recogniser {entry.name!r} at precedence {entry.precedence}"
 
 
 def _check_operators(name: str, ops: Sequence[str]) -> None:

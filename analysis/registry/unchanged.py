@@ -26,23 +26,23 @@ class Snapshot:
     def restore(self) -> bool:
         """Undo the changes since; return whether there were any."""
         changed = False
-        for x, state in self._states:
-            if not _unchanged(x, state):
+        for node, state in self._states:
+            if not _unchanged(node, state):
                 changed = True
-                for name, value in zip(_names(type(x).__mro__), state, strict=True):
-                    object.__setattr__(x, name, value)
+                for name, value in zip(_names(type(node).__mro__), state, strict=True):
+                    object.__setattr__(node, name, value)
         return changed
 
 
-def _unchanged(x: Any, state: tuple[Any, ...]) -> bool:
+def _unchanged(node: Any, state: tuple[Any, ...]) -> bool:
     try:
-        return all(map(is_, _fields(x)(x), state))
+        return all(map(is_, _fields(node)(node), state))
     except AttributeError:
         return False
 
 
-def _fields(x: Any) -> attrgetter[tuple[Any, ...]]:
-    return _getter(type(x).__mro__)
+def _fields(node: Any) -> attrgetter[tuple[Any, ...]]:
+    return _getter(type(node).__mro__)
 
 
 @cache

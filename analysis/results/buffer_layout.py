@@ -88,8 +88,8 @@ class PhysicalIndices:
     def index_map(self, leaves: Mapping[Var, Any]) -> Any:
         """Return the map from logical to physical coordinates, with an expression for each size."""
         names = [tirx.Var(f"i{k}", "int64") for k in range(len(self.axes))]
-        known = {**leaves, **dict(zip(self.axes, names, strict=True))}
-        return tirx.IndexMap(names, [to_tvm(p, known) for p in self.indices], None)
+        expressions = {**leaves, **dict(zip(self.axes, names, strict=True))}
+        return tirx.IndexMap(names, [to_tvm(p, expressions) for p in self.indices], None)
 
     def name(self, logical: str) -> str:
         """Return the layout string, ``NCHW4c`` over ``NCHW``; empty if TVM cannot express it."""
@@ -146,27 +146,27 @@ Digit = tuple[int, int, int | None]
 """``(axis // div) % mod``: the axis, the divisor, the modulus or None."""
 
 
-def _digit(p: Int, axes: Sequence[Var]) -> Digit | None:
-    used = [k for k, v in enumerate(axes) if v in free(p)]
+def _digit(index: Int, axes: Sequence[Var]) -> Digit | None:
+    used = [k for k, v in enumerate(axes) if v in free(index)]
     if len(used) != 1:
         return None
-    (k,), x = used, as_int(axes[used[0]])
-    low, mod = p, None
-    negative = [(m, c) for m, c in p.terms if c < 0]
+    (k,), axis = used, as_int(axes[used[0]])
+    low, mod = index, None
+    negative = [(m, c) for m, c in index.terms if c < 0]
     if len(negative) == 1:
-        ((mono, c),) = negative
-        low, mod = p - polynomial({mono: c}), -c
-    div = 1 if low is x else _divisor(low, x)
-    if div is None or low is not floordiv(x, integer(div)):
+        ((mono, coef),) = negative
+        low, mod = index - polynomial({mono: coef}), -coef
+    div = 1 if low is axis else _divisor(low, axis)
+    if div is None or low is not floordiv(axis, integer(div)):
         return None
-    if mod is not None and p is not low - mul(floordiv(x, integer(div * mod)), integer(mod)):
+    if mod is not None and index is not low - mul(floordiv(axis, integer(div * mod)), integer(mod)):
         return None
     return k, div, mod
 
 
-def _divisor(p: Int, x: Int) -> int | None:
-    atom = p.atom
-    if isinstance(atom, CallTerm) and is_div(atom) and atom.args[0] is x:
+def _divisor(index: Int, axis: Int) -> int | None:
+    atom = index.atom
+    if isinstance(atom, CallTerm) and is_div(atom) and atom.args[0] is axis:
         return as_int(atom.args[1]).const
     return None
 

@@ -282,14 +282,17 @@ def _op_over(info: OpInfo, leaves: Leaves) -> OpInfo:
     unchanged = relayout is info.relayout and all(map(operator_is, alternatives, info.alternatives))
     if unchanged and not symbolic([*info.attrs.values(), *bounds]):
         return info
-    known = leaves()
+    expressions = leaves()
     return replace(
         info,
-        attrs={k: over(v, known) for k, v in info.attrs.items()},
+        attrs={k: over(v, expressions) for k, v in info.attrs.items()},
         undetermined=tuple(
             replace(
                 undetermined,
-                **{k: over(getattr(undetermined, k), known) for k in ("low", "high", "values")},
+                **{
+                    k: over(getattr(undetermined, k), expressions)
+                    for k in ("low", "high", "values")
+                },
             )
             for undetermined in info.undetermined
         ),

@@ -24,9 +24,9 @@ MAX_ROWS = 12
 
 
 class Congruence(NamedTuple):
-    """``left = value (mod modulus)``; the coefficients of ``left`` are reduced."""
+    """``form = value (mod modulus)``; the coefficients of ``form`` are reduced."""
 
-    left: Int
+    form: Int
     value: Int
     modulus: int
 
@@ -44,12 +44,12 @@ def eliminate(equations: Sequence[Int], unknown: IsUnknown) -> Iterator[Int]:
             break
         row, column = pivot
         rows.remove(row)
-        new = [_cancel(r, row, column, unknown) for r in rows]
-        old = [_cancel(r, row, column, unknown) for r in finished]
+        new = [_cancel(before, row, column, unknown) for before in rows]
+        old = [_cancel(before, row, column, unknown) for before in finished]
         yield from (
             poly
-            for (poly, _), r in zip(new + old, rows + finished, strict=True)
-            if poly is not r[0]
+            for (poly, _), before in zip(new + old, rows + finished, strict=True)
+            if poly is not before[0]
         )
         rows, finished = new, [*old, row]
 
@@ -60,11 +60,11 @@ Row = tuple[Int, dict[Mono, Int]]
 
 def _columns(poly: Int, unknown: IsUnknown) -> dict[Mono, Int]:
     columns: dict[Mono, dict[Mono, int]] = {}
-    for m, c in poly.terms:
-        column = tuple(a for a in m if unknown((a,)))
+    for mono, coef in poly.terms:
+        column = tuple(a for a in mono if unknown((a,)))
         if column:
-            known_factors = tuple(a for a in m if not unknown((a,)))
-            columns.setdefault(column, {})[known_factors] = c
+            known_factors = tuple(a for a in mono if not unknown((a,)))
+            columns.setdefault(column, {})[known_factors] = coef
     return {column: polynomial(terms) for column, terms in columns.items()}
 
 
@@ -86,52 +86,56 @@ def _size(coefficient: Int) -> tuple[bool, int]:
     return (True, len(coefficient.terms)) if k is None else (False, abs(k))
 
 
-def _cancel(r: Row, row: Row, column: Mono, unknown: IsUnknown) -> Row:
-    k, c = r[1].get(column), row[1][column]
+def _cancel(target: Row, row: Row, column: Mono, unknown: IsUnknown) -> Row:
+    k, c = target[1].get(column), row[1][column]
     if k is None:
-        return r
+        return target
     if k.const is not None and c.const is not None:
         g = math.gcd(k.const, c.const)
         k, c = integer(k.const // g), integer(c.const // g)
-    p = mul(r[0], c) - mul(row[0], k)
-    return p, _columns(p, unknown)
+    poly = mul(target[0], c) - mul(row[0], k)
+    return poly, _columns(poly, unknown)
 
 
 def congruences(
     equations: Sequence[Int], unknown: IsUnknown, skip: Container[Int] = ()
 ) -> list[Int]:
-    """Return a new equation ``p = 0`` that follows modulo the coefficients, not one in ``skip``."""
+    """Return an equation ``p = 0`` that follows modulo the coefficients and is not in ``skip``."""
     rows = [_split(p, unknown) for p in equations[:MAX_ROWS]]
     moduli = {abs(c) for form, _ in rows for m, c in form.terms if abs(c) > 1}
     by_modulus: dict[int, list[Congruence]] = {}
     for k in sorted(moduli):
-        reduced = [c for form, value in rows if (c := _reduced(form, value, k)).left.terms]
+        reduced = [
+            congruence
+            for form, value in rows
+            if (congruence := _reduced(form, value, k)).form.terms
+        ]
         for k in {c.modulus for c in reduced}:
             rows_k = [c for c in reduced if c.modulus == k]
-            known = by_modulus.get(k, [])
-            by_modulus[k] = _distinct([*known, *rows_k, *_eliminated(rows_k)])
+            earlier = by_modulus.get(k, [])
+            by_modulus[k] = _distinct([*earlier, *rows_k, *_eliminated(rows_k)])
     seen: set[tuple[Int, int]] = set()
-    for c in _joined(by_modulus):
-        if (c.left, c.modulus) not in seen:
-            seen.add((c.left, c.modulus))
-            equation = _exact(c)
+    for congruence in _joined(by_modulus):
+        if (congruence.form, congruence.modulus) not in seen:
+            seen.add((congruence.form, congruence.modulus))
+            equation = _exact(congruence)
             if equation is not None and equation not in skip:
                 return [equation]
     return []
 
 
 def _distinct(rows: list[Congruence]) -> list[Congruence]:
-    return list({c.left: c for c in reversed(rows)}.values())[::-1]
+    return list({c.form: c for c in reversed(rows)}.values())[::-1]
 
 
 def _split(poly: Int, unknown: IsUnknown) -> tuple[Int, Int]:
-    left = polynomial({m: c for m, c in poly.terms if unknown(m)})
-    return left, left - poly
+    form = polynomial({m: c for m, c in poly.terms if unknown(m)})
+    return form, form - poly
 
 
-def _reduced(left: Int, value: Int, k: int) -> Congruence:
+def _reduced(form: Int, value: Int, k: int) -> Congruence:
     """The congruence with coefficients modulo k, and factors that k shares divided out."""
-    terms = {m: c % k for m, c in left.terms if c % k}
+    terms = {m: c % k for m, c in form.terms if c % k}
     g = math.gcd(k, *terms.values()) if terms else 1
     if g > 1:
         terms, value, k = {m: c // g for m, c in terms.items()}, floordiv(value, integer(g)), k // g
@@ -146,23 +150,23 @@ def _eliminated(rows: list[Congruence]) -> list[Congruence]:
         row = work.pop(0)
         if row.modulus != k:
             continue
-        pivot = next(((m, c) for m, c in row.left.terms if math.gcd(c, k) == 1), None)
+        pivot = next(((m, c) for m, c in row.form.terms if math.gcd(c, k) == 1), None)
         if pivot is None:
             continue
         mono, coef = pivot
         inverse = pow(coef, -1, k)
-        row = _reduced(row.left * inverse, row.value * inverse, k)
+        row = _reduced(row.form * inverse, row.value * inverse, k)
         work = [_subtract(r, row, mono) for r in work]
         finished = [_subtract(r, row, mono) for r in finished] + [row]
-    return [r for r in finished if r.left.terms and r.modulus == k]
+    return [r for r in finished if r.form.terms and r.modulus == k]
 
 
 def _subtract(congruence: Congruence, row: Congruence, mono: Mono) -> Congruence:
-    c = dict(congruence.left.terms).get(mono, 0)
-    if not c or congruence.modulus != row.modulus:
+    coef = dict(congruence.form.terms).get(mono, 0)
+    if not coef or congruence.modulus != row.modulus:
         return congruence
     return _reduced(
-        congruence.left - row.left * c, congruence.value - row.value * c, congruence.modulus
+        congruence.form - row.form * coef, congruence.value - row.value * coef, congruence.modulus
     )
 
 
@@ -173,8 +177,8 @@ def _joined(by_modulus: dict[int, list[Congruence]]) -> Iterator[Congruence]:
     if len(by_modulus) > 1:
         for choice in itertools.islice(itertools.product(*by_modulus.values()), 64):
             joined: Congruence | None = choice[0]
-            for c in choice[1:]:
-                joined = joined and _join(joined, c)
+            for congruence in choice[1:]:
+                joined = joined and _join(joined, congruence)
             if joined is not None:
                 yield joined
     for first, second in itertools.islice(itertools.combinations(by_modulus.values(), 2), 32):
@@ -189,24 +193,24 @@ def _join(a: Congruence, b: Congruence) -> Congruence | None:
     g = math.gcd(a.modulus, b.modulus)
     k = a.modulus // g * b.modulus
     step = pow(a.modulus // g, -1, b.modulus // g) if b.modulus // g > 1 else 0
-    ca, cb = dict(a.left.terms), dict(b.left.terms)
+    ca, cb = dict(a.form.terms), dict(b.form.terms)
     terms: dict[Mono, int] = {}
-    for m in {**ca, **cb}:
-        x, y = ca.get(m, 0), cb.get(m, 0)
+    for mono in {**ca, **cb}:
+        x, y = ca.get(mono, 0), cb.get(mono, 0)
         if (y - x) % g:
             return None
-        terms[m] = (x + a.modulus * ((y - x) // g * step)) % k
+        terms[mono] = (x + a.modulus * ((y - x) // g * step)) % k
     gap = floordiv(b.value - a.value, integer(g))
     return Congruence(polynomial(terms), a.value + gap * (a.modulus * step), k)
 
 
 def _exact(congruence: Congruence) -> Int | None:
-    """``left - lo = (value - lo) % modulus``, if the left side spans less than the modulus."""
+    """``form - lo = (value - lo) % modulus``, if the form spans less than the modulus."""
     half = congruence.modulus // 2
     signed = polynomial(
-        {m: k - congruence.modulus if k > half else k for m, k in congruence.left.terms}
+        {m: k - congruence.modulus if k > half else k for m, k in congruence.form.terms}
     )
-    for form in (congruence.left, signed):
+    for form in (congruence.form, signed):
         ends = interval(form)
         if ends is not None and ends[1] - ends[0] < congruence.modulus:
             return (

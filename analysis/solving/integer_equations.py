@@ -45,7 +45,7 @@ class _State:
     def __init__(self, unknowns: frozenset[Var], equations: list[Int]) -> None:
         self.unknowns = unknowns
         self.pending = equations
-        self.known: dict[Term, Int] = {}
+        self.solved: dict[Term, Int] = {}
         self.digit_of: dict[Var, Int] = {}
         self.tried: set[Int] = set()
         self.expanded: set[Term] = set()
@@ -68,7 +68,7 @@ class _State:
     def value(self, var: Var) -> Int | None:
         """Return the value of an unknown, through its digits; None if not solved."""
         if var not in self.digit_of:
-            return self.known.get(var)
+            return self.solved.get(var)
         digits = free(self.digit_of[var]) & self.unknowns
         values = {d: self.value(d) for d in digits}
         if any(k is None for k in values.values()):
@@ -109,23 +109,23 @@ class _State:
     def units(self) -> list[Int]:
         """Turn remainders into unknowns: ``m*i + x % m = y`` becomes ``m*i + r = y``."""
         new: dict[Var, Int] = {}
-        for n, p in enumerate(self.pending):
-            current, out = p, ZERO
+        for n, poly in enumerate(self.pending):
+            current, out = poly, ZERO
             while (part := remainder(current, self.is_part)) is not None:
-                k, num, den, shorter = part
+                coef, num, den, shorter = part
                 digit = variable("loop", f"{num.uid}%{den.uid}", den)
                 if digit not in new:
                     if digit in self.unknowns or not any(self.is_unknown(m) for m, _ in num.terms):
                         break
                     new[digit] = num - mul(den, floordiv(num, den)) - as_int(digit)
-                current, out = shorter, out + mul(k, as_int(digit))
+                current, out = shorter, out + mul(coef, as_int(digit))
             self.pending[n] = current + out
         self.unknowns |= new.keys()
         return list(new.values())
 
-    def is_part(self, r: Remainder) -> bool:
+    def is_part(self, candidate: Remainder) -> bool:
         """Return whether something unknown remains beside the remainder."""
-        return any(self.is_unknown(m) for m, _ in r.rest.terms)
+        return any(self.is_unknown(m) for m, _ in candidate.others.terms)
 
     def eliminated(self) -> bool:
         """Derive a value from a combination of the pending equations; return whether one did."""
@@ -145,7 +145,7 @@ class _State:
     def unfolded(self) -> list[Int]:
         """Return ``a = y ^ b`` for ``a ^ b = y`` once b is known."""
         equations = []
-        for term, value in self.known.items():
+        for term, value in self.solved.items():
             if not (isinstance(term, CallTerm) and term.op == "bitxor"):
                 continue
             args = [self.substitute(as_int(a)) for a in term.args]
@@ -159,7 +159,7 @@ class _State:
     def remainders(self) -> list[Int]:
         """Return ``x = d*k + r`` for ``x // d = k``, with a new unknown r in ``[0, d)``."""
         equations = []
-        for term, value in list(self.known.items()):
+        for term, value in list(self.solved.items()):
             if is_div(term) and term not in self.expanded:
                 self.expanded.add(term)
                 num, den = (self.substitute(as_int(a)) for a in term.args)  # type: ignore[attr-defined]
@@ -173,13 +173,13 @@ class _State:
         return any(not self.unknowns.isdisjoint(free(a)) for a in mono)
 
     def substitute(self, poly: Int) -> Int:
-        if not self.known:
+        if not self.solved:
             return poly
         memo: dict[Term, Term] = {}
 
         def go(term: Term) -> Term:
-            if term in self.known:
-                return self.known[term]
+            if term in self.solved:
+                return self.solved[term]
             if (coarser := self.coarser(term)) is not None:
                 return coarser
             if self.unknowns.isdisjoint(free(term)) or isinstance(term, Var):
@@ -196,7 +196,7 @@ class _State:
         if not is_div(term):
             return None
         num, den = term.args  # type: ignore[attr-defined]
-        for quotient, value in self.known.items():
+        for quotient, value in self.solved.items():
             if is_div(quotient) and quotient.args[0] is num:  # type: ignore[attr-defined]
                 factor, remaining = divide(den, as_int(quotient.args[1]))  # type: ignore[attr-defined]
                 if remaining is ZERO and positive(factor):
@@ -209,12 +209,12 @@ class _State:
             return False
         mono, coef = unknown.terms[0]
         atoms = [a for a in mono if not self.unknowns.isdisjoint(free(a))]
-        if len(atoms) != 1 or atoms[0] in self.known:
+        if len(atoms) != 1 or atoms[0] in self.solved:
             return False
         others = list(mono)
         others.remove(atoms[0])
         factor = polynomial({tuple(others): abs(coef)})
-        self.known[atoms[0]] = floordiv(value if coef > 0 else -value, factor)
+        self.solved[atoms[0]] = floordiv(value if coef > 0 else -value, factor)
         return True
 
     def digits(self, unknown: Int, value: Int) -> bool:
@@ -245,17 +245,19 @@ class _State:
 
 
 def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int] | None:
-    """Return an unknown with quotients, and the divisor that divides its others and its extent."""
+    """Return an unknown with quotients, and a divisor that divides the others and its extent."""
     divisors: dict[Var, dict[Int, None]] = {}
-    for p in equations:
-        for t in subterms(p):
-            if is_div(t):
-                num, den = map(as_int, t.args)  # type: ignore[attr-defined]
-                if isinstance(v := num.atom, Var) and v in unknowns and v.extent is not None:
-                    divisors.setdefault(v, {})[den] = None
-    for v, candidates in divisors.items():
-        for d in candidates:
-            assert v.extent is not None
-            if v.extent is not d and all(divide(e, d)[1] is ZERO for e in (*candidates, v.extent)):
-                return v, d
+    for poly in equations:
+        for term in subterms(poly):
+            if is_div(term):
+                num, den = map(as_int, term.args)  # type: ignore[attr-defined]
+                if isinstance(var := num.atom, Var) and var in unknowns and var.extent is not None:
+                    divisors.setdefault(var, {})[den] = None
+    for var, candidates in divisors.items():
+        for divisor in candidates:
+            assert var.extent is not None
+            if var.extent is not divisor and all(
+                divide(multiple, divisor)[1] is ZERO for multiple in (*candidates, var.extent)
+            ):
+                return var, divisor
     return None

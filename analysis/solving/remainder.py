@@ -11,61 +11,61 @@ from ..terms.term import ONE, ZERO, Int, Mono, Term, as_int, mul, polynomial
 
 
 class Remainder(NamedTuple):
-    """``k * (num % den) + rest``."""
+    """``coef * (num % den) + others``."""
 
-    k: Int
+    coef: Int
     num: Int
     den: Int
-    rest: Int
+    others: Int
 
 
 def remainder(poly: Int, accept: Callable[[Remainder], bool] = lambda r: True) -> Remainder | None:
-    """Return ``poly`` as a multiple of a remainder and the shortest rest; None if it has none."""
+    """Return ``poly`` as a multiple of a remainder plus the shortest sum; None if it has none."""
     best: Remainder | None = None
     for candidate in remainders(poly):
-        shorter = best is None or len(candidate.rest.terms) < len(best.rest.terms)
+        shorter = best is None or len(candidate.others.terms) < len(best.others.terms)
         if shorter and accept(candidate):
             best = candidate
     return best
 
 
-def remainders(p: Int) -> Iterator[Remainder]:
-    """Yield every remainder that makes p shorter."""
-    for mono, coef in p.terms:
+def remainders(poly: Int) -> Iterator[Remainder]:
+    """Yield every remainder that makes ``poly`` shorter."""
+    for mono, coef in poly.terms:
         for atom in mono:
             if not is_div(atom):
                 continue
             factors = list(mono)
             factors.remove(atom)
-            for k, num, den in _candidates(p, atom, polynomial({tuple(factors): coef})):
-                shorter = p - mul(k, num - mul(den, floordiv(num, den)))
-                if len(shorter.terms) < len(p.terms):
-                    yield Remainder(k, num, den, shorter)
+            for factor, num, den in _candidates(poly, atom, polynomial({tuple(factors): coef})):
+                shorter = poly - mul(factor, num - mul(den, floordiv(num, den)))
+                if len(shorter.terms) < len(poly.terms):
+                    yield Remainder(factor, num, den, shorter)
 
 
-def _candidates(p: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
+def _candidates(poly: Int, atom: Term, outer: Int) -> list[tuple[Int, Int, Int]]:
     """Candidates for ``outer * atom`` as the subtracted part of a remainder."""
     num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
     results = []
-    share = _share(p, num)
+    share = _share(poly, num)
     if share:
         results.append((ONE * share, num, den))
-    k, remaining = divide(-outer, den)
-    if remaining is ZERO and k.const != share:
-        results.append((k, num, den))
-    for mono, coef in p.terms:
+    factor, remaining = divide(-outer, den)
+    if remaining is ZERO and factor.const != share:
+        results.append((factor, num, den))
+    for mono, coef in poly.terms:
         inner = mono[0] if len(mono) == 1 else None
         if inner is None or inner is atom or not is_div(inner) or outer.const is None:
             continue
-        if outer.const % coef == 0 and (e := -outer.const // coef) > 1:
+        if outer.const % coef == 0 and (ratio := -outer.const // coef) > 1:
             numerator = _shifted(inner, num)
-            if floordiv(numerator, ONE * e) is as_int(atom):
-                results.append((ONE * coef, numerator, ONE * e))
+            if floordiv(numerator, ONE * ratio) is as_int(atom):
+                results.append((ONE * coef, numerator, ONE * ratio))
     return results
 
 
 def _share(poly: Int, num: Int) -> int:
-    """The multiple of ``num`` in p, by its leading term; 0 if it is not a whole number."""
+    """The multiple of ``num`` in ``poly``, by its leading term; 0 if it is not a whole number."""
     lead = max(num.terms, key=_weight)
     coef = dict(poly.terms).get(lead[0], 0)
     return 0 if coef % lead[1] else coef // lead[1]

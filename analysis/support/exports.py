@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
+
+from .warn import warn
 
 
 def exports(
@@ -24,7 +25,7 @@ def exports(
     def get(name: str) -> Any:
         if renamed and name in renamed:
             new = renamed[name]
-            warnings.warn(f"{package}.{name} is {package}.{new} now", DeprecationWarning, 2)
+            warn(f"{package}.{name} is {package}.{new} now", DeprecationWarning)
             return getattr(sys.modules[package], new)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

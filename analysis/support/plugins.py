@@ -14,13 +14,14 @@ import importlib
 import importlib.util
 import os
 import traceback
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from .warn import warn
 
 BACKENDS, RECOGNISERS = "opinfo.backends", "opinfo.recognisers"
 #: Environment variable; ``0`` disables plug-ins.
@@ -77,7 +78,7 @@ def _installed(group: str) -> tuple[Plugin, ...]:
     try:
         plugins = [_plugin(e) for e in metadata.entry_points(group=group)]
     except Exception as error:  # a distribution with damaged metadata
-        warnings.warn(f"entry points of {group} cannot be read: {_described(error)}", stacklevel=3)
+        warn(f"entry points of {group} cannot be read: {_described(error)}")
         return ()
     return tuple(
         sorted(set(plugins), key=lambda plugin: (plugin.name, plugin.distribution, plugin.value))

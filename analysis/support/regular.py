@@ -29,6 +29,6 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def content(path: str | Path) -> bytes:
-    """Return all bytes of a regular file; raise as `opened` does."""
+    """Return all bytes of a regular file; raise as `open_regular` does."""
     with open_regular(path) as file:
         return file.read()

@@ -84,7 +84,7 @@ def buffers_of(expr: Any) -> list[Any]:
 
 
 def same_access(a: Any, b: Any) -> bool:
-    """Return whether two accesses, or tuples of indices, are of the same elements.
+    """Return whether two accesses, or tuples of indices, address the same elements.
 
     To structural equality outside a function, buffers of regions, and in 0.26 those of loads, are
     definitions: all buffers of one type are equal.
@@ -109,6 +109,6 @@ def require_complete(part: str) -> None:
         least = ".".join(map(str, COMPLETE))
         raise ImportError(
             f"{part} needs apache-tvm >= {least}, got {tvm.__version__}: upgrade apache-tvm "
-            "(analysis, inspect, layout planning and RaiseOps run on this one, too)",
+            "(analysis, inspect, layout planning and RaiseOps also run on this version)",
             name="tvm",
         )

@@ -11,15 +11,15 @@ def _extreme_bounds(atom: CallTerm) -> Bounds:
     pick = min if atom.op == "min" else max
 
     def combine(values: list[Int | None], keep_known: bool) -> Int | None:
-        known = [v for v in values if v is not None]
-        if (len(known) < len(values) and not keep_known) or not known:
+        known_bounds = [v for v in values if v is not None]
+        if (len(known_bounds) < len(values) and not keep_known) or not known_bounds:
             return None
-        if all(v.const is not None for v in known):
-            return integer(pick(v.const for v in known if v.const is not None))
+        if all(v.const is not None for v in known_bounds):
+            return integer(pick(v.const for v in known_bounds if v.const is not None))
         if keep_known:
-            return known[0]
-        for poly in known:
-            if all(nonneg((w - poly) if pick is min else (poly - w)) for w in known):
+            return known_bounds[0]
+        for poly in known_bounds:
+            if all(nonneg((w - poly) if pick is min else (poly - w)) for w in known_bounds):
                 return poly
         return None
 

@@ -1,8 +1,8 @@
 """Evaluate terms with numpy, over arrays of points.
 
-``evaluate(t, {v: values})`` is ``t`` at every point; all values broadcast against each other. The
-operations are in the table `OPS`. Index integers are computed in ``int64``: `magnitude` says
-whether they fit.
+``evaluate(term, {var: values})`` is the term at every point; all values broadcast against each
+other. The operations are in the table `OPS`. Index integers are computed in ``int64``: `magnitude`
+says whether they fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def evaluate(term: Term, env: Mapping[Var, Any], read: Read | None = None) -> Ar
     """Return the values of ``term`` at the points of ``env``.
 
     Args:
-        t: The term.
+        term: The term.
         env: The values of each variable.
         read: Returns the elements of a tensor at arrays of indices.
 
@@ -167,8 +167,8 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
 def _fold(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def folded(*args: Any) -> Any:
         out = args[0]
-        for a in args[1:]:
-            out = fn(out, a)
+        for arg in args[1:]:
+            out = fn(out, arg)
         return out
 
     return folded
@@ -186,8 +186,8 @@ def _sigmoid(array: Array) -> Array:
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 OPS: dict[str, Callable[..., Any]] = {
-    "ge0": lambda param: param >= 0,
-    "eq0": lambda param: param == 0,
+    "ge0": lambda x: x >= 0,
+    "eq0": lambda x: x == 0,
     "and": _fold(np.logical_and),
     "or": _fold(np.logical_or),
     "not": np.logical_not,

@@ -18,6 +18,6 @@ def volume(shape: Iterable[Int]) -> Int:
 def flat(index: Sequence[Int], shape: Sequence[Int]) -> Int:
     """Return the row-major offset of an element."""
     out = ZERO
-    for i, e in zip(index, shape, strict=True):
-        out = mul(out, e) + i
+    for coordinate, extent in zip(index, shape, strict=True):
+        out = mul(out, extent) + coordinate
     return out

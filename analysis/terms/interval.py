@@ -27,13 +27,13 @@ def magnitude(term: Term) -> int | None:
     return None if result is None else result[2]
 
 
-def sized(term: Term, given: Mapping[Var, Sized] | None = None) -> Sized | None:
+def sized(term: Term, intervals: Mapping[Var, Sized] | None = None) -> Sized | None:
     """Return interval and magnitude; a boolean has the interval ``[0, 1]``.
 
-    ``given`` has the intervals of variables without a literal domain.
+    ``intervals`` has the intervals of variables without a literal domain.
     """
-    if given:
-        memo: dict[Term, Sized | None] = {v: s for v, s in given.items()}
+    if intervals:
+        memo: dict[Term, Sized | None] = {v: s for v, s in intervals.items()}
 
         def inside(term: Term) -> Sized | None:
             if term not in memo:
@@ -55,9 +55,9 @@ def _sized(term: Term, go: Callable[[Term], Sized | None]) -> Sized | None:
     if isinstance(term, CallTerm):
         args = [go(a) for a in term.args]
         if term.op in _RULES and all(a is not None for a in args):
-            known = [a for a in args if a is not None]
-            lo, hi = _RULES[term.op](known)
-            return lo, hi, max(abs(lo), abs(hi), *(a[2] for a in known))
+            operands = [a for a in args if a is not None]
+            lo, hi = _RULES[term.op](operands)
+            return lo, hi, max(abs(lo), abs(hi), *(a[2] for a in operands))
     return (0, 1, 1) if term.dtype == "bool" and not getattr(term, "args", ()) else None
 
 
@@ -117,7 +117,7 @@ _RULES = {
 }
 
 
-def fits(term: Term, limit: int = 1 << 62) -> bool:
+def fits_int64(term: Term, limit: int = 1 << 62) -> bool:
     """Return whether every intermediate value is known to be below ``limit``."""
     largest = magnitude(term)
     return largest is not None and largest < limit

@@ -21,31 +21,29 @@ def bounds(poly: Int) -> Bounds:
     """Return inclusive bounds as polynomials over sizes; None for an unknown bound."""
     if poly.const is not None or poly.memo.get("closed"):
         return poly, poly
-    known: Bounds | None = poly.memo.get("bounds")
-    if known is None:
-        known = _bounds(poly)
-        if known[0] is poly and known[1] is poly:
-            poly.memo["closed"] = (
-                True  # instead of a reference to itself, which would keep it alive
-            )
-        elif poly not in known:
-            poly.memo["bounds"] = known
-    return known
+    result: Bounds | None = poly.memo.get("bounds")
+    if result is None:
+        result = _bounds(poly)
+        if result[0] is poly and result[1] is poly:
+            poly.memo["closed"] = True  # a reference to itself would keep it alive
+        elif poly not in result:
+            poly.memo["bounds"] = result
+    return result
 
 
 def ranges_over(poly: Int, extent: Int | None) -> bool:
-    """Return whether ``0 <= p < extent`` trivially: a variable of that extent, or a literal."""
+    """Return whether ``0 <= poly < extent`` trivially: a variable of that extent, or a literal."""
     if poly.const is not None:
         return extent is not None and extent.const is not None and 0 <= poly.const < extent.const
     atom = poly.atom
     return extent is not None and isinstance(atom, Var) and atom.extent is extent
 
 
-def _bounds(p: Int) -> Bounds:
+def _bounds(poly: Int) -> Bounds:
     lo: Int | None = ZERO
     hi: Int | None = ZERO
     low = high = 0  # the literal part is summed separately: it is most of the work
-    for mono, coef in p.terms:
+    for mono, coef in poly.terms:
         a, b = _mono_bounds(mono) if mono else (ONE, ONE)
         if coef < 0:
             a, b = b, a
@@ -62,7 +60,7 @@ def _bounds(p: Int) -> Bounds:
         elif hi is not None:
             hi = hi + b * coef
     plain = (None if lo is None else lo + low, None if hi is None else hi + high)
-    return _tighter(plain, _digit_bounds(p))
+    return _tighter(plain, _digit_bounds(poly))
 
 
 def _tighter(first: Bounds, second: Bounds) -> Bounds:
@@ -75,23 +73,26 @@ def _tighter(first: Bounds, second: Bounds) -> Bounds:
     return lo, hi
 
 
-def _digit_bounds(p: Int) -> Bounds:
+def _digit_bounds(poly: Int) -> Bounds:
     """Bounds from a pair ``k*x - k*d*(x // d)``, which is k times a digit in ``[0, d)``."""
-    for mono, coef in p.terms:
+    for mono, coef in poly.terms:
         for atom in mono:
             if not is_div(atom):
                 continue
             num, den = atom.args  # type: ignore[attr-defined]
             others = polynomial({remove(mono, (atom,)) or (): coef})
-            k, remaining = divide(-others, den)
+            factor, remaining = divide(-others, den)
             if remaining is not ZERO:
                 continue
-            remaining_terms = p - mul(others, as_int(atom)) - mul(k, num)
-            if len(remaining_terms.terms) >= len(p.terms) or (k.const is None and not _signed(k)):
+            remaining_terms = poly - mul(others, as_int(atom)) - mul(factor, num)
+            if len(remaining_terms.terms) >= len(poly.terms) or (
+                factor.const is None and not _signed(factor)
+            ):
                 continue
-            least, most = bounds(mul(k, den - 1))  # k may vary: bounds are over sizes only
+            # the factor itself may vary, and bounds are over sizes only
+            least, most = bounds(mul(factor, den - 1))
             lo, hi = bounds(remaining_terms)
-            if nonneg(k):
+            if nonneg(factor):
                 return lo, None if hi is None or most is None else hi + most
             return None if lo is None or least is None else lo + least, hi
     return None, None
@@ -145,14 +146,14 @@ def atom_bounds(atom: Term) -> Bounds:
 
 
 def nonneg(poly: Int) -> bool:
-    """Return whether ``p >= 0`` is certain; False if unknown."""
+    """Return whether ``poly >= 0`` is certain; False if unknown."""
     if poly.const is not None:
         return poly.const >= 0
-    known = poly.memo.get("nonneg")
-    if known is None:
+    result = poly.memo.get("nonneg")
+    if result is None:
         poly.memo["nonneg"] = False  # a query that leads back to itself is unknown
-        known = poly.memo["nonneg"] = _nonneg(poly)
-    return known
+        result = poly.memo["nonneg"] = _nonneg(poly)
+    return result
 
 
 def positive(poly: Int) -> bool:
@@ -169,7 +170,7 @@ def _nonneg(poly: Int) -> bool:
 
 
 def _digit_nonneg(poly: Int) -> bool:
-    """Whether it is a remainder by a symbolic divisor, whose plain lower bound is too weak."""
+    """Whether a remainder by a symbolic divisor shows it; its plain lower bound is too weak."""
     lo, _ = _digit_bounds(poly)
     return lo is not None and lo is not poly and nonneg(lo)
 
@@ -180,21 +181,21 @@ def _shifted_nonneg(poly: Int) -> bool:
     for mono, coef in poly.terms:
         parts: dict[Mono, int] = {(): coef}
         for atom in mono:
-            least = _least(atom)
+            least = _least_value(atom)
             if least is None:
                 return False
             grown: dict[Mono, int] = {}
-            for terms, c in parts.items():
-                grown[terms] = grown.get(terms, 0) + c * least
+            for terms, factor in parts.items():
+                grown[terms] = grown.get(terms, 0) + factor * least
                 longer = tuple(sorted((*terms, atom), key=lambda term: term.uid))
-                grown[longer] = grown.get(longer, 0) + c
+                grown[longer] = grown.get(longer, 0) + factor
             parts = grown
-        for terms, c in parts.items():
-            out[terms] = out.get(terms, 0) + c
+        for terms, factor in parts.items():
+            out[terms] = out.get(terms, 0) + factor
     return all(c >= 0 for c in out.values())
 
 
-def _least(atom: Term) -> int | None:
+def _least_value(atom: Term) -> int | None:
     if isinstance(atom, Var):
         return 1 if atom.kind == "size" else 0 if atom.extent is not None else None
     lo, _ = atom_bounds(atom)

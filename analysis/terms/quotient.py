@@ -13,7 +13,7 @@ def divide(p: Int, d: Int) -> tuple[Int, Int]:
     """Return q, r with ``p = d * q + r``; q has what the leading term of d divides."""
     lead_mono, lead_coef = max(d.terms, key=lambda t: (len(t[0]), abs(t[1])))
     quotient = ZERO
-    for _ in range(64):
+    for _ in range(64):  # bounded, as no monomial order picks the leading term
         step: dict[Mono, int] = {}
         for mono, coef in p.terms:
             factors = remove(mono, lead_mono)

@@ -40,7 +40,7 @@ COMMUTES = frozenset({"add", "mul", "eq", "ne", "bitand", "bitor", "bitxor"})
 
 
 def ge0(poly: Int) -> Term:
-    """Return ``p >= 0``."""
+    """Return ``poly >= 0``."""
     condition: Term | None = recall(poly, "ge0")
     if condition is None:
         condition = _ge0(poly)
@@ -98,21 +98,23 @@ def _unfloor_one(poly: Int) -> Int | None:
     divisions = [(m, c) for m, c in poly.terms if any(is_div(a) for a in m)]
     if len(divisions) != 1 or len(divisions[0][0]) != 1 or abs(divisions[0][1]) != 1:
         return None
-    (atom,), c = divisions[0]
+    (atom,), sign = divisions[0]
     num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-    others = poly - as_int(atom) * c
-    out = others * den + num if c == 1 else others * den + den - 1 - num
+    others = poly - as_int(atom) * sign
+    out = others * den + num if sign == 1 else others * den + den - 1 - num
     return None if _divisions(out) else out
 
 
-def _coarser(p: Int) -> Int:
-    """``p >= 0`` iff ``p // g >= 0``: divide where that leaves fewer terms, no new division."""
-    for g in sorted({abs(c) for m, c in p.terms if m and abs(c) > 1}, reverse=True):
-        q = floordiv(p, integer(g))
-        exact = all(c % g == 0 for m, c in p.terms if m)
-        if _divisions(q) <= _divisions(p) and (exact or len(q.terms) < len(p.terms)):
-            return q
-    return p
+def _coarser(poly: Int) -> Int:
+    """``poly >= 0`` iff ``poly // g >= 0``: divide for fewer terms, without new divisions."""
+    for g in sorted({abs(c) for m, c in poly.terms if m and abs(c) > 1}, reverse=True):
+        quotient = floordiv(poly, integer(g))
+        exact = all(c % g == 0 for m, c in poly.terms if m)
+        if _divisions(quotient) <= _divisions(poly) and (
+            exact or len(quotient.terms) < len(poly.terms)
+        ):
+            return quotient
+    return poly
 
 
 def _divisions(poly: Int) -> int:
@@ -120,7 +122,7 @@ def _divisions(poly: Int) -> int:
 
 
 def eq0(poly: Int) -> Term:
-    """Return ``p == 0``."""
+    """Return ``poly == 0``."""
     if poly.const is not None:
         return TRUE if poly.const == 0 else FALSE
     chosen = _over_choice(poly, eq0)
@@ -199,33 +201,33 @@ def negate(term: Term) -> Term:
     return raw_call("not", (term,), "bool")
 
 
-def ite(c: Term, a: Term, b: Term) -> Term:
-    """Return ``a if c else b``."""
-    if c is TRUE or a is b:
+def ite(condition: Term, a: Term, b: Term) -> Term:
+    """Return ``a if condition else b``."""
+    if condition is TRUE or a is b:
         return a
-    if c is FALSE:
+    if condition is FALSE:
         return b
     if a is TRUE and b is FALSE:
-        return c
+        return condition
     if a is FALSE and b is TRUE:
-        return negate(c)
+        return negate(condition)
     if isinstance(a, Int) or isinstance(b, Int):
         a, b = as_int(a), as_int(b)
     inner = _atom(a)
     if isinstance(inner, CallTerm) and inner.op == "ite":
         if _same(inner.args[2], b):
-            return ite(conj(c, inner.args[0]), inner.args[1], b)
-        if inner.args[0] is c:
-            return ite(c, inner.args[1], b)
+            return ite(conj(condition, inner.args[0]), inner.args[1], b)
+        if inner.args[0] is condition:
+            return ite(condition, inner.args[1], b)
     nested = _atom(b)
     if isinstance(nested, CallTerm) and nested.op == "ite":
-        if nested.args[0] is c:
-            return ite(c, a, nested.args[2])
+        if nested.args[0] is condition:
+            return ite(condition, a, nested.args[2])
         if _same(nested.args[1], a):
-            return ite(disj(c, nested.args[0]), a, nested.args[2])
-    if isinstance(c, CallTerm) and c.op == "not":
-        c, a, b = c.args[0], b, a
-    out = raw_call("ite", (c, a, b), "int" if isinstance(a, Int) else a.dtype)
+            return ite(disj(condition, nested.args[0]), a, nested.args[2])
+    if isinstance(condition, CallTerm) and condition.op == "not":
+        condition, a, b = condition.args[0], b, a
+    out = raw_call("ite", (condition, a, b), "int" if isinstance(a, Int) else a.dtype)
     return as_int(out) if isinstance(a, Int) else out
 
 
@@ -363,7 +365,7 @@ def _hoist_guard(
 
 
 def split_guard(body: Term, otherwise: Term) -> tuple[Term, Term]:
-    """Return ``(g, f)`` for ``ite(g, f, otherwise)``; ``(TRUE, body)`` if it has no such guard."""
+    """Return ``(g, f)`` for ``ite(g, f, otherwise)``; ``(TRUE, body)`` for any other."""
     atom = _atom(body)
     if isinstance(atom, CallTerm) and atom.op == "ite" and _same(atom.args[2], otherwise):
         return atom.args[0], atom.args[1]

@@ -28,7 +28,7 @@ class Term:
 
     Attributes:
         memo: A cache for results of analyses.
-        children: The terms of which it consists.
+        children: The terms that it consists of.
         reads: The tensors that it loads from.
         free: The cached result of `free`.
     """
@@ -74,7 +74,7 @@ def _forget(entry: _Entry) -> None:
         _TABLE[entry.key] = current
 
 
-def _known(key: tuple[Any, ...]) -> Any:
+def _interned(key: tuple[Any, ...]) -> Any:
     entry = _TABLE.get(key)
     return None if entry is None else entry()
 
@@ -82,13 +82,13 @@ def _known(key: tuple[Any, ...]) -> Any:
 def _new(cls: type[Term], key: tuple[Any, ...], dtype: str, children: tuple[Term, ...]) -> Any:
     term = cls.__new__(cls)
     term.uid = next(_UID)
-    if not term.uid & 4095:
+    if not term.uid & 4095:  # reading the clock for each term would cost too much
         look()
     term.dtype, term.memo, term.children, term.free = dtype, {}, children, None
     reads = _NOTHING
-    for c in children:
-        if c.reads is not reads and c.reads:
-            reads = reads | c.reads if reads else c.reads
+    for child in children:
+        if child.reads is not reads and child.reads:
+            reads = reads | child.reads if reads else child.reads
     term.reads = reads
     entry = _TABLE[key] = _Entry(term, _forget)
     entry.key = key
@@ -254,7 +254,7 @@ def integer(value: int) -> Int:
     cached = _SMALL.get(value)
     if cached is None:
         cached = polynomial({(): value})
-        if -64 <= value <= 4096:
+        if -64 <= value <= 4096:  # kept alive, because these recur in every function
             _SMALL[value] = cached
     return cached
 
@@ -276,7 +276,7 @@ def add(a: Int, b: Int) -> Int:
 
 
 def shift(poly: Int, k: int) -> Int:
-    """Return ``a + k``; the literal term of a polynomial is its first."""
+    """Return ``poly + k``; the literal term of a polynomial is its first."""
     if not k:
         return poly
     terms = poly.terms
@@ -333,7 +333,7 @@ def var(kind: str, name: str, extent: Int | None = None) -> Int:
 
 def variable(kind: str, name: str, extent: Int | None = None) -> Var:
     key = (Var, kind, name, extent)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Var, key, "int", ())
         cached.kind, cached.name, cached.extent = kind, name, extent
@@ -357,7 +357,7 @@ def size(name: str) -> Int:
 
 def const(value: Any, dtype: str) -> Const:
     key = (Const, repr(value), dtype)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Const, key, dtype, ())
         cached.value = value
@@ -367,7 +367,7 @@ def const(value: Any, dtype: str) -> Const:
 def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
     """Return the element, as an `Int` if the tensor holds ``int32`` or ``int64``."""
     key = (Load, tensor, indices)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Load, key, tensor.dtype, indices)
         cached.tensor, cached.indices = tensor, indices
@@ -378,7 +378,7 @@ def load(tensor: TensorVar, indices: tuple[Int, ...]) -> Term:
 def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
     """Return a call node without simplification; use `call` outside the algebra."""
     key = (CallTerm, op, args, dtype)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(CallTerm, key, dtype, args)
         cached.op, cached.args = op, args
@@ -387,7 +387,7 @@ def raw_call(op: str, args: tuple[Term, ...], dtype: str) -> CallTerm:
 
 def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: str) -> Reduce:
     key = (Reduce, op, axes, body, init)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Reduce, key, dtype, (body, init))
         cached.op, cached.axes, cached.body, cached.init = op, axes, body, init
@@ -397,13 +397,13 @@ def raw_reduce(op: str, axes: tuple[Var, ...], body: Term, init: Term, dtype: st
 def fold(
     axis: Var, states: tuple[CallTerm, ...], inits: tuple[Term, ...], updates: tuple[Term, ...]
 ) -> Term:
-    """Return the fold without simplification, as an `Int` if its result is one; see `fold.make`."""
+    """Return the fold without simplification, as an `Int` if its result is one; see `make_fold`."""
     inits, updates = (
         tuple(as_int(t) if s.dtype in INT_DTYPES else t for s, t in zip(states, terms, strict=True))
         for terms in (inits, updates)
     )
     key = (Fold, axis, states, inits, updates)
-    cached: Any = _known(key)
+    cached: Any = _interned(key)
     if cached is None:
         cached = _new(Fold, key, states[0].dtype, (*updates, *inits))
         cached.axis, cached.states, cached.inits, cached.updates = axis, states, inits, updates

@@ -68,8 +68,8 @@ def _rebuild_int(poly: Int, go: Callable[[Term], Term]) -> Int:
         part = as_int(atoms[0])
         for atom in atoms[1:]:
             part = mul(part, as_int(atom))
-        for terms, c in part.terms:
-            out[terms] = out.get(terms, 0) + c * coef
+        for terms, factor in part.terms:
+            out[terms] = out.get(terms, 0) + factor * coef
     return polynomial(out)
 
 
@@ -112,16 +112,16 @@ def substitute(term: Term, mapping: Mapping[Var, Term]) -> Term:
         result = memo.get(term)
         if result is None:
             if isinstance(term, Reduce):
-                result = _bound(term, go)
+                result = _substitute_reduction(term, go)
             else:
-                result = _bound_fold(term, go) if isinstance(term, Fold) else rebuild(term, go)
+                result = _substitute_fold(term, go) if isinstance(term, Fold) else rebuild(term, go)
             memo[term] = result
         return result
 
     return go(term)
 
 
-def _bound(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
+def _substitute_reduction(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
     """A reduction under substitution; extents with a replaced variable change too."""
     axes, renamed = [], {}
     for var in reduction.axes:
@@ -138,17 +138,17 @@ def _bound(reduction: Reduce, go: Callable[[Term], Term]) -> Term:
     )
 
 
-def _bound_fold(s: Fold, go: Callable[[Term], Term]) -> Term:
+def _substitute_fold(loop: Fold, go: Callable[[Term], Term]) -> Term:
     """A fold under substitution."""
-    assert s.axis.extent is not None
-    extent = as_int(go(s.axis.extent))
-    new = rebuild(s, go)
+    assert loop.axis.extent is not None
+    extent = as_int(go(loop.axis.extent))
+    new = rebuild(loop, go)
     atom = new.atom if isinstance(new, Int) else new
-    if extent is s.axis.extent or not isinstance(atom, Fold):
+    if extent is loop.axis.extent or not isinstance(atom, Fold):
         return new
     axis = fresh(extent, "r")
-    at = {s.axis: as_int(axis)}
-    return fold(axis, atom.states, atom.inits, tuple(substitute(u, at) for u in atom.updates))
+    mapping = {loop.axis: as_int(axis)}
+    return fold(axis, atom.states, atom.inits, tuple(substitute(u, mapping) for u in atom.updates))
 
 
 def replace(term: Term, mapping: Mapping[Any, Term]) -> Term:
@@ -173,17 +173,17 @@ def ints(term: Term, mapping: Mapping[Var, Term]) -> Int:
     return as_int(substitute(term, mapping))
 
 
-def subterms(t: Term) -> Iterator[Term]:
+def subterms(term: Term) -> Iterator[Term]:
     """Yield every distinct sub-term, the term itself first."""
-    seen = {t}
-    stack = [t]
+    seen = {term}
+    stack = [term]
     while stack:
-        s = stack.pop()
-        yield s
-        for c in s.children:
-            if c not in seen:
-                seen.add(c)
-                stack.append(c)
+        current = stack.pop()
+        yield current
+        for child in current.children:
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
 
 
 def tensors(term: Term) -> frozenset[TensorVar]:
@@ -192,17 +192,17 @@ def tensors(term: Term) -> frozenset[TensorVar]:
 
 
 def map_loads(
-    term: Term, wanted: frozenset[TensorVar], fn: Callable[[TensorVar, tuple[Int, ...]], Term]
+    term: Term, selected: frozenset[TensorVar], fn: Callable[[TensorVar, tuple[Int, ...]], Term]
 ) -> Term:
-    """Return the term with loads of the `wanted` tensors replaced, innermost first."""
+    """Return the term with loads of the `selected` tensors replaced, innermost first."""
     memo: dict[Term, Term] = {}
 
     def go(term: Term) -> Term:
-        if wanted.isdisjoint(tensors(term)):
+        if selected.isdisjoint(tensors(term)):
             return term
         result = memo.get(term)
         if result is None:
-            if isinstance(term, Load) and term.tensor in wanted:
+            if isinstance(term, Load) and term.tensor in selected:
                 result = fn(term.tensor, tuple(as_int(go(i)) for i in term.indices))
             else:
                 result = rebuild(term, go)

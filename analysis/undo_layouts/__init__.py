@@ -55,7 +55,7 @@ class LogicalForm:
         )
 
     def name(self, position: int, logical: str) -> str:
-        """Return the layout string of a parameter, given that of its logical buffer; or empty."""
+        """Return the layout string of a parameter from that of its logical buffer; or empty."""
         indices = self.places[position]
         if indices is None or len(indices.axes) > len(LETTERS):
             return ""
@@ -97,17 +97,17 @@ def _key(state: LogicalState) -> tuple[object, ...]:
 
 
 def _forms(state: LogicalState) -> Iterator[LogicalState]:
-    """The states with the layouts undone that the accesses show, then those that they allow."""
+    """Yield states with layouts undone: those that the accesses show, then those they allow."""
     packed = _packed(state)
     yield from _with_padding(packed)
     for form in (packed, state):
         for split in split_fused(form):
             yield from _with_padding(_packed(_canonical(split)))
     for _ in range(4):
-        candidates_found = components(packed, accesses(packed))
-        if not candidates_found:
+        merges = components(packed, accesses(packed))
+        if not merges:
             return
-        packed = _packed(_canonical(merge_pairs(packed, candidates_found[0])))
+        packed = _packed(_canonical(merge_pairs(packed, merges[0])))
         yield from _with_padding(packed)
 
 

@@ -89,13 +89,13 @@ def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:
         return None
     for load, facts in loads:
         poly = load.indices[d]
-        tops = [hi.const for hi in (bounds(poly)[1],) if hi is not None]
-        tops += [(as_int(f.args[0]) + poly).const for f in facts
+        upper_bounds = [hi.const for hi in (bounds(poly)[1],) if hi is not None]
+        upper_bounds += [(as_int(f.args[0]) + poly).const for f in facts
                  if isinstance(f, CallTerm) and f.op == "ge0"]  # fmt: skip
-        known = [k for k in tops if k is not None]
-        if not known:
+        limits = [k for k in upper_bounds if k is not None]
+        if not limits:
             return None
-        highest = max(highest, min(known))
+        highest = max(highest, min(limits))
     if highest + 1 >= full:
         return None
     subject = f"of the {tensor.shape[d]!r} elements of %{position} along its packed dimension"

@@ -59,10 +59,12 @@ def express_layouts(answer: LayoutNormalised, lifted: TensorExpression) -> OpInf
     strings: dict[int, str] = {}
     for key in names:
         place = STRINGS[key]
-        k = out[0] if place is None else logical.operands[place]
-        if not isinstance(k, int) or not _renamed(answer.layouts[k], logical.layouts[k]):
+        position = out[0] if place is None else logical.operands[place]
+        if not isinstance(position, int) or not _renamed(
+            answer.layouts[position], logical.layouts[position]
+        ):
             return None
-        strings[k] = attrs[key] = answer.layouts[k]
+        strings[position] = attrs[key] = answer.layouts[position]
     data = logical.operands[0]
     if (
         out[0] not in strings
@@ -70,7 +72,7 @@ def express_layouts(answer: LayoutNormalised, lifted: TensorExpression) -> OpInf
         and answer.layouts[out[0]] == strings.get(data)
     ):
         strings[out[0]] = answer.layouts[out[0]]
-    if not all(_says(k in strings, b) for k, b in enumerate(answer.buffers)):
+    if not all(_layout_known(k in strings, b) for k, b in enumerate(answer.buffers)):
         return None
     layouts = tuple(strings.get(k, text) for k, text in enumerate(logical.layouts))
     alternatives = tuple(_alternatives(answer, lifted))
@@ -80,22 +82,22 @@ def express_layouts(answer: LayoutNormalised, lifted: TensorExpression) -> OpInf
     return info if _typed(info, lifted, lifted.outputs[0].out) else None
 
 
-def _says(named: bool, buffer: BufferLayout | None) -> bool:
+def _layout_known(named: bool, buffer: BufferLayout | None) -> bool:
     """Whether the layout of a buffer is known; no layout string describes padding."""
     return buffer is None or buffer.identity or (named and not buffer.padded)
 
 
-def _alternatives(found: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
+def _alternatives(answer: LayoutNormalised, lifted: TensorExpression) -> Iterator[OpInfo]:
     """The alternatives whose attributes name the layouts as well."""
-    for alternative in found.logical.alternatives:
-        if alternative.layouts == found.logical.layouts:
-            info = express_layouts(replace(found, logical=alternative), lifted)
+    for alternative in answer.logical.alternatives:
+        if alternative.layouts == answer.logical.layouts:
+            info = express_layouts(replace(answer, logical=alternative), lifted)
             if info is not None:
                 yield info
 
 
 def _renamed(physical: str, logical: str) -> bool:
-    """Whether a string has all the axes of the usual one: TVM converts between such strings."""
+    """Whether both strings have the same axes, so that TVM converts between them."""
     return bool(physical) and sorted(c for c in physical if c.isupper()) == sorted(logical)
 
 
@@ -114,6 +116,10 @@ def _same_type(a: Any, b: Any) -> bool:
         return True
     if not (isinstance(a, relax.TensorType) and isinstance(a.shape, relax.ShapeExpr)):
         return False
-    left, right = list(a.shape.values), list(b.shape.values)
+    a_extents, b_extents = list(a.shape.values), list(b.shape.values)
     prove = sym.Analyzer().can_prove_equal
-    return str(a.dtype) == str(b.dtype) and len(left) == len(right) and all(map(prove, left, right))
+    return (
+        str(a.dtype) == str(b.dtype)
+        and len(a_extents) == len(b_extents)
+        and all(map(prove, a_extents, b_extents))
+    )

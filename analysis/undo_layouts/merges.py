@@ -95,11 +95,11 @@ def _component(state: LogicalState, accesses: Accesses, seed: Pair) -> Component
             return None
         component.pairs.append(pair)
         for access in accesses.at(pair[0]):
-            new = _stands(access.indices[pair[1]], access.indices[pair[2]], component)
+            new = _replacing_axes(access.indices[pair[1]], access.indices[pair[2]], component)
             if new is None:
                 return None
             for axes in new - component.axes:
-                linked = _elsewhere(accesses, axes, component)
+                linked = _linked_pairs(accesses, axes, component)
                 if linked is None:
                     return None
                 component.axes.add(axes)
@@ -110,8 +110,8 @@ def _component(state: LogicalState, accesses: Accesses, seed: Pair) -> Component
     return component
 
 
-def _stands(high: Int, low: Int, component: Component) -> set[tuple[Var, Var]] | None:
-    """The axes that replace one, or none if the indices are digits; None if they are neither."""
+def _replacing_axes(high: Int, low: Int, component: Component) -> set[tuple[Var, Var]] | None:
+    """The pair of axes that replaces one; empty if the indices are digits; None if neither."""
     if high.const is not None or low.const is not None:
         return set()
     fused = mul(high, component.extent) + low
@@ -126,7 +126,7 @@ def _stands(high: Int, low: Int, component: Component) -> set[tuple[Var, Var]] |
     return {(a, b)}
 
 
-def _elsewhere(
+def _linked_pairs(
     accesses: Accesses, axes: tuple[Var, Var], component: Component
 ) -> list[Pair] | None:
     """The pairs of dimensions with the axes; None if the inner axis occurs separately."""

@@ -130,7 +130,7 @@ def crop(tensor: TensorVar, d: int, extent: Int) -> CoordinateChange:
 
 
 def digits(poly: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
-    """Return ``p // extent`` and ``p % extent``, without divisions if the facts allow it."""
+    """Return ``poly // extent`` and ``poly % extent``, without divisions if the facts allow it."""
     exact = clean(poly, extent, facts)
     if exact is not None:
         return exact
@@ -139,27 +139,27 @@ def digits(poly: Int, extent: Int, facts: Facts = ()) -> tuple[Int, Int]:
 
 
 def clean(poly: Int, extent: Int, facts: Facts) -> tuple[Int, Int] | None:
-    """Return ``p = extent * high + low`` term by term, if low is proved to be the remainder."""
+    """Return ``(high, low)`` with ``poly = extent * high + low``, if low is the remainder."""
     k, shift = extent.const, next((c for m, c in poly.terms if not m), 0)
     high, low = factor_out(poly - shift if k else poly, extent)
     if high is ZERO:
         return None
     if not k:
         return (high, low) if inside(low, extent, facts) else None
-    for q in dict.fromkeys((shift // k, shift // k + 1, 0)):
-        if inside(low + (shift - q * k), extent, facts):
-            return high + q, low + (shift - q * k)
+    for quotient in dict.fromkeys((shift // k, shift // k + 1, 0)):
+        if inside(low + (shift - quotient * k), extent, facts):
+            return high + quotient, low + (shift - quotient * k)
     return None
 
 
 def factor_out(poly: Int, extent: Int) -> tuple[Int, Int]:
-    """Return ``p = extent * high + low``, with the terms that the extent divides in ``high``."""
-    ((mono, k),) = extent.terms
+    """Return ``(high, low)`` with ``poly = extent * high + low``; low has what does not divide."""
+    ((mono, divisor),) = extent.terms
     high: dict[tuple[Term, ...], int] = {}
-    for terms, c in poly.terms:
+    for terms, coef in poly.terms:
         factors = list(terms)
-        if c % k == 0 and all(_take(factors, a) for a in mono):
-            high[tuple(factors)] = c // k
+        if coef % divisor == 0 and all(_take(factors, a) for a in mono):
+            high[tuple(factors)] = coef // divisor
     upper = polynomial(high)
     return upper, poly - mul(upper, extent)
 
@@ -172,7 +172,7 @@ def _take(factors: list[Term], atom: Term) -> bool:
 
 
 def inside(poly: Int, extent: Int, facts: Facts) -> bool:
-    """Return whether ``0 <= p < extent`` wherever the facts hold."""
+    """Return whether ``0 <= poly < extent`` wherever the facts hold."""
     return prove(conj(ge0(poly), ge0(extent - 1 - poly)), facts).proved
 
 
@@ -202,11 +202,13 @@ def _output(comprehension: Comprehension, new: TensorVar, move: CoordinateChange
     axes = tuple(axis(d, e) for d, e in enumerate(new.shape))
     old = move.old(axes)
     pairs = [
-        (a.atom, o) for a, o in zip(comprehension.axes, old, strict=True) if isinstance(a.atom, Var)
+        (coordinate.atom, index)
+        for coordinate, index in zip(comprehension.axes, old, strict=True)
+        if isinstance(coordinate.atom, Var)
     ]
     renamed = {v: as_int(fresh(v.extent, "t")) for v, _ in pairs if v.extent is not None}
     body = substitute(comprehension.body, renamed)
-    back = {renamed[v].atom: o for v, o in pairs}
+    back = {renamed[v].atom: index for v, index in pairs}
     return Comprehension(new, axes, substitute(body, back))  # type: ignore[arg-type]
 
 
@@ -226,24 +228,28 @@ def map_loads(body: Term, tensor: TensorVar, fn: Callable[[Load, Facts], Term]) 
     """
     memo: dict[tuple[Term, Facts], Term] = {}
 
-    def go(s: Term, facts: Facts) -> Term:
-        if tensor not in tensors(s):
-            return s
+    def go(term: Term, facts: Facts) -> Term:
+        if tensor not in tensors(term):
+            return term
         if len(memo) > VISITS:
             facts = ()
-        result = memo.get((s, facts))
+        result = memo.get((term, facts))
         if result is None:
-            if isinstance(s, Load) and s.tensor is tensor:
-                result = fn(s, facts)
-            elif isinstance(s, CallTerm) and s.op == "ite":
-                c, yes, no = s.args
-                if_so, if_not = _of_places(*parts(c)), _of_places(negate(c))
-                branches = (go(c, facts), go(yes, (*facts, *if_so)), go(no, (*facts, *if_not)))
+            if isinstance(term, Load) and term.tensor is tensor:
+                result = fn(term, facts)
+            elif isinstance(term, CallTerm) and term.op == "ite":
+                condition, yes, no = term.args
+                if_so, if_not = _of_places(*parts(condition)), _of_places(negate(condition))
+                branches = (
+                    go(condition, facts),
+                    go(yes, (*facts, *if_so)),
+                    go(no, (*facts, *if_not)),
+                )
                 remaining = iter(branches)
-                result = rebuild(s, lambda _: next(remaining))
+                result = rebuild(term, lambda _: next(remaining))
             else:
-                result = rebuild(s, lambda child: go(child, facts))
-            memo[s, facts] = result
+                result = rebuild(term, lambda child: go(child, facts))
+            memo[term, facts] = result
         return result
 
     return go(body, ())
@@ -260,17 +266,17 @@ def simplify_indices(state: LogicalState) -> LogicalState:
     return replace(state, lifted=replace(state.lifted, outputs=tuple(outputs)))
 
 
-def _short(x: Load, facts: Facts) -> Term:
-    return load(x.tensor, tuple(_shorter(p, facts) for p in x.indices))
+def _short(read: Load, facts: Facts) -> Term:
+    return load(read.tensor, tuple(_shorter(p, facts) for p in read.indices))
 
 
 def _shorter(poly: Int, facts: Facts) -> Int:
     divisions = [s for s in subterms(poly) if is_div(s)] if facts else []
     for atom in sorted(divisions, key=lambda term: term.uid):
         num, den = map(as_int, atom.args)  # type: ignore[attr-defined]
-        for k in (0, 1):  # the normal form has (x - 1) // 4 as (x + 3) // 4 - 1
-            if inside(num - den * k, den, facts):
-                return _shorter(as_int(rebuilt(poly, {atom: integer(k)})), facts)
+        for quotient in (0, 1):  # the normal form has (x - 1) // 4 as (x + 3) // 4 - 1
+            if inside(num - den * quotient, den, facts):
+                return _shorter(as_int(rebuilt(poly, {atom: integer(quotient)})), facts)
     return poly
 
 
@@ -278,9 +284,9 @@ def guarded_loads(body: Term, tensor: TensorVar) -> Iterator[tuple[Load, Facts]]
     """Yield the loads of a tensor, with the facts from enclosing selections."""
     loads: dict[tuple[Load, Facts], None] = {}
 
-    def keep(x: Load, facts: Facts) -> Term:
-        loads[x, facts] = None
-        return as_int(x) if x.dtype in ("int", "int32", "int64") else x
+    def keep(read: Load, facts: Facts) -> Term:
+        loads[read, facts] = None
+        return as_int(read) if read.dtype in ("int", "int32", "int64") else read
 
     map_loads(body, tensor, keep)
     return iter(loads)

@@ -34,7 +34,7 @@ def candidates(state: LogicalState) -> Iterator[Orders]:
     """Yield orders to try, the usual ones first."""
     view = _View.of(state)
     yield from _contraction(view)
-    yield from _like_one(view)
+    yield from _like_head(view)
     yield from _window(view)
 
 
@@ -50,11 +50,11 @@ class _View:
 
     @classmethod
     def of(cls, state: LogicalState) -> _View:
-        a = accesses(state)
+        uses = accesses(state)
         outputs = tuple(c.out.position for c in state.lifted.outputs)
         params = [t for t in state.lifted.params if isinstance(t, TensorVar)]
-        used = tuple(t for t in params if a.at(t.position))
-        return cls(state, a, classes(a, used), used, outputs)
+        used = tuple(t for t in params if uses.at(t.position))
+        return cls(state, uses, classes(uses, used), used, outputs)
 
     @property
     def inputs(self) -> tuple[TensorVar, ...]:
@@ -85,7 +85,7 @@ def _or_unit(dimensions: Sequence[int]) -> list[int | None]:
 
 
 def _filled(tensor: TensorVar, slots: Sequence[int | None]) -> Order | None:
-    """Slots with dimensions of extent 1 in the empty ones, as far as there are any."""
+    """The slots with the empty ones filled by dimensions of extent 1, while these last."""
     units = iter([d for d, e in enumerate(tensor.shape) if e is ONE])
     order = [next(units, None) if d is None else d for d in slots]
     kept = [d for d in slots if d is not None]
@@ -100,10 +100,10 @@ def _contraction(view: _View) -> Iterator[Orders]:
     """Convolutions as NCHW, OIHW (IOHW where transposed), NCHW; matrix products as MK, KN, MN."""
     if len(view.inputs) != 2 or len(view.outputs) != 1:
         return
-    data, kernel = view.inputs
+    first, second = view.inputs
     out = view.state.tensor(view.outputs[0])
-    for x, w in ((data, kernel), (kernel, data)):
-        roles = _Roles(view, x, w, out)
+    for data, kernel in ((first, second), (second, first)):
+        roles = _Roles(view, data, kernel, out)
         for orders in (roles.conv(), roles.conv(transposed=True), roles.matmul()):
             if orders is not None:
                 yield orders
@@ -114,33 +114,36 @@ class _Roles:
     """Classes of a contraction, by the buffers that have them."""
 
     view: _View
-    x: TensorVar
-    w: TensorVar
+    data: TensorVar
+    kernel: TensorVar
     out: TensorVar
 
     def within(self, *tensors: TensorVar) -> list[int]:
         """Return the classes of exactly these buffers, in the order of the first."""
-        sets = [(t, set(self.view.classes(t))) for t in (self.x, self.w, self.out)]
+        sets = [(t, set(self.view.classes(t))) for t in (self.data, self.kernel, self.out)]
         return [
-            c
-            for c in dict.fromkeys(self.view.classes(tensors[0]))
-            if all((c in s) == any(t is u for u in tensors) for t, s in sets)
+            label
+            for label in dict.fromkeys(self.view.classes(tensors[0]))
+            if all((label in s) == any(t is u for u in tensors) for t, s in sets)
         ]
 
-    def at(self, tensor: TensorVar, c: int | None) -> list[int]:
-        return [d for d in self.view.dims(tensor) if self.view.number[tensor.position, d] == c]
+    def at(self, tensor: TensorVar, label: int | None) -> list[int]:
+        return [d for d in self.view.dims(tensor) if self.view.number[tensor.position, d] == label]
 
-    def dimension(self, tensor: TensorVar, c: int | None) -> int | None:
-        dimensions = self.at(tensor, c)
+    def dimension(self, tensor: TensorVar, label: int | None) -> int | None:
+        dimensions = self.at(tensor, label)
         return dimensions[0] if dimensions else None
 
     def conv(self, transposed: bool = False) -> Orders | None:
-        x, w, out = self.x, self.w, self.out
-        rows = [c for c in self.within(x, out) if self._bare(c)]
+        data, kernel, out = self.data, self.kernel, self.out
+        rows = [c for c in self.within(data, out) if self._bare(c)]
         batch, flat = rows[:1], rows[1:]
-        depth = self._channels()
-        spatial = [c for c in self.view.classes(x) if c not in (*batch, *depth)]
-        spatial = [*spatial, *(c for c in self.view.classes(w) if c not in (*spatial, *depth))]
+        channels = self._channels()
+        spatial = [c for c in self.view.classes(data) if c not in (*batch, *channels)]
+        spatial = [
+            *spatial,
+            *(c for c in self.view.classes(kernel) if c not in (*spatial, *channels)),
+        ]
         spatial = list(dict.fromkeys([*spatial, *flat]))
         if not spatial:
             return None
@@ -148,48 +151,58 @@ class _Roles:
         blank: list[int | None] = [None] * (rank - 2 - len(spatial))
         space: list[int | None] = [*spatial, *blank]
         first = batch[0] if batch else None
-        kernel = [d for c in depth for d in self.at(w, c)]
-        o = [d for d in kernel if self.view.stored(w, d)]
-        i = [d for d in kernel if d not in o]
-        if len(o) > 1 or len(i) > 1:
+        kernel_channels = [d for c in channels for d in self.at(kernel, c)]
+        out_dims = [d for d in kernel_channels if self.view.stored(kernel, d)]
+        in_dims = [d for d in kernel_channels if d not in out_dims]
+        if len(out_dims) > 1 or len(in_dims) > 1:
             return None
-        heads = (i, o) if transposed else (o, i)
-        deep = [d for c in depth for d in self.at(x, c)]
-        wide = [d for c in depth for d in self.at(out, c)]
+        heads = (in_dims, out_dims) if transposed else (out_dims, in_dims)
+        data_channels = [d for c in channels for d in self.at(data, c)]
+        out_channels = [d for c in channels for d in self.at(out, c)]
         return self._orders(
-            [self.dimension(x, first), *_or_unit(deep), *(self.dimension(x, c) for c in space)],
-            [*(d for h in heads for d in _or_unit(h)), *(self.dimension(w, c) for c in space)],
-            [self.dimension(out, first), *_or_unit(wide), *(self.dimension(out, c) for c in space)],
+            [
+                self.dimension(data, first),
+                *_or_unit(data_channels),
+                *(self.dimension(data, c) for c in space),
+            ],
+            [*(d for h in heads for d in _or_unit(h)), *(self.dimension(kernel, c) for c in space)],
+            [
+                self.dimension(out, first),
+                *_or_unit(out_channels),
+                *(self.dimension(out, c) for c in space),
+            ],
         )
 
     def _channels(self) -> list[int]:
         """Classes of C and O: single axes in the kernel, and not part of a window in the data."""
-        x, w, out = self.x, self.w, self.out
-        three = [
-            c for c in self.within(x, w, out) if any(self.view.stored(w, d) for d in self.at(w, c))
+        data, kernel, out = self.data, self.kernel, self.out
+        shared = [
+            label
+            for label in self.within(data, kernel, out)
+            if any(self.view.stored(kernel, d) for d in self.at(kernel, label))
         ]
-        return [*self.within(w, out), *self.within(x, w), *three]
+        return [*self.within(kernel, out), *self.within(data, kernel), *shared]
 
-    def _bare(self, c: int) -> bool:
-        return all(self.view.bare(self.x, d) for d in self.at(self.x, c))
+    def _bare(self, label: int) -> bool:
+        return all(self.view.bare(self.data, d) for d in self.at(self.data, label))
 
     def matmul(self) -> Orders | None:
-        x, w, out = self.x, self.w, self.out
-        batch, rows = self.within(x, w, out), self.within(x, out)
-        inner, columns = self.within(x, w), self.within(w, out)
+        data, kernel, out = self.data, self.kernel, self.out
+        batch, rows = self.within(data, kernel, out), self.within(data, out)
+        inner, columns = self.within(data, kernel), self.within(kernel, out)
         if len(inner) > 1 or len(columns) > 1:
             return None
         m, k, n = (_or_unit(classes) for classes in (rows[-1:], inner, columns))
-        lead = [*batch, *rows[:-1]]
+        leading = [*batch, *rows[:-1]]
         return self._orders(
-            [*(self.dimension(x, c) for c in (*lead, *m, *k))],
-            [*(self.dimension(w, c) for c in (*batch, *k, *n))],
-            [*(self.dimension(out, c) for c in (*lead, *m, *n))],
+            [*(self.dimension(data, c) for c in (*leading, *m, *k))],
+            [*(self.dimension(kernel, c) for c in (*batch, *k, *n))],
+            [*(self.dimension(out, c) for c in (*leading, *m, *n))],
         )
 
-    def _orders(self, x: Order, w: Order, out: Order) -> Orders | None:
+    def _orders(self, data: Order, kernel: Order, out: Order) -> Orders | None:
         orders = {}
-        for tensor, slots in ((self.x, x), (self.w, w), (self.out, out)):
+        for tensor, slots in ((self.data, data), (self.kernel, kernel), (self.out, out)):
             order = _filled(tensor, slots)
             if order is None:
                 return None
@@ -200,8 +213,8 @@ class _Roles:
 # ---------------------------------------------------------------------------- like one buffer
 
 
-def _like_one(view: _View) -> Iterator[Orders]:
-    """All buffers in the order of one of those with the most dimensions."""
+def _like_head(view: _View) -> Iterator[Orders]:
+    """Yield all buffers in the order of a head: a buffer with the most dimensions."""
     most = max((len(view.dims(t)) for t in view.tensors), default=0)
     heads = [t for t in view.tensors if len(view.dims(t)) == most]
     for head in sorted(
@@ -224,7 +237,7 @@ Slots = Sequence[int | None]
 
 
 def _usual(empty: list[int], slots: Slots, count: int) -> list[int]:
-    """Dimensions of extent 1 go where the head has some, then to the right."""
+    """Slots for dimensions of extent 1: where the head has some, then from the right."""
     return sorted(sorted(empty, key=lambda k: (slots[k] is not None, -k))[:count])
 
 
@@ -233,14 +246,14 @@ def _right(empty: list[int], slots: Slots, count: int) -> list[int]:
 
 
 def _none(empty: list[int], slots: Slots, count: int) -> list[int]:
-    """Only as many dimensions of extent 1 as a buffer of the head's rank needs."""
+    """All empty slots, if two others are filled and ``count`` suffices; else none."""
     return empty if count >= len(empty) and len(empty) < len(slots) - 1 else []
 
 
 def _like(
     view: _View, head: TensorVar, tensor: TensorVar, holes: Holes, units: bool = True
 ) -> Order:
-    """The order of t's dimensions by the head's; its units where the head has other dimensions."""
+    """The order of a tensor's dimensions by the head's; ``holes`` places those of extent 1."""
     if tensor is head:
         return range(len(tensor.shape))
     slots = [None if e is ONE else view.number[head.position, d] for d, e in enumerate(head.shape)]
@@ -258,23 +271,24 @@ def _like(
 
 
 def _window(view: _View) -> Iterator[Orders]:
-    """One large input and its output: the dimensions read at one axis, then the others."""
+    """Yield, for one large input and the outputs, dimensions read at one axis first."""
     if not view.inputs:
         return
-    x = max(view.inputs, key=lambda tensor: len(view.dims(tensor)))
-    bare = [d for d in view.dims(x) if view.bare(x, d) and view.stored(x, d)]
-    space = [d for d in view.dims(x) if d not in bare]
+    data = max(view.inputs, key=lambda tensor: len(view.dims(tensor)))
+    bare = [d for d in view.dims(data) if view.bare(data, d) and view.stored(data, d)]
+    space = [d for d in view.dims(data) if d not in bare]
     if len(bare) > 2:
-        bare, space = bare[:2], [d for d in view.dims(x) if d not in bare[:2]]
+        bare, space = bare[:2], [d for d in view.dims(data) if d not in bare[:2]]
     slots: list[int | None] = [*[None] * (2 - len(bare)), *bare, *space]
     orders: dict[int, Order] = {}
-    for t in (x, *(view.state.tensor(p) for p in view.outputs)):
-        by_class = {view.number[t.position, d]: d for d in view.dims(t)}
+    for buffer in (data, *(view.state.tensor(p) for p in view.outputs)):
+        by_class = {view.number[buffer.position, d]: d for d in view.dims(buffer)}
         dimensions = [
-            None if s is None else by_class.get(view.number[x.position, s]) for s in slots
+            None if slot is None else by_class.get(view.number[data.position, slot])
+            for slot in slots
         ]
-        order = _filled(t, dimensions)
+        order = _filled(buffer, dimensions)
         if order is None:
             return
-        orders[t.position] = order
+        orders[buffer.position] = order
     yield orders

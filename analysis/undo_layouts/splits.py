@@ -74,13 +74,13 @@ def _divides(extent: Int, total: Int) -> bool:
 
 def _combined(state: LogicalState, position: int, d: int, extent: Int) -> bool:
     """Whether the two new axes still occur as ``extent * a + b``."""
-    a = accesses(state)
-    stores = next(x for x in a.all if x.position == position)
+    uses = accesses(state)
+    stores = next(x for x in uses.all if x.position == position)
     outer, inner = (stores.indices[k].atom for k in (d, d + 1))
     if not (isinstance(outer, Var) and isinstance(inner, Var)):
         return True
-    indices = [p for x in a.all if x.position != position for p in x.indices]
-    for poly in (*indices, *a.numbers):
+    indices = [p for x in uses.all if x.position != position for p in x.indices]
+    for poly in (*indices, *uses.numbers):
         high, low = coefficient(poly, outer), coefficient(poly, inner)
         if low is None or high is None or (low is not ZERO and high is low * extent):
             return True
@@ -97,7 +97,7 @@ def _input(state: LogicalState) -> LogicalState | None:
         for d in range(len(param.shape)):
             reads = [(x.indices[d], facts) for x, facts in loads]
             for extent in _extents(reads):
-                if _divides(extent, param.shape[d]) and _fits(reads, extent):
+                if _divides(extent, param.shape[d]) and _separates(reads, extent):
                     return apply_change(state, param.position, split(param, d, extent))
     return None
 
@@ -106,15 +106,15 @@ def _extents(reads: list[tuple[Int, Facts]]) -> Iterator[Int]:
     """Coefficients that could be the inner extent, largest first."""
     extents: dict[Int, None] = {}
     for poly, _ in reads:
-        for mono, c in poly.terms:
+        for mono, coef in poly.terms:
             sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
-            extent = polynomial({sizes: abs(c)})
+            extent = polynomial({sizes: abs(coef)})
             if len(sizes) < len(mono) and extent is not ONE:
                 extents[extent] = None
     yield from sorted(extents, key=lambda poly: (-len(poly.terms[0][0]), -(poly.terms[0][1])))
 
 
-def _fits(reads: list[tuple[Int, Facts]], extent: Int) -> bool:
+def _separates(reads: list[tuple[Int, Facts]], extent: Int) -> bool:
     """Whether both parts occur, and the inner one is proved to be in its range everywhere."""
     parts = [factor_out(p, extent) for p, _ in reads]
     separate = any(high.const is None and low.const is None for high, low in parts)

@@ -63,19 +63,19 @@ def accesses(state: LogicalState) -> Accesses:
     numbers: dict[Int, None] = {}
     outputs: set[Var] = set()
     for comprehension in state.lifted.outputs:
-        renamed = {v: fresh(v.extent, "o") for a in comprehension.axes
-               if isinstance(v := a.atom, Var) and v.extent is not None}  # fmt: skip
+        renamed = {var: fresh(var.extent, "o") for a in comprehension.axes
+               if isinstance(var := a.atom, Var) and var.extent is not None}  # fmt: skip
         outputs |= set(renamed.values())
         at = {v: as_int(o) for v, o in renamed.items()}
         result.append(
             Access(comprehension.out.position, tuple(ints(a, at) for a in comprehension.axes))
         )
-        for s in subterms(with_fresh_axes(substitute(comprehension.body, at))):
-            if isinstance(s, Load):
-                result.append(Access(s.tensor.position, s.indices))
-            elif isinstance(s, CallTerm) and s.dtype not in INT_DTYPES:
-                kept = conditions if s.op in ("ge0", "eq0") else numbers
-                kept.update(dict.fromkeys(a for a in s.args if isinstance(a, Int)))
+        for term in subterms(with_fresh_axes(substitute(comprehension.body, at))):
+            if isinstance(term, Load):
+                result.append(Access(term.tensor.position, term.indices))
+            elif isinstance(term, CallTerm) and term.dtype not in INT_DTYPES:
+                kept = conditions if term.op in ("ge0", "eq0") else numbers
+                kept.update(dict.fromkeys(a for a in term.args if isinstance(a, Int)))
     return Accesses(
         tuple(dict.fromkeys(result)), tuple(conditions), tuple(numbers), frozenset(outputs)
     )
@@ -102,11 +102,11 @@ def with_fresh_axes(term: Term) -> Term:
     return go(term)
 
 
-def _fold(s: Fold, go: object) -> Term:
-    assert s.axis.extent is not None and callable(go)
-    axis = fresh(s.axis.extent, "q")
-    updates = tuple(go(substitute(u, {s.axis: as_int(axis)})) for u in s.updates)
-    return fold(axis, s.states, tuple(map(go, s.inits)), updates)
+def _fold(loop: Fold, go: object) -> Term:
+    assert loop.axis.extent is not None and callable(go)
+    axis = fresh(loop.axis.extent, "q")
+    updates = tuple(go(substitute(u, {loop.axis: as_int(axis)})) for u in loop.updates)
+    return fold(axis, loop.states, tuple(map(go, loop.inits)), updates)
 
 
 # ---------------------------------------------------------------------------- which share an axis
@@ -114,17 +114,17 @@ def _fold(s: Fold, go: object) -> Term:
 Dim = tuple[int, int]
 
 
-def classes(a: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
+def classes(uses: Accesses, tensors: tuple[TensorVar, ...]) -> dict[Dim, int]:
     """Return a number for each dimension; dimensions indexed by a common axis share it."""
     parent: dict[object, object] = {}
 
-    def root(x: object) -> object:
-        parent.setdefault(x, x)
-        while parent[x] != x:
-            x = parent[x]
-        return x
+    def root(node: object) -> object:
+        parent.setdefault(node, node)
+        while parent[node] != node:
+            node = parent[node]
+        return node
 
-    for access in a.all:
+    for access in uses.all:
         for d, poly in enumerate(access.indices):
             for var in free(poly):
                 if var.kind not in ("size", "scalar"):
@@ -150,11 +150,11 @@ def only(poly: Int) -> Var | None:
 def coefficient(poly: Int, var: Var) -> Int | None:
     """Return the factor of a variable in a polynomial; None if the polynomial is not linear."""
     terms = {}
-    for mono, c in poly.terms:
+    for mono, coef in poly.terms:
         if mono.count(var) > 1:
             return None
         if var in mono:
             factors = list(mono)
             factors.remove(var)
-            terms[tuple(factors)] = c
+            terms[tuple(factors)] = coef
     return polynomial(terms)

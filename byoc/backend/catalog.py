@@ -5,12 +5,12 @@ Built-in backends are loaded like those of other packages: when one of that name
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
 from ...analysis.support import plugins
 from ...analysis.support.plugins import Plugin, PluginError
+from ...analysis.support.warn import warn
 from ..patterns.failure import ForeignError, foreign
 from .backend import Backend, Code
 from .region import Region
@@ -115,7 +115,7 @@ def _warn_if_shadowed(name: str) -> None:
     for plugin in outside() if name in BUILT_IN else ():
         if plugin.name == name and plugin not in _SHADOWED:
             _SHADOWED.add(plugin)
-            warnings.warn(f"plug-in left out: {plugin}: {NAME_TAKEN}", stacklevel=4)
+            warn(f"plug-in left out: {plugin}: {NAME_TAKEN}")
 
 
 def unusable(backend: Backend) -> str | None:

@@ -35,5 +35,5 @@ def build_with_retries(
             if not dispatcher.exclude_unbuildable(error):
                 raise
             continue
-        warn_of_failures(result, stacklevel=4)
+        warn_of_failures(result)
         return built

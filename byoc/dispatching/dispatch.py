@@ -6,11 +6,11 @@ the steps from matching on run again.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...analysis.support.progress import stage
+from ...analysis.support.warn import warn
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
 from ..codegen.probe import Unbuildable
@@ -142,10 +142,10 @@ def choose_regions(request: DispatchRequest) -> Chosen:
         matches = [*matches, *further]
 
 
-def warn_of_failures(result: Dispatched, stacklevel: int = 3) -> None:
+def warn_of_failures(result: Dispatched) -> None:
     """Warn of each failure of a backend."""
     for failure in result.failed:
-        warnings.warn(str(failure), stacklevel=stacklevel)
+        warn(str(failure))
 
 
 __all__ = ["Dispatched", "OffloadedRegion", "Options", "dispatch", "prepare_dispatch"]

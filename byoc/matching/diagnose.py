@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.results.op_info import LayoutNormalised, Refusal
+from ...analysis.support.warn import warn
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..patterns.elementwise_groups import Infos
@@ -34,9 +34,7 @@ class FallbackOp:
     @property
     def mend(self) -> str:
         """The old name of `suggestion`."""
-        warnings.warn(
-            "FallbackOp.mend is FallbackOp.suggestion now", DeprecationWarning, stacklevel=2
-        )
+        warn("FallbackOp.mend is FallbackOp.suggestion now", DeprecationWarning)
         return self.suggestion
 
 

@@ -11,12 +11,12 @@ import json
 import math
 import os
 import threading
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ...analysis.support.regular import content
+from ...analysis.support.warn import warn
 from .key import Key
 from .measured import Excluded, Measured, Result
 
@@ -66,8 +66,8 @@ class Database:
             )
         if bad:
             shown = ", ".join(map(str, bad[:5])) + (" …" if len(bad) > 5 else "")
-            warnings.warn(f"{self.path}: {len(bad)} entries are ignored: they are malformed or of "
-                          f"another format, lines {shown}", stacklevel=3)  # fmt: skip
+            warn(f"{self.path}: {len(bad)} entries are ignored: they are malformed or of another "
+                 f"format, lines {shown}")  # fmt: skip
 
 
 def _append(path: Path, line: str) -> None:

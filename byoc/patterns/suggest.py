@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
 import tvm_ffi
+
+from ...analysis.support.warn import warn
 
 
 @dataclass(frozen=True, order=True)
@@ -26,7 +27,7 @@ class Unmet:
     @property
     def mend(self) -> str:
         """The old name of `suggestion`."""
-        warnings.warn("Unmet.mend is Unmet.suggestion now", DeprecationWarning, stacklevel=2)
+        warn("Unmet.mend is Unmet.suggestion now", DeprecationWarning)
         return self.suggestion
 
     def after(self, text: str) -> Unmet:

@@ -11,7 +11,6 @@ After:  dequantize(permute_dims(w), s, z), with w folded, for a backend that tak
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.support.warn import warn
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..backend.catalog import unusable
@@ -135,7 +135,7 @@ def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> No
             whys[f"{anchor.info.name}: {max(failed)[1].reason}"] += 1
     for why, count in whys.items():
         subject = "1 quantised operator is" if count == 1 else f"{count} quantised operators are"
-        warnings.warn(f"{subject} computed in floating point: {why}", stacklevel=4)
+        warn(f"{subject} computed in floating point: {why}")
 
 
 def _small(lowered: Lowered, op: Op) -> bool:

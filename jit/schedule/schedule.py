@@ -27,13 +27,13 @@ from .loops.windows import joined
 from .nest.collapse import Views, collapsed
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
-from .nest.symbolic_sizes import UNSAID, SymbolicSizes
+from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
 from .nest.tir import seq
 from .rules import rules
 from .scheduled import Scheduled
 
 #: TVM's attribute of scheduled functions.
-DONE = "tirx.is_scheduled"
+SCHEDULED = "tirx.is_scheduled"
 
 
 def schedule(
@@ -53,7 +53,7 @@ def schedule(
     if cpu is None:
         return Refusal("the target is not LLVM")
     _check(func, spans)
-    if bool((func.attrs or {}).get(DONE, False)):
+    if bool((func.attrs or {}).get(SCHEDULED, False)):
         return Refusal("the function is already scheduled")
     try:
         return _scheduled(func, cpu, _sizes(func, spans))
@@ -64,40 +64,40 @@ def schedule(
 
 
 def _check(func: Any, spans: Mapping[str, Span]) -> None:
-    known = {s.name for s in symbols(func)} if spans else set()
-    if strange := sorted(spans.keys() - known):
-        raise ValueError(f"schedule: unknown dimension {', '.join(strange)}; the dimensions of "
-                         f"{called(func)}: {', '.join(sorted(known)) or 'none'}")  # fmt: skip
+    names = {s.name for s in symbols(func)} if spans else set()
+    if unknown := sorted(spans.keys() - names):
+        raise ValueError(f"schedule: unknown dimension {', '.join(unknown)}; the dimensions of "
+                         f"{called(func)}: {', '.join(sorted(names)) or 'none'}")  # fmt: skip
 
 
 def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
     try:
-        known = symbols(func)
+        dims = symbols(func)
     except Unbound:
-        return UNSAID
-    return SymbolicSizes(*((s.var, spans.get(s.name, Span())) for s in known))
+        return UNBOUNDED
+    return SymbolicSizes(*((s.var, spans.get(s.name, Span())) for s in dims))
 
 
 def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled | Refusal:
-    made = program(func, sizes)
+    loops = program(func, sizes)
     views = Views(items(func.params))
-    laid = unstrided(joined(parts(made), made.inner, cpu), made.inner)
-    written = [_written(p, cpu, views) for p in laid]
-    body = [w[0] for w in written]
-    rules_of = tuple(dict.fromkeys(w[1] for w in written))
-    reasons = tuple(w[2] for w in written if w[2])
-    if all(rule == PLAIN for rule in rules_of):
+    copied = unstrided(joined(parts(loops), loops.inner, cpu), loops.inner)
+    nests = [_emit(part, cpu, views) for part in copied]
+    body = [nest for nest, _, _ in nests]
+    names = tuple(dict.fromkeys(name for _, name, _ in nests))
+    reasons = tuple(reason for *_, reason in nests if reason)
+    if all(name == PLAIN for name in names):
         return Refusal("; ".join(reasons) or "the function has nothing to schedule")
-    stored = [tirx.AllocBuffer(b) for b in _used(body, made.inner)]
-    whole = seq([*stored, *views.declared(), *body])
-    new = tirx.PrimFunc(func.params, whole, func.ret_type, func.attrs)
-    return Scheduled(new.with_attr(DONE, True), rules_of, reasons)
+    stored = [tirx.AllocBuffer(b) for b in _used(body, loops.inner)]
+    stmt = seq([*stored, *views.declared(), *body])
+    new = tirx.PrimFunc(func.params, stmt, func.ret_type, func.attrs)
+    return Scheduled(new.with_attr(SCHEDULED, True), names, reasons)
 
 
 PLAIN = "plain"
 
 
-def _written(part: Part, cpu: VectorUnits, views: Views) -> tuple[Any, str, str]:
+def _emit(part: Part, cpu: VectorUnits, views: Views) -> tuple[Any, str, str]:
     """Return the loop nest of a part, the name of its rule, and why it keeps its loops."""
     if isinstance(part, Plain):
         name = part.step.stage.block.name_hint
@@ -114,8 +114,8 @@ def _used(body: list[Any], inner: NodeDict[None]) -> list[Any]:
     """Return the inner buffers that are stored to, in order of declaration."""
     seen: NodeDict[None] = NodeDict()
 
-    def note(s: Any) -> None:
-        seen[s.buffer] = None
+    def note(store: Any) -> None:
+        seen[store.buffer] = None
 
     for part in body:
         tvm_ffi.structural_walk(part, (tirx.BufferStore, note))

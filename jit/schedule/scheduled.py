@@ -25,5 +25,5 @@ class Scheduled:
         return "+".join(self.rules)
 
     def __repr__(self) -> str:
-        left = f", left: {'; '.join(self.reasons)}" if self.reasons else ""
-        return f"Scheduled({self.rule}{left})"
+        suffix = f", left: {'; '.join(self.reasons)}" if self.reasons else ""
+        return f"Scheduled({self.rule}{suffix})"

@@ -15,11 +15,11 @@ import contextlib
 import os
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...analysis.support.warn import warn
 from ...byoc.process import trust
 from . import entries, private
 from .entries import KEY, SUFFIX
@@ -229,4 +229,4 @@ class KernelStore:
             new = text not in self._told
             self._told.add(text)
         if new:
-            warnings.warn(text, stacklevel=3)
+            warn(text)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from ...analysis.support.warn import warn
 from ...byoc.measure import Excluded, Measure, Measured, MeasureError
 from ...byoc.patterns.failure import last_line
 from ..dims.symbolic_dims import bind
@@ -99,9 +99,9 @@ def tasks(recording: Recording) -> list[Task]:
                 raise ValueError("its dimensions are passed as scalars")
             out.append(Task(shape, bind(func, dict(shape.values)), calls))
         except KeyError:
-            warnings.warn(f"{shape} is not tuned: its function was not recorded", stacklevel=2)
+            warn(f"{shape} is not tuned: its function was not recorded")
         except ValueError as error:
-            warnings.warn(f"{shape} is not tuned: {error}", stacklevel=2)
+            warn(f"{shape} is not tuned: {error}")
     return sorted(out, key=lambda task: -task.calls)
 
 
@@ -237,7 +237,7 @@ def _mend(path: Path) -> None:
     """Remove an incomplete last line."""
     raw = read(path)
     if raw and not raw.endswith(b"\n"):
-        warnings.warn(f"{path}: the incomplete last line was removed", stacklevel=4)
+        warn(f"{path}: the incomplete last line was removed")
         path.write_bytes(raw[: raw.rfind(b"\n") + 1])
     elif not path.exists():
         path.touch()

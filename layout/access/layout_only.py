@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...analysis.chain.define import TensorDefinition, define, over
+from ...analysis.chain.define import TensorDefinition, coordinates_of, define
 from ...analysis.lifting.tir.from_tir import Unliftable
 from ...analysis.terms.evaluate import Unevaluable, evaluate, numpy_dtype
 from ...analysis.terms.term import CallTerm, Const, Int, Load, TensorVar, Term, Var
@@ -99,7 +99,7 @@ class _Places:
         self.source = [int(evaluate(e, sizes)) for e in copied.tensor.shape]
         env: dict[Var, Any] = dict(sizes)
         grid = np.indices(self.shape, sparse=True)
-        for a, points in zip(over(definition.tensor), grid, strict=True):
+        for a, points in zip(coordinates_of(definition.tensor), grid, strict=True):
             if isinstance(a.atom, Var):
                 env[a.atom] = points
         flat: Any = np.int64(0)

@@ -8,7 +8,7 @@ import pytest
 from opinfo.analysis.terms.bits import xor
 from opinfo.analysis.terms.evaluate import Unevaluable, evaluate
 from opinfo.analysis.terms.integer import floordiv, floormod
-from opinfo.analysis.terms.interval import fits, interval, magnitude
+from opinfo.analysis.terms.interval import fits_int64, interval, magnitude
 from opinfo.analysis.terms.scalar import eq0, extreme, ge0, ite
 from opinfo.analysis.terms.term import (
     ZERO,
@@ -99,7 +99,7 @@ def test_intervals_hold_every_value(term: Int) -> None:
 def test_magnitude_counts_intermediate_values() -> None:
     huge = floordiv(x * (1 << 40) + y, integer(1 << 35))
     assert (magnitude(huge) or 0) >= 9 << 5
-    assert not fits(x * (1 << 60))
+    assert not fits_int64(x * (1 << 60))
     assert interval(x * as_int(size("n"))) is None
 
 

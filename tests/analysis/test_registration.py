@@ -158,7 +158,7 @@ def test_an_argument_of_another_type_is_refused(arguments: dict[str, Any], told:
 
 
 def test_a_name_that_is_not_registered_cannot_be_removed() -> None:
-    with pytest.raises(ValueError, match="no recogniser 'softmx'; did you mean 'softmax'"):
+    with pytest.raises(ValueError, match="unknown recogniser 'softmx'; did you mean 'softmax'"):
         unregister("softmx")
 
 

@@ -43,14 +43,14 @@ class Bits(Encoder):
     def call_bitxor(self, *args: Term) -> Any:
         return reduce(operator.xor, map(self, args))
 
-    def call_floordiv(self, a: Term, d: Term) -> Any:
-        """Return ``floor(a / d)`` for a positive d; Z3's signed division rounds to zero."""
+    def call_floordiv(self, x: Term, d: Term) -> Any:
+        """Return ``floor(x / d)`` for a positive d; Z3's signed division rounds towards zero."""
         import z3
 
-        x, k = self(a), d.const if isinstance(d, Int) else None
+        num, k = self(x), d.const if isinstance(d, Int) else None
         if k is not None and k > 0 and k & (k - 1) == 0:
-            return x >> self.literal(k.bit_length() - 1)
-        y = self(d)
-        up = z3.UDiv(x, y)
-        down = -z3.UDiv(-x + y - self.literal(1), y)
-        return z3.If(x >= self.literal(0), up, down)
+            return num >> self.literal(k.bit_length() - 1)
+        den = self(d)
+        up = z3.UDiv(num, den)
+        down = -z3.UDiv(-num + den - self.literal(1), den)
+        return z3.If(num >= self.literal(0), up, down)

@@ -90,7 +90,7 @@ def numpy(goal: Goal, timeout_ms: int) -> Verdict:
     try:
         for var, poly in goal.lets:
             env[var] = evaluate(poly, env)
-        holds = evaluate(disj(negate(goal.given), goal.claim), env)
+        holds = evaluate(disj(negate(goal.premise), goal.claim), env)
     except Unevaluable as error:
         return Verdict("unknown", "numpy", reason=str(error))
     holds = np.broadcast_to(holds, tuple(extents.values()))
@@ -111,7 +111,7 @@ def tvm_analyzer(goal: Goal, timeout_ms: int) -> Verdict:
         for var, poly in goal.lets:
             inner[var] = to_tvm(poly, leaves)
         claims = [to_tvm(c, inner) for c in parts(goal.claim)]
-        premise = to_tvm(goal.given, inner)
+        premise = to_tvm(goal.premise, inner)
         analyzer = sym.Analyzer()
         for var in reversed(goal.variables):
             _bind(analyzer, var, leaves)

@@ -1,8 +1,8 @@
 """Proof obligations of an index map, as formulas for any engine.
 
-``forall variables: given and (v = t for v, t in lets) => claim``. A ``let`` variable has no domain
-of its own. It keeps the two sides of a composition apart, so that an engine that judges ``g(f(x))``
-does not depend on the simplifications of terms.
+``forall variables: premise and (v = t for v, t in lets) => claim``. A ``let`` variable has no
+domain of its own. It keeps the two sides of a composition apart, so that an engine that judges
+``g(f(x))`` does not depend on the simplifications of terms.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..maps.to_terms import Map
 
 @dataclass(frozen=True)
 class Goal:
-    """One proof obligation; the domains of the variables in ``box`` are part of the claim."""
+    """One proof obligation; it must hold everywhere in the domains of its variables."""
 
     name: str
     statement: str
     claim: Term
-    given: Term = TRUE
+    premise: Term = TRUE
     lets: tuple[tuple[Var, Int], ...] = ()
 
     @property
@@ -32,7 +32,7 @@ class Goal:
         """Return the universally quantified variables, including those in extents."""
         bound = {v for v, _ in self.lets}
         seen: dict[Var, None] = {}
-        stack = [self.claim, self.given, *(t for _, t in self.lets)]
+        stack = [self.claim, self.premise, *(t for _, t in self.lets)]
         while stack:
             for var in sorted(free(stack.pop()) - bound, key=lambda var: var.uid):
                 if var not in seen:
@@ -44,10 +44,10 @@ class Goal:
     def closed(self) -> tuple[Term, Term]:
         """Return claim and premise with the ``let`` variables replaced by their values."""
         values = dict(self.lets)
-        return substitute(self.claim, values), substitute(self.given, values)
+        return substitute(self.claim, values), substitute(self.premise, values)
 
 
-def _bound(stem: str, values: Sequence[Int]) -> tuple[tuple[Var, Int], ...]:
+def _lets(stem: str, values: Sequence[Int]) -> tuple[tuple[Var, Int], ...]:
     return tuple((variable("free", f"{stem}{k}"), t) for k, t in enumerate(values))
 
 
@@ -57,17 +57,17 @@ def _inside(values: Iterable[Int], extents: Iterable[Int]) -> Term:
     )
 
 
-def left_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> Goal:
+def left_inverse(index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int]) -> Goal:
     """Return ``g(f(x)) = x``: the map is injective and g is its inverse on the image."""
-    lets = _bound("f", index_map.results)
+    lets = _lets("f", index_map.results)
     renamed = {y: as_int(v) for y, (v, _) in zip(ys, lets, strict=True)}
-    claim = conj(*(eq0(ints(t, renamed) - index_map.coordinate(k)) for k, t in enumerate(polys)))
+    claim = conj(*(eq0(ints(t, renamed) - index_map.coordinate(k)) for k, t in enumerate(inverse)))
     return Goal("left_inverse", "g(f(x)) = x", claim, index_map.predicate, lets)
 
 
 def in_range(index_map: Map, out: Sequence[Int]) -> Goal:
     """Return ``0 <= f(x) < out``."""
-    lets = _bound("f", index_map.results)
+    lets = _lets("f", index_map.results)
     claim = _inside((as_int(v) for v, _ in lets), out)
     return Goal("range", "0 <= f(x) < out_shape", claim, index_map.predicate, lets)
 
@@ -79,9 +79,9 @@ def same_volume(index_map: Map, out: Sequence[Int]) -> Goal:
     )
 
 
-def right_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> Goal:
+def right_inverse(index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int]) -> Goal:
     """Return ``f(g(y)) = y`` with ``g(y)`` in the domain: f is onto."""
-    lets = _bound("g", polys)
+    lets = _lets("g", inverse)
     inner = {a: as_int(v) for a, (v, _) in zip(index_map.axes, lets, strict=True)}
     claim = conj(
         _inside((as_int(v) for v, _ in lets), index_map.extents),
@@ -94,23 +94,23 @@ def right_inverse(index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int]) -> 
 def injective(index_map: Map) -> Goal:
     """Return ``f(x) = f(z) => x = z``, for maps without an inverse in closed form."""
     twins = tuple(variable("axis", f"z{k}", e) for k, e in enumerate(index_map.extents))
-    inner = {a: as_int(z) for a, z in zip(index_map.axes, twins, strict=True)}
+    inner = {axis: as_int(twin) for axis, twin in zip(index_map.axes, twins, strict=True)}
     same = (eq0(r - ints(r, inner)) for r in index_map.results)
     premise = conj(index_map.predicate, substitute(index_map.predicate, inner), *same)
     claim = conj(
         *(
-            eq0(as_int(a) - as_int(z))
-            for a, z, poly in zip(index_map.axes, twins, index_map.extents, strict=True)
+            eq0(as_int(axis) - as_int(twin))
+            for axis, twin, poly in zip(index_map.axes, twins, index_map.extents, strict=True)
             if poly.const != 1
         )
     )
     return Goal("injective", "f(x) = f(z) implies x = z", claim, premise)
 
 
-def equal(index_map: Map, polys: Sequence[Int], name: str = "equal") -> Goal:
+def equal(index_map: Map, results: Sequence[Int], name: str = "equal") -> Goal:
     """Return ``f(x) = g(x)`` for results over the same axes."""
-    lets = _bound("f", index_map.results)
-    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, polys, strict=True)))
+    lets = _lets("f", index_map.results)
+    claim = conj(*(eq0(as_int(v) - t) for (v, _), t in zip(lets, results, strict=True)))
     return Goal(name, "f(x) = g(x)", claim, index_map.predicate, lets)
 
 

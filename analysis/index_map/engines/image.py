@@ -27,11 +27,11 @@ def image(index_map: Map, shape: tuple[int, ...], sizes: Mapping[Any, int] | Non
     env_of_sizes = {v: np.asarray(k, dtype=np.int64) for v, k in (sizes or {}).items()}
     n = math.prod(shape)
     grids = [
-        np.arange(e, dtype=np.int64).reshape(-1, *[1] * (len(shape) - 1 - k))
-        for k, e in enumerate(shape)
+        np.arange(extent, dtype=np.int64).reshape(-1, *[1] * (len(shape) - 1 - k))
+        for k, extent in enumerate(shape)
     ]
     env = {**env_of_sizes, **dict(zip(index_map.source.initial_indices, grids, strict=True))}
-    values = [_flat(evaluate(e, env), shape) for e in index_map.source.final_indices]
+    values = [_flat(evaluate(expr, env), shape) for expr in index_map.source.final_indices]
     points = [_flat(g, shape) for g in grids]
     if index_map.source_predicate is not None:
         keep = _flat(evaluate(index_map.source_predicate, env), shape)
@@ -50,8 +50,8 @@ def linear(values: tuple[Array, ...], lower: tuple[int, ...], box: tuple[int, ..
     if math.prod(box) >= LIMIT:
         raise Unsupported("the output box has more than 2^62 points")
     out: Any = np.zeros(values[0].shape if values else (1,), dtype=np.int64)
-    for v, lo, e in zip(values, lower, box, strict=True):
-        out = out * e + (v - lo)
+    for column, lo, extent in zip(values, lower, box, strict=True):
+        out = out * extent + (column - lo)
     return np.asarray(out)
 
 
@@ -60,14 +60,14 @@ def collision(image: Image) -> tuple[int, int] | None:
     if image.count < 2:
         return None
     keys, volume = np.zeros(image.count, dtype=np.int64), 1
-    for v in image.values:
-        low = int(v.min())
-        extent = int(v.max()) - low + 1
+    for column in image.values:
+        low = int(column.min())
+        extent = int(column.max()) - low + 1
         if volume * extent >= LIMIT:
-            v, low = np.unique(v, return_inverse=True)[1].reshape(-1), 0
+            column, low = np.unique(column, return_inverse=True)[1].reshape(-1), 0
             keys = np.unique(keys, return_inverse=True)[1].reshape(-1)
             extent, volume = image.count, image.count
-        keys, volume = keys * extent + (v - low), volume * extent
+        keys, volume = keys * extent + (column - low), volume * extent
     return _repeated(keys, volume)
 
 
@@ -78,8 +78,8 @@ def _repeated(keys: Array, volume: int) -> tuple[int, int] | None:
         last = np.empty(volume, dtype=np.int64)
         last[keys] = np.arange(n)
         earlier = last[keys]
-        wrong = np.flatnonzero(earlier != np.arange(n))
-        return None if not wrong.size else (int(wrong[0]), int(earlier[wrong[0]]))
+        overwritten = np.flatnonzero(earlier != np.arange(n))
+        return None if not overwritten.size else (int(overwritten[0]), int(earlier[overwritten[0]]))
     order = np.argsort(keys, kind="stable")
-    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    return None if not same.size else (int(order[same[0]]), int(order[same[0] + 1]))
+    ties = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    return None if not ties.size else (int(order[ties[0]]), int(order[ties[0] + 1]))

@@ -27,17 +27,17 @@ SAMPLES = 1 << 12
 def instances(index_map: Map) -> Iterator[tuple[dict[Any, int], Image]]:
     """Yield images for small sizes, with the values of the TVM variables of the sizes."""
     for values in _values(len(index_map.sizes)):
-        sizes = {s: np.asarray(k) for (s, _), k in zip(index_map.sizes, values, strict=True)}
+        env = {s: np.asarray(k) for (s, _), k in zip(index_map.sizes, values, strict=True)}
         try:
-            shape = tuple(int(evaluate(e, sizes)) for e in index_map.extents)
+            shape = tuple(int(evaluate(e, env)) for e in index_map.extents)
             if min(shape, default=1) < 1 or math.prod(shape) > POINTS:
                 continue
-            given = {v: k for (_, v), k in zip(index_map.sizes, values, strict=True)}
-            points = image(index_map, shape, given)
+            sizes = {v: k for (_, v), k in zip(index_map.sizes, values, strict=True)}
+            points = image(index_map, shape, sizes)
         except (Unsupported, Unevaluable):
             continue
         if points.count:
-            yield given, points
+            yield sizes, points
 
 
 def _values(rank: int) -> Iterator[tuple[int, ...]]:
@@ -61,13 +61,13 @@ def find_collision(index_map: Map) -> Counterexample | None:
 
 def find_gap(index_map: Map, box: tuple[Int, ...]) -> tuple[Counterexample | None, bool]:
     """Return a point whose image is outside the box, and whether an instance has unused places."""
-    for given, points in instances(index_map):
-        sizes = {s: np.asarray(given[v]) for s, v in index_map.sizes}
-        extents = tuple(int(evaluate(e, sizes)) for e in box)
-        for values, e in zip(points.values, extents, strict=True):
-            bad = np.flatnonzero((values < 0) | (values >= e))
-            if bad.size:
-                return _example("out_of_range", points, given, int(bad[0])), True
+    for sizes, points in instances(index_map):
+        env = {s: np.asarray(sizes[v]) for s, v in index_map.sizes}
+        extents = tuple(int(evaluate(e, env)) for e in box)
+        for values, extent in zip(points.values, extents, strict=True):
+            misses = np.flatnonzero((values < 0) | (values >= extent))
+            if misses.size:
+                return _example("out_of_range", points, sizes, int(misses[0])), True
         if points.count != math.prod(extents):
             return None, True
     return None, False
@@ -76,32 +76,34 @@ def find_gap(index_map: Map, box: tuple[Int, ...]) -> tuple[Counterexample | Non
 def corners(index_map: Map, shape: tuple[int, ...]) -> Image:
     """Return the corners of a literal box, at most 2^10 of them."""
     ends = [(0, e - 1) if e > 1 else (0,) for e in shape]
-    at = np.array(list(itertools.islice(itertools.product(*ends), 1 << 10)), dtype=np.int64)
-    return points_at(index_map, at.reshape(-1, len(shape)).T)
+    points = np.array(list(itertools.islice(itertools.product(*ends), 1 << 10)), dtype=np.int64)
+    return points_at(index_map, points.reshape(-1, len(shape)).T)
 
 
 def sample(index_map: Map, shape: tuple[int, ...]) -> Image:
     """Return random points of a large literal domain, half of them near the origin."""
     rng = np.random.default_rng(0)
     axes = [
-        np.concatenate([rng.integers(0, e, SAMPLES), rng.integers(0, min(e, 32), SAMPLES)])
-        for e in shape
+        np.concatenate(
+            [rng.integers(0, extent, SAMPLES), rng.integers(0, min(extent, 32), SAMPLES)]
+        )
+        for extent in shape
     ]
     keys = linear(tuple(axes), (0,) * len(shape), shape)
     distinct = np.unique(keys, return_index=True)[1]
     return points_at(index_map, np.stack(axes)[:, distinct])
 
 
-def points_at(index_map: Map, at: Array, sizes: Mapping[Any, int] | None = None) -> Image:
+def points_at(index_map: Map, points: Array, sizes: Mapping[Any, int] | None = None) -> Image:
     """Return the images of points (one column each) where the predicate holds."""
-    env = dict(zip(index_map.source.initial_indices, at, strict=True))
+    env = dict(zip(index_map.source.initial_indices, points, strict=True))
     env.update({v: np.asarray(k) for v, k in (sizes or {}).items()})
-    n = at.shape[1]
+    n = points.shape[1]
     values = [np.broadcast_to(evaluate_tvm(e, env), (n,)) for e in index_map.source.final_indices]
     keep = np.ones(n, dtype=bool)
     if index_map.source_predicate is not None:
         keep = np.broadcast_to(evaluate_tvm(index_map.source_predicate, env), (n,)).astype(bool)
-    return Image(tuple(at[:, keep]), tuple(v[keep] for v in values), int(keep.sum()))
+    return Image(tuple(points[:, keep]), tuple(v[keep] for v in values), int(keep.sum()))
 
 
 def sample_collision(index_map: Map, shape: tuple[int, ...]) -> Counterexample | None:
@@ -114,10 +116,10 @@ def sample_collision(index_map: Map, shape: tuple[int, ...]) -> Counterexample |
     return None if pair is None else _example("collision", points, {}, *pair)
 
 
-def _example(kind: Any, points: Image, sizes: dict[Any, int], *at: int) -> Counterexample:
+def _example(kind: Any, points: Image, sizes: dict[Any, int], *positions: int) -> Counterexample:
     return Counterexample(
         kind,
-        tuple(tuple(int(a[k]) for a in points.points) for k in at),
-        tuple(tuple(int(a[k]) for a in points.values) for k in at),
+        tuple(tuple(int(a[k]) for a in points.points) for k in positions),
+        tuple(tuple(int(a[k]) for a in points.values) for k in positions),
         tuple((v.name, k) for v, k in sizes.items()),
     )

@@ -27,7 +27,7 @@ def reach_of(goal: Goal) -> int | None:
             return None
         bound[var] = size_of_term
         top = max(top, size_of_term[2])
-    for condition in (goal.claim, goal.given):
+    for condition in (goal.claim, goal.premise):
         size_of_term = sized(condition, bound)
         if size_of_term is None:
             return None
@@ -51,7 +51,7 @@ def z3_bv(goal: Goal, timeout_ms: int) -> Verdict:
             solver.add(bits(var) >= bits.literal(0), bits(var) < bits.literal(k))
         for var, poly in goal.lets:
             solver.add(bits(var) == bits(poly))
-        solver.add(bits(goal.given), z3.Not(bits(goal.claim)))
+        solver.add(bits(goal.premise), z3.Not(bits(goal.claim)))
     except Unsupported as error:
         return Verdict("unknown", "z3-bv", reason=str(error))
     return _answer(goal, solver, extents, bits.variables, "z3-bv")
@@ -68,7 +68,7 @@ def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
         model.domain(var)
     try:
         lets = [model(v) == model(t) for v, t in goal.lets]
-        premise, claim = model(goal.given), model(goal.claim)
+        premise, claim = model(goal.premise), model(goal.claim)
     except z3.Z3Exception as error:
         return Verdict("unknown", "z3-int", reason=str(error))
     solver.add(*model.side, *lets, premise, z3.Not(claim))
@@ -78,7 +78,7 @@ def z3_int(goal: Goal, timeout_ms: int) -> Verdict:
 
 
 def _answer(
-    goal: Goal, solver: Any, variables: Iterable[Var], known: Mapping[Var, Any], engine: str
+    goal: Goal, solver: Any, variables: Iterable[Var], encoded: Mapping[Var, Any], engine: str
 ) -> Verdict:
     """Z3's answer; a model counts only if it evaluates to a counterexample."""
     import z3
@@ -90,14 +90,14 @@ def _answer(
         return Verdict("unknown", engine, reason=solver.reason_unknown())
     model = solver.model()
     point = {
-        var: _signed(model.eval(known[var], model_completion=True))
+        var: _signed(model.eval(encoded[var], model_completion=True))
         for var in variables
-        if var in known
+        if var in encoded
     }
     if is_counterexample(*goal.closed(), point):
         return Verdict("refuted", engine, counterexample=MappingProxyType(point))
     return Verdict("unknown", engine, reason="counterexample does not evaluate")
 
 
-def _signed(z: Any) -> int:
-    return int(z.as_signed_long() if hasattr(z, "as_signed_long") else z.as_long())
+def _signed(value: Any) -> int:
+    return int(value.as_signed_long() if hasattr(value, "as_signed_long") else value.as_long())

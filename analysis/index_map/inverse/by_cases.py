@@ -46,15 +46,15 @@ def _cases(
 
 
 def hit(
-    index_map: Map, ys: tuple[Var, ...], polys: Sequence[Int], results: Results, where: Term
+    index_map: Map, ys: tuple[Var, ...], inverse: Sequence[Int], results: Results, where: Term
 ) -> Term:
     """Return whether ``g(y)`` is in the domain, satisfies ``where`` and has the image ``y``."""
-    inner = dict(zip(index_map.axes, polys, strict=True))
+    inner = dict(zip(index_map.axes, inverse, strict=True))
     return conj(
         *(
-            c
-            for t, e in zip(polys, index_map.extents, strict=True)
-            for c in (ge0(t), ge0(e - 1 - t))
+            condition
+            for poly, extent in zip(inverse, index_map.extents, strict=True)
+            for condition in (ge0(poly), ge0(extent - 1 - poly))
         ),
         substitute(where, inner),
         *(eq0(ints(r, inner) - place(y)) for r, y in zip(results, ys, strict=True)),
@@ -63,15 +63,19 @@ def hit(
 
 def selection(results: Sequence[Int]) -> tuple[Term, Choice, Choice] | None:
     """Return the condition of an innermost selection, and the choice of either branch."""
-    for r in results:
-        for t in subterms(r):
-            if isinstance(t, CallTerm) and t.op in ("ite", "min", "max") and _plain(t):
-                if t.op == "ite":
-                    c = t.args[0]
-                    return c, _decided(c, True), _decided(c, False)
-                a, b = as_int(t.args[0]), _other_operands(t)
-                c = ge0(b - a if t.op == "min" else a - b)
-                return c, _replacing(t, a), _replacing(t, b)
+    for result in results:
+        for term in subterms(result):
+            if (
+                isinstance(term, CallTerm)
+                and term.op in ("ite", "min", "max")
+                and _is_innermost(term)
+            ):
+                if term.op == "ite":
+                    condition = term.args[0]
+                    return condition, _decided(condition, True), _decided(condition, False)
+                a, b = as_int(term.args[0]), _other_operands(term)
+                condition = ge0(b - a if term.op == "min" else a - b)
+                return condition, _replacing(term, a), _replacing(term, b)
     return None
 
 
@@ -83,24 +87,28 @@ def _decided(term: Term, value: bool) -> Choice:
     """A choice of one branch in every selection by ``term`` or its negation."""
     negated = negate(term)
 
-    def choice(t: Term) -> Term | None:
-        if isinstance(t, CallTerm) and t.op == "ite" and t.args[0] in (term, negated):
-            return t.args[1 if (t.args[0] is term) is value else 2]
+    def choice(node: Term) -> Term | None:
+        if isinstance(node, CallTerm) and node.op == "ite" and node.args[0] in (term, negated):
+            return node.args[1 if (node.args[0] is term) is value else 2]
         return None
 
     return choice
 
 
-def _plain(t: CallTerm) -> bool:
+def _is_innermost(term: CallTerm) -> bool:
     return not any(
-        isinstance(s, CallTerm) and s.op in ("ite", "min", "max")
-        for a in t.args
-        for s in subterms(a)
+        isinstance(subterm, CallTerm) and subterm.op in ("ite", "min", "max")
+        for arg in term.args
+        for subterm in subterms(arg)
     )
 
 
-def _other_operands(t: CallTerm) -> Int:
-    return as_int(t.args[1]) if len(t.args) == 2 else as_int(call(t.op, t.args[1:], t.dtype))
+def _other_operands(term: CallTerm) -> Int:
+    return (
+        as_int(term.args[1])
+        if len(term.args) == 2
+        else as_int(call(term.op, term.args[1:], term.dtype))
+    )
 
 
 def _chosen(poly: Int, choice: Choice) -> Term:

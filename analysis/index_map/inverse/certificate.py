@@ -37,11 +37,11 @@ class InverseProblem:
 
 
 _GOALS: dict[str, Callable[[Any], Goal]] = {
-    "left_inverse": lambda param: left_inverse(param.map, param.ys, param.inverse),
-    "right_inverse": lambda param: right_inverse(param.map, param.ys, param.inverse),
-    "range": lambda param: in_range(param.map, param.box),
-    "volume": lambda param: same_volume(param.map, param.box),
-    "injective": lambda param: injective(param.map),
+    "left_inverse": lambda problem: left_inverse(problem.map, problem.ys, problem.inverse),
+    "right_inverse": lambda problem: right_inverse(problem.map, problem.ys, problem.inverse),
+    "range": lambda problem: in_range(problem.map, problem.box),
+    "volume": lambda problem: same_volume(problem.map, problem.box),
+    "injective": lambda problem: injective(problem.map),
 }
 
 
@@ -71,9 +71,9 @@ class InverseCertificate:
     problem: InverseProblem | None = field(default=None, repr=False)
 
     def check(self, *, timeout_ms: int = 5000) -> tuple[EngineAnswer, ...]:
-        """Prove every proved obligation once more, by an engine that did not prove it before.
+        """Prove every proved obligation once more, by another engine.
 
-        A record says ``refuted`` if the engines disagree, and ``unknown`` if no other engine can
+        An answer says ``refuted`` if the engines disagree, and ``unknown`` if no other engine can
         decide.
         """
         if self.problem is None:
@@ -101,12 +101,12 @@ class InverseCertificate:
 _ORDER = ("numpy", "z3-bv", "z3-int", "tvm", "normal-form")
 
 
-def _prove_independently(goal: Goal, done: EngineAnswer, timeout_ms: int) -> EngineAnswer:
-    others = [e for e in _ORDER if e != done.engine]
+def _prove_independently(goal: Goal, answer: EngineAnswer, timeout_ms: int) -> EngineAnswer:
+    others = [e for e in _ORDER if e != answer.engine]
     return discharge(goal, others, timeout_ms)[0]
 
 
-def _replay_collision(certificate: InverseCertificate, done: EngineAnswer) -> EngineAnswer:
+def _replay_collision(certificate: InverseCertificate, answer: EngineAnswer) -> EngineAnswer:
     """The images of the counterexample's points, computed with terms."""
     assert certificate.problem is not None and certificate.counterexample is not None
     start = time.perf_counter()
@@ -114,16 +114,19 @@ def _replay_collision(certificate: InverseCertificate, done: EngineAnswer) -> En
     sizes = dict(example.sizes)
     images = []
     for point in example.points:
-        env = {a: np.asarray(x) for a, x in zip(index_map.axes, point, strict=True)}
+        env = {
+            axis: np.asarray(coordinate)
+            for axis, coordinate in zip(index_map.axes, point, strict=True)
+        }
         env.update({v: np.asarray(sizes[v.name]) for v, _ in index_map.sizes})
         inside = bool(evaluate(index_map.predicate, env)) and all(
-            0 <= x < int(evaluate(poly, env))
-            for x, poly in zip(point, index_map.extents, strict=True)
+            0 <= coordinate < int(evaluate(poly, env))
+            for coordinate, poly in zip(point, index_map.extents, strict=True)
         )
         images.append((inside, *(int(evaluate(r, env)) for r in index_map.results)))
     same = images[0] == images[1] and images[0][0] and example.points[0] != example.points[1]
     ms = (time.perf_counter() - start) * 1e3
-    return replace(done, verdict="proved" if same else "refuted", engine="terms", ms=ms)
+    return replace(answer, verdict="proved" if same else "refuted", engine="terms", ms=ms)
 
 
 _REPLAYS = {"collision": _replay_collision}

@@ -27,7 +27,7 @@ from .tighten import symbolic_box, tight_box
 class _Deduction:
     """The state of one question, which ends with a certificate."""
 
-    m: Map
+    index_map: Map
     shape: tuple[int, ...] | None
     timeout_ms: int
     obligations: list[EngineAnswer] = field(default_factory=list)
@@ -44,14 +44,14 @@ class _Deduction:
     def box(self) -> tuple[Int, ...] | None:
         """Return the smallest box from 0 that is known to hold the image, or None."""
         if self.shape is not None:
-            return tight_box(self.m, self.shape, self.timeout_ms)
-        return symbolic_box(self.m)
+            return tight_box(self.index_map, self.shape, self.timeout_ms)
+        return symbolic_box(self.index_map)
 
     def inverse_or_collision(
         self, ys: tuple[Var, ...]
     ) -> tuple[Candidate | None, Counterexample | None]:
         """Return a proved inverse, or two points with the same image; neither if unknown."""
-        guesses = list(candidates(self.m, ys))
+        guesses = list(candidates(self.index_map, ys))
         for candidate in guesses:
             if self._is_inverse(candidate, ys, ("normal-form",)):
                 return candidate, None
@@ -69,7 +69,7 @@ class _Deduction:
     def _is_inverse(
         self, candidate: Candidate, ys: tuple[Var, ...], engines: tuple[str, ...]
     ) -> bool:
-        goal = left_inverse(self.m, ys, candidate[1])
+        goal = left_inverse(self.index_map, ys, candidate[1])
         answer, verdict = discharge(goal, engines, self.timeout_ms)
         if verdict.proved:
             self.obligations.append(answer)
@@ -77,8 +77,8 @@ class _Deduction:
 
     def collision(self) -> Counterexample | None:
         if self.shape is None:
-            return find_collision(self.m)
-        return sample_collision(self.m, self.shape)
+            return find_collision(self.index_map)
+        return sample_collision(self.index_map, self.shape)
 
 
 def certify_by_deduction(
@@ -97,7 +97,7 @@ def certify_by_deduction(
     if candidate is None:
         return _without_inverse(work, shape, InverseProblem(index_map, ys, box))
     return _with_inverse(
-        work, shape, InverseProblem(index_map, ys, box, candidate[1]), candidate[0], out is not None
+        work, shape, InverseProblem(index_map, ys, box, candidate[1]), candidate[0]
     )
 
 
@@ -110,9 +110,9 @@ def _not_injective(
 ) -> InverseCertificate:
     return InverseCertificate(
         "not_injective",
-        work.m.source,
+        work.index_map.source,
         shape,
-        _shown(work.m, box),
+        _shown(work.index_map, box),
         counterexample=example,
         obligations=tuple(work.obligations),
         problem=problem,
@@ -125,15 +125,15 @@ def _without_inverse(
     """The certificate by proving injectivity itself, if no candidate is an inverse."""
     verdict = work.prove(problem, "injective")
     if verdict.refuted and verdict.counterexample is not None:
-        example = _pair(work.m, verdict.counterexample)
+        example = _pair(work.index_map, verdict.counterexample)
         work.obligations = [EngineAnswer("collision", "f(x) = f(z)", "proved", verdict.engine, 0.0)]
         return _not_injective(work, shape, problem.box, example, problem)
     onto = verdict.proved and _onto(work, problem)
     return InverseCertificate(
         ("bijective" if onto else "injective") if verdict.proved else "unknown",
-        work.m.source,
+        work.index_map.source,
         shape,
-        _shown(work.m, problem.box),
+        _shown(work.index_map, problem.box),
         obligations=tuple(work.obligations),
         reason="" if verdict.proved else verdict.reason,
         problem=problem,
@@ -141,9 +141,9 @@ def _without_inverse(
 
 
 def _with_inverse(
-    work: _Deduction, shape: tuple[Any, ...], problem: InverseProblem, method: str, given: bool
+    work: _Deduction, shape: tuple[Any, ...], problem: InverseProblem, method: str
 ) -> InverseCertificate:
-    index_map = work.m
+    index_map = work.index_map
     inverse = index_map_of(problem.inverse or (), problem.ys, index_map)
     outside, onto = None, False
     if problem.box is not None:
@@ -167,7 +167,7 @@ def _with_inverse(
 
 def _onto(work: _Deduction, problem: InverseProblem) -> bool:
     """Whether f is onto: in range, and as many points as places or a right inverse."""
-    index_map = work.m
+    index_map = work.index_map
     if problem.box is None or not work.prove(problem, "range").proved:
         return False
     if index_map.predicate is TRUE and work.prove(problem, "volume").proved:

@@ -56,21 +56,27 @@ def _injective(
 ) -> InverseCertificate:
     ends = [(int(v.min()), int(v.max())) for v in points.values]
     box = out_shape or tuple(max(hi, 0) + 1 for _, hi in ends)
-    outside = _outside(points, box)
+    outside = _out_of_range(points, box)
     onto = outside is None and points.count == math.prod(box)
     ys = tuple(
-        variable("axis", f"y{k}", integer(max(e, hi + 1))) if lo >= 0 else variable("free", f"y{k}")
-        for k, (e, (lo, hi)) in enumerate(zip(box, ends, strict=True))
+        variable("axis", f"y{k}", integer(max(extent, hi + 1)))
+        if lo >= 0
+        else variable("free", f"y{k}")
+        for k, (extent, (lo, hi)) in enumerate(zip(box, ends, strict=True))
     )
-    method, polys, inverse = find_inverse(index_map, ys, points, shape)
-    problem = InverseProblem(index_map, ys, tuple(map(integer, box)), polys)
+    method, results, inverse = find_inverse(index_map, ys, points, shape)
+    problem = InverseProblem(index_map, ys, tuple(map(integer, box)), results)
     answers = [
-        _record("injective" if polys is None else "left_inverse", _CLAIMS[polys is None], start),
+        _record(
+            "injective" if results is None else "left_inverse", _CLAIMS[results is None], start
+        ),
     ]
     if outside is None:
         answers.append(_record("range", "0 <= f(x) < out_shape", start))
     if onto:
-        name = "volume" if index_map.source_predicate is None or polys is None else "right_inverse"
+        name = (
+            "volume" if index_map.source_predicate is None or results is None else "right_inverse"
+        )
         answers.append(_record(name, "every place of the box is hit", start))
     hidden = onto or outside is not None or not isinstance(inverse, IndexMap)
     return InverseCertificate(
@@ -79,7 +85,7 @@ def _injective(
         shape,
         box,
         inverse,
-        None if hidden or polys is None else _padding(problem, points, box, inverse),
+        None if hidden or results is None else _padding(problem, points, box, inverse),
         outside,
         tuple(answers),
         method,
@@ -94,35 +100,35 @@ def find_inverse(
     index_map: Map, ys: tuple[Var, ...], points: Image, shape: Box
 ) -> tuple[str, tuple[Int, ...] | None, IndexMap | InverseTable | None]:
     """Return the first candidate that is right at every point, else a table."""
-    for method, polys in candidates(index_map, ys):
+    for method, results in candidates(index_map, ys):
         try:
-            inverse = index_map_of(polys, ys, index_map)
+            inverse = index_map_of(results, ys, index_map)
             env = dict(zip(inverse.initial_indices, points.values, strict=True))
             right = all(
-                np.array_equal(np.broadcast_to(evaluate(expr, env), p.shape), p)
-                for expr, p in zip(inverse.final_indices, points.points, strict=True)
+                np.array_equal(np.broadcast_to(evaluate(expr, env), column.shape), column)
+                for expr, column in zip(inverse.final_indices, points.points, strict=True)
             )
         except Unsupported:
             continue
         if right:
-            return method, polys, inverse
+            return method, results, inverse
     return "table", None, table(points, shape)
 
 
-def index_map_of(polys: tuple[Int, ...], ys: tuple[Var, ...], index_map: Map) -> IndexMap:
+def index_map_of(results: tuple[Int, ...], ys: tuple[Var, ...], index_map: Map) -> IndexMap:
     """Return inverse results as a TVM map of ``y0, y1, ...``."""
     variables = [tvm.tirx.Var(f"y{k}", index_map.dtype) for k in range(len(ys))]
     leaves = {**dict(zip(ys, variables, strict=True)), **dict(index_map.sizes)}
-    return IndexMap(variables, [to_tvm(t, leaves, index_map.dtype) for t in polys], None)
+    return IndexMap(variables, [to_tvm(t, leaves, index_map.dtype) for t in results], None)
 
 
 def padding_of(problem: InverseProblem, inverse: IndexMap) -> Any:
     """Return the predicate of places to which no point is mapped, over the inverse's variables."""
-    index_map, ys, polys = problem.map, problem.ys, problem.inverse
-    assert polys is not None
+    index_map, ys, results = problem.map, problem.ys, problem.inverse
+    assert results is not None
     leaves = {**dict(zip(ys, inverse.initial_indices, strict=True)), **dict(index_map.sizes)}
     return to_tvm(
-        negate(hit(index_map, ys, polys, index_map.results, index_map.predicate)),
+        negate(hit(index_map, ys, results, index_map.results, index_map.predicate)),
         leaves,
         index_map.dtype,
     )
@@ -143,19 +149,19 @@ def _padding(problem: InverseProblem, points: Image, box: Box, inverse: Any) -> 
     return predicate if right else None
 
 
-def _outside(points: Image, box: Box) -> Counterexample | None:
-    for v, e in zip(points.values, box, strict=True):
-        bad = np.flatnonzero((v < 0) | (v >= e))
-        if bad.size:
-            return _example("out_of_range", points, int(bad[0]))
+def _out_of_range(points: Image, box: Box) -> Counterexample | None:
+    for column, extent in zip(points.values, box, strict=True):
+        misses = np.flatnonzero((column < 0) | (column >= extent))
+        if misses.size:
+            return _example("out_of_range", points, int(misses[0]))
     return None
 
 
-def _example(kind: Any, points: Image, *at: int) -> Counterexample:
+def _example(kind: Any, points: Image, *positions: int) -> Counterexample:
     return Counterexample(
         kind,
-        tuple(tuple(int(a[k]) for a in points.points) for k in at),
-        tuple(tuple(int(a[k]) for a in points.values) for k in at),
+        tuple(tuple(int(a[k]) for a in points.points) for k in positions),
+        tuple(tuple(int(a[k]) for a in points.values) for k in positions),
     )
 
 

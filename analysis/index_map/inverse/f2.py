@@ -1,7 +1,7 @@
 """Inversion of maps that permute bits: affine over GF(2) on extents that are powers of two.
 
 ``y = A x + b`` over the bits of all coordinates, so ``x = A^-1 (y + b)``. Covers exclusive or,
-shifts, masks, bit interleaving and every split, fuse and transpose of such extents. ``A`` is read
+shifts, masks, bit interleaving and every split, fuse and transpose of these extents. ``A`` is read
 off the images of the unit bits; the caller's proof decides whether the map *is* affine.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from ...terms.bits import xor
 from ...terms.evaluate import Unevaluable, evaluate
 from ...terms.integer import floordiv, floormod
-from ...terms.interval import fits
+from ...terms.interval import fits_int64
 from ...terms.term import TRUE, ZERO, Int, Var, integer
 from ..engines.goal import place
 from ..maps.to_terms import Map
@@ -35,9 +35,9 @@ def f2_inverse(index_map: Map, ys: Sequence[Var]) -> tuple[Int, ...] | None:
     if solved is None:
         return None
     start = [0] * len(index_map.axes)
-    for b in _bits(offset):
-        for c in _rows_with(solved, b):
-            start[columns[c][0]] ^= 1 << columns[c][1]
+    for output in _bits(offset):
+        for column in _rows_with(solved, output):
+            start[columns[column][0]] ^= 1 << columns[column][1]
     return tuple(_assembled(k, columns, solved, start[k], ys) for k in range(len(index_map.axes)))
 
 
@@ -51,16 +51,16 @@ def _images(
     """Input bits, the image of zero, and the flips of each input bit; None if not affine."""
     columns = [(k, b) for k, e in enumerate(shape) for b in range(e.bit_length() - 1)]
     units = np.zeros((len(shape), len(columns) + 1), dtype=np.int64)
-    for c, (k, b) in enumerate(columns):
-        units[k, c + 1] = 1 << b
+    for column, (k, bit) in enumerate(columns):
+        units[k, column + 1] = 1 << bit
     rng = np.random.default_rng(0)
     random = np.stack([rng.integers(0, e, SAMPLES) for e in shape]) if shape else units[:, :0]
-    at = np.concatenate([units, random], axis=1)
-    if not all(fits(r) for r in index_map.results):
+    points = np.concatenate([units, random], axis=1)
+    if not all(fits_int64(r) for r in index_map.results):
         return None
     try:
-        env = dict(zip(index_map.axes, at, strict=True))
-        values = [np.broadcast_to(evaluate(r, env), (at.shape[1],)) for r in index_map.results]
+        env = dict(zip(index_map.axes, points, strict=True))
+        values = [np.broadcast_to(evaluate(r, env), (points.shape[1],)) for r in index_map.results]
     except Unevaluable:
         return None
     n = len(columns) + 1
@@ -74,18 +74,23 @@ def _affine(
     values: list[np.ndarray], random: np.ndarray, columns: list[tuple[int, int]], n: int
 ) -> bool:
     """Whether random points are consistent with an affine map."""
-    for v in values:
-        expected = np.full(random.shape[1], v[0])
-        for c, (k, b) in enumerate(columns):
-            expected = expected ^ np.where((random[k] >> b) & 1, v[c + 1] ^ v[0], 0)
-        if not (expected == v[n:]).all():
+    for result in values:
+        expected = np.full(random.shape[1], result[0])
+        for column, (k, bit) in enumerate(columns):
+            expected = expected ^ np.where(
+                (random[k] >> bit) & 1, result[column + 1] ^ result[0], 0
+            )
+        if not (expected == result[n:]).all():
             return False
     return True
 
 
 def _places(values: Sequence[int]) -> frozenset[Output]:
     return frozenset(
-        (k, b) for k, v in enumerate(values) for b in range(v.bit_length()) if v >> b & 1
+        (k, bit)
+        for k, value in enumerate(values)
+        for bit in range(value.bit_length())
+        if value >> bit & 1
     )
 
 
@@ -97,25 +102,25 @@ def _eliminated(images: list[frozenset[Output]], n: int) -> list[frozenset[Outpu
     """For each input bit, the output bits whose sum it is; None if the columns are dependent."""
     outputs = sorted(frozenset[Output]().union(*images))
     rows = [
-        (sum(1 << c for c, image in enumerate(images) if place_ in image), frozenset({place_}))
-        for place_ in outputs
+        (sum(1 << c for c, image in enumerate(images) if output in image), frozenset({output}))
+        for output in outputs
     ]
     solved: list[frozenset[Output]] = []
-    for c in range(n):
-        at = next((r for r in range(c, len(rows)) if rows[r][0] >> c & 1), None)
-        if at is None:
+    for column in range(n):
+        pivot = next((r for r in range(column, len(rows)) if rows[r][0] >> column & 1), None)
+        if pivot is None:
             return None
-        rows[c], rows[at] = rows[at], rows[c]
-        mask, combination = rows[c]
-        for r in range(len(rows)):
-            if r != c and rows[r][0] >> c & 1:
-                rows[r] = (rows[r][0] ^ mask, rows[r][1] ^ combination)
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        mask, combination = rows[column]
+        for row in range(len(rows)):
+            if row != column and rows[row][0] >> column & 1:
+                rows[row] = (rows[row][0] ^ mask, rows[row][1] ^ combination)
     solved = [rows[c][1] for c in range(n)]
     return solved
 
 
-def _rows_with(solved: list[frozenset[Output]], place_: Output) -> list[int]:
-    return [c for c, s in enumerate(solved) if place_ in s]
+def _rows_with(solved: list[frozenset[Output]], output: Output) -> list[int]:
+    return [c for c, s in enumerate(solved) if output in s]
 
 
 def _assembled(
@@ -126,14 +131,14 @@ def _assembled(
     ys: Sequence[Var],
 ) -> Int:
     """Runs of consecutive bits as digits; added if they do not overlap, else xor-ed."""
-    moved: dict[tuple[int, int], set[int]] = {}
-    for c, (k, b) in enumerate(columns):
+    bits_of: dict[tuple[int, int], set[int]] = {}
+    for column, (k, input_bit) in enumerate(columns):
         if k == axis:
-            for out, bit in solved[c]:
-                moved.setdefault((out, b - bit), set()).add(bit)
+            for out, bit in solved[column]:
+                bits_of.setdefault((out, input_bit - bit), set()).add(bit)
     parts: list[Int] = []
     used, overlap = 0, False
-    for (out, shift), bits in sorted(moved.items()):
+    for (out, shift), bits in sorted(bits_of.items()):
         for low, high in _runs(bits):
             mask = (
                 ((1 << (high + 1)) - (1 << low)) << shift
@@ -155,9 +160,9 @@ def _assembled(
 def _runs(bits: set[int]) -> list[tuple[int, int]]:
     """Maximal intervals of consecutive bits."""
     out: list[tuple[int, int]] = []
-    for b in sorted(bits):
-        if out and out[-1][1] == b - 1:
-            out[-1] = (out[-1][0], b)
+    for bit in sorted(bits):
+        if out and out[-1][1] == bit - 1:
+            out[-1] = (out[-1][0], bit)
         else:
-            out.append((b, b))
+            out.append((bit, bit))
     return out

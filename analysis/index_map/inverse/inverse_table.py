@@ -28,16 +28,16 @@ class InverseTable:
         if len(ys) != len(self.box):
             raise ValueError(f"expected {len(self.box)} coordinates, got {len(ys)}")
         inside = all(lo <= y < lo + e for y, lo, e in zip(ys, self.lower, self.box, strict=True))
-        at = self._find(ys) if inside else None
-        if at is None:
+        position = self._find(ys) if inside else None
+        if position is None:
             raise ValueError(f"no point of {self.shape} is mapped to {ys}")
-        return tuple(int(p[at]) for p in self.points)
+        return tuple(int(p[position]) for p in self.points)
 
     def _find(self, ys: tuple[int, ...]) -> int | None:
         arrays = tuple(np.asarray([y], dtype=np.int64) for y in ys)
         key = linear(arrays, self.lower, self.box)[0]
-        at = int(np.searchsorted(self.keys, key))
-        return at if at < self.keys.size and self.keys[at] == key else None
+        position = int(np.searchsorted(self.keys, key))
+        return position if position < self.keys.size and self.keys[position] == key else None
 
 
 def table(image: Image, shape: tuple[int, ...]) -> InverseTable | None:
@@ -50,6 +50,6 @@ def table(image: Image, shape: tuple[int, ...]) -> InverseTable | None:
         return None
     order = np.argsort(keys)
     arrays = [keys[order], *(p[order] for p in image.points)]
-    for a in arrays:
-        a.setflags(write=False)
+    for array in arrays:
+        array.setflags(write=False)
     return InverseTable(shape, lower, box, arrays[0], tuple(arrays[1:]))

@@ -48,20 +48,20 @@ def invert(
     scope = ExtentScope()
     shape = tuple(shape)
     try:
-        m = convert(index_map, shape, predicate, scope)
+        converted = convert(index_map, shape, predicate, scope)
         box = None if out_shape is None else extents(tuple(out_shape), scope, "out_shape")
     except Unsupported as error:
         return _unknown(index_map, shape, str(error))
-    if box is not None and len(box) != len(m.results):
-        raise ValueError(f"out_shape: expected {len(m.results)} extents, got {len(box)}")
-    literal = m.literal_shape
+    if box is not None and len(box) != len(converted.results):
+        raise ValueError(f"out_shape: expected {len(converted.results)} extents, got {len(box)}")
+    literal = converted.literal_shape
     literal_box = None if box is None else tuple(e.const for e in box if e.const is not None)
     try:
         if literal is not None and math.prod(literal) <= POINTS and _is_literal(box):
-            return certify_by_enumeration(m, literal, literal_box)
-        return certify_by_deduction(m, shape, box, timeout_ms)
+            return certify_by_enumeration(converted, literal, literal_box)
+        return certify_by_deduction(converted, shape, box, timeout_ms)
     except Unsupported as error:
-        return _unknown(m.source, shape, str(error))
+        return _unknown(converted.source, shape, str(error))
 
 
 def _is_literal(box: Any) -> bool:

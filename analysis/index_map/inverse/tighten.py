@@ -40,17 +40,19 @@ def tight_box(index_map: Map, shape: tuple[int, ...], timeout_ms: int) -> tuple[
     tops = [_top(r) for r in index_map.results]
     if any(t is None for t in tops):
         return None
-    known = [t for t in tops if t is not None]
-    seen = _seen(index_map, shape, corners)
-    if seen != known:
-        seen = [max(a, b) for a, b in zip(seen, _seen(index_map, shape, sample), strict=True)]
+    limits = [t for t in tops if t is not None]
+    attained = _attained(index_map, shape, corners)
+    if attained != limits:
+        attained = [
+            max(a, b) for a, b in zip(attained, _attained(index_map, shape, sample), strict=True)
+        ]
     return tuple(
         integer(_greatest(index_map, poly, reached, top, timeout_ms) + 1)
-        for poly, reached, top in zip(index_map.results, seen, known, strict=True)
+        for poly, reached, top in zip(index_map.results, attained, limits, strict=True)
     )
 
 
-def _seen(
+def _attained(
     index_map: Map, shape: tuple[int, ...], points_of: Callable[[Map, tuple[int, ...]], Image]
 ) -> list[int]:
     """The greatest value of each result at some points, 0 if there are none."""
@@ -64,8 +66,8 @@ def _seen(
 def _top(poly: Int) -> int | None:
     hi = upper(poly)
     rough = interval(poly)
-    known = [k for k in (None if hi is None else hi.const, rough and rough[1]) if k is not None]
-    return min(known) if known else None
+    literals = [k for k in (None if hi is None else hi.const, rough and rough[1]) if k is not None]
+    return min(literals) if literals else None
 
 
 def _greatest(index_map: Map, poly: Int, reached: int, top: int, timeout_ms: int) -> int:

@@ -21,7 +21,7 @@ def upper(poly: Int) -> Int | None:
 
 
 def certainly_nonneg(poly: Int) -> bool:
-    """Return whether a bound shows ``p >= 0``."""
+    """Return whether a bound shows ``poly >= 0``."""
     return nonneg(poly) or any(nonneg(-top) for top in uppers(-poly))
 
 
@@ -31,26 +31,26 @@ def uppers(poly: Int) -> list[Int]:
     return list(dict.fromkeys(t for t in candidates if t is not None))
 
 
-def _digits(p: Int) -> Int | None:
+def _digits(poly: Int) -> Int | None:
     """The sum of the remainders' greatest values: ``k * (x % d) <= k * (d - 1)``."""
     out = ZERO
-    while (part := remainder(p)) is not None:
-        k, _, den, p = part
-        if nonneg(k):
-            out = out + mul(k, den - 1)
-        elif not nonneg(-k):
+    while (part := remainder(poly)) is not None:
+        coef, _, den, poly = part
+        if nonneg(coef):
+            out = out + mul(coef, den - 1)
+        elif not nonneg(-coef):
             return None
-    top = bounds(p)[1]
+    top = bounds(poly)[1]
     return None if top is None else out + top
 
 
-def _merged(p: Int) -> Iterator[Int]:
+def _merged(poly: Int) -> Iterator[Int]:
     """Bounds of ``k * (num // den) + k * e + c`` as ``k * ((num + den * e) // den) + c``."""
-    for mono, k in p.terms:
+    for mono, k in poly.terms:
         if len(mono) != 1 or not is_div(mono[0]):
             continue
         num, den = map(as_int, mono[0].args)  # type: ignore[attr-defined]
-        others = p - as_int(mono[0]) * k
+        others = poly - as_int(mono[0]) * k
         shift = next((c for m, c in others.terms if not m), 0)
         if all(c % k == 0 for m, c in others.terms if m):
             e = polynomial({m: c // k for m, c in others.terms if m})

@@ -58,15 +58,15 @@ class Emitter:
             raise Unsupported(f"{term!r} has no index expression")
         return rule(self, *term.args)  # type: ignore[attr-defined]
 
-    def pieces(self, p: Int) -> list[tuple[int, Any]]:
+    def pieces(self, poly: Int) -> list[tuple[int, Any]]:
         """Return signed summands; remainders are recognised first."""
         out: list[tuple[int, Any]] = []
-        while (found := remainder(p)) is not None:
-            k, num, den, p = found
+        while (split := remainder(poly)) is not None:
+            factor, num, den, poly = split
             digit = tvm.tirx.floormod(self(num), self(den))
-            sign = -1 if nonneg(-k) else 1
-            out.append(self.scaled(k * sign, digit, sign))
-        for mono, coef in sorted(p.terms, key=self.first):
+            sign = -1 if nonneg(-factor) else 1
+            out.append(self.scaled(factor * sign, digit, sign))
+        for mono, coef in sorted(poly.terms, key=self.first):
             factors = [self(a) for a in mono]
             part = functools.reduce(lambda a, b: a * b, factors) if factors else None
             out.append((coef, part))
@@ -101,7 +101,7 @@ class Emitter:
         return self.literal(0) if out is None else out
 
     def compare(self, poly: Int, op: Any) -> Any:
-        """Return ``p op 0`` with the negative parts moved to the right."""
+        """Return ``poly op 0`` with the negative parts moved to the right."""
         pieces = self.pieces(poly)
         positive = [c for c in pieces if c[0] > 0]
         right = [(-c, e) for c, e in pieces if c < 0]
@@ -140,6 +140,6 @@ _CALLS: dict[str, Any] = {
     "and": lambda emit, *args: emit.fold(tirx.And, *args),
     "or": lambda emit, *args: emit.fold(tirx.Or, *args),
     "not": lambda emit, a: emit.negation(a),
-    "ge0": lambda emit, param: emit.ge0(param),
-    "eq0": lambda emit, param: emit.compare(as_int(param), tirx.EQ),
+    "ge0": lambda emit, poly: emit.ge0(poly),
+    "eq0": lambda emit, poly: emit.compare(as_int(poly), tirx.EQ),
 }

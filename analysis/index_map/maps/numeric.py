@@ -23,8 +23,7 @@ def evaluate(expr: Any, env: Mapping[Any, Array]) -> Array:
 
     Raises:
         Unsupported: An operation has no equivalent, a division is by zero, or a value may not fit
-        64
-            bits.
+            64 bits.
     """
     return _Evaluator(env)(expr)
 

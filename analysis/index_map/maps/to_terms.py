@@ -63,12 +63,12 @@ class ExtentScope:
     def __init__(self) -> None:
         self.sizes: dict[Any, Var] = {}
 
-    def size(self, v: Any) -> Var:
-        if v not in self.sizes:
+    def size(self, var: Any) -> Var:
+        if var not in self.sizes:
             names = {s.name for s in self.sizes.values()}
-            name = v.name if v.name not in names else f"{v.name}_{len(names)}"
-            self.sizes[v] = variable("size", name)
-        return self.sizes[v]
+            name = var.name if var.name not in names else f"{var.name}_{len(names)}"
+            self.sizes[var] = variable("size", name)
+        return self.sizes[var]
 
     def read(self, expr: Any, axes: Mapping[Any, Term]) -> Term:
         """Return an expression over axes; every other variable is a size, at least 1."""
@@ -121,9 +121,11 @@ def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
         ) from None
     results = fn(*axes)
     results = list(results) if isinstance(results, (tuple, list)) else [results]
-    for k, r in enumerate(results):
-        if isinstance(r, bool) or not (isinstance(r, int) or tvm.ir.is_prim_expr(r)):
-            raise TypeError(f"{what}: result {k} must be an integer expression, got {script(r)}")
+    for k, result in enumerate(results):
+        if isinstance(result, bool) or not (isinstance(result, int) or tvm.ir.is_prim_expr(result)):
+            raise TypeError(
+                f"{what}: result {k} must be an integer expression, got {script(result)}"
+            )
     final = [tirx.IntImm("int64", r) if isinstance(r, int) else r for r in results]
     return IndexMap(axes, final, None)
 
@@ -159,25 +161,25 @@ def convert(
     """
     scope = scope or ExtentScope()
     sizes = extents(shape, scope)
-    m = index_map(source, len(sizes), what)
+    tvm_map = index_map(source, len(sizes), what)
     axes = tuple(variable("axis", f"x{k}", e) for k, e in enumerate(sizes))
     env: dict[Any, Term] = {
-        v: ZERO if poly.const == 1 else as_int(var)
-        for v, var, poly in zip(m.initial_indices, axes, sizes, strict=True)
+        tvm_var: ZERO if poly.const == 1 else as_int(var)
+        for tvm_var, var, poly in zip(tvm_map.initial_indices, axes, sizes, strict=True)
     }
     if callable(predicate):
-        predicate = predicate(*m.initial_indices)
+        predicate = predicate(*tvm_map.initial_indices)
     if isinstance(predicate, bool):
         predicate = tirx.IntImm("bool", int(predicate))
     if predicate is not None and str(predicate.ty.dtype) != "bool":
         raise TypeError(f"predicate: expected a boolean expression, got {predicate.ty.dtype}")
-    results = tuple(as_int(scope.read(e, env)) for e in m.final_indices)
+    results = tuple(as_int(scope.read(e, env)) for e in tvm_map.final_indices)
     where = TRUE if predicate is None else scope.read(predicate, env)
     used = frozenset[Var]().union(free(where), *map(free, (*sizes, *results)))
-    pairs = tuple((s, v) for v, s in scope.sizes.items() if s in used)
-    first = m.initial_indices[0] if len(sizes) else None
+    pairs = tuple((s, tvm_var) for tvm_var, s in scope.sizes.items() if s in used)
+    first = tvm_map.initial_indices[0] if len(sizes) else None
     dtype = "int64" if first is None else str(first.ty.dtype)
-    return Map(axes, sizes, results, where, m, predicate, pairs, dtype)
+    return Map(axes, sizes, results, where, tvm_map, predicate, pairs, dtype)
 
 
 _CHILDREN = ("a", "b", "value", "condition", "true_value", "false_value", "body")
@@ -199,9 +201,9 @@ def variables(expr: Any) -> list[Any]:
     seen: dict[Any, None] = {}
     stack = [expr]
     while stack:
-        stmt = stack.pop()
-        if type(stmt).__name__ == "Var":
-            seen[stmt] = None
+        node = stack.pop()
+        if type(node).__name__ == "Var":
+            seen[node] = None
         else:
-            stack.extend(children(stmt))
+            stack.extend(children(node))
     return list(seen)

@@ -47,7 +47,7 @@ class Write:
 
     @cached_property
     def places(self) -> dict[Var, int]:
-        """The dimension of which each variable is the whole index, if all are; else empty."""
+        """The dimension that each variable indexes alone; empty unless all variables do."""
         whole_indices = {e.atom: d for d, e in enumerate(self.index)}
         return (
             {v: whole_indices[v] for v in self.vars}
@@ -77,20 +77,20 @@ class Write:
         """
         guard, index, value = self.guard, self.index, self.value
         kept = []
-        for v in self.vars:
-            if v in self.inverse:
-                kept.append(v)
+        for var in self.vars:
+            if var in self.inverse:
+                kept.append(var)
                 continue
-            at = _satisfying(guard, v, (*index, value))
-            u = v if at is not None else fresh(v.extent, "u") if v.extent is not None else v
-            if at is None:
-                kept.append(u)
-            named = {v: as_int(u) if at is None else at}
+            fixed = _satisfying(guard, var, (*index, value))
+            renamed = var if fixed is not None or var.extent is None else fresh(var.extent, "u")
+            if fixed is None:
+                kept.append(renamed)
+            renaming = {var: as_int(renamed) if fixed is None else fixed}
             inside: Term = TRUE
-            if at is not None and v.extent is not None:
-                inside = conj(ge0(at), ge0(v.extent - 1 - at))
-            guard, value = conj(substitute(guard, named), inside), substitute(value, named)
-            index = tuple(ints(e, named) for e in index)
+            if fixed is not None and var.extent is not None:
+                inside = conj(ge0(fixed), ge0(var.extent - 1 - fixed))
+            guard, value = conj(substitute(guard, renaming), inside), substitute(value, renaming)
+            index = tuple(ints(e, renaming) for e in index)
         return Write(tuple(kept), guard, index, value, self.scattered, settled=True)
 
     def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:
@@ -108,9 +108,10 @@ class Write:
         if len(chosen) != len(self.vars) and not self.settled:
             return self.with_fresh_variables.at(index, where)
         hits = [
-            eq0(ints(e, chosen) - i)
-            for e, i in zip(self.index, index, strict=True)
-            if chosen.get(e.atom) is not i and not (e is i and e.const is not None)  # type: ignore[call-overload]
+            eq0(ints(coordinate, chosen) - target)
+            for coordinate, target in zip(self.index, index, strict=True)
+            if chosen.get(coordinate.atom) is not target  # type: ignore[call-overload]
+            and not (coordinate is target and coordinate.const is not None)
         ]
         inside = [
             term
@@ -167,7 +168,7 @@ class Effects:
         """Return the element after these effects."""
         pending: list[tuple[Term, Term]] = []
         value: Term | None = None
-        inside = _inside(tensor, index)
+        inside = _load_facts(tensor, index)
         for write in reversed(self.writes.get(tensor, ())):
             condition, element = write.at(index, tensor.name)
             if inside:
@@ -191,9 +192,10 @@ class Effects:
         before.append(write)
 
     @staticmethod
-    def _covers(w: Write, b: Write, tensor: TensorVar) -> bool:
+    def _covers(write: Write, earlier: Write, tensor: TensorVar) -> bool:
         try:
-            return Write(w.vars, w.guard, w.index, TRUE).at(b.index, tensor.name)[0] is TRUE
+            place = Write(write.vars, write.guard, write.index, TRUE)
+            return place.at(earlier.index, tensor.name)[0] is TRUE
         except Unliftable:
             return False
 
@@ -222,13 +224,13 @@ class Effects:
                     )
 
 
-def _inside(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
+def _load_facts(tensor: TensorVar, index: tuple[Int, ...]) -> tuple[Term, ...]:
     """The facts that a load implies: its coordinates are inside the buffer."""
     return tuple(
         term
-        for i, e in zip(index, tensor.shape, strict=True)
-        if tensors(i)
-        for term in (ge0(i), ge0(e - 1 - i))
+        for coordinate, extent in zip(index, tensor.shape, strict=True)
+        if tensors(coordinate)
+        for term in (ge0(coordinate), ge0(extent - 1 - coordinate))
     )
 
 

@@ -75,20 +75,20 @@ def state_after_loop(var: Var, tensor: TensorVar, value: Term, state: Term) -> T
     return reduce(op, (var,), body, seed, tensor.dtype)
 
 
-def _rolled(i: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
+def _rolled(var: Var, terms: list[Term]) -> tuple[tuple[Var], Term] | None:
     """An unrolled loop, ``f(u*i), f(u*i + 1), …, f(u*i + u-1)``, as one loop over f."""
     count = len(terms)
-    if count == 1 or i.extent is None:
+    if count == 1 or var.extent is None:
         return None
-    k = fresh(i.extent * count)
-    high = floordiv(as_int(k), integer(count))
+    axis = fresh(var.extent * count)
+    high = floordiv(as_int(axis), integer(count))
     for first in terms:
-        whole = substitute(first, {i: high})
-        # ``u * (k // u)`` appears where k should, so replacing it by k gives f
-        body = _replaced(whole, high * count, as_int(k))
-        unrolled = [substitute(body, {k: as_int(i) * count + j}) for j in range(count)]
+        substituted = substitute(first, {var: high})
+        # ``u * (axis // u)`` appears where the axis should, so replacing it by the axis gives f
+        body = _replaced(substituted, high * count, as_int(axis))
+        unrolled = [substitute(body, {axis: as_int(var) * count + j}) for j in range(count)]
         if sorted(t.uid for t in unrolled) == sorted(t.uid for t in terms):
-            return (k,), body
+            return (axis,), body
     return None
 
 
@@ -127,14 +127,14 @@ def combiner(value: Term, state: Term) -> str | None:
 
 
 def _factor(poly: Int, state: Term) -> tuple[Term, Int] | None:
-    """The factors of ``v = atom * e`` where only the atom contains the state."""
+    """The factors of ``poly = atom * factor`` where only the atom contains the state."""
     factors, atoms = {}, set()
     for mono, coef in poly.terms:
-        holds = [a for a in mono if occurs(state, a)]
-        atoms.update(holds)
-        if len(holds) != 1:
+        carriers = [a for a in mono if occurs(state, a)]
+        atoms.update(carriers)
+        if len(carriers) != 1:
             return None
-        factors[tuple(a for a in mono if a is not holds[0])] = coef
+        factors[tuple(a for a in mono if a is not carriers[0])] = coef
     return (atoms.pop(), polynomial(factors)) if len(atoms) == 1 else None
 
 
@@ -144,37 +144,41 @@ def _combine(op: str, a: Term, b: Term) -> Term:
     return scalar_call(op, (a, b), a.dtype)
 
 
-def _peel(v: Term, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
-    """The parts of ``v = seed ⊕ terms[0] ⊕ …``; the seed is the state before, or a reset."""
-    t = v.atom if isinstance(v, Int) else v
-    if t is state:
-        return v, []
-    if isinstance(v, Int) and t is None:
-        return _peel_sum(v, op, state, var) if op == "add" else _peel_product(v, op, state, var)
-    if isinstance(t, Reduce) and t.op == op:
-        seed, terms = _peel(t.init, op, state, var)
-        unit = identity(op, t.dtype)
+def _peel(value: Term, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
+    """The parts of ``value = seed ⊕ terms[0] ⊕ …``; the seed is the state before, or a reset."""
+    term = value.atom if isinstance(value, Int) else value
+    if term is state:
+        return value, []
+    if isinstance(value, Int) and term is None:
+        return (
+            _peel_sum(value, op, state, var)
+            if op == "add"
+            else _peel_product(value, op, state, var)
+        )
+    if isinstance(term, Reduce) and term.op == op:
+        seed, terms = _peel(term.init, op, state, var)
+        unit = identity(op, term.dtype)
         if unit is None:
             return None, []
-        return seed, [*terms, reduce(op, t.axes, t.body, unit, t.dtype)]
-    if not isinstance(t, CallTerm):
+        return seed, [*terms, reduce(op, term.axes, term.body, unit, term.dtype)]
+    if not isinstance(term, CallTerm):
         return None, []
-    if t.op == "ite":
-        return _peel_ite(t, op, state, var)
-    if t.op == op:
-        holds = [a for a in t.args if occurs(state, a)]
-        others = [a for a in t.args if not occurs(state, a)]
-        if len(holds) == 1 and others:
-            seed, terms = _peel(holds[0], op, state, var)
+    if term.op == "ite":
+        return _peel_ite(term, op, state, var)
+    if term.op == op:
+        carriers = [a for a in term.args if occurs(state, a)]
+        others = [a for a in term.args if not occurs(state, a)]
+        if len(carriers) == 1 and others:
+            seed, terms = _peel(carriers[0], op, state, var)
             return seed, [*terms, *others]
     return None, []
 
 
 def _peel_sum(poly: Int, op: str, state: Term, var: Var) -> tuple[Term | None, list[Term]]:
-    holds = [(m, c) for m, c in poly.terms if any(occurs(state, a) for a in m)]
-    if len(holds) != 1 or holds[0][1] != 1 or len(holds[0][0]) != 1:
+    carriers = [(m, c) for m, c in poly.terms if any(occurs(state, a) for a in m)]
+    if len(carriers) != 1 or carriers[0][1] != 1 or len(carriers[0][0]) != 1:
         return None, []
-    part = as_int(holds[0][0][0])
+    part = as_int(carriers[0][0][0])
     seed, terms = _peel(part, op, state, var)
     return seed, [*terms, poly - part]
 

@@ -74,12 +74,12 @@ def _independent(var: Var, write: Write, body: Effects) -> bool:
 
 
 def _fix(write: Write, var: Var, value: Int) -> Write:
-    at = {var: value}
+    mapping = {var: value}
     return Write(
         write.vars,
-        substitute(write.guard, at),
-        tuple(as_int(substitute(e, at)) for e in write.index),
-        substitute(write.value, at),
+        substitute(write.guard, mapping),
+        tuple(as_int(substitute(e, mapping)) for e in write.index),
+        substitute(write.value, mapping),
         write.scattered,
     )
 
@@ -124,14 +124,14 @@ def _group(var: Var, tensor: TensorVar, body: Effects) -> dict[TensorVar, Write]
     writes: dict[TensorVar, Write] = {}
     pending = [tensor]
     while pending:
-        t = pending.pop()
-        if t in writes:
+        member = pending.pop()
+        if member in writes:
             continue
-        (write, *others) = body.writes[t]
+        (write, *others) = body.writes[member]
         moves = (var in free(e) or not tensors(e).isdisjoint(body.writes) for e in write.index)
         if others or any(moves):
             return None
-        writes[t] = write
+        writes[member] = write
         for term in carried_by(var, write, body):
             assert isinstance(term, Load)
             if term.indices != body.writes[term.tensor][0].index:
@@ -141,7 +141,7 @@ def _group(var: Var, tensor: TensorVar, body: Effects) -> dict[TensorVar, Write]
 
 
 def _disjoint(var: Var, earlier: Write, write: Write, tensor: TensorVar) -> bool:
-    """Whether ``other``, in no iteration, writes the element that ``write`` carries."""
+    """Whether no iteration of ``earlier`` writes the element that ``write`` carries."""
     every = Write((*earlier.vars, var), earlier.guard, earlier.index, TRUE)
     try:
         return every.at(write.index, tensor.name)[0] is FALSE
@@ -150,7 +150,7 @@ def _disjoint(var: Var, earlier: Write, write: Write, tensor: TensorVar) -> bool
 
 
 def carried_by(var: Var, write: Write, body: Effects) -> Set[Term]:
-    """Return loads in w that may see a write of an earlier iteration, in order of occurrence."""
+    """Return the loads in ``write`` that an earlier iteration may have written, in order."""
     written = frozenset(body.writes)
     loads: dict[Term, None] = {}
     for part in (write.value, write.guard, *write.index):
@@ -173,20 +173,20 @@ def _quantify(var: Var, write: Write) -> Write:
     return _shrunk(var, write)
 
 
-def _shrunk(i: Var, write: Write) -> Write:
+def _shrunk(var: Var, write: Write) -> Write:
     """A loop whose guard says ``i < k`` for a smaller k, as a loop over ``[0, k)``."""
-    assert i.extent is not None
+    assert var.extent is not None
     for term in parts(write.guard):
         if isinstance(term, CallTerm) and term.op == "ge0":
-            extent = as_int(term.args[0]) + as_int(i) + 1
-            if all(v.kind in SIZES for v in free(extent)) and nonneg(i.extent - extent):
+            extent = as_int(term.args[0]) + as_int(var) + 1
+            if all(v.kind in SIZES for v in free(extent)) and nonneg(var.extent - extent):
                 if not nonneg(extent - 1):
                     continue
-                j = fresh(extent)
-                write = _fix(write, i, ZERO if extent is ONE else as_int(j))
+                shorter = fresh(extent)
+                write = _fix(write, var, ZERO if extent is ONE else as_int(shorter))
                 return (
                     write
                     if extent is ONE
-                    else Write((*write.vars, j), write.guard, write.index, write.value)
+                    else Write((*write.vars, shorter), write.guard, write.index, write.value)
                 )
-    return Write((*write.vars, i), write.guard, write.index, write.value)
+    return Write((*write.vars, var), write.guard, write.index, write.value)

@@ -50,39 +50,47 @@ def close_together(
     """Return the effect of a loop on one tensor of a group that read each other's elements.
 
     Args:
-        i: The loop variable.
+        var: The loop variable.
         tensor: The tensor of the group whose write is returned.
         group: The only write of each tensor, `tensor` included.
         places: A number for each tensor of the group.
     """
-    order = [tensor, *(t for t in group if t is not tensor)]
-    writes = [group[t] for t in order]
-    loads = [atom(load(t, w.index)) for t, w in zip(order, writes, strict=True)]
+    order = [tensor, *(member for member in group if member is not tensor)]
+    writes = [group[member] for member in order]
+    loads = [atom(load(member, w.index)) for member, w in zip(order, writes, strict=True)]
     inside, outside = zip(*(_guards(var, w, loads) for w in writes), strict=True)
     if any(o is not outside[0] for o in outside) or any(
         write.vars != writes[0].vars or set(write.inverse) != set(write.vars) for write in writes
     ):
         raise Unliftable("elements that depend on each other are not updated together", tensor.name)
     updates = tuple(
-        ite(c, write.value, as_int(term) if isinstance(write.value, Int) else term)
-        for c, write, term in zip(inside, writes, loads, strict=True)
+        ite(condition, write.value, as_int(term) if isinstance(write.value, Int) else term)
+        for condition, write, term in zip(inside, writes, loads, strict=True)
     )
     states = tuple(
         raw_call(
-            f"state {var.name}.{places[t]}", (), "int" if term.dtype in INT_DTYPES else term.dtype
+            f"state {var.name}.{places[member]}",
+            (),
+            "int" if term.dtype in INT_DTYPES else term.dtype,
         )
-        for t, term in zip(order, loads, strict=True)
+        for member, term in zip(order, loads, strict=True)
     )
     inits, updates = _started(var, loads, states, updates)
-    return Write(writes[0].vars, outside[0], writes[0].index, make(var, states, inits, updates))
+    return Write(
+        writes[0].vars, outside[0], writes[0].index, make_fold(var, states, inits, updates)
+    )
 
 
 def _guards(var: Var, write: Write, loads: Sequence[Term]) -> tuple[Term, Term]:
     """The parts of a guard that are decided in each iteration, and before the loop."""
     varies = [
-        c for c in parts(write.guard) if var in free(c) or not set(loads).isdisjoint(subterms(c))
+        condition
+        for condition in parts(write.guard)
+        if var in free(condition) or not set(loads).isdisjoint(subterms(condition))
     ]
-    return conj(*varies), conj(*(c for c in parts(write.guard) if c not in varies))
+    return conj(*varies), conj(
+        *(condition for condition in parts(write.guard) if condition not in varies)
+    )
 
 
 def _started(
@@ -102,8 +110,10 @@ def _started(
     seen = {**placed, **{s: placed[x] for s, x in resets.items()}}
     general = tuple(replace(u, seen) for u in updates)
     start, first = dict(zip(states, inits, strict=True)), {var: ZERO}
-    for u, g in zip(updates, general, strict=True):
-        if atom(substitute(u, first)) is not atom(replace(substitute(g, first), start)):
+    for update, rewritten in zip(updates, general, strict=True):
+        if atom(substitute(update, first)) is not atom(
+            replace(substitute(rewritten, first), start)
+        ):
             return tuple(loads), tuple(replace(u, placed) for u in updates)
     return inits, general
 
@@ -123,7 +133,7 @@ def _resets(var: Var, loads: Sequence[Term], updates: Terms) -> dict[Term, Term]
 # ---------------------------------------------------------------------------- normal form
 
 
-def make(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
+def make_fold(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
     """Return the first state after the loop, without unneeded states, over one axis."""
     needed, stack = {states[0]}, [updates[0]]
     by_state = dict(zip(states, updates, strict=True))
@@ -160,18 +170,20 @@ def _flattened(
     name = f"{axis.name}.{inner.axis.name}"
     fused = variable("loop", name, mul(axis.extent, inner.axis.extent))
     high = floordiv(as_int(fused), inner.axis.extent)
-    at = {axis: high, inner.axis: as_int(fused) - mul(high, inner.axis.extent)}
+    mapping = {axis: high, inner.axis: as_int(fused) - mul(high, inner.axis.extent)}
     renamed = {s: states[k] for s, k in outer.items()}
     new = {outer[s]: u for s, u in zip(inner.states, inner.updates, strict=True)}
-    ordered = tuple(replace(substitute(new[k], at), renamed) for k in sorted(new))
-    return make(fused, states, inits, ordered)
+    ordered = tuple(replace(substitute(new[k], mapping), renamed) for k in sorted(new))
+    return make_fold(fused, states, inits, ordered)
 
 
-def _result(f: Fold, k: int) -> Term:
+def _result(loop: Fold, k: int) -> Term:
     """Another state of the same loop."""
-    order = [k, *(j for j in range(len(f.states)) if j != k)]
-    states, inits, updates = (tuple(x[j] for j in order) for x in (f.states, f.inits, f.updates))
-    return make(f.axis, states, inits, updates)  # type: ignore[arg-type]
+    order = [k, *(j for j in range(len(loop.states)) if j != k)]
+    states, inits, updates = (
+        tuple(terms[j] for j in order) for terms in (loop.states, loop.inits, loop.updates)
+    )
+    return make_fold(loop.axis, states, inits, updates)  # type: ignore[arg-type]
 
 
 def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:
@@ -187,14 +199,14 @@ def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
         idle = (_idle(term, u, s) for u, s in zip(updates, states, strict=True))
         if nonneg(axis.extent - extent) and all(idle):
             short = variable("loop", f"{axis.name}'", extent)
-            at = {axis: as_int(short)}
-            return make(short, states, inits, tuple(substitute(u, at) for u in updates))
+            mapping = {axis: as_int(short)}
+            return make_fold(short, states, inits, tuple(substitute(u, mapping) for u in updates))
     return fold(axis, states, inits, updates)
 
 
-def _idle(c: Term, update: Term, state: Term) -> bool:
+def _idle(condition: Term, update: Term, state: Term) -> bool:
     """Whether an update keeps the state wherever the condition does not hold."""
-    t = atom(update)
-    if not (isinstance(t, CallTerm) and t.op == "ite" and c in parts(t.args[0])):
+    term = atom(update)
+    if not (isinstance(term, CallTerm) and term.op == "ite" and condition in parts(term.args[0])):
         return False
-    return atom(t.args[2]) is state
+    return atom(term.args[2]) is state

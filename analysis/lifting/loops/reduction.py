@@ -72,7 +72,7 @@ def reduces(term: Term) -> bool:
 
 def normal(reduction: Reduce) -> Term:
     """Return a reduction in normal form; its children already are."""
-    for _ in range(16):
+    for _ in range(16):  # bounded, in case two rules undo each other
         new = (
             closed_form(reduction)
             or _unit(reduction)
@@ -113,15 +113,15 @@ def _shrink(reduction: Reduce) -> Term | None:
             continue
         var = bounded[0]
         coef = dict(poly.terms).get((var,))
-        rest = poly - as_int(var) * (coef or 0)
-        if coef not in (1, -1) or var in free(rest) or var.extent is None:
+        offset = poly - as_int(var) * (coef or 0)
+        if coef not in (1, -1) or var in free(offset) or var.extent is None:
             continue
         others = conj(*(o for o in parts(guard) if o is not term))
-        extent = rest + 1 if coef == -1 else var.extent + rest
+        extent = offset + 1 if coef == -1 else var.extent + offset
         if not nonneg(extent - 1) or not nonneg(var.extent - extent):
             continue
         new = fresh(extent, "r")
-        value = as_int(new) if coef == -1 else as_int(new) - rest
+        value = as_int(new) if coef == -1 else as_int(new) - offset
         full = substitute(ite(others, body, unit), {var: value})
         return reduce(
             reduction.op,
@@ -137,14 +137,14 @@ def _sizes(poly: Int) -> frozenset[Var]:
     return frozenset(v for v in free(poly) if v.kind == "size")
 
 
-def _index_ints(t: Term) -> list[Int]:
-    """Integers of which indices, guards and divisions consist."""
+def _index_ints(term: Term) -> list[Int]:
+    """The integers in indices, guards and divisions."""
     out: list[Int] = []
-    for s in subterms(t):
-        if isinstance(s, Load):
-            out.extend(s.indices)
-        elif isinstance(s, CallTerm):
-            out.extend(a for a in s.args if isinstance(a, Int))
+    for subterm in subterms(term):
+        if isinstance(subterm, Load):
+            out.extend(subterm.indices)
+        elif isinstance(subterm, CallTerm):
+            out.extend(a for a in subterm.args if isinstance(a, Int))
     return out
 
 
@@ -156,21 +156,21 @@ def _fuse(reduction: Reduce) -> Term | None:
         uses = [dict(p.terms) for p in ints if a in free(p) or b in free(p)]
         if not uses or not all(_is_fused(p, a, b, b.extent) for p in uses):
             continue
-        f = fresh(mul(a.extent, b.extent), "r")
-        high = floordiv(as_int(f), b.extent)
-        low = as_int(f) - mul(high, b.extent)
+        fused = fresh(mul(a.extent, b.extent), "r")
+        high = floordiv(as_int(fused), b.extent)
+        low = as_int(fused) - mul(high, b.extent)
         body = substitute(reduction.body, {a: high, b: low})
-        if _divisions(body, f) == 0:
-            axes = tuple(f if x is a else x for x in reduction.axes if x is not b)
+        if _divisions(body, fused) == 0:
+            axes = tuple(fused if x is a else x for x in reduction.axes if x is not b)
             return reduce(reduction.op, axes, body, reduction.init, reduction.dtype)
     return None
 
 
-def _is_fused(p: dict[tuple[Term, ...], int], a: Var, b: Var, extent: Int) -> bool:
+def _is_fused(terms: dict[tuple[Term, ...], int], a: Var, b: Var, extent: Int) -> bool:
     """Whether each linear occurrence of a comes with one of b, and ``extent`` times its factor."""
-    of_a = [(m, c) for m, c in p.items() if a in m]
-    of_b = [(m, c) for m, c in p.items() if b in m]
-    return bool(of_a or of_b or any(is_div(x) for m in p for x in m)) and len(of_a) == len(of_b)
+    of_a = [(m, c) for m, c in terms.items() if a in m]
+    of_b = [(m, c) for m, c in terms.items() if b in m]
+    return bool(of_a or of_b or any(is_div(x) for m in terms for x in m)) and len(of_a) == len(of_b)
 
 
 def _divisions(term: Term, var: Var) -> int:
@@ -211,24 +211,24 @@ def _rename(term: Term) -> Term:
             heights = [0]
 
             def child(term: Term) -> Term:
-                new, h = go(term)
-                heights.append(h)
+                new, height = go(term)
+                heights.append(height)
                 return new
 
             new = rebuild(term, child)
             height = max(heights)
             atom = new.atom if isinstance(new, Int) else new
             if isinstance(term, Reduce) and isinstance(atom, Reduce):
-                new, height = _named(atom, height), height + 1
+                new, height = _renamed(atom, height), height + 1
             elif isinstance(term, Fold) and isinstance(atom, Fold):
-                new, height = _named_fold(atom, height), height + 1
+                new, height = _renamed_fold(atom, height), height + 1
             result = memo[term] = new, height
         return result
 
     return go(term)[0]
 
 
-def _named(reduction: Reduce, height: int) -> Term:
+def _renamed(reduction: Reduce, height: int) -> Term:
     names = {}
     axes = []
     for position, var in enumerate(_ordered(reduction)):
@@ -240,13 +240,13 @@ def _named(reduction: Reduce, height: int) -> Term:
     return as_int(out) if isinstance(body, Int) else out
 
 
-def _named_fold(f: Fold, height: int) -> Term:
-    axis = variable("reduce", f"r{height}_0", f.axis.extent)
-    states = tuple(raw_call(f"state{height}_{k}", (), s.dtype) for k, s in enumerate(f.states))
-    names = dict(zip(f.states, states, strict=True))
-    at = {f.axis: as_int(axis)}
-    updates = tuple(replace(substitute(u, at), names) for u in f.updates)
-    return fold(axis, states, f.inits, updates)
+def _renamed_fold(loop: Fold, height: int) -> Term:
+    axis = variable("reduce", f"r{height}_0", loop.axis.extent)
+    states = tuple(raw_call(f"state{height}_{k}", (), s.dtype) for k, s in enumerate(loop.states))
+    names = dict(zip(loop.states, states, strict=True))
+    mapping = {loop.axis: as_int(axis)}
+    updates = tuple(replace(substitute(u, mapping), names) for u in loop.updates)
+    return fold(axis, states, loop.inits, updates)
 
 
 def _ordered(reduction: Reduce) -> list[Var]:

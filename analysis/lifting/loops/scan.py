@@ -31,7 +31,7 @@ from ...terms.traversal import free, ints, replace, substitute, subterms, tensor
 from ..effects.effects import Effects, Write, coordinates
 from ..tir.from_tir import Unliftable
 from .accumulate import NoReduction, state_after_loop
-from .fold import make
+from .fold import make_fold
 
 Carried = Callable[[Var, Write, Effects], Set[Term]]
 
@@ -81,61 +81,63 @@ def atom(term: Term) -> Term:
     return (term.atom or term) if isinstance(term, Int) else term
 
 
-def _state(var: Var, x: Load, w: Write, body: Effects, carried: Carried) -> _State:
-    (write, *others) = body.writes[x.tensor]
+def _state(var: Var, seen: Load, consumer: Write, body: Effects, carried: Carried) -> _State:
+    (write, *others) = body.writes[seen.tensor]
     if others:
-        raise Unliftable("several stores change what the next iteration reads", x.tensor.name)
-    if any(var in free(e) for e in x.indices):
-        return _recurrence(var, x, w, write, body, carried)
-    condition, step = write.at(x.indices, x.tensor.name)
-    if not carried(var, Write((), condition, x.indices, step), body) <= {x}:
-        raise Unliftable("a running value depends on another one", x.tensor.name)
-    return _State(x, x, ite(condition, step, as_int(x) if isinstance(step, Int) else x))
+        raise Unliftable("several stores change what the next iteration reads", seen.tensor.name)
+    if any(var in free(e) for e in seen.indices):
+        return _recurrence(var, seen, consumer, write, body, carried)
+    condition, step = write.at(seen.indices, seen.tensor.name)
+    if not carried(var, Write((), condition, seen.indices, step), body) <= {seen}:
+        raise Unliftable("a running value depends on another one", seen.tensor.name)
+    return _State(seen, seen, ite(condition, step, as_int(seen) if isinstance(step, Int) else seen))
 
 
-def _recurrence(i: Var, x: Load, w: Write, write: Write, body: Effects, carried: Carried) -> _State:
+def _recurrence(
+    var: Var, seen: Load, consumer: Write, write: Write, body: Effects, carried: Carried
+) -> _State:
     """The state of an element that ``write`` stored in the previous iteration."""
-    name, j = x.tensor.name, fresh(i.extent or ZERO)
-    at = {i: as_int(j)}
-    every = Write((*write.vars, j), TRUE, tuple(ints(e, at) for e in write.index), TRUE)
-    values = dict(zip(coordinates(len(x.indices)), x.indices, strict=True))
+    name, previous = seen.tensor.name, fresh(var.extent or ZERO)
+    mapping = {var: as_int(previous)}
+    every = Write((*write.vars, previous), TRUE, tuple(ints(e, mapping) for e in write.index), TRUE)
+    values = dict(zip(coordinates(len(seen.indices)), seen.indices, strict=True))
     chosen = {v: ints(p, values) for v, p in every.inverse.items()}
-    if chosen.keys() != {*write.vars, j} or chosen.pop(j) is not as_int(i) - 1:
+    if chosen.keys() != {*write.vars, previous} or chosen.pop(previous) is not as_int(var) - 1:
         raise Unliftable("an iteration reads what an iteration before the previous one wrote", name)
-    if any(i in free(p) for p in chosen.values()):
+    if any(var in free(p) for p in chosen.values()):
         raise Unliftable("iterations read along a diagonal", name)
     if any(not tensors(e).isdisjoint(body.writes) for e in write.index):
         raise Unliftable("a loop decides where to store while it runs", name)
     guards = {c for c in parts(substitute(write.guard, chosen)) if c is not TRUE}
-    if not guards <= set(parts(w.guard)) or any(i in free(c) for c in guards):
+    if not guards <= set(parts(consumer.guard)) or any(var in free(c) for c in guards):
         raise Unliftable("not every iteration writes what the next one reads", name)
-    hit, _ = every.at(x.indices, name)
-    if any(c is not ge0(as_int(i) - 1) for c in parts(hit) if c is not TRUE):
+    hit, _ = every.at(seen.indices, name)
+    if any(c is not ge0(as_int(var) - 1) for c in parts(hit) if c is not TRUE):
         raise Unliftable("not every iteration writes what the next one reads", name)
     step = substitute(write.value, chosen)
-    needed = carried(i, Write((), TRUE, (), step), body)
-    if not needed <= {x} or carried(i, Write((), conj(*guards), (), TRUE), body):
+    needed = carried(var, Write((), TRUE, (), step), body)
+    if not needed <= {seen} or carried(var, Write((), conj(*guards), (), TRUE), body):
         raise Unliftable("a recurrence depends on another element", name)
-    start = load(x.tensor, tuple(ints(e, {i: ZERO}) for e in x.indices))
-    return _State(x, start, step)
+    start = load(seen.tensor, tuple(ints(e, {var: ZERO}) for e in seen.indices))
+    return _State(seen, start, step)
 
 
-def _prefix(i: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
+def _prefix(var: Var, tensor: TensorVar, state: _State, count: Int) -> Term:
     """The element after the first ``count`` iterations."""
-    assert i.extent is not None
+    assert var.extent is not None
     if state.seen not in subterms(state.update):
-        last = substitute(state.update, {i: count - 1})
+        last = substitute(state.update, {var: count - 1})
         return ite(
             ge0(count - 1), last, as_int(state.start) if isinstance(last, Int) else state.start
         )
-    r = fresh(i.extent)
+    earlier = fresh(var.extent)
     is_integer = state.seen.dtype in INT_DTYPES
-    symbol = raw_call(f"state {r.name}", (), "int" if is_integer else state.seen.dtype)
+    symbol = raw_call(f"state {earlier.name}", (), "int" if is_integer else state.seen.dtype)
     same = as_int(symbol) if is_integer else symbol
-    step = substitute(replace(state.update, {state.seen: symbol}), {i: as_int(r)})
-    update = ite(ge0(count - 1 - as_int(r)), step, same)
+    step = substitute(replace(state.update, {state.seen: symbol}), {var: as_int(earlier)})
+    update = ite(ge0(count - 1 - as_int(earlier)), step, same)
     try:
-        out = state_after_loop(r, tensor, update, symbol)
+        out = state_after_loop(earlier, tensor, update, symbol)
     except NoReduction:
-        return make(r, (symbol,), (state.start,), (update,))
+        return make_fold(earlier, (symbol,), (state.start,), (update,))
     return replace(out, {symbol: state.start})

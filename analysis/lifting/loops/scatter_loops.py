@@ -31,7 +31,7 @@ from ...terms.term import (
 from ...terms.traversal import free, replace, tensors
 from ..effects.effects import Effects, Write
 from ..tir.from_tir import Unliftable
-from .fold import atom, make
+from .fold import atom, make_fold
 from .scan import Carried
 
 
@@ -67,7 +67,7 @@ def close_scatter(
     kept = frozenset[Var]().union(*map(free, index))
     condition, value = write.at(index, tensor.name)
     update = _chosen(condition, value, as_int(state) if isinstance(value, Int) else state)
-    out = make(var, (state,), (load(tensor, index),), (update,))
+    out = make_fold(var, (state,), (load(tensor, index),), (update,))
     elements = tuple(e.atom for e, old in zip(index, write.index, strict=True) if e is not old)
     coordinates = tuple(v for v in elements if isinstance(v, Var))
     return Write((*(v for v in write.vars if v in kept), *coordinates), TRUE, index, out, True)
@@ -79,7 +79,9 @@ def _chosen(condition: Term, value: Term, state: Term) -> Term:
     if not isinstance(term, Fold) or len(term.states) > 1 or atom(term.inits[0]) is not atom(state):
         return ite(condition, value, state)
     previous = as_int(term.states[0]) if isinstance(term.updates[0], Int) else term.states[0]
-    return make(term.axis, term.states, term.inits, (ite(condition, term.updates[0], previous),))
+    return make_fold(
+        term.axis, term.states, term.inits, (ite(condition, term.updates[0], previous),)
+    )
 
 
 def _check_inside(tensor: TensorVar, write: Write) -> None:

@@ -41,8 +41,8 @@ class Iterations:
         self, tensor: TensorVar, index: Index, facts: Sequence[Term], frames: Sequence[Effects]
     ) -> None:
         """Record a load, and whether the iteration has stored the element before."""
-        known = not any(map(tensors, index))
-        covered = known and any(_stored(f, tensor, index, facts) for f in frames[self.depth :])
+        fixed = not any(map(tensors, index))
+        covered = fixed and any(_stored(f, tensor, index, facts) for f in frames[self.depth :])
         self.accesses[SharedAccess(tensor, index, guard=conj(*facts), covered=covered)] = None
 
     def check(self, var: Var, shared: frozenset[TensorVar], assumed: frozenset[TensorVar]) -> None:
@@ -52,43 +52,54 @@ class Iterations:
         elements that the same iteration stored there.
         """
         changing = frozenset(a.tensor for a in self.accesses if a.value is not None)
-        known = [a.at_any_time(changing) for a in self.accesses if a.tensor in shared & changing]
-        for w, a in _pairs(known):
-            if w.tensor in assumed and (a.value is not None or a.index == w.index):
+        recorded = [a.at_any_time(changing) for a in self.accesses if a.tensor in shared & changing]
+        for store, access in _pairs(recorded):
+            if store.tensor in assumed and (
+                access.value is not None or access.index == store.index
+            ):
                 continue
-            if not (is_owned(w, a, var, self.around) or self.one_value(w.tensor, known, changing)):
-                raise Unliftable("parallel iterations access each other's elements", w.tensor.name)
+            if not (
+                is_owned(store, access, var, self.around)
+                or self.one_value(store.tensor, recorded, changing)
+            ):
+                raise Unliftable(
+                    "parallel iterations access each other's elements", store.tensor.name
+                )
 
     def one_value(
-        self, tensor: TensorVar, known: Sequence[SharedAccess], changing: frozenset[TensorVar]
+        self,
+        tensor: TensorVar,
+        recorded: Sequence[SharedAccess],
+        changing: frozenset[TensorVar],
     ) -> bool:
         """Whether all stores into an element store the same, and loads come after one of them."""
-        accesses = [a for a in known if a.tensor is tensor]
+        accesses = [a for a in recorded if a.tensor is tensor]
         if not accesses or not all(a.covered for a in accesses if a.value is None):
             return False
         stores = [a for a in accesses if a.value is not None]
         inputs = frozenset(t for a in stores if a.value is not None for t in tensors(a.value))
-        others = [a for a in known if a.tensor is not tensor]
+        others = [a for a in recorded if a.tensor is not tensor]
         if not all(self.one_value(t, others, changing) for t in inputs & changing):
             return False
         return all(self.equal(w, a) for w, a in combinations_with_replacement(stores, 2))
 
-    def equal(self, one: SharedAccess, two: SharedAccess) -> bool:
+    def equal(self, first: SharedAccess, second: SharedAccess) -> bool:
         """Return whether two stores of any iterations into one element store the same value."""
-        assert one.value is not None and two.value is not None
-        write, named = family(one, self.around)
-        value, facts = substitute(one.value, named), tuple(collision_facts(write, named, one, two))
+        assert first.value is not None and second.value is not None
+        write, renaming = family(first, self.around)
+        value = substitute(first.value, renaming)
+        facts = tuple(collision_facts(write, renaming, first, second))
         try:
-            return not prove_equal(value, two.value, facts).reassociated
+            return not prove_equal(value, second.value, facts).reassociated
         except Different:
             return False
 
 
-def _pairs(known: Sequence[SharedAccess]) -> Iterator[tuple[SharedAccess, SharedAccess]]:
+def _pairs(accesses: Sequence[SharedAccess]) -> Iterator[tuple[SharedAccess, SharedAccess]]:
     """Each store with each access to its buffer; each pair of stores once."""
-    for n, access in enumerate(known):
+    for n, access in enumerate(accesses):
         if access.value is not None:
-            others = (a for m, a in enumerate(known) if a.value is None or m <= n)
+            others = (a for m, a in enumerate(accesses) if a.value is None or m <= n)
             yield from ((access, a) for a in others if a.tensor is access.tensor)
 
 

@@ -60,18 +60,18 @@ def family(store: SharedAccess, around: frozenset[Var]) -> tuple[Write, dict[Var
     parts = (*store.index, store.guard, *(() if store.value is None else (store.value,)))
     variables = {v for p in parts for v in free(p) if v.kind not in SIZES} - around
     ordered = sorted(variables, key=lambda var: var.uid)
-    named = {v: as_int(fresh(v.extent)) if v.extent is not None else _unknown() for v in ordered}
-    index = tuple(ints(p, named) for p in store.index)
-    renamed = frozenset[Var]().union(*map(free, index)) & {p.atom for p in named.values()}
-    return Write(tuple(sorted(renamed, key=lambda var: var.uid)), TRUE, index, TRUE), named
+    renaming = {v: as_int(fresh(v.extent)) if v.extent is not None else _unknown() for v in ordered}
+    index = tuple(ints(p, renaming) for p in store.index)
+    renamed = frozenset[Var]().union(*map(free, index)) & {p.atom for p in renaming.values()}
+    return Write(tuple(sorted(renamed, key=lambda var: var.uid)), TRUE, index, TRUE), renaming
 
 
 def is_owned(
     store: SharedAccess, access: SharedAccess, var: Var, around: frozenset[Var] = frozenset()
 ) -> bool:
     """Return whether no other thread stores an element that ``var`` accesses."""
-    write, named = family(store, around)
-    owner, index = named.get(var), access.index
+    write, renaming = family(store, around)
+    owner, index = renaming.get(var), access.index
     inverse = None if owner is None else write.inverse.get(owner.atom)  # type: ignore[call-overload]
     if inverse is not None:
         values = dict(zip(coordinates(len(index)), index, strict=True))
@@ -84,18 +84,18 @@ def is_owned(
         pass
     return (
         owner is not None
-        and prove(eq0(owner - as_int(var)), collision_facts(write, named, store, access)).proved
+        and prove(eq0(owner - as_int(var)), collision_facts(write, renaming, store, access)).proved
     )
 
 
 def collision_facts(
-    write: Write, named: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
+    write: Write, renaming: Mapping[Var, Int], store: SharedAccess, access: SharedAccess
 ) -> list[Term]:
     """Return the facts that hold if a store by another iteration and an access share an element.
 
     The conditions of both accesses may imply more than the indices do.
     """
     facts = [eq0(a - b) for a, b in zip(write.index, access.index, strict=True)]
-    facts += parts(substitute(store.guard, named))
+    facts += parts(substitute(store.guard, renaming))
     facts += parts(access.guard)
     return [c for c in facts if not tensors(c)]

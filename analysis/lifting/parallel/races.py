@@ -19,7 +19,7 @@ Shared = frozenset[TensorVar]
 def meet_by_data(var: Var, effects: Effects, shared: Shared, parallel: bool) -> Shared:
     """Return the buffers in which concurrent iterations may store in one element, as data decides.
 
-    A parallel loop has no meaning then. So that they do not is an assumption of the certificate.
+    A parallel loop has no meaning then, so the certificate assumes that they do not.
     """
     written = [(t, ws) for t, ws in effects.writes.items() if t in shared]
     racy = [t for t, ws in written if any(_meet(var, w) for w in ws)]

@@ -123,20 +123,21 @@ class KernelLaunch:
         """
         changing = frozenset(self.changing)
         stores, reads = ([a.at_any_time(changing) for a in x] for x in (self.stores, self.reads))
-        for n, w in enumerate(stores):
-            ordered = self.synchronised and w.tensor in shared
+        for n, store in enumerate(stores):
+            ordered = self.synchronised and store.tensor in shared
             for var in self.threads:
-                if not (self._is_sole_store(w, var) or self._same(w.tensor, var, effects)):
-                    raise Unliftable("threads store into the same element", w.tensor.name)
+                if not (self._is_sole_store(store, var) or self._same(store.tensor, var, effects)):
+                    raise Unliftable("threads store into the same element", store.tensor.name)
             for access in (*stores[:n], *reads):
-                if access.tensor is not w.tensor or (
-                    ordered and may_be_separated(w.path, access.path)
+                if access.tensor is not store.tensor or (
+                    ordered and may_be_separated(store.path, access.path)
                 ):
                     continue
                 for var in self.threads:
-                    if not (is_owned(w, access, var) or _same_thread(w, access, var)):
+                    if not (is_owned(store, access, var) or _same_thread(store, access, var)):
                         raise Unliftable(
-                            "threads access each other's elements without a barrier", w.tensor.name
+                            "threads access each other's elements without a barrier",
+                            store.tensor.name,
                         )
 
     def _is_sole_store(self, access: SharedAccess, var: Var) -> bool:
@@ -179,19 +180,19 @@ def bound_threads(stmt: Any) -> Iterator[tuple[str, Any]]:
     """Yield the tag and extent of each loop in a statement that is bound to a thread."""
     todo = [stmt]
     while todo:
-        x = todo.pop()
-        kind = type(x).__name__
-        tag = thread_tag(x) if kind in ("For", "AttrStmt") else ""
+        node = todo.pop()
+        kind = type(node).__name__
+        tag = thread_tag(node) if kind in ("For", "AttrStmt") else ""
         if tag and not tag.startswith("vthread"):
-            yield tag, (x.extent if kind == "For" else x.value)
+            yield tag, (node.extent if kind == "For" else node.value)
         if kind == "SeqStmt":
-            todo += items(x.seq)
+            todo += items(node.seq)
         elif kind == "SBlockRealize":
-            todo += [p for p in (x.block.init, x.block.body) if p is not None]
+            todo += [p for p in (node.block.init, node.block.body) if p is not None]
         elif kind == "IfThenElse":
-            todo += [p for p in (x.then_case, x.else_case) if p is not None]
-        elif hasattr(x, "body"):
-            todo.append(x.body)
+            todo += [p for p in (node.then_case, node.else_case) if p is not None]
+        elif hasattr(node, "body"):
+            todo.append(node.body)
 
 
 def thread_tag(stmt: Any) -> str:
@@ -206,14 +207,14 @@ def combine_threads(write: Write, tensor: TensorVar, prefix: Index, over: dict[V
 
     ``c[t] = c[t] + x[t]`` becomes ``c[t] = c[t] + x[r]``: each thread gets the whole sum.
     """
-    named: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
+    renaming: dict[Var, Term] = {t: as_int(r) for t, r in over.items()}
     rank = len(prefix)
 
     def shifted(tensor: TensorVar, index: Index) -> Term:
         return load(tensor, (*prefix, *index[rank:]))
 
     def go(term: Term) -> Term:
-        return map_loads(substitute(term, named), frozenset({tensor}), shifted)
+        return map_loads(substitute(term, renaming), frozenset({tensor}), shifted)
 
     index = (*prefix, *(as_int(go(p)) for p in write.index[rank:]))
     kept = tuple(v for v in write.vars if v not in over)

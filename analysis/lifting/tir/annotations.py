@@ -101,4 +101,4 @@ def check_layout(ty: Any, name: str) -> None:
     if ty.layout is not None and not ty.layout.is_trivial():
         raise Unliftable("a buffer in a layout of its own is not understood", name)
     if len(ty.allocated_addr):
-        raise Unliftable("a buffer at a given address is not understood", name)
+        raise Unliftable("a buffer at a fixed address is not understood", name)

@@ -32,25 +32,25 @@ from ...terms.traversal import free, ints, rebuild, subterms
 Index = tuple[Int, ...]
 
 
-def under(facts: Sequence[Term], index: Index) -> Index:
+def simplify_index(facts: Sequence[Term], index: Index) -> Index:
     """Return the same coordinates wherever the facts hold, with fewer divisions if possible."""
     before = _divisions(index)
     if not before or not facts:
         return index
-    at, back, replaced = index, list[tuple[Var, Int]](), list[tuple[Var, Int]]()
+    current, back, replaced = index, list[tuple[Var, Int]](), list[tuple[Var, Int]]()
     for total, low, high in _ranges(facts):
-        for v, value in replaced:
-            total = ints(total, {v: value})
+        for var, value in replaced:
+            total = ints(total, {var: value})
         step = _replaced(total, low, high)
-        if step is None or not any(step[0] in free(p) for p in at):
+        if step is None or not any(step[0] in free(p) for p in current):
             continue
-        v, value, u, summand = step
-        at = tuple(ints(p, {v: value}) for p in at)
-        replaced.append((v, value))
-        back.append((u, summand))
-    for u, summand in reversed(back):
-        at = tuple(ints(p, {u: summand}) for p in at)
-    return at if _divisions(at) < before else index
+        var, value, sum_var, summand = step
+        current = tuple(ints(p, {var: value}) for p in current)
+        replaced.append((var, value))
+        back.append((sum_var, summand))
+    for sum_var, summand in reversed(back):
+        current = tuple(ints(p, {sum_var: summand}) for p in current)
+    return current if _divisions(current) < before else index
 
 
 def _divisions(index: Index) -> int:
@@ -64,13 +64,13 @@ def _ranges(facts: Sequence[Term]) -> Iterator[tuple[Int, Int, Int]]:
         if not (isinstance(term, CallTerm) and term.op in ("ge0", "eq0")):
             continue
         poly = as_int(term.args[0])
-        total, rest = _split(poly)
+        total, offset = _split(poly)
         if term.op == "eq0":
-            lows[total] = highs[total] = -rest
+            lows[total] = highs[total] = -offset
         elif total.terms and total.terms[0][1] > 0:
-            lows[total] = -rest
+            lows[total] = -offset
         else:
-            highs[-total] = rest
+            highs[-total] = offset
     for total in {**lows, **highs}:
         lo, hi = bounds(total)
         low, high = lows.get(total, lo), highs.get(total, hi)
@@ -91,15 +91,15 @@ def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | No
         term = mono[0]
         if len(mono) != 1 or coef not in (1, -1) or not isinstance(term, Var) or term.kind in SIZES:
             continue
-        rest = total - as_int(term) * coef
-        if term in free(rest):
+        others = total - as_int(term) * coef
+        if term in free(others):
             continue
         extent = high - low + 1
         if not nonneg(extent - 1):
             return None
         var = fresh(extent, "u")
         inside = ZERO if extent is ONE else as_int(var)
-        return term, (inside + low - rest) * coef, var, total - low
+        return term, (inside + low - others) * coef, var, total - low
     return None
 
 
@@ -109,21 +109,23 @@ def simplify_coordinates(term: Term, facts: tuple[Term, ...] = ()) -> Term:
         return term
     memo = dict[Term, Term]()
 
-    def go(s: Term) -> Term:
-        result = memo.get(s)
+    def go(term: Term) -> Term:
+        result = memo.get(term)
         if result is None:
-            if isinstance(s, CallTerm) and s.op == "ite":
-                c, yes, no = s.args
+            if isinstance(term, CallTerm) and term.op == "ite":
+                condition, yes, no = term.args
                 result = ite(
-                    c,
-                    simplify_coordinates(yes, (*facts, *parts(c))),
-                    simplify_coordinates(no, (*facts, *parts(negate(c)))),
+                    condition,
+                    simplify_coordinates(yes, (*facts, *parts(condition))),
+                    simplify_coordinates(no, (*facts, *parts(negate(condition)))),
                 )
-            elif isinstance(s, Load):
-                result = load(s.tensor, under(facts, tuple(as_int(go(i)) for i in s.indices)))
+            elif isinstance(term, Load):
+                result = load(
+                    term.tensor, simplify_index(facts, tuple(as_int(go(i)) for i in term.indices))
+                )
             else:
-                result = rebuild(s, go)
-            memo[s] = result
+                result = rebuild(term, go)
+            memo[term] = result
         return result
 
     return go(term)

@@ -77,7 +77,7 @@ class ExpressionReader:
     def __init__(self, env: Env, read: Read) -> None:
         self.env, self.read = env, read
         self._dtype_of = Dtypes()
-        self.given: tuple[Term, ...] = ()  # conditions of enclosing selections
+        self.conditions: tuple[Term, ...] = ()  # of the enclosing selections
         self.vectors = False  # whether vectors are allowed: only in a store
         self.lane: Var | None = None  # the lane of the vector that is read, if there is one
 
@@ -145,8 +145,8 @@ def _load(reader: ExpressionReader, expr: Any) -> Term:
 def check_index(indices: Sequence[Any]) -> None:
     """Check that only the last coordinate of an access is a vector."""
     if any(lanes_of(str(i.ty.dtype)) != 1 for i in indices[:-1]):
-        at = ", ".join(map(script, indices))
-        raise Unliftable("a vector of coordinates that is not the last", at[:80])
+        where = ", ".join(map(script, indices))
+        raise Unliftable("only the last coordinate may be a vector", where[:80])
 
 
 def _lane(reader: ExpressionReader, expr: Any, inside: Sequence[Any]) -> Int:
@@ -205,20 +205,20 @@ def _select(reader: ExpressionReader, expr: Any) -> Term:
 
 def _choice(reader: ExpressionReader, condition: Any, yes: Any, no: Any) -> Term:
     """A selection; each branch is read under its condition."""
-    c, outside = reader(condition), reader.given
+    test, outside = reader(condition), reader.conditions
     try:
-        reader.given = (*outside, *parts(c))
+        reader.conditions = (*outside, *parts(test))
         a = reader(yes)
-        reader.given = (*outside, *parts(negate(c)))
+        reader.conditions = (*outside, *parts(negate(test)))
         b = reader(no)
     finally:
-        reader.given = outside
-    return ite(c, a, b)
+        reader.conditions = outside
+    return ite(test, a, b)
 
 
 def _let(reader: ExpressionReader, expr: Any) -> Term:
     inner = ExpressionReader(_Inner(expr.var, reader(expr.value), reader.env), reader.read)
-    inner.vectors, inner.lane, inner.given = reader.vectors, reader.lane, reader.given
+    inner.vectors, inner.lane, inner.conditions = reader.vectors, reader.lane, reader.conditions
     body = inner(expr.body)
     reader.lane = inner.lane
     return body
@@ -236,11 +236,11 @@ class _Inner:
         return self.value if var.same_as(self.var) else self.outer.get(var)
 
 
-def _bits(reader: ExpressionReader, op: str, expr: Any, a: Any, buffer: Any) -> Term:
-    count, dtype = getattr(buffer, "value", None), reader.dtype_of(expr)
+def _bits(reader: ExpressionReader, op: str, expr: Any, a: Any, b: Any) -> Term:
+    count, dtype = getattr(b, "value", None), reader.dtype_of(expr)
     if op in ("shl", "shr") and isinstance(count, int) and not 0 <= count < width(dtype):
-        raise Unliftable("a shift by no less than the width has no result", script(expr)[:80])
-    return bitwise(op, reader(a), reader(buffer), dtype)
+        raise Unliftable("a shift by the width or more has no result", script(expr)[:80])
+    return bitwise(op, reader(a), reader(b), dtype)
 
 
 _EFFECT = "TCallEffectKind"
@@ -285,8 +285,8 @@ def _check_lanes(expr: Any) -> None:
         raise Unliftable(f"call of {expr.op.name} on vectors is not understood", script(expr)[:80])
 
 
-def _argument(reader: ExpressionReader, a: Any) -> Term:
-    return const(str(a.value), "str") if type(a).__name__ == "StringImm" else reader(a)
+def _argument(reader: ExpressionReader, expr: Any) -> Term:
+    return const(str(expr.value), "str") if type(expr).__name__ == "StringImm" else reader(expr)
 
 
 _RULES: dict[str, Callable[[ExpressionReader, Any], Term]] = {

@@ -28,8 +28,8 @@ def int64_extents(mod: tvm.IRModule) -> tvm.IRModule:
     if not changed:
         return mod
     new_mod = mod.clone()
-    for g, func in changed.items():
-        new_mod.update_func(g, func)
+    for gvar, func in changed.items():
+        new_mod.update_func(gvar, func)
     return new_mod
 
 

@@ -53,11 +53,11 @@ class NodeDict(Generic[T]):
         return [value for _, value in self._items.values()]
 
 
-def substitute(node: Any, at: NodeDict[Any]) -> Any:
+def substitute(node: Any, mapping: NodeDict[Any]) -> Any:
     """Return a node with variables replaced."""
 
     def variable(var: Any) -> Any:
-        value = at.get(var)
+        value = mapping.get(var)
         return var if value is None else value
 
     return tvm_ffi.structural_map(node, (tvm.ir.Var, variable))
@@ -106,12 +106,12 @@ class Dtypes:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, str]] = {}
+        self._cache: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, expr: Any) -> str:
         ty = expr.ty
-        known = self._known.get(ty.__chandle__())
-        if known is None:
+        entry = self._cache.get(ty.__chandle__())
+        if entry is None:
             dtype = _LANES.sub("", str(getattr(ty, "dtype", "")))
-            known = self._known[ty.__chandle__()] = ty, dtype
-        return known[1]
+            entry = self._cache[ty.__chandle__()] = ty, dtype
+        return entry[1]

@@ -105,9 +105,9 @@ def fits(value: Int, dtype: str) -> bool:
     Sizes have none: an index over them is assumed to fit if its coefficients do.
     """
     top = 1 << (31 if dtype == "int32" else 63)
-    known = interval(value) or _literal_bounds(value)
-    if known is not None:
-        return -top <= known[0] and known[1] < top
+    limits = interval(value) or _literal_bounds(value)
+    if limits is not None:
+        return -top <= limits[0] and limits[1] < top
     return not _of_data(value) and all(-top <= c < top for s in subterms(value) for c in _coefs(s))
 
 

@@ -21,15 +21,15 @@ def extent(kernel: Kernel, axis: Axis) -> int:
     return kernel.bounds(axis).within(TYPICAL)
 
 
-def vector_axis(kernel: Kernel) -> Axis | None:
+def choose_vector_axis(kernel: Kernel) -> Axis | None:
     """Return the best spatial axis along which all reads of a reduction have stride 0 or 1."""
 
-    def fits(axis: Axis) -> bool:
+    def contiguous(axis: Axis) -> bool:
         steps = [x.step(axis.var) for x in kernel.reads]
         return all(s in (0, 1) for s in steps) and 1 in steps
 
-    found = [a for a in kernel.axes if fits(a)]
-    return max(found, key=lambda axis: _value(kernel, axis), default=None)
+    candidates = [a for a in kernel.axes if contiguous(a)]
+    return max(candidates, key=lambda axis: _value(kernel, axis), default=None)
 
 
 def _value(kernel: Kernel, axis: Axis) -> tuple[int, int, int]:
@@ -38,48 +38,51 @@ def _value(kernel: Kernel, axis: Axis) -> tuple[int, int, int]:
     return stores, min(extent(kernel, axis), TYPICAL), late
 
 
-def row_axis(kernel: Kernel, axis: Axis) -> Axis | None:
+def choose_row_axis(kernel: Kernel, axis: Axis) -> Axis | None:
     """Return the axis whose points share the vectors of ``axis``, or else any other axis.
 
     A static extent is preferred, because the rows of a symbolic one may be computed twice.
     """
 
-    def value(a: Axis) -> tuple[int, bool, int, int]:
-        shared = sum(x.step(axis.var) == 1 and x.step(a.var) == 0 for x in kernel.reads)
-        scalars = sum(x.step(axis.var) == 0 and x.step(a.var) == 0 for x in kernel.reads)
-        return shared, (a.static or 0) >= ENOUGH, min(extent(kernel, a), TYPICAL), scalars
+    def value(row: Axis) -> tuple[int, bool, int, int]:
+        shared = sum(x.step(axis.var) == 1 and x.step(row.var) == 0 for x in kernel.reads)
+        scalars = sum(x.step(axis.var) == 0 and x.step(row.var) == 0 for x in kernel.reads)
+        return shared, (row.static or 0) >= ENOUGH, min(extent(kernel, row), TYPICAL), scalars
 
     others = [a for a in kernel.axes if a is not axis]
     return max(others, key=value, default=None)
 
 
-def reuses(kernel: Kernel, i: Axis, j: Axis) -> bool:
+def reuses(kernel: Kernel, row_axis: Axis, vector_axis: Axis) -> bool:
     """Return whether rows share a vector."""
-    return any(x.step(j.var) == 1 and x.step(i.var) == 0 for x in kernel.reads)
+    return any(x.step(vector_axis.var) == 1 and x.step(row_axis.var) == 0 for x in kernel.reads)
 
 
-def order(kernel: Kernel, i: Axis | None, j: Axis, tile: Tile) -> list[Axis]:
+def order(kernel: Kernel, row_axis: Axis | None, vector_axis: Axis, tile: Tile) -> list[Axis]:
     """Order the loops so that the larger operand is read only once."""
-    along = [x for x in kernel.reads if x.step(j.var) != 0]
-    across = [x for x in kernel.reads if x.step(j.var) == 0]
-    if i is None or not along or not across:
-        return [a for a in kernel.axes if a is not i and a is not j] + [
-            axis for axis in (i, j) if axis is not None
+    along = [x for x in kernel.reads if x.step(vector_axis.var) != 0]
+    across = [x for x in kernel.reads if x.step(vector_axis.var) == 0]
+    if row_axis is None or not along or not across:
+        return [a for a in kernel.axes if a is not row_axis and a is not vector_axis] + [
+            axis for axis in (row_axis, vector_axis) if axis is not None
         ]
-    first = [a for a in kernel.axes if _uses(along, a)]
-    second = [a for a in kernel.axes if _uses(across, a)]
-    ahead = [a for a in kernel.axes if (a in first) == (a in second)]
-    left = [a for a in first if a not in ahead]
-    right = [a for a in second if a not in ahead]
-    one, two = _size(kernel, along), _size(kernel, across)
-    tiles = {i.var.__chandle__(): tile.rows, j.var.__chandle__(): tile.vectors * tile.lanes}
+    along_axes = [a for a in kernel.axes if _uses(along, a)]
+    across_axes = [a for a in kernel.axes if _uses(across, a)]
+    outer = [a for a in kernel.axes if (a in along_axes) == (a in across_axes)]
+    along_only = [a for a in along_axes if a not in outer]
+    across_only = [a for a in across_axes if a not in outer]
+    along_size, across_size = _size(kernel, along), _size(kernel, across)
+    tiles = {row_axis.var.__chandle__(): tile.rows,
+             vector_axis.var.__chandle__(): tile.vectors * tile.lanes}  # fmt: skip
 
     def count(axes: Sequence[Axis]) -> int:
         return prod(-(-extent(kernel, a) // tiles.get(a.var.__chandle__(), 1)) for a in axes)
 
-    if one + count(left) * two <= two + count(right) * one:
-        return [*ahead, *left, *right]
-    return [*ahead, *right, *left]
+    along_first = along_size + count(along_only) * across_size
+    across_first = across_size + count(across_only) * along_size
+    if along_first <= across_first:
+        return [*outer, *along_only, *across_only]
+    return [*outer, *across_only, *along_only]
 
 
 def _uses(accesses: Sequence[StridedAccess], axis: Axis) -> bool:
@@ -88,9 +91,10 @@ def _uses(accesses: Sequence[StridedAccess], axis: Axis) -> bool:
 
 def _size(kernel: Kernel, accesses: Sequence[StridedAccess]) -> int:
     """Estimate the number of elements that accesses read."""
-    every = [(a, extent(kernel, a)) for a in kernel.all_axes]
-    return max(prod(n for a, n in every if x.step(a.var) != 0) for x in accesses)
+    extents = [(a, extent(kernel, a)) for a in kernel.all_axes]
+    return max(prod(n for a, n in extents if x.step(a.var) != 0) for x in accesses)
 
 
 def depth(kernel: Kernel) -> int:
+    """Return the number of points of the reduction."""
     return prod(extent(kernel, a) for a in kernel.reduced)

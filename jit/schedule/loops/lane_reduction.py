@@ -57,133 +57,137 @@ def term(accumulator: Accumulator) -> LaneUpdate | None:
 
 @dataclass
 class Lanes(LoopNest):
-    """A loop nest over rows and columns, with vectors of ``wide`` lanes along reduction ``k``."""
+    """A loop nest over rows and columns, in vectors of ``lanes`` along the reduced ``axis``."""
 
-    k: Axis | None = None
-    wide: int = 1
+    axis: Axis | None = None
+    lanes: int = 1
 
     def micro(self, rows: Rows, cols: Sequence[Run]) -> Any:
-        assert self.k is not None
+        assert self.axis is not None
         runs = cols or [Run(lambda c: None)]
-        return seq([_Block(self, self._based(), rows, run, self.k)() for run in runs])
+        return seq([_Block(self, self._based(), rows, run, self.axis)() for run in runs])
 
 
 class _Block:
     """One tile: partial results in lanes, their combination, the remainder, the stores."""
 
     def __init__(self, nest: Lanes, kernel: Kernel, rows: Rows, run: Run, axis: Axis) -> None:
-        self.nest, self.kernel, self.rows, self.run, self.k = nest, kernel, rows, run, axis
+        self.nest, self.kernel, self.rows, self.run, self.axis = nest, kernel, rows, run, axis
         self.count = rows.count if rows else 1
-        self.spots = self.count * run.count
+        self.elements = self.count * run.count
         self.bounds = kernel.bounds(axis)
-        self.lanes, self.chains = nest.wide, _chains(self.bounds, nest.wide, self.spots)
+        self.lanes, self.chains = nest.lanes, _chains(self.bounds, nest.lanes, self.elements)
         self.width = self.lanes * self.chains  # of one row and column
         self.terms = [update for a in kernel.accumulators if (update := term(a))]
-        kinds = [a.dtype for a in kernel.accumulators]
-        self.parts = [local("part", [self.spots * self.width], d) for d in kinds]
-        self.whole = [local("acc", [self.spots], d) for d in kinds]
+        dtypes = [a.dtype for a in kernel.accumulators]
+        self.parts = [local("part", [self.elements * self.width], d) for d in dtypes]
+        self.totals = [local("acc", [self.elements], d) for d in dtypes]
 
     def __call__(self) -> Any:
-        steps = [tirx.AllocBuffer(b) for b in (*self.parts, *self.whole)]
-        steps.append(self.vector(self.spots * self.width, lambda x: seq([
-            tirx.BufferStore(b, update.neutral, [x])
-            for b, update in zip(self.parts, self.terms, strict=True)])))  # fmt: skip
-        steps.append(self.each(lambda at, s: seq(
-            self.nest.start(self.kernel, [(b, s) for b in self.whole], at))))  # fmt: skip
-        others = tuple(a for a in self.kernel.reduced if a is not self.k)
+        steps = [tirx.AllocBuffer(b) for b in (*self.parts, *self.totals)]
+        steps.append(self.vector(self.elements * self.width, lambda lane: seq([
+            tirx.BufferStore(part, update.neutral, [lane])
+            for part, update in zip(self.parts, self.terms, strict=True)])))  # fmt: skip
+        steps.append(self.each(lambda at, element: seq(self.nest.start(
+            self.kernel, [(total, element) for total in self.totals], at))))  # fmt: skip
+        others = tuple(a for a in self.kernel.reduced if a is not self.axis)
         steps.append(self.nest.reduce(
-            replace(self.kernel, reduced=others), lambda at: seq(self.along(at))))  # fmt: skip
-        steps.append(self.each(lambda at, s: seq(self.together(s))))
-        steps.append(self.each(lambda at, s: seq(
-            self.nest.store(self.kernel, [(b, s) for b in self.whole], at))))  # fmt: skip
+            replace(self.kernel, reduced=others), lambda at: seq(self.accumulate(at))))  # fmt: skip
+        steps.append(self.each(lambda at, element: seq(self.combine(element))))
+        steps.append(self.each(lambda at, element: seq(self.nest.store(
+            self.kernel, [(total, element) for total in self.totals], at))))  # fmt: skip
         return seq(steps)
 
     def each(self, body: Callable[[Values, Any], Any]) -> Any:
-        """Emit loops over rows and columns; ``body`` gets the axes and the index of a spot."""
-        like, unroll = self.k.var, tirx.ForKind.UNROLLED
+        """Emit loops over rows and columns; ``body`` gets the axes and the index of an element."""
+        like, unroll = self.axis.var, tirx.ForKind.UNROLLED
 
-        def spot(r: Any, c: Any) -> Any:
-            at = self.nest.place(self.rows, self.run, r, c, integer(0, c))
-            return body(at, r * integer(self.run.count, r) + c)
+        def emit(row: Any, column: Any) -> Any:
+            at = self.nest.place(self.rows, self.run, row, column, integer(0, column))
+            return body(at, row * integer(self.run.count, row) + column)
 
-        return loop("r", self.count, like, lambda r: loop(
-            "c", self.run.count, like, lambda c: spot(r, c), unroll), unroll)  # fmt: skip
+        return loop("r", self.count, like, lambda row: loop(
+            "c", self.run.count, like, lambda column: emit(row, column),
+            unroll), unroll)  # fmt: skip
 
     def vector(self, lanes: int, body: Callable[[Any], Any]) -> Any:
-        return loop("l", lanes, self.k.var, body, tirx.ForKind.VECTORIZED)
+        return loop("l", lanes, self.axis.var, body, tirx.ForKind.VECTORIZED)
 
     # ------------------------------------------------------------------------ along the reduction
 
-    def along(self, kernel: Kernel) -> list[Any]:
+    def accumulate(self, kernel: Kernel) -> list[Any]:
         """Emit the whole axis: steps of several vectors, single vectors, and the remainder."""
-        if self.k.static is None:
-            end = as_dtype(self.k.extent, str(self.k.var.ty.dtype))
-            step = integer(self.width, self.k.var)
-            whole = tirx.FloorDiv(end, step)
-            base = whole * step
-            count = tirx.FloorDiv(end - base, integer(self.lanes, self.k.var))
-            rest = base + count * integer(self.lanes, self.k.var)
+        if self.axis.static is None:
+            end = as_dtype(self.axis.extent, str(self.axis.var.ty.dtype))
+            step = integer(self.width, self.axis.var)
+            full = tirx.FloorDiv(end, step)
+            base = full * step
+            count = tirx.FloorDiv(end - base, integer(self.lanes, self.axis.var))
+            tail = base + count * integer(self.lanes, self.axis.var)
             vectors = self.bounds.multiple % self.width != 0 and self.chains > 1
             single = self.bounds.multiple % self.lanes != 0
             return [
-                self.steps(kernel, integer(0, self.k.var), whole, self.chains),
+                self.steps(kernel, integer(0, self.axis.var), full, self.chains),
                 *([self.steps(kernel, base, count, 1)] if vectors else []),
-                *([loop("k", end - rest, self.k.var, lambda v: self.single(kernel, rest + v))]
+                *([loop("k", end - tail, self.axis.var,
+                        lambda offset: self.accumulate_element(kernel, tail + offset))]
                   if single else []),
             ]  # fmt: skip
-        whole, left = divmod(self.k.static, self.width)
-        out = [self.steps(kernel, integer(0, self.k.var), whole, self.chains)] if whole else []
-        for start, lanes in columns(left, self.lanes, twice=False) if left else ():
-            first = integer(whole * self.width + start, self.k.var)
-            out.append(self.piece(kernel, first, 0, lanes))
+        full, remainder = divmod(self.axis.static, self.width)
+        out = [self.steps(kernel, integer(0, self.axis.var), full, self.chains)] if full else []
+        for start, lanes in columns(remainder, self.lanes, twice=False) if remainder else ():
+            first = integer(full * self.width + start, self.axis.var)
+            out.append(self.accumulate_vector(kernel, first, 0, lanes))
         return out
 
     def steps(self, kernel: Kernel, base: Any, count: Any, chains: int) -> Any:
-        size = integer(chains * self.lanes, self.k.var)
-        return loop("kt", count, self.k.var, lambda v: loop(
-            "u", chains, v, lambda u: self.piece(
-                kernel, base + v * size + u * integer(self.lanes, u), u, self.lanes),
+        size = integer(chains * self.lanes, self.axis.var)
+        return loop("kt", count, self.axis.var, lambda step: loop(
+            "u", chains, step, lambda chain: self.accumulate_vector(
+                kernel, base + step * size + chain * integer(self.lanes, chain), chain, self.lanes),
             tirx.ForKind.UNROLLED))  # fmt: skip
 
-    def piece(self, kernel: Kernel, first: Any, chain: Any, lanes: int) -> Any:
+    def accumulate_vector(self, kernel: Kernel, first: Any, chain: Any, lanes: int) -> Any:
         """Accumulate one vector for each row and column into the lanes of a chain."""
 
-        def one(at: Values, s: Any, x: Any) -> Any:
-            place = (s * integer(self.chains, s) + chain) * integer(self.lanes, s) + x
-            at = values(*at.items(), (self.k.var, first + x))
-            return seq(self.nest.update(kernel, [(b, place) for b in self.parts], at))
+        def update_lane(at: Values, element: Any, lane: Any) -> Any:
+            vector = element * integer(self.chains, element) + chain
+            place = vector * integer(self.lanes, element) + lane
+            at = values(*at.items(), (self.axis.var, first + lane))
+            return seq(self.nest.update(kernel, [(part, place) for part in self.parts], at))
 
-        return self.each(lambda at, s: self.vector(lanes, lambda x: one(at, s, x)))
+        return self.each(lambda at, element: self.vector(
+            lanes, lambda lane: update_lane(at, element, lane)))  # fmt: skip
 
-    def single(self, kernel: Kernel, place: Any) -> Any:
-        return self.each(lambda at, s: seq(self.nest.update(
-            kernel, [(b, s) for b in self.whole],
-            values(*at.items(), (self.k.var, place)))))  # fmt: skip
+    def accumulate_element(self, kernel: Kernel, place: Any) -> Any:
+        return self.each(lambda at, element: seq(self.nest.update(
+            kernel, [(total, element) for total in self.totals],
+            values(*at.items(), (self.axis.var, place)))))  # fmt: skip
 
-    def together(self, s: Any) -> list[Any]:
+    def combine(self, element: Any) -> list[Any]:
         """Combine the lanes of a row and column by halving."""
-        base = s * integer(self.width, s)
+        base = element * integer(self.width, element)
         out = []
-        for b, update, to in zip(self.parts, self.terms, self.whole, strict=True):
+        for part, update, total in zip(self.parts, self.terms, self.totals, strict=True):
             half = self.width // 2
             while half:
-                out.append(self.vector(half, partial(_fold, b, update, base, half)))
+                out.append(self.vector(half, partial(_fold, part, update, base, half)))
                 half //= 2
-            both = update.op(tirx.BufferLoad(to, [s]), tirx.BufferLoad(b, [base]))
-            out.append(tirx.BufferStore(to, both, [s]))
+            result = update.op(tirx.BufferLoad(total, [element]), tirx.BufferLoad(part, [base]))
+            out.append(tirx.BufferStore(total, result, [element]))
         return out
 
 
-def _fold(b: Any, update: LaneUpdate, base: Any, half: int, lane: Any) -> Any:
+def _fold(part: Any, update: LaneUpdate, base: Any, half: int, lane: Any) -> Any:
     place = base + lane
-    other = tirx.BufferLoad(b, [place + integer(half, place)])
-    return tirx.BufferStore(b, update.op(tirx.BufferLoad(b, [place]), other), [place])
+    upper = tirx.BufferLoad(part, [place + integer(half, place)])
+    return tirx.BufferStore(part, update.op(tirx.BufferLoad(part, [place]), upper), [place])
 
 
-def _chains(bounds: Bounds, lanes: int, spots: int) -> int:
+def _chains(bounds: Bounds, lanes: int, elements: int) -> int:
     """Return the vectors in one step, so that enough independent sums are in flight."""
     chains = 1
     most = CHAINS * lanes if bounds.high is None else bounds.high
-    while spots * chains < CHAINS and 2 * chains * lanes <= most:
+    while elements * chains < CHAINS and 2 * chains * lanes <= most:
         chains *= 2
     return chains

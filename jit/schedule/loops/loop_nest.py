@@ -27,7 +27,7 @@ from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.symbolic_sizes import Bounds
 from ..nest.tir import Values, calls, integer, local, loop, seq, values
-from ..nest.vector_functions import Written, vectorizable
+from ..nest.vector_functions import FunctionExpander, vectorizable
 from .machine import VectorUnits
 from .tile import Tile, columns, pieces
 
@@ -51,17 +51,17 @@ Columns = Sequence[Run]
 
 @dataclass
 class LoopNest:
-    """Emits a kernel with rows along axis ``i`` and vectors along axis ``j``; both are optional.
+    """Emits a kernel with rows along ``row_axis`` and vectors along ``vector_axis``.
 
-    ``order`` lists all axes from the outermost loop.
+    Both are optional. ``order`` lists all axes from the outermost loop.
     """
 
     kernel: Kernel
     machine: VectorUnits
     tile: Tile
     order: Sequence[Axis]
-    i: Axis | None
-    j: Axis | None
+    row_axis: Axis | None
+    vector_axis: Axis | None
     parallel: bool = True
     at: Values = field(default_factory=Values)
 
@@ -72,24 +72,24 @@ class LoopNest:
         if k == len(self.order):
             return self.micro(rows, cols)
         axis = self.order[k]
-        if axis is self.i:
+        if axis is self.row_axis:
             return self._rows(axis, lambda run: self._level(k + 1, run, cols), self._kind(k))
-        if axis is self.j:
-            return self._columns(axis, lambda runs: self.inside(k, rows, runs), self._kind(k))
+        if axis is self.vector_axis:
+            return self._columns(axis, lambda runs: self.tile_body(k, rows, runs), self._kind(k))
 
-        def body(v: Any) -> Any:
-            self.at[axis.var] = v
+        def body(var: Any) -> Any:
+            self.at[axis.var] = var
             return self._level(k + 1, rows, cols)
 
         return loop(axis.var.name, axis.extent, axis.var, body, self._kind(k))
 
-    def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
+    def tile_body(self, k: int, rows: Rows, cols: Columns) -> Any:
         """Emit the body of the loop over tiles of columns."""
         return self._level(k + 1, rows, cols)
 
     def _kind(self, k: int) -> Any:
-        wide = self.parallel and self.machine.cores > 1 and k == 0
-        return tirx.ForKind.PARALLEL if wide else tirx.ForKind.SERIAL
+        parallel = self.parallel and self.machine.cores > 1 and k == 0
+        return tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
 
     # ------------------------------------------------------------------------ tiles
 
@@ -97,9 +97,9 @@ class LoopNest:
         most = self.tile.rows
 
         def nest(base: Any, size: int, count: Any, last: Any = None) -> Any:
-            def tiles(v: Any) -> Any:
-                first = v * integer(size, v) + base
-                return body(Run(lambda r: _least(first + r, last), size))
+            def tiles(index: Any) -> Any:
+                first = index * integer(size, index) + base
+                return body(Run(lambda r: _at_most(first + r, last), size))
 
             return loop("it", count, axis.var, tiles, kind)
 
@@ -110,7 +110,7 @@ class LoopNest:
         divides = bounds.multiple % most == 0
         if not self.kernel.twice:
             sizes = (most,) if divides else (most, 1)
-            return seq([nest(b, s, n) for b, s, n in _apart(axis, sizes)])
+            return seq([nest(b, s, n) for b, s, n in _decreasing_tiles(axis, sizes)])
         end, zero = as_dtype(axis.extent, str(axis.var.ty.dtype)), integer(0, axis.var)
         if divides:
             return nest(zero, most, tirx.FloorDiv(end, integer(most, axis.var)))
@@ -118,74 +118,76 @@ class LoopNest:
         return nest(zero, most, count, end - integer(1, axis.var) if most > 1 else None)
 
     def _columns(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
-        wide = self.tile.vectors
+        vectors = self.tile.vectors
         if axis.static is None:
             return self._symbolic(axis, body, kind)
-        found = columns(axis.static, self.tile.lanes, self.kernel.twice)
-        lanes = found[0][1]
-        whole = axis.static // (lanes * wide)
+        cover = columns(axis.static, self.tile.lanes, self.kernel.twice)
+        lanes = cover[0][1]
+        full_tiles = axis.static // (lanes * vectors)
         out = []
-        if whole:
-            out.append(self._tiles(axis, body, kind, whole, lanes, wide))
-        rest = found[whole * wide :]
-        if rest:
-            out.append(body(_runs(rest, axis)))
+        if full_tiles:
+            out.append(self._tiles(axis, body, kind, full_tiles, lanes, vectors))
+        remainder = cover[full_tiles * vectors :]
+        if remainder:
+            out.append(body(_runs(remainder, axis)))
         return seq(out)
 
     def _tiles(
         self, axis: Axis, body: Callable[[Columns], Any], kind: Any, count: Any, lanes: int,
-        wide: int, base: Any = None, last: Any = None,
+        vectors: int, base: Any = None, last: Any = None,
     ) -> Any:  # fmt: skip
-        """Emit tiles of ``wide`` vectors from ``base``; none starts after ``last``."""
+        """Emit tiles of ``vectors`` vectors from ``base``; none starts after ``last``."""
 
-        def tiles(v: Any) -> Any:
-            first = v * integer(lanes * wide, v)
+        def tiles(index: Any) -> Any:
+            first = index * integer(lanes * vectors, index)
             if base is not None:
                 first = first + base
             if last is None:
-                return body([_vectors(first, wide, lanes)])
-            start = tirx.Var("col", str(v.ty.dtype))
-            bound = tirx.stmt.Bind(start, tirx.Min(first, last))
-            return seq([bound, body([_vectors(start, wide, lanes)])])
+                return body([_vectors(first, vectors, lanes)])
+            start = tirx.Var("col", str(index.ty.dtype))
+            binding = tirx.stmt.Bind(start, tirx.Min(first, last))
+            return seq([binding, body([_vectors(start, vectors, lanes)])])
 
         return loop("jt", count, axis.var, tiles, kind)
 
     def _symbolic(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
         """Bind the extent to a variable, or TVM would simplify every expression with it."""
-        known = self.kernel.bounds(axis)
+        bounds = self.kernel.bounds(axis)
         if isinstance(axis.extent, tirx.Var):
-            return self._over(axis, known, body, kind)
+            return self._over(axis, bounds, body, kind)
         end = tirx.Var("end", str(axis.var.ty.dtype))
-        bound = tirx.stmt.Bind(end, as_dtype(axis.extent, str(axis.var.ty.dtype)))
-        return seq([bound, self._over(replace(axis, extent=end), known, body, kind)])
+        binding = tirx.stmt.Bind(end, as_dtype(axis.extent, str(axis.var.ty.dtype)))
+        return seq([binding, self._over(replace(axis, extent=end), bounds, body, kind)])
 
-    def _over(self, axis: Axis, known: Bounds, body: Callable[[Columns], Any], kind: Any) -> Any:
+    def _over(self, axis: Axis, bounds: Bounds, body: Callable[[Columns], Any], kind: Any) -> Any:
         """Emit vectors that end with the axis, or single elements if it is shorter than a vector.
 
         If nothing may be computed twice, emit tiles, then vectors, then elements.
         """
-        lanes, wide = self.tile.lanes, self.tile.vectors
+        lanes, most = self.tile.lanes, self.tile.vectors
         if not self.kernel.twice:
             return seq([
                 self._tiles(axis, body, kind, n, min(size, lanes), max(1, size // lanes), base)
-                for base, size, n in _apart(axis, known.until(lanes * wide, lanes, 1))
+                for base, size, n in _decreasing_tiles(axis, bounds.until(lanes * most, lanes, 1))
             ])  # fmt: skip
         end = as_dtype(axis.extent, str(axis.var.ty.dtype))
 
-        def tiles(lanes: int, wide: int) -> Any:
-            size = integer(lanes * wide, axis.var)
-            if known.multiple % (lanes * wide) == 0:
-                return self._tiles(axis, body, kind, tirx.FloorDiv(end, size), lanes, wide)
+        def tiles(lanes: int, vectors: int) -> Any:
+            size = integer(lanes * vectors, axis.var)
+            if bounds.multiple % (lanes * vectors) == 0:
+                return self._tiles(axis, body, kind, tirx.FloorDiv(end, size), lanes, vectors)
             count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
-            return self._tiles(axis, body, kind, count, lanes, wide, last=end - size)
+            return self._tiles(axis, body, kind, count, lanes, vectors, last=end - size)
 
-        found: Any = None
-        for n, w in dict.fromkeys(((1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, wide))):
-            if found is None or known.low >= n * w:
-                found = tiles(n, w)
-            elif known.high is None or known.high >= n * w:
-                found = tirx.IfThenElse(end >= integer(n * w, axis.var), tiles(n, w), found)
-        return found
+        nest: Any = None
+        shapes = (1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, most)
+        for width, vectors in dict.fromkeys(shapes):
+            if nest is None or bounds.low >= width * vectors:
+                nest = tiles(width, vectors)
+            elif bounds.high is None or bounds.high >= width * vectors:
+                enough = end >= integer(width * vectors, axis.var)
+                nest = tirx.IfThenElse(enough, tiles(width, vectors), nest)
+        return nest
 
     # ------------------------------------------------------------------------ registers
 
@@ -194,47 +196,53 @@ class LoopNest:
         kernel, base = self.kernel, self._based()
         runs = _split(cols or [Run(lambda c: None)], rows)
         count = rows.count if rows else 1
-        held = [[local("acc", [count * run.count * run.lanes], a.dtype)
-                 for a in kernel.accumulators] for run in runs]  # fmt: skip
-        like = self.j.var if self.j is not None else integer(0, tirx.Var("x", "int64"))
+        registers = [[local("acc", [count * run.count * run.lanes], a.dtype)
+                      for a in kernel.accumulators] for run in runs]  # fmt: skip
+        like = integer(0, tirx.Var("x", "int64"))
+        if self.vector_axis is not None:
+            like = self.vector_axis.var
 
         def each(
-            held: Sequence[list[Any]],
+            per_run: Sequence[list[Any]],
             body: Callable[[Values, Sequence[Any]], list[Any]],
-            wide: bool = True,
+            vectorized: bool = True,
             outer: Any = tirx.ForKind.UNROLLED,
         ) -> Any:
-            last = tirx.ForKind.VECTORIZED if wide else tirx.ForKind.UNROLLED
+            last = tirx.ForKind.VECTORIZED if vectorized else tirx.ForKind.UNROLLED
 
-            def one(run: Run, own: list[Any], r: Any) -> Any:
-                def element(c: Any, x: Any) -> Any:
-                    at = self.place(rows, run, r, c, x)
-                    place = (r * integer(run.count, r) + c) * integer(run.lanes, r) + x
-                    return seq(body(at, [(b, place) for b in own]))
+            def emit(run: Run, buffers: list[Any], row: Any) -> Any:
+                def element(vector: Any, lane: Any) -> Any:
+                    at = self.place(rows, run, row, vector, lane)
+                    start = (row * integer(run.count, row) + vector) * integer(run.lanes, row)
+                    return seq(body(at, [(b, start + lane) for b in buffers]))
 
-                return loop("c", run.count, like, lambda c: loop(
-                    "l", run.lanes, like, lambda x: element(c, x), last), outer)  # fmt: skip
+                return loop("c", run.count, like, lambda vector: loop(
+                    "l", run.lanes, like, lambda lane: element(vector, lane),
+                    last), outer)  # fmt: skip
 
-            pairs = list(zip(runs, held, strict=True))
-            return loop(
-                "r", count, like, lambda r: seq([one(run, own, r) for run, own in pairs]), outer
-            )
+            pairs = list(zip(runs, per_run, strict=True))
+            return loop("r", count, like, lambda row: seq(
+                [emit(run, buffers, row) for run, buffers in pairs]), outer)  # fmt: skip
 
         first, last = self._vectorizable()
-        parts: list[Any] = [tirx.AllocBuffer(b) for own in held for b in own]
+        parts: list[Any] = [tirx.AllocBuffer(b) for buffers in registers for b in buffers]
         if kernel.accumulators:
-            parts.append(each(held, lambda at, own: self.start(base, own, at)))
+            parts.append(each(registers, lambda at, elements: self.start(base, elements, at)))
             parts.append(self.reduce(base, lambda kernel: each(
-                held, lambda at, own: self.update(kernel, own, at), first)))  # fmt: skip
+                registers, lambda at, elements: self.update(kernel, elements, at),
+                first)))  # fmt: skip
         if not (kernel.accumulators and self._heavy()):
-            parts.append(each(held, lambda at, own: self.store(base, own, at), last))
+            parts.append(each(registers, lambda at, elements: self.store(base, elements, at), last))
             return seq(parts)
-        tile = [[local("tile", b.ty.shape, str(b.ty.dtype)) for b in own] for own in held]
-        pairs = [[*zip(t, own, strict=True)] for t, own in zip(tile, held, strict=True)]
-        parts[:0] = [tirx.AllocBuffer(b) for own in tile for b in own]
-        parts.append(each(pairs, lambda at, own: [
-            tirx.BufferStore(to, tirx.BufferLoad(b, [x]), [x]) for (to, b), x in own]))  # fmt: skip
-        parts.append(each(tile, lambda at, own: self.store(base, own, at), last,
+        tile = [[local("tile", b.ty.shape, str(b.ty.dtype)) for b in buffers]
+                for buffers in registers]  # fmt: skip
+        pairs = [[*zip(arrays, buffers, strict=True)]
+                 for arrays, buffers in zip(tile, registers, strict=True)]  # fmt: skip
+        parts[:0] = [tirx.AllocBuffer(b) for buffers in tile for b in buffers]
+        parts.append(each(pairs, lambda at, elements: [
+            tirx.BufferStore(array, tirx.BufferLoad(register, [place]), [place])
+            for (array, register), place in elements]))  # fmt: skip
+        parts.append(each(tile, lambda at, elements: self.store(base, elements, at), last,
                           tirx.ForKind.SERIAL))  # fmt: skip
         return seq(parts)
 
@@ -244,22 +252,21 @@ class LoopNest:
         The loop over the tile needs an array in memory, while the accumulators are in registers.
         """
         kernel = self.kernel
-        return any(
-            calls(e) for e in (*(r.value for r in kernel.results), *(e for _, e in kernel.after))
-        )
+        exprs = [r.value for r in kernel.results] + [e for _, e in kernel.after]
+        return any(map(calls, exprs))
 
-    def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
+    def place(self, rows: Rows, run: Run, row: Any, vector: Any, lane: Any) -> Values:
         """Return the axis values of an element, given its row, vector and lane."""
-        found = Values()
-        if self.i is not None and rows is not None:
-            found[self.i.var] = rows.at(as_dtype(r, str(self.i.var.ty.dtype)))
-        if self.j is not None:
-            found[self.j.var] = run.at(c) + lane if run.lanes > 1 else run.at(c)
-        return found
+        at = Values()
+        if self.row_axis is not None and rows is not None:
+            at[self.row_axis.var] = rows.at(as_dtype(row, str(self.row_axis.var.ty.dtype)))
+        if self.vector_axis is not None:
+            at[self.vector_axis.var] = run.at(vector) + lane if run.lanes > 1 else run.at(vector)
+        return at
 
     def _vectorizable(self) -> tuple[bool, bool]:
         """Return whether updates and whether stores can be vectorised."""
-        kernel, axis = self.kernel, None if self.j is None else self.j.var
+        kernel, axis = self.kernel, None if self.vector_axis is None else self.vector_axis.var
         first = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
         last = [r.value for r in kernel.results] + [e for _, e in kernel.after]
         return all(vectorizable(e, axis) for e in first), all(vectorizable(e, axis) for e in last)
@@ -268,32 +275,32 @@ class LoopNest:
         """Return the kernel with the variables of the enclosing loops."""
         return self.kernel.at(self.at, self.kernel.axes, self.kernel.reduced)
 
-    def start(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
+    def start(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
         return [tirx.BufferStore(b, substitute(a.init, at), [place])
-                for a, (b, place) in zip(kernel.accumulators, own, strict=True)]  # fmt: skip
+                for a, (b, place) in zip(kernel.accumulators, elements, strict=True)]  # fmt: skip
 
     def reduce(self, kernel: Kernel, body: Callable[[Kernel], Any]) -> Any:
-        def nest(left: tuple[Axis, ...], at: Values) -> Any:
-            if not left:
+        def nest(axes: tuple[Axis, ...], at: Values) -> Any:
+            if not axes:
                 return body(kernel.at(at, kernel.axes, ()))
-            first = left[0]
+            first = axes[0]
 
-            def inner(v: Any) -> Any:
-                at[first.var] = v
-                return nest(left[1:], at)
+            def inner(var: Any) -> Any:
+                at[first.var] = var
+                return nest(axes[1:], at)
 
             return loop(first.var.name, first.extent, first.var, inner)
 
         return nest(kernel.reduced, Values())
 
-    def update(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
-        lets, at = _bound(kernel.before, _held(kernel, own, at))
-        for accumulator, (b, place) in zip(kernel.accumulators, own, strict=True):
-            lets += _stored(b, accumulator.update, [place], at)
+    def update(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
+        lets, at = _fresh_bindings(kernel.before, _with_accumulators(kernel, elements, at))
+        for accumulator, (buffer, place) in zip(kernel.accumulators, elements, strict=True):
+            lets += _stored(buffer, accumulator.update, [place], at)
         return lets
 
-    def store(self, kernel: Kernel, own: Sequence[Any], at: Values) -> list[Any]:
-        lets, at = _bound(kernel.after, _held(kernel, own, at))
+    def store(self, kernel: Kernel, elements: Sequence[Any], at: Values) -> list[Any]:
+        lets, at = _fresh_bindings(kernel.after, _with_accumulators(kernel, elements, at))
         for output in kernel.results:
             lets += _stored(
                 output.buffer, output.value, [substitute(e, at) for e in output.indices], at
@@ -313,11 +320,11 @@ def _split(cols: Columns, rows: Rows) -> list[Run]:
     out = []
     for run in cols:
         for k in range(0, run.count, most):
-            out.append(_from(run, k, min(most, run.count - k)))
+            out.append(_subrun(run, k, min(most, run.count - k)))
     return out
 
 
-def _from(run: Run, k: int, count: int) -> Run:
+def _subrun(run: Run, k: int, count: int) -> Run:
     return run if k == 0 and count == run.count else replace(
         run, at=lambda c: run.at(c + integer(k, c)), count=count,
         offset=run.offset + k * run.lanes)  # fmt: skip
@@ -328,26 +335,26 @@ def _vectors(first: Any, count: int, lanes: int) -> Run:
     return Run(lambda c: first + c * integer(lanes, c), count, lanes)
 
 
-def _runs(found: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
+def _runs(vectors: Sequence[tuple[int, int]], axis: Axis) -> list[Run]:
     """Group vectors into runs of adjacent ones."""
     out: list[tuple[int, int, int]] = []
-    for start, lanes in found:
+    for start, lanes in vectors:
         if out and out[-1][2] == lanes and out[-1][0] + out[-1][1] * lanes == start:
             out[-1] = out[-1][0], out[-1][1] + 1, lanes
         else:
             out.append((start, 1, lanes))
     runs, offset = [], 0
-    for s, n, lanes in out:
-        runs.append(replace(_vectors(integer(s, axis.var), n, lanes), offset=offset))
-        offset += n * lanes
+    for first, count, lanes in out:
+        runs.append(replace(_vectors(integer(first, axis.var), count, lanes), offset=offset))
+        offset += count * lanes
     return runs
 
 
-def _least(expr: Any, last: Any) -> Any:
+def _at_most(expr: Any, last: Any) -> Any:
     return expr if last is None else tirx.Min(expr, last)
 
 
-def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
+def _decreasing_tiles(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
     """Split a symbolic axis into tiles of decreasing sizes: (start, size, count)."""
     end = as_dtype(axis.extent, str(axis.var.ty.dtype))
     base: Any = integer(0, axis.var)
@@ -359,27 +366,28 @@ def _apart(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
     return out
 
 
-def _held(kernel: Kernel, own: Sequence[Any], at: Values) -> Values:
+def _with_accumulators(kernel: Kernel, elements: Sequence[Any], at: Values) -> Values:
     """Map the variables of the accumulators to their registers."""
     pairs = ((a.var, tirx.BufferLoad(b, [place]))
-             for a, (b, place) in zip(kernel.accumulators, own, strict=True))  # fmt: skip
+             for a, (b, place) in zip(kernel.accumulators, elements, strict=True))  # fmt: skip
     return values(*at.items(), *pairs)
 
 
 def _stored(buffer: Any, expr: Any, index: Sequence[Any], at: Values) -> list[Any]:
     """Return the bindings that a value needs, and its store."""
-    write = Written()
-    value = write(substitute(expr, at))
-    return [*(tirx.stmt.Bind(v, x) for v, x in write.bound), tirx.BufferStore(buffer, value, index)]
+    expand = FunctionExpander()
+    value = expand(substitute(expr, at))
+    bindings = [tirx.stmt.Bind(v, x) for v, x in expand.bindings]
+    return [*bindings, tirx.BufferStore(buffer, value, index)]
 
 
-def _bound(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
+def _fresh_bindings(lets: Sequence[tuple[Any, Any]], at: Values) -> tuple[list[Any], Values]:
     """Return bindings under fresh variables, and the values extended by these."""
-    made: list[Any] = []
+    bindings: list[Any] = []
     at = values(*at.items())
-    for v, expr in lets:
-        write, own = Written(), tirx.Var(v.name, str(v.ty.dtype))
-        value = write(substitute(expr, at))
-        made += [tirx.stmt.Bind(x, y) for x, y in (*write.bound, (own, value))]
-        at[v] = own
-    return made, at
+    for var, expr in lets:
+        expand, fresh = FunctionExpander(), tirx.Var(var.name, str(var.ty.dtype))
+        value = expand(substitute(expr, at))
+        bindings += [tirx.stmt.Bind(x, y) for x, y in (*expand.bindings, (fresh, value))]
+        at[var] = fresh
+    return bindings, at

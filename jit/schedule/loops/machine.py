@@ -28,8 +28,8 @@ class VectorUnits:
 
 def bits(dtype: str) -> int:
     """Return the size of an element in bits, at least 8."""
-    found = _BITS.search(dtype)
-    return max(8, int(found[0])) if found else 8
+    digits = _BITS.search(dtype)
+    return max(8, int(digits[0])) if digits else 8
 
 
 def machine(target: Any) -> VectorUnits | None:
@@ -38,19 +38,19 @@ def machine(target: Any) -> VectorUnits | None:
     return _cpu(target) if str(target.kind.name) == "llvm" else None
 
 
-_known: dict[str, VectorUnits] = {}
+_CPUS: dict[str, VectorUnits] = {}
 
 
 def _cpu(target: Any) -> VectorUnits:
-    """Decide by features, because LLVM reports 512 bits for every x86 CPU."""
+    """Return the CPU by its features, because LLVM reports 512 bits for every x86 CPU."""
     text = str(target)
-    if text not in _known:
+    if text not in _CPUS:
         cores = int(target.attrs.get("num-cores", 1) or 1)
         if "aarch64" in str(target.attrs.get("mtriple", "")):
-            _known[text] = VectorUnits(128, 32, cores)
+            _CPUS[text] = VectorUnits(128, 32, cores)
         elif codegen.target_has_features("avx512f", target):
-            _known[text] = VectorUnits(512, 32, cores)
+            _CPUS[text] = VectorUnits(512, 32, cores)
         else:
-            wide = codegen.target_has_features("avx2", target)
-            _known[text] = VectorUnits(256 if wide else 128, 16, cores)
-    return _known[text]
+            avx2 = codegen.target_has_features("avx2", target)
+            _CPUS[text] = VectorUnits(256 if avx2 else 128, 16, cores)
+    return _CPUS[text]

@@ -23,7 +23,7 @@ from tvm import tirx
 from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
-from ..nest.strided_access import StridedAccess, access
+from ..nest.strided_access import StridedAccess, strided_access
 from ..nest.tir import Values, dtype_of, integer, loads, local, loop, seq, values
 from .loop_nest import Columns, LoopNest, Rows, Run
 from .machine import VectorUnits, bits
@@ -45,40 +45,41 @@ class Strip:
     buffer: Any
 
 
-def worthwhile(
-    kernel: Kernel, machine: VectorUnits, tile: Tile, loops: Sequence[Axis], i: Axis | None, j: Axis
-) -> Strip | None:
+def choose_strip(
+    kernel: Kernel, machine: VectorUnits, tile: Tile, loops: Sequence[Axis],
+    row_axis: Axis | None, vector_axis: Axis,
+) -> Strip | None:  # fmt: skip
     """Return the operand to pack, or None if it is reused too rarely, too small or too large."""
-    if i is None or j.static is None or machine.cores > 1:
+    if row_axis is None or vector_axis.static is None or machine.cores > 1:
         return None
     if kernel.before or len(kernel.accumulators) != 1:
         return None
     axes = [a.var for a in kernel.all_axes]
-    every = loads(kernel.accumulators[0].update)
-    found = [(e, access(e.source, items(e.indices), axes, kernel.analyzer)) for e in every]
-    along = [(e, x) for e, x in found if x.step(j.var) == 1]
+    accesses = [(e, strided_access(e.source, items(e.indices), axes, kernel.analyzer))
+                for e in loads(kernel.accumulators[0].update)]  # fmt: skip
+    along = [(e, x) for e, x in accesses if x.step(vector_axis.var) == 1]
     if len(along) != 1:
         return None
-    expr, x = along[0]
-    after = loops[list(loops).index(j) + 1 :]
-    least = [kernel.bounds(a).low for a in after]
-    uses = prod(-(-n // tile.rows) if a is i else n for a, n in zip(after, least, strict=True))
-    if uses < USES or any(x.step(a.var) != 0 for a in after):
+    expr, access = along[0]
+    after = loops[list(loops).index(vector_axis) + 1 :]
+    least = [(a, kernel.bounds(a).low) for a in after]
+    uses = prod(-(-n // tile.rows) if a is row_axis else n for a, n in least)
+    if uses < USES or any(access.step(a.var) != 0 for a in after):
         return None
-    reduced = tuple(a for a in kernel.reduced if x.step(a.var) != 0)
+    reduced = tuple(a for a in kernel.reduced if access.step(a.var) != 0)
     counts = [a.static or 0 for a in reduced]
     size = bits(dtype_of(expr)) // 8
-    wide = tile.lanes * tile.vectors
-    if not counts or prod(counts) * _gap(x, reduced, size) < 2 * machine.cache:
+    width = tile.lanes * tile.vectors
+    if not counts or prod(counts) * _gap(access, reduced, size) < 2 * machine.cache:
         return None
-    if prod(counts) * wide * size > MOST:
+    if prod(counts) * width * size > MOST:
         return None
-    return Strip(expr, reduced, local("strip", [*counts, wide], dtype_of(expr)))
+    return Strip(expr, reduced, local("strip", [*counts, width], dtype_of(expr)))
 
 
-def _gap(x: StridedAccess, reduced: Sequence[Axis], size: int) -> int:
+def _gap(access: StridedAccess, reduced: Sequence[Axis], size: int) -> int:
     """Return the largest power of two that divides the row pitch in bytes; 1 if unknown."""
-    steps = [x.step(a.var) for a in reduced]
+    steps = [access.step(a.var) for a in reduced]
     bytes_ = gcd(*(s * size if s is not None and s > 0 else 1 for s in steps))
     return min(bytes_ & -bytes_, WAY)
 
@@ -93,9 +94,9 @@ class Packed(LoopNest):
     @classmethod
     def of(
         cls, kernel: Kernel, machine: VectorUnits, tile: Tile, loops: Sequence[Axis],
-        i: Axis | None, j: Axis, strip: Strip,
+        row_axis: Axis | None, vector_axis: Axis, strip: Strip,
     ) -> Packed:  # fmt: skip
-        lane = tirx.Var("lane", dtype_of(j.var))
+        lane = tirx.Var("lane", dtype_of(vector_axis.var))
         load = tirx.BufferLoad(strip.buffer, [*(a.var for a in strip.axes), lane])
 
         def packed(expr: Any, mutator: Any) -> Any:
@@ -105,24 +106,24 @@ class Packed(LoopNest):
         (accumulator,) = kernel.accumulators
         update = tvm_ffi.structural_mutate(accumulator.update, [(tvm.ir.TensorLoad, packed)])
         new = replace(kernel, accumulators=(replace(accumulator, update=update),))
-        return cls(new, machine, tile, loops, i, j, strip=strip, lane=lane)
+        return cls(new, machine, tile, loops, row_axis, vector_axis, strip=strip, lane=lane)
 
     def __call__(self) -> Any:
         assert self.strip is not None
         return seq([tirx.AllocBuffer(self.strip.buffer), super().__call__()])
 
-    def inside(self, k: int, rows: Rows, cols: Columns) -> Any:
+    def tile_body(self, k: int, rows: Rows, cols: Columns) -> Any:
         assert self.strip is not None
         filled = self._fill(self.strip, self.strip.axes, Values(), cols)
-        return seq([filled, super().inside(k, rows, cols)])
+        return seq([filled, super().tile_body(k, rows, cols)])
 
-    def _fill(self, strip: Strip, left: Sequence[Axis], at: Values, cols: Columns) -> Any:
-        if left:
-            first = left[0]
+    def _fill(self, strip: Strip, axes: Sequence[Axis], at: Values, cols: Columns) -> Any:
+        if axes:
+            first = axes[0]
 
-            def body(v: Any) -> Any:
-                at[first.var] = v
-                return self._fill(strip, left[1:], at, cols)
+            def body(var: Any) -> Any:
+                at[first.var] = var
+                return self._fill(strip, axes[1:], at, cols)
 
             return loop(first.var.name, first.extent, first.var, body)
         rows = [at[a.var] for a in strip.axes]
@@ -130,19 +131,19 @@ class Packed(LoopNest):
         out = []
         for run in cols:
 
-            def vectors(c: Any, run: Run = run) -> Any:
-                def one(x: Any) -> Any:
-                    here = self.place(None, run, integer(0, c), c, x)
-                    value = substitute(strip.load, values(*around.items(), *here.items()))
-                    return tirx.BufferStore(strip.buffer, value, [*rows, here[self.lane]])
+            def vectors(vector: Any, run: Run = run) -> Any:
+                def copy_lane(lane: Any) -> Any:
+                    at_lane = self.place(None, run, integer(0, vector), vector, lane)
+                    value = substitute(strip.load, values(*around.items(), *at_lane.items()))
+                    return tirx.BufferStore(strip.buffer, value, [*rows, at_lane[self.lane]])
 
-                return loop("l", run.lanes, c, one, tirx.ForKind.VECTORIZED)
+                return loop("l", run.lanes, vector, copy_lane, tirx.ForKind.VECTORIZED)
 
             like = integer(0, self.lane)
             out.append(loop("c", run.count, like, vectors, tirx.ForKind.UNROLLED))
         return seq(out)
 
-    def place(self, rows: Rows, run: Run, r: Any, c: Any, lane: Any) -> Values:
-        found = super().place(rows, run, r, c, lane)
-        found[self.lane] = c * integer(run.lanes, c) + lane + integer(run.offset, c)
-        return found
+    def place(self, rows: Rows, run: Run, row: Any, vector: Any, lane: Any) -> Values:
+        at = super().place(rows, run, row, vector, lane)
+        at[self.lane] = vector * integer(run.lanes, vector) + lane + integer(run.offset, vector)
+        return at

@@ -20,7 +20,7 @@ from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from ..nest.kernel import Kernel, KernelOutput, Part, twice
 from ..nest.program import Axis
 from ..nest.tir import dtype_of, integer, loads, local, mentions, static, values
-from .axes import vector_axis
+from .axes import choose_vector_axis
 
 #: The largest stride that is split into phases.
 MOST = 4
@@ -37,38 +37,38 @@ class _Phases:
 
 
 def unstrided(parts: Sequence[Part], inner: NodeDict[None]) -> list[Part]:
-    """Replace strided reads in the parts; adds the new buffers to ``inner``."""
+    """Replace strided reads in the parts; add the new buffers to ``inner``."""
     out: list[Part] = []
     for k, part in enumerate(parts):
-        found = _apart(part) if isinstance(part, Kernel) else None
-        if found is None or not isinstance(part, Kernel):
+        strided = _strided_reads(part) if isinstance(part, Kernel) else None
+        if strided is None or not isinstance(part, Kernel):
             out.append(part)
             continue
-        axis, phases = found
-        for p in phases:
-            inner[p.new] = None
-            made = maker(out, p.buffer, parts[k + 1 :], inner)
-            if made is not None:
-                out.remove(made)
+        axis, phases = strided
+        for operand in phases:
+            inner[operand.new] = None
+            producer = producer_of(out, operand.buffer, parts[k + 1 :], inner)
+            if producer is not None:
+                out.remove(producer)
             out += [replace(c, twice=twice(c, inner), sizes=part.sizes)
-                    for c in _copies(p, made)]  # fmt: skip
+                    for c in _copies(operand, producer)]  # fmt: skip
         read = _reading(part, axis, phases)
         out.append(replace(read, twice=twice(read, inner)))
     return out
 
 
-def _apart(kernel: Kernel) -> tuple[Axis, list[_Phases]] | None:
+def _strided_reads(kernel: Kernel) -> tuple[Axis, list[_Phases]] | None:
     """Return the axis to vectorise, and the buffers that are strided along it."""
-    if not kernel.reduced or vector_axis(kernel) is not None:
+    if not kernel.reduced or choose_vector_axis(kernel) is not None:
         return None
     for axis in kernel.axes:
         steps = [x.step(axis.var) for x in kernel.reads]
-        ours = any(x.step(axis.var) == 1 for x in kernel.writes)
-        if ours and all(s is not None and 0 <= s <= MOST for s in steps):
-            found = [_phases(kernel, e, axis) for e in _loads(kernel) if _moves(kernel, e, axis)]
-            known = [p for p in found if p is not None]
-            if len(known) == len(found) and known:
-                return axis, _unique(known)
+        contiguous = any(x.step(axis.var) == 1 for x in kernel.writes)
+        if contiguous and all(s is not None and 0 <= s <= MOST for s in steps):
+            candidates = [_phases(e, axis) for e in _loads(kernel) if _moves(e, axis)]
+            phases = [p for p in candidates if p is not None]
+            if len(phases) == len(candidates) and phases:
+                return axis, _unique(phases)
     return None
 
 
@@ -77,34 +77,34 @@ def _loads(kernel: Kernel) -> list[Any]:
     return [e for p in parts for e in loads(p)]
 
 
-def _moves(kernel: Kernel, expr: Any, axis: Axis) -> bool:
+def _moves(expr: Any, axis: Axis) -> bool:
     return any(axis.var in mentions(i) for i in items(expr.indices))
 
 
-def _phases(kernel: Kernel, expr: Any, axis: Axis) -> _Phases | None:
+def _phases(expr: Any, axis: Axis) -> _Phases | None:
     """Return the phases of a load that is strided in its last coordinate only."""
     index = items(expr.indices)
     dims = [d for d, i in enumerate(index) if axis.var in mentions(i)]
     last = len(index) - 1
     if dims != [last]:
         return None
-    found = detect_linear_equation(index[last], [axis.var])
-    stride = static(found[0]) if len(found) else None
+    coefs = detect_linear_equation(index[last], [axis.var])
+    stride = static(coefs[0]) if len(coefs) else None
     if stride is None or not 1 < stride <= MOST:
         return None
     shape = items(expr.source.ty.shape)
     size = shape[last]
-    wide = tirx.FloorDiv(size + integer(stride - 1, size), integer(stride, size))
-    known = static(size)
-    if known is not None:
-        wide = integer(-(-known // stride), size)
-    new = local("phases", [*shape[:last], integer(stride, size), wide], str(expr.source.ty.dtype))
+    length = tirx.FloorDiv(size + integer(stride - 1, size), integer(stride, size))
+    static_size = static(size)
+    if static_size is not None:
+        length = integer(-(-static_size // stride), size)
+    new = local("phases", [*shape[:last], integer(stride, size), length], str(expr.source.ty.dtype))
     return _Phases(expr.source, last, stride, new)
 
 
-def _unique(found: Sequence[_Phases]) -> list[_Phases]:
+def _unique(repeated: Sequence[_Phases]) -> list[_Phases]:
     out: list[_Phases] = []
-    for phases in found:
+    for phases in repeated:
         if not any(phases.buffer.same_as(q.buffer) for q in out):
             out.append(phases)
     return out
@@ -114,15 +114,15 @@ def _reading(kernel: Kernel, axis: Axis, phases: Sequence[_Phases]) -> Kernel:
     """Return the kernel that reads the phases."""
 
     def load(expr: Any, mutator: Any) -> Any:
-        p = next((p for p in phases if p.buffer.same_as(expr.source)), None)
-        if p is None:
+        operand = next((p for p in phases if p.buffer.same_as(expr.source)), None)
+        if operand is None:
             return mutator.default_mutate(expr)
         index = items(expr.indices)
-        size = integer(p.stride, index[-1])
-        place, inside = as_dtype(axis.var, dtype_of(size)), kernel.analyzer.simplify
-        rest = inside(index[-1] - place * size)
-        phase = inside(tirx.FloorMod(rest, size))
-        return tirx.BufferLoad(p.new, [*index[:-1], phase, place + inside(rest // size)])
+        size = integer(operand.stride, index[-1])
+        place, simplify = as_dtype(axis.var, dtype_of(size)), kernel.analyzer.simplify
+        offset = simplify(index[-1] - place * size)
+        phase = simplify(tirx.FloorMod(offset, size))
+        return tirx.BufferLoad(operand.new, [*index[:-1], phase, place + simplify(offset // size)])
 
     def put(expr: Any) -> Any:
         return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
@@ -134,18 +134,18 @@ def _reading(kernel: Kernel, axis: Axis, phases: Sequence[_Phases]) -> Kernel:
     )
 
 
-def maker(
-    done: Sequence[Part], buffer: Any, later: Sequence[Part], inner: NodeDict[None]
+def producer_of(
+    earlier: Sequence[Part], buffer: Any, later: Sequence[Part], inner: NodeDict[None]
 ) -> Kernel | None:
     """Return the elementwise kernel that writes an inner buffer with no further readers."""
     if buffer not in inner:
         return None
-    makers = [k for k in done if isinstance(k, Kernel)
+    producers = [k for k in earlier if isinstance(k, Kernel)
               and any(r.buffer.same_as(buffer) for r in k.results)]  # fmt: skip
-    others = any(_reads(k, buffer) for k in (*done, *later))
-    if len(makers) != 1 or others:
+    others = any(_reads(k, buffer) for k in (*earlier, *later))
+    if len(producers) != 1 or others:
         return None
-    (kernel,) = makers
+    (kernel,) = producers
     index = kernel.results[0].indices
     axes = [a.var for a in kernel.axes]
     plain = len(index) == len(axes) and all(i.same_as(a) for i, a in zip(index, axes, strict=False))
@@ -158,20 +158,21 @@ def _reads(part: Part, buffer: Any) -> bool:
     return buffer in part.step.reads
 
 
-def _copies(phases: _Phases, made: Kernel | None) -> list[Kernel]:
+def _copies(phases: _Phases, producer: Kernel | None) -> list[Kernel]:
     """Return the kernels that fill the new buffer, one for each phase."""
-    return [_copy(phases, made or identity(phases.buffer), phase) for phase in range(phases.stride)]
+    return [_copy(phases, producer or identity(phases.buffer), phase)
+            for phase in range(phases.stride)]  # fmt: skip
 
 
-def _copy(phases: _Phases, made: Kernel, phase: int) -> Kernel:
-    *outer, last = made.axes
+def _copy(phases: _Phases, producer: Kernel, phase: int) -> Kernel:
+    *outer, last = producer.axes
     size = integer(last.extent, last.var) if isinstance(last.extent, int) else last.extent
-    left = tirx.FloorDiv(
+    extent = tirx.FloorDiv(
         size + integer(phases.stride - 1 - phase, size), integer(phases.stride, size)
     )
-    axis = Axis(tirx.Var("q", dtype_of(last.var)), made.analyzer.simplify(left))
+    axis = Axis(tirx.Var("q", dtype_of(last.var)), producer.analyzer.simplify(extent))
     at = values((last.var, axis.var * integer(phases.stride, axis.var) + integer(phase, axis.var)))
-    moved = made.at(at, (*outer, axis), ())
+    moved = producer.at(at, (*outer, axis), ())
     index = (*(a.var for a in outer), integer(phase, axis.var), axis.var)
     return replace(moved, results=(KernelOutput(phases.new, index, moved.results[0].value),))
 

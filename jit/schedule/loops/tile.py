@@ -41,8 +41,8 @@ def pieces(extent: int, most: int) -> list[tuple[int, int, int]]:
     """
     count = -(-extent // most)
     size, larger = divmod(extent, count)
-    found = [(0, larger, size + 1), (larger * (size + 1), count - larger, size)]
-    return [(s, n, z) for s, n, z in found if n]
+    parts = [(0, larger, size + 1), (larger * (size + 1), count - larger, size)]
+    return [(s, n, z) for s, n, z in parts if n]
 
 
 def columns(extent: int, lanes: int, twice: bool = True) -> list[tuple[int, int]]:
@@ -57,15 +57,15 @@ def columns(extent: int, lanes: int, twice: bool = True) -> list[tuple[int, int]
     ([(0, 4), (3, 4)], [(0, 4), (4, 2), (6, 1)])
     """
     width = _within(extent, lanes)
-    found = [(s, width) for s in range(0, extent - width + 1, width)]
-    end = len(found) * width
+    vectors = [(s, width) for s in range(0, extent - width + 1, width)]
+    end = len(vectors) * width
     if twice and end < extent:
-        return [*found, (extent - width, width)]
+        return [*vectors, (extent - width, width)]
     while end < extent:
         width = _within(extent - end, width)
-        found.append((end, width))
+        vectors.append((end, width))
         end += width
-    return found
+    return vectors
 
 
 def _within(extent: int, lanes: int) -> int:
@@ -80,8 +80,7 @@ def best(
 
     If ``sizes`` is not empty, it lists the permitted numbers of rows.
     """
-    r, v = _best(rows, vectors, depth, units.registers, tuple(sizes))
-    return Tile(r, v, lanes)
+    return Tile(*_best(rows, vectors, depth, units.registers, tuple(sizes)), lanes)
 
 
 def cycles(rows: int, vectors: int, depth: int, units: VectorUnits) -> float:
@@ -93,9 +92,9 @@ def cycles(rows: int, vectors: int, depth: int, units: VectorUnits) -> float:
 def _best(
     rows: int, vectors: int, depth: int, registers: int, sizes: tuple[int, ...]
 ) -> tuple[int, int]:
-    every = list(_tiles(rows, vectors, registers))
-    fits = [t for t in every if t[0] in sizes]
-    return min(fits or every, key=lambda t: (_cycles(rows, vectors, depth, *t), -t[1]))
+    tiles = list(_tiles(rows, vectors, registers))
+    permitted = [t for t in tiles if t[0] in sizes]
+    return min(permitted or tiles, key=lambda t: (_cycles(rows, vectors, depth, *t), -t[1]))
 
 
 def divisors(multiple: int) -> list[int]:
@@ -107,22 +106,23 @@ def divisors(multiple: int) -> list[int]:
     return [r for r in range(FEWEST, MOST + 1) if multiple % r == 0]
 
 
-def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]:
-    for v in range(1, min(vectors, registers // 2) + 1):
-        for r in range(1, rows + 1):
-            if r * v + (v if r > 1 else 0) + 1 > registers:
+def _tiles(max_rows: int, max_vectors: int, registers: int) -> Iterator[tuple[int, int]]:
+    for vectors in range(1, min(max_vectors, registers // 2) + 1):
+        for rows in range(1, max_rows + 1):
+            if rows * vectors + (vectors if rows > 1 else 0) + 1 > registers:
                 break
-            yield r, v
+            yield rows, vectors
 
 
-def _cycles(rows: int, vectors: int, depth: int, most: int, wide: int) -> float:
+def _cycles(rows: int, vectors: int, depth: int, tile_rows: int, tile_vectors: int) -> float:
     total = 0.0
-    for _, n, r in pieces(rows, most):
-        whole, rest = divmod(vectors, wide)
-        total += n * whole * _tile(r, wide, depth)
-        total += n * _tile(r, rest, depth) if rest else 0
+    for _, count, size in pieces(rows, tile_rows):
+        full, remainder = divmod(vectors, tile_vectors)
+        total += count * full * _tile_cycles(size, tile_vectors, depth)
+        total += count * _tile_cycles(size, remainder, depth) if remainder else 0
     return total
 
 
-def _tile(r: int, v: int, depth: int) -> float:
-    return depth * (max(r * v / 2, (r + v) / 2, LATENCY) + r / 20 + v / 8) + START + r * v
+def _tile_cycles(rows: int, vectors: int, depth: int) -> float:
+    each = max(rows * vectors / 2, (rows + vectors) / 2, LATENCY) + rows / 20 + vectors / 8
+    return depth * each + START + rows * vectors

@@ -28,7 +28,7 @@ from ..nest.strided_access import StridedAccess
 from ..nest.tir import dtype_of, integer, loads, local, mentions, static, values
 from .axes import TYPICAL, depth, extent
 from .machine import VectorUnits, bits
-from .strided import identity, maker
+from .strided import identity, producer_of
 from .tile import columns, cycles
 
 #: Maximum number of copies of an image, and the cycles to copy a vector.
@@ -67,32 +67,35 @@ class _Windows:
 
 
 def joined(parts: Sequence[Part], inner: NodeDict[None], machine: VectorUnits) -> list[Part]:
-    """Replace windows in the parts if that is faster; adds the new buffers to ``inner``."""
+    """Replace windows in the parts if that is faster; add the new buffers to ``inner``."""
     out: list[Part] = []
     for k, part in enumerate(parts):
-        found = _found(part, inner, machine) if isinstance(part, Kernel) else None
-        if found is None or not isinstance(part, Kernel):
+        windows = _profitable_windows(part, inner, machine) if isinstance(part, Kernel) else None
+        if windows is None or not isinstance(part, Kernel):
             out.append(part)
             continue
-        inner[found.new] = None
-        source = found.load.source
-        made = maker(out, source, parts[k + 1 :], inner)
-        if made is not None:
-            out.remove(made)
+        inner[windows.new] = None
+        source = windows.load.source
+        producer = producer_of(out, source, parts[k + 1 :], inner)
+        if producer is not None:
+            out.remove(producer)
         out += [replace(c, twice=twice(c, inner), sizes=part.sizes)
-                for c in _copies(found, made or identity(source))]  # fmt: skip
-        read = _reading(part, found)
+                for c in _copies(windows, producer or identity(source))]  # fmt: skip
+        read = _reading(part, windows)
         out.append(replace(read, twice=twice(read, inner)))
     return out
 
 
-def _found(kernel: Kernel, inner: NodeDict[None], machine: VectorUnits) -> _Windows | None:
+def _profitable_windows(
+    kernel: Kernel, inner: NodeDict[None], machine: VectorUnits
+) -> _Windows | None:
+    """Return the windows to copy, or None if a kernel has none or the copies cost too much."""
     if len(kernel.axes) < 2 or len(kernel.accumulators) != 1 or kernel.before:
         return None
     y, x = kernel.axes[-2:]
 
-    def follow(every: Sequence[StridedAccess]) -> bool:
-        return all(follows(a, y, x, kernel.analyzer) for a in every)
+    def follow(accesses: Sequence[StridedAccess]) -> bool:
+        return all(follows(a, y, x, kernel.analyzer) for a in accesses)
 
     if not _fixed(kernel, y, x) or not follow(kernel.late) or not follow(kernel.writes):
         return None
@@ -100,17 +103,18 @@ def _found(kernel: Kernel, inner: NodeDict[None], machine: VectorUnits) -> _Wind
         return None  # y and x are contiguous already
     moved = [e for e in loads(kernel.accumulators[0].update)
              if any(a.var in mentions(i) for i in items(e.indices) for a in (y, x))]  # fmt: skip
-    found = _windows(kernel, moved[0], y, x) if len(moved) == 1 else None
-    gains = found is not None and _gains(kernel, found, inner, machine)
-    return found if gains else None
+    windows = _windows(kernel, moved[0], y, x) if len(moved) == 1 else None
+    gains = windows is not None and _gains(kernel, windows, inner, machine)
+    return windows if gains else None
 
 
 def _fixed(kernel: Kernel, y: Axis, x: Axis) -> bool:
-    known = (y.static or 0) > 1 and (x.static or 0) > 1
-    return known and y.var not in kernel.spoken and x.var not in kernel.spoken
+    extents = y.static or 0, x.static or 0
+    return min(extents) > 1 and y.var not in kernel.value_vars and x.var not in kernel.value_vars
 
 
 def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
+    """Match a load against windows of rows ``y`` and columns ``x``, all in bounds."""
     index = items(expr.indices)
     if len(index) < 2 or any(a.var in mentions(i) for i in index[:-2] for a in (y, x)):
         return None
@@ -131,15 +135,15 @@ def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
 
 def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
     """Match a coordinate against the form of `_Place` with constant coefficients, none negative."""
-    rest = [a for a in kernel.all_axes if a is not axis and a.var in mentions(index)]
-    if len(rest) > 1 or any(not a.reduced or a.static is None for a in rest):
+    windows = [a for a in kernel.all_axes if a is not axis and a.var in mentions(index)]
+    if len(windows) > 1 or any(not a.reduced or a.static is None for a in windows):
         return None
-    window = rest[0] if rest else None
-    found = detect_linear_equation(index, [axis.var, *(a.var for a in rest)])
-    numbers = [static(kernel.analyzer.simplify(c)) for c in items(found)]
+    window = windows[0] if windows else None
+    coefs = detect_linear_equation(index, [axis.var, *(a.var for a in windows)])
+    numbers = [static(kernel.analyzer.simplify(c)) for c in items(coefs)]
     if not numbers or any(c is None for c in numbers):
         return None
-    stride, step, base = (*numbers[:-1], numbers[-1]) if rest else (numbers[0], 1, numbers[-1])
+    stride, step, base = (*numbers[:-1], numbers[-1]) if windows else (numbers[0], 1, numbers[-1])
     if stride is None or step is None or base is None or stride < 1 or step < 1 or base < 0:
         return None
     return _Place(axis, stride, window, step, base)
@@ -148,53 +152,54 @@ def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
 def _inside(place: _Place, size: Any) -> bool:
     """Return whether all reads are in bounds."""
     last = place.stride * ((place.axis.static or 0) - 1) + max(place.offsets)
-    known = static(size)
-    return known is not None and last < known
+    limit = static(size)
+    return limit is not None and last < limit
 
 
-def _gains(kernel: Kernel, found: _Windows, inner: NodeDict[None], machine: VectorUnits) -> bool:
+def _gains(kernel: Kernel, windows: _Windows, inner: NodeDict[None], machine: VectorUnits) -> bool:
     """Return whether full vectors save more than the copies cost.
 
     A copy that exists anyway, for padding or strides, is not counted.
     """
-    y, x = found.y.axis, found.x.axis
-    used = [v for e in items(found.load.indices) for v, _ in mentions(e).items()]
-    still = [a for a in kernel.axes if a.static != 1 and not any(a.var.same_as(v) for v in used)]
-    if not still:
+    y, x = windows.y.axis, windows.x.axis
+    used = [v for e in items(windows.load.indices) for v, _ in mentions(e).items()]
+    row_axes = [a for a in kernel.axes if a.static != 1 and not any(a.var.same_as(v) for v in used)]
+    if not row_axes:
         return False
-    i = max(still, key=lambda axis: extent(kernel, axis))
+    row_axis = max(row_axes, key=lambda axis: extent(kernel, axis))
     lanes = machine.vector_bits // bits(kernel.accumulators[0].dtype)
-    rows, deep = extent(kernel, i), depth(kernel)
-    high, wide = y.static or 0, x.static or 0
-    before = high * cycles(rows, len(columns(wide, lanes)), deep, machine)
-    after = cycles(rows, -(-high * wide // lanes), deep, machine)
-    often = prod(extent(kernel, a) for a in kernel.axes if a not in (i, y, x))
-    copied = _volume(kernel, found.new)
-    if found.load.source in inner or found.x.stride > 1:
-        copied -= _volume(kernel, found.load.source)
-    return often * after + COPY * copied / lanes < often * before
+    rows, points = extent(kernel, row_axis), depth(kernel)
+    height, width = y.static or 0, x.static or 0
+    before = height * cycles(rows, len(columns(width, lanes)), points, machine)
+    after = cycles(rows, -(-height * width // lanes), points, machine)
+    repeats = prod(extent(kernel, a) for a in kernel.axes if a not in (row_axis, y, x))
+    copied = _volume(kernel, windows.new)
+    if windows.load.source in inner or windows.x.stride > 1:
+        copied -= _volume(kernel, windows.load.source)
+    return repeats * after + COPY * copied / lanes < repeats * before
 
 
 def _volume(kernel: Kernel, buffer: Any) -> int:
     return prod(kernel.sizes.of(n).within(TYPICAL) for n in items(buffer.ty.shape))
 
 
-def _copies(found: _Windows, made: Kernel) -> list[Kernel]:
+def _copies(windows: _Windows, producer: Kernel) -> list[Kernel]:
     """Return the kernels that fill the new buffer: one for each window column and row phase."""
-    *outer, row, column = made.axes
-    down, along = found.y, found.x
+    *outer, row, column = producer.axes
+    down, along = windows.y, windows.x
     out = []
-    for (k, first), phase in product(enumerate(along.offsets), found.phases):
+    for (k, first), phase in product(enumerate(along.offsets), windows.phases):
         rows = max(f // down.stride for f in down.offsets if f % down.stride == phase)
-        h = Axis(tirx.Var("h", dtype_of(row.var)), rows + (down.axis.static or 0))
-        x = Axis(tirx.Var("x", dtype_of(column.var)), along.axis.static)
-        at = values((row.var, _linear(h, down.stride, phase)),
-                    (column.var, _linear(x, along.stride, first)))  # fmt: skip
-        moved = made.at(at, (*outer, h, x), ())
-        place = phase if len(found.phases) > 1 else 0
-        index = (*(a.var for a in outer), integer(k, x.var), integer(place, x.var), h.var, x.var)
-        out.append(replace(moved, results=(KernelOutput(found.new, index, moved.results[0].value),),
-                           copy=False))  # fmt: skip
+        new_row = Axis(tirx.Var("h", dtype_of(row.var)), rows + (down.axis.static or 0))
+        new_column = Axis(tirx.Var("x", dtype_of(column.var)), along.axis.static)
+        at = values((row.var, _linear(new_row, down.stride, phase)),
+                    (column.var, _linear(new_column, along.stride, first)))  # fmt: skip
+        moved = producer.at(at, (*outer, new_row, new_column), ())
+        place = phase if len(windows.phases) > 1 else 0
+        like = new_column.var
+        index = (*(a.var for a in outer), integer(k, like), integer(place, like), new_row.var, like)
+        output = KernelOutput(windows.new, index, moved.results[0].value)
+        out.append(replace(moved, results=(output,), copy=False))
     return out
 
 
@@ -202,20 +207,20 @@ def _linear(axis: Axis, stride: int, base: int) -> Any:
     return axis.var * integer(stride, axis.var) + integer(base, axis.var)
 
 
-def _reading(kernel: Kernel, found: _Windows) -> Kernel:
+def _reading(kernel: Kernel, windows: _Windows) -> Kernel:
     """Return the kernel that reads the new buffer."""
-    *outer, row, column = items(found.load.indices)
-    down, along, inside = found.y, found.x, kernel.analyzer.simplify
+    *outer, row, column = items(windows.load.indices)
+    down, along, simplify = windows.y, windows.x, kernel.analyzer.simplify
     size = integer(down.stride, row)
-    offset = inside(row - as_dtype(down.axis.var, dtype_of(row)) * size)
-    phase = inside(tirx.FloorMod(offset, size)) if len(found.phases) > 1 else integer(0, row)
+    offset = simplify(row - as_dtype(down.axis.var, dtype_of(row)) * size)
+    phase = simplify(tirx.FloorMod(offset, size)) if len(windows.phases) > 1 else integer(0, row)
     first = integer(0, column) if along.window is None else as_dtype(
         along.window.var, dtype_of(column))  # fmt: skip
-    h = as_dtype(down.axis.var, dtype_of(row)) + inside(tirx.FloorDiv(offset, size))
-    load = tirx.BufferLoad(found.new, [*outer, first, phase, h, along.axis.var])
+    new_row = as_dtype(down.axis.var, dtype_of(row)) + simplify(tirx.FloorDiv(offset, size))
+    load = tirx.BufferLoad(windows.new, [*outer, first, phase, new_row, along.axis.var])
 
     def put(expr: Any, mutator: Any) -> Any:
-        same = tvm_ffi.structural_equal(expr, found.load)
+        same = tvm_ffi.structural_equal(expr, windows.load)
         return load if same else mutator.default_mutate(expr)
 
     (accumulator,) = kernel.accumulators

@@ -20,12 +20,12 @@ from tvm.tirx.buffer import is_buffer_var
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from .kernel import Kernel, KernelOutput
 from .program import Axis
-from .strided_access import StridedAccess, access, same
+from .strided_access import StridedAccess, same, strided_access
 from .tir import dtype_of, integer, local, static, values
 
 
 def collapsed(kernel: Kernel, views: Views) -> Kernel:
-    """Fuse as many axes as possible; adds the flat views that this needs to ``views``."""
+    """Fuse as many axes as possible; add the flat views that they need to ``views``."""
     if kernel.copy:
         kernel = _copied(kernel, views)
     kernel = _units(kernel)
@@ -48,9 +48,9 @@ def _copied(kernel: Kernel, views: Views) -> Kernel:
     shape = items(result.buffer.ty.shape)
     if not shape or not items(source.ty.shape):
         return kernel
-    v = tirx.Var("f", dtype_of(shape[0]))
-    axis = Axis(v, prod(shape[1:], start=shape[0]))
-    new = KernelOutput(views.of(result.buffer), (v,), tirx.BufferLoad(views.of(source), [v]))
+    var = tirx.Var("f", dtype_of(shape[0]))
+    axis = Axis(var, prod(shape[1:], start=shape[0]))
+    new = KernelOutput(views.of(result.buffer), (var,), tirx.BufferLoad(views.of(source), [var]))
     return replace(kernel, axes=(axis,), results=(new,), copy=False)
 
 
@@ -70,17 +70,17 @@ def _units(kernel: Kernel) -> Kernel:
 
 
 def _together(kernel: Kernel, a: Axis, b: Axis, views: Views) -> bool:
-    if a.var in kernel.spoken or b.var in kernel.spoken:
+    if a.var in kernel.value_vars or b.var in kernel.value_vars:
         return False
-    every = (*kernel.reads, *kernel.late, *kernel.writes)
-    if not all(follows(x, a, b, kernel.analyzer) for x in every):
+    accesses = (*kernel.reads, *kernel.late, *kernel.writes)
+    if not all(follows(x, a, b, kernel.analyzer) for x in accesses):
         return False
-    return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in every)
+    return b.static is not None or all(x.step(b.var) == 0 or x.buffer in views for x in accesses)
 
 
-def follows(x: StridedAccess, a: Axis, b: Axis, analyzer: Any) -> bool:
+def follows(access: StridedAccess, a: Axis, b: Axis, analyzer: Any) -> bool:
     """Return whether a step along ``a`` equals the whole extent of ``b``."""
-    outer, inner = x.steps.get(a.var), x.steps.get(b.var)
+    outer, inner = access.steps.get(a.var), access.steps.get(b.var)
     if outer is None or inner is None:
         return False
     return same(outer, inner * as_dtype(_extent(b), dtype_of(inner)), analyzer)
@@ -94,19 +94,19 @@ def _joined(kernel: Kernel, k: int, reduced: bool, views: Views) -> Kernel:
     """Fuse axes k and k + 1."""
     axes = list(kernel.reduced if reduced else kernel.axes)
     a, b = axes[k], axes[k + 1]
-    kind = dtype_of(b.var)
-    width = as_dtype(_extent(b), kind)
+    dtype = dtype_of(b.var)
+    width = as_dtype(_extent(b), dtype)
     extent = _extent(a) * width
-    v = tirx.Var("f", kind)
-    known = static(extent)
-    new = Axis(v, extent if known is None else integer(known, v), a.reduced)
+    var = tirx.Var("f", dtype)
+    size = static(extent)
+    new = Axis(var, extent if size is None else integer(size, var), a.reduced)
     axes[k : k + 2] = [new]
     if b.static is None:
         kernel = _flat(kernel, b.var, views)
-        at = values((a.var, integer(0, a.var)), (b.var, v))
+        at = values((a.var, integer(0, a.var)), (b.var, var))
     else:
-        at = values((a.var, as_dtype(tirx.FloorDiv(v, width), dtype_of(a.var))),
-                    (b.var, tirx.FloorMod(v, width)))  # fmt: skip
+        at = values((a.var, as_dtype(tirx.FloorDiv(var, width), dtype_of(a.var))),
+                    (b.var, tirx.FloorMod(var, width)))  # fmt: skip
     if reduced:
         return kernel.at(at, kernel.axes, tuple(axes))
     return kernel.at(at, tuple(axes), kernel.reduced)
@@ -123,7 +123,7 @@ class Views:
         for param in params:
             if is_buffer_var(param):
                 self.params[param] = None
-        self.made: NodeDict[Any] = NodeDict()
+        self.flat: NodeDict[Any] = NodeDict()
 
     def __contains__(self, buffer: Any) -> bool:
         return buffer in self.params
@@ -132,34 +132,35 @@ class Views:
         """Return the flat view of a parameter, or the parameter if it has one dimension."""
         if len(buffer.ty.shape) == 1:
             return buffer
-        if buffer not in self.made:
+        if buffer not in self.flat:
             size = prod(items(buffer.ty.shape)[1:], start=buffer.ty.shape[0])
-            made = self.made[buffer] = local("flat", [size], str(buffer.ty.dtype))
-            self.params[made] = None
-        return self.made[buffer]
+            view = self.flat[buffer] = local("flat", [size], str(buffer.ty.dtype))
+            self.params[view] = None
+        return self.flat[buffer]
 
     def declared(self) -> list[Any]:
-        return [tirx.DeclBuffer(v, data=b.data) for b, v in self.made.items()]
+        return [tirx.DeclBuffer(v, data=b.data) for b, v in self.flat.items()]
 
 
-def _flat(kernel: Kernel, b: Any, views: Views) -> Kernel:
+def _flat(kernel: Kernel, axis: Any, views: Views) -> Kernel:
     """Rewrite the accesses that depend on an axis to flat indices."""
     axes = [a.var for a in kernel.all_axes]
 
     def load(expr: Any, mutator: Any) -> Any:
-        x = access(expr.source, items(expr.indices), axes, kernel.analyzer)
-        if x.step(b) == 0:
+        access = strided_access(expr.source, items(expr.indices), axes, kernel.analyzer)
+        if access.step(axis) == 0:
             return mutator.default_mutate(expr)
-        return tirx.BufferLoad(views.of(expr.source), [x.flat])
+        return tirx.BufferLoad(views.of(expr.source), [access.flat])
 
     def put(expr: Any) -> Any:
         return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
 
     def stored(output: KernelOutput) -> KernelOutput:
-        x = access(output.buffer, output.indices, axes, kernel.analyzer)
-        same_place = x.step(b) == 0
+        access = strided_access(output.buffer, output.indices, axes, kernel.analyzer)
+        same_place = access.step(axis) == 0
         return KernelOutput(output.buffer if same_place else views.of(output.buffer),
-                      output.indices if same_place else (x.flat,), put(output.value))  # fmt: skip
+                            output.indices if same_place else (access.flat,),
+                            put(output.value))  # fmt: skip
 
     return replace(
         kernel,

@@ -24,23 +24,23 @@ from .tir import calls, is_guard
 Let = tuple[Any, Any]  # a variable and its value
 
 
-def virtual(made: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
+def inline_blocks(program: LoopProgram) -> tuple[list[LoopStep], NodeDict[BlockDefinition]]:
     """Return the remaining steps, and the definitions of the inlined buffers."""
-    stages = [s.stage for s in made.steps]
-    left, found = resolve(stages, inlinable(stages, made.inner, _worth))
-    kept = {id(s) for s in left}
-    return [s for s in made.steps if id(s.stage) in kept], found
+    stages = [s.stage for s in program.steps]
+    remaining, definitions = resolve(stages, inlinable(stages, program.inner, _profitable))
+    kept = {id(s) for s in remaining}
+    return [s for s in program.steps if id(s.stage) in kept], definitions
 
 
-def _worth(stage: Stage, found: BlockDefinition, uses: Sequence[Use]) -> bool:
-    """Inline copies, and definitions that are not evaluated more often in their readers.
+def _profitable(stage: Stage, definition: BlockDefinition, uses: Sequence[Use]) -> bool:
+    """Return whether to inline a definition: a copy, or one not evaluated more often in readers.
 
     A definition that calls a function is not inlined into two loop nests.
     """
-    own = volume(stage.writes[0].shape)
-    no_more = all(u.evaluations is own for u in uses)
+    elements = volume(stage.writes[0].shape)
+    no_more = all(u.evaluations is elements for u in uses)
     together = len({u.stage for u in uses}) <= 1
-    return _moves(found.value) or (no_more and (together or not calls(found.value)))
+    return _moves(definition.value) or (no_more and (together or not calls(definition.value)))
 
 
 def _moves(value: Any) -> bool:
@@ -52,18 +52,18 @@ def _moves(value: Any) -> bool:
 
 
 def _nodes(expr: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, found.append)
-    return found
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(expr, nodes.append)
+    return nodes
 
 
 class Expander:
     """Expands loads of inlined buffers; values outside guards are bound to variables."""
 
-    def __init__(self, found: NodeDict[BlockDefinition]) -> None:
-        self.found = found
+    def __init__(self, definitions: NodeDict[BlockDefinition]) -> None:
+        self.definitions = definitions
         self.lets: list[Let] = []
-        self.known: list[tuple[Any, tuple[Any, ...], Any]] = []
+        self.expanded: list[tuple[Any, tuple[Any, ...], Any]] = []
         self.guarded = 0
         self.rules = [
             (tvm.ir.TensorLoad, self.load),
@@ -88,20 +88,20 @@ class Expander:
             self.guarded -= 1
 
     def load(self, expr: Any, mutator: Any) -> Any:
-        made = self.found.get(expr.source)
-        if made is None:
+        definition = self.definitions.get(expr.source)
+        if definition is None:
             return mutator.default_mutate(expr)
         index = tuple(mutator.mutate(i) for i in items(expr.indices))
-        for buffer, at, value in self.known:
+        for buffer, at, value in self.expanded:
             if buffer.same_as(expr.source) and _equal(at, index):
                 return value
-        value = self(made.at(index))
+        value = self(definition.at(index))
         if self.guarded or not _named(value):
             return value
-        v = tirx.Var("t", str(value.ty.dtype))
-        self.lets.append((v, value))
-        self.known.append((expr.source, index, v))
-        return v
+        var = tirx.Var("t", str(value.ty.dtype))
+        self.lets.append((var, value))
+        self.expanded.append((expr.source, index, var))
+        return var
 
 
 def _named(value: Any) -> bool:

@@ -23,10 +23,10 @@ from ....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ....analysis.terms.flat import volume
 from ....layout.access.copies import copies
 from ...dims.symbolic_dims import variables
-from .inlined_blocks import Expander, Let, virtual
+from .inlined_blocks import Expander, Let, inline_blocks
 from .program import Axis, LoopProgram, LoopStep, Update
-from .strided_access import StridedAccess, access, analyzer_of
-from .symbolic_sizes import UNSAID, Bounds, SymbolicSizes
+from .strided_access import StridedAccess, analyzer_of, strided_access
+from .symbolic_sizes import UNBOUNDED, Bounds, SymbolicSizes
 from .tir import Values, integer, is_guard, loads, static, values
 
 
@@ -67,7 +67,7 @@ class Kernel:
     name: str = ""
     twice: bool = True
     copy: bool = False
-    sizes: SymbolicSizes = UNSAID
+    sizes: SymbolicSizes = UNBOUNDED
 
     def bounds(self, axis: Axis) -> Bounds:
         """Return the bounds of an axis's extent."""
@@ -94,23 +94,23 @@ class Kernel:
     @cached_property
     def writes(self) -> tuple[StridedAccess, ...]:
         axes = [a.var for a in self.all_axes]
-        return tuple(access(r.buffer, r.indices, axes, self.analyzer) for r in self.results)
+        return tuple(strided_access(r.buffer, r.indices, axes, self.analyzer) for r in self.results)
 
     def _accesses(self, parts: Sequence[Any]) -> tuple[StridedAccess, ...]:
         axes = [a.var for a in self.all_axes]
-        return tuple(access(e.source, items(e.indices), axes, self.analyzer)
+        return tuple(strided_access(e.source, items(e.indices), axes, self.analyzer)
                      for p in parts for e in loads(p))  # fmt: skip
 
     @cached_property
-    def spoken(self) -> NodeDict[None]:
-        """The axes that occur outside the indices of loads and stores."""
-        found: NodeDict[None] = NodeDict()
+    def value_vars(self) -> NodeDict[None]:
+        """The variables that occur outside the indices of loads and stores."""
+        used: NodeDict[None] = NodeDict()
         parts = [a.update for a in self.accumulators] + [e for _, e in (*self.before, *self.after)]
         rules = [(tvm.ir.TensorLoad, lambda expr, visitor: None),
-                 (tvm.ir.Var, lambda v, visitor: _note(found, v))]  # fmt: skip
-        for param in [*parts, *(r.value for r in self.results)]:
-            tvm_ffi.structural_visit(param, rules)
-        return found
+                 (tvm.ir.Var, lambda var, visitor: _note(used, var))]  # fmt: skip
+        for value in [*parts, *(r.value for r in self.results)]:
+            tvm_ffi.structural_visit(value, rules)
+        return used
 
     def at(self, where: Values, axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> Kernel:
         """Return the kernel over new axes; ``where`` maps old axes to their values."""
@@ -135,8 +135,8 @@ class Kernel:
         )
 
 
-def _note(found: NodeDict[None], v: Any) -> None:
-    found[v] = None
+def _note(seen: NodeDict[None], var: Any) -> None:
+    seen[var] = None
 
 
 @dataclass(frozen=True)
@@ -150,19 +150,22 @@ class Plain:
 Part = Kernel | Plain
 
 
-def parts(made: LoopProgram) -> list[Part]:
+def parts(program: LoopProgram) -> list[Part]:
     """Return the kernels of a program, in topological order."""
-    left, found = virtual(made)
-    into = _epilogues(left, made.inner, found)
-    gone = {id(r) for r in into.values()}
+    steps, definitions = inline_blocks(program)
+    anchors = _epilogues(steps, program.inner, definitions)
+    fused = {id(r) for r in anchors.values()}
     out: list[Part] = []
-    for step in left:
-        if id(step) in gone:
+    for step in steps:
+        if id(step) in fused:
             continue
-        anchor = into.get(id(step))
-        part = _part(step, found) if anchor is None else _merged(anchor, step, found, made.sizes)
+        anchor = anchors.get(id(step))
+        if anchor is None:
+            part = _part(step, definitions)
+        else:
+            part = _merged(anchor, step, definitions, program.sizes)
         if isinstance(part, Kernel):
-            part = replace(part, twice=twice(part, made.inner), sizes=made.sizes)
+            part = replace(part, twice=twice(part, program.inner), sizes=program.sizes)
         out.append(part)
     return out
 
@@ -174,91 +177,90 @@ def twice(kernel: Kernel, inner: NodeDict[None]) -> bool:
 
 
 def _epilogues(
-    left: Sequence[LoopStep], inner: NodeDict[None], found: NodeDict[BlockDefinition]
+    steps: Sequence[LoopStep], inner: NodeDict[None], definitions: NodeDict[BlockDefinition]
 ) -> dict[int, LoopStep]:
-    """Map spatial steps to the reductions, read by nothing else, that they are fused with."""
+    """Map the ids of spatial steps to the reductions that only they read, to fuse the two."""
     out: dict[int, LoopStep] = {}
-    taken: dict[int, LoopStep] = {}
     readers: NodeDict[list[LoopStep]] = NodeDict()
-    for s in left:
-        for b, _ in _real_reads(s, found).items():
-            readers[b] = [*(readers.get(b) or ()), s]
-    for r in left:
-        others = {id(s): s for b in r.writes for s in readers.get(b) or () if s is not r}
-        if not r.reduced or not all(b in inner for b in r.writes) or len(others) != 1:
+    for step in steps:
+        for buffer, _ in _inlined_reads(step, definitions).items():
+            readers[buffer] = [*(readers.get(buffer) or ()), step]
+    for reduction in steps:
+        if not reduction.reduced or not all(b in inner for b in reduction.writes):
             continue
-        (e,) = others.values()
-        if id(e) not in taken and _joins(r, e, found):
-            out[id(e)] = r
-            taken[id(e)] = r
+        reading = [s for b in reduction.writes for s in readers.get(b) or ()]
+        others = {id(s): s for s in reading if s is not reduction}
+        if len(others) != 1:
+            continue
+        (epilogue,) = others.values()
+        if id(epilogue) not in out and _joins(reduction, epilogue, definitions):
+            out[id(epilogue)] = reduction
     return out
 
 
-def _real_reads(step: LoopStep, found: NodeDict[BlockDefinition]) -> NodeDict[None]:
+def _inlined_reads(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> NodeDict[None]:
     """Return the buffers that a step reads after inlining."""
     seen: NodeDict[None] = NodeDict()
 
-    def visit(b: Any) -> None:
-        if b in seen:
+    def visit(buffer: Any) -> None:
+        if buffer in seen:
             return
-        seen[b] = None
-        made = found.get(b)
-        if made is not None:
-            for expr in loads(made.value):
+        seen[buffer] = None
+        definition = definitions.get(buffer)
+        if definition is not None:
+            for expr in loads(definition.value):
                 visit(expr.source)
 
-    for b, _ in step.reads.items():
-        visit(b)
+    for buffer, _ in step.reads.items():
+        visit(buffer)
     return seen
 
 
-def _joins(r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]) -> bool:
+def _joins(reduction: LoopStep, epilogue: LoopStep, definitions: NodeDict[BlockDefinition]) -> bool:
     """Return whether a step reads each element of a reduction once, at a single index."""
-    if e.reduced or not e.updates or not _direct(r) or isinstance(_part(r, found), Plain):
+    if epilogue.reduced or not epilogue.updates or not _direct(reduction):
         return False
-    if isinstance(_part(e, found), Plain):
+    if any(isinstance(_part(step, definitions), Plain) for step in (reduction, epilogue)):
         return False
-    if volume(r.stage.writes[0].shape) is not volume(e.stage.writes[0].shape):
+    if volume(reduction.stage.writes[0].shape) is not volume(epilogue.stage.writes[0].shape):
         return False
-    return len(_places(r, e, found)) == 1
+    return len(_places(reduction, epilogue, definitions)) == 1
 
 
 def _direct(step: LoopStep) -> bool:
     """Return whether the results of a reduction are indexed by its spatial axes, one each."""
     if not step.updates or any(not _same(u.indices, step.updates[0].indices) for u in step.updates):
         return False
-    axes = [a.var for a in step.spatial]
     used = [i for i in step.updates[0].indices if static(i) != 0]
-    return all(sum(i.same_as(a) for a in axes) == 1 for i in used) and all(
-        sum(i.same_as(a) for i in used) == 1 or static(extent.extent) == 1
-        for a, extent in zip(axes, step.spatial, strict=True)
+    return all(sum(i.same_as(a.var) for a in step.spatial) == 1 for i in used) and all(
+        sum(i.same_as(axis.var) for i in used) == 1 or axis.static == 1 for axis in step.spatial
     )
 
 
 def _places(
-    r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition]
+    reduction: LoopStep, epilogue: LoopStep, definitions: NodeDict[BlockDefinition]
 ) -> list[tuple[Any, ...] | None]:
     """Return the indices at which a step reads a reduction; None for a guarded read."""
-    expand = Expander(found)
-    texts = [expand(u.value) for u in e.updates] + [x for _, x in expand.lets]
+    expand = Expander(definitions)
+    exprs = [expand(u.value) for u in epilogue.updates] + [x for _, x in expand.lets]
     places: list[tuple[Any, ...] | None] = []
 
-    def load(x: Any, visitor: Any) -> None:
-        index = tuple(items(x.indices))
-        if not any(x.source.same_as(b) for b in r.writes):
-            visitor.default_visit(x)
+    def load(node: Any, visitor: Any) -> None:
+        index = tuple(items(node.indices))
+        if not any(node.source.same_as(b) for b in reduction.writes):
+            visitor.default_visit(node)
         elif not any(p is not None and _same(index, p) for p in places):
             places.append(index)
 
-    def guard(x: Any, visitor: Any) -> None:
-        if isinstance(x, tvm.ir.Call) and not is_guard(x):
-            visitor.default_visit(x)
-        elif any(y.source.same_as(b) for y in loads(x) for b in r.writes):
+    def guard(node: Any, visitor: Any) -> None:
+        if isinstance(node, tvm.ir.Call) and not is_guard(node):
+            visitor.default_visit(node)
+        elif any(e.source.same_as(b) for e in loads(node) for b in reduction.writes):
             places.extend((None, None))
 
     rules = [(tvm.ir.TensorLoad, load), (tvm.ir.Call, guard), (tirx.Select, guard)]
-    for t in texts:
-        tvm_ffi.structural_visit(t, rules)
+    for expr in exprs:
+        tvm_ffi.structural_visit(expr, rules)
     return places
 
 
@@ -275,93 +277,96 @@ def _coupled(updates: Sequence[Update]) -> bool:
     return False
 
 
-def _part(step: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
+def _part(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
     """Convert a step to a kernel."""
     if not step.updates:
         return Plain(step, "its body does more than update elements")
     if _coupled(step.updates):
         return Plain(step, "its results depend on one another")
     if not step.reduced:
-        return _spatial(step, found)
-    own = {u.buffer.__chandle__(): u for u in step.updates}
+        return _spatial(step, definitions)
+    by_buffer = {u.buffer.__chandle__(): u for u in step.updates}
     if any(u.init is None for u in step.updates):
         return Plain(step, "a reduction has no initial value")
     used = [v for u in step.updates for e in (*u.indices, u.init) for v in variables(e)]
     if any(v.same_as(axis.var) for v in used for axis in step.reduced):
         return Plain(step, "a reduction stores at an index with a reduced axis")
-    if any(not _at_store(e, own) for u in step.updates for e in loads(u.value)):
+    if any(not _at_store(e, by_buffer) for u in step.updates for e in loads(u.value)):
         return Plain(step, "a reduction reads other elements of its result")
-    accumulators, before = _reduction(step, found)
+    accumulators, before = _reduction(step, definitions)
     results = tuple(KernelOutput(u.buffer, u.indices, a.var)
                     for u, a in zip(step.updates, accumulators, strict=True))  # fmt: skip
     return Kernel(step.spatial, step.reduced, accumulators, before, (), results,
                   step.stage.block.name_hint)  # fmt: skip
 
 
-def _at_store(expr: Any, own: dict[int, Update]) -> bool:
-    update = own.get(expr.source.__chandle__())
+def _at_store(expr: Any, by_buffer: dict[int, Update]) -> bool:
+    update = by_buffer.get(expr.source.__chandle__())
     return update is None or _same(items(expr.indices), update.indices)
 
 
-def _spatial(step: LoopStep, found: NodeDict[BlockDefinition]) -> Part:
+def _spatial(step: LoopStep, definitions: NodeDict[BlockDefinition]) -> Part:
     if any(e.source.same_as(b) for b in step.writes for u in step.updates for e in loads(u.value)):
         return Plain(step, "it reads what it writes")
-    expand = Expander(found)
+    expand = Expander(definitions)
     results = tuple(KernelOutput(u.buffer, u.indices, expand(u.value)) for u in step.updates)
-    made = Kernel(step.axes, (), (), (), tuple(expand.lets), results, step.stage.block.name_hint)
-    same = copies(step.stage) and loads(step.updates[0].value)[0].source not in found
-    return replace(made, copy=same)
+    kernel = Kernel(step.axes, (), (), (), tuple(expand.lets), results, step.stage.block.name_hint)
+    is_copy = copies(step.stage) and loads(step.updates[0].value)[0].source not in definitions
+    return replace(kernel, copy=is_copy)
 
 
 def _reduction(
-    step: LoopStep, found: NodeDict[BlockDefinition]
+    step: LoopStep, definitions: NodeDict[BlockDefinition]
 ) -> tuple[tuple[Accumulator, ...], tuple[Let, ...]]:
     """Return the accumulators of a reduction, and the bindings that they need."""
-    expand = Expander(found)
-    held: NodeDict[Any] = NodeDict()
+    expand = Expander(definitions)
+    acc_vars: NodeDict[Any] = NodeDict()
     for update in step.updates:
-        held[update.buffer] = tirx.Var("acc", str(update.buffer.ty.dtype))
-    made = []
+        acc_vars[update.buffer] = tirx.Var("acc", str(update.buffer.ty.dtype))
+    accumulators = []
     for update in step.updates:
-        value = expand(loaded(update.value, held))
+        value = expand(loaded(update.value, acc_vars))
         assert update.init is not None
-        made.append(
-            Accumulator(held[update.buffer], str(update.buffer.ty.dtype), update.init, value)
+        accumulators.append(
+            Accumulator(acc_vars[update.buffer], str(update.buffer.ty.dtype), update.init, value)
         )
-    return tuple(made), tuple(expand.lets)
+    return tuple(accumulators), tuple(expand.lets)
 
 
-def loaded(expr: Any, held: NodeDict[Any]) -> Any:
+def loaded(expr: Any, replacements: NodeDict[Any]) -> Any:
     """Replace the loads of some buffers in an expression by variables."""
 
-    def load(x: Any, mutator: Any) -> Any:
-        v = held.get(x.source)
-        return mutator.default_mutate(x) if v is None else v
+    def load(node: Any, mutator: Any) -> Any:
+        var = replacements.get(node.source)
+        return mutator.default_mutate(node) if var is None else var
 
     return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load)])
 
 
 def _merged(
-    r: LoopStep, e: LoopStep, found: NodeDict[BlockDefinition], sizes: SymbolicSizes
+    reduction: LoopStep,
+    epilogue: LoopStep,
+    definitions: NodeDict[BlockDefinition],
+    sizes: SymbolicSizes,
 ) -> Part:
     """Fuse a reduction and the step that reads it, over the axes of the latter."""
-    whole = _part(r, found)
-    if isinstance(whole, Plain):  # excluded by _joins
-        raise AssertionError(whole.reason)
-    (place,) = _places(r, e, found)
+    kernel = _part(reduction, definitions)
+    if isinstance(kernel, Plain):  # excluded by _joins
+        raise AssertionError(kernel.reason)
+    (place,) = _places(reduction, epilogue, definitions)
     assert place is not None
-    analyzer = analyzer_of(e.axes, sizes)
-    at = values(*((a.var, integer(0, a.var)) for a in r.spatial))
-    for i, target in zip(place, r.updates[0].indices, strict=True):
+    analyzer = analyzer_of(epilogue.axes, sizes)
+    at = values(*((a.var, integer(0, a.var)) for a in reduction.spatial))
+    for i, target in zip(place, reduction.updates[0].indices, strict=True):
         if static(target) != 0:
             at[target] = as_dtype(analyzer.simplify(i), str(target.ty.dtype))
-    moved = whole.at(at, e.axes, whole.reduced)
-    held: NodeDict[Any] = NodeDict()
-    for update, accumulator in zip(r.updates, moved.accumulators, strict=True):
-        held[update.buffer] = accumulator.var
-    expand = Expander(found)
-    values_ = [expand(u.value) for u in e.updates]
-    results = tuple(KernelOutput(u.buffer, u.indices, loaded(v, held))
-                    for u, v in zip(e.updates, values_, strict=True))  # fmt: skip
-    after = tuple((v, loaded(x, held)) for v, x in expand.lets)
+    moved = kernel.at(at, epilogue.axes, kernel.reduced)
+    acc_vars: NodeDict[Any] = NodeDict()
+    for update, accumulator in zip(reduction.updates, moved.accumulators, strict=True):
+        acc_vars[update.buffer] = accumulator.var
+    expand = Expander(definitions)
+    stored = [expand(u.value) for u in epilogue.updates]
+    results = tuple(KernelOutput(u.buffer, u.indices, loaded(e, acc_vars))
+                    for u, e in zip(epilogue.updates, stored, strict=True))  # fmt: skip
+    after = tuple((v, loaded(e, acc_vars)) for v, e in expand.lets)
     return replace(moved, after=after, results=results)

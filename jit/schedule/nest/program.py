@@ -16,7 +16,7 @@ from tvm import tirx
 
 from ....analysis.blocks.blocks import Opaque, Stage, standard
 from ....analysis.lifting.tir.node import NodeDict, items, substitute
-from .symbolic_sizes import UNSAID, SymbolicSizes
+from .symbolic_sizes import UNBOUNDED, SymbolicSizes
 from .tir import Values, integer, loads, loop, seq, static, values
 
 
@@ -66,23 +66,23 @@ class LoopStep:
     @property
     def reads(self) -> NodeDict[None]:
         """The buffers that it reads, including its own results."""
-        found: NodeDict[None] = NodeDict()
+        buffers: NodeDict[None] = NodeDict()
         block = self.stage.block
         for part in (block.init, block.body):
             for expr in [] if part is None else loads(part):
-                found[expr.source] = None
-        return found
+                buffers[expr.source] = None
+        return buffers
 
     def plain(self) -> Any:
         """Return the original loop nest without blocks."""
         block = self.stage.block
         reduced = [a for a in self.axes if a.reduced]
 
-        def nest(left: tuple[Axis, ...], at: Values) -> Any:
-            if left:
-                first = left[0]
+        def nest(axes: tuple[Axis, ...], at: Values) -> Any:
+            if axes:
+                first = axes[0]
                 return loop(first.var.name, first.extent, first.var,
-                            lambda v: nest(left[1:], _with(at, first.var, v)))  # fmt: skip
+                            lambda v: nest(axes[1:], _with(at, first.var, v)))  # fmt: skip
             body = substitute(block.body, at)
             if block.init is None:
                 return body
@@ -100,7 +100,7 @@ class LoopProgram:
     func: Any
     steps: tuple[LoopStep, ...]
     inner: NodeDict[None]
-    sizes: SymbolicSizes = UNSAID
+    sizes: SymbolicSizes = UNBOUNDED
 
 
 class Unscheduled(Exception):
@@ -111,7 +111,7 @@ class Unscheduled(Exception):
         self.reason = reason
 
 
-def program(func: Any, sizes: SymbolicSizes = UNSAID) -> LoopProgram:
+def program(func: Any, sizes: SymbolicSizes = UNBOUNDED) -> LoopProgram:
     """Return the steps of a PrimFunc; raises `Unscheduled` if it has another form."""
     attrs = func.attrs or {}
     if not bool(attrs.get("tirx.noalias", False)):
@@ -121,11 +121,11 @@ def program(func: Any, sizes: SymbolicSizes = UNSAID) -> LoopProgram:
     except Opaque as error:
         raise Unscheduled(error.reason) from None
     inner: NodeDict[None] = NodeDict()
-    for b in items(func.body.block.alloc_buffers):
-        inner[b] = None
-    made = LoopProgram(func, tuple(map(_step, stages)), inner, sizes)
-    _pure(made)
-    return made
+    for buffer in items(func.body.block.alloc_buffers):
+        inner[buffer] = None
+    result = LoopProgram(func, tuple(map(_step, stages)), inner, sizes)
+    _check_writers(result)
+    return result
 
 
 def _step(stage: Stage) -> LoopStep:
@@ -141,30 +141,31 @@ def _updates(block: Any) -> tuple[Update, ...]:
     if body is None or first is None:
         return ()
     inits: NodeDict[Any] = NodeDict()
-    for s in first:
-        inits[s.buffer] = s
-    found: list[Update] = []
-    for s in body:
-        init = inits.get(s.buffer)
-        index = tuple(items(s.indices))
+    for store in first:
+        inits[store.buffer] = store
+    updates: list[Update] = []
+    for store in body:
+        init = inits.get(store.buffer)
+        index = tuple(items(store.indices))
         if init is not None and not _same(index, items(init.indices)):
             return ()
-        found.append(Update(s.buffer, index, s.value, None if init is None else init.value))
-    apart = len({u.buffer.__chandle__() for u in found}) == len(found)
-    return tuple(found) if apart and (not first or len(first) == len(found)) else ()
+        start = None if init is None else init.value
+        updates.append(Update(store.buffer, index, store.value, start))
+    distinct = len({u.buffer.__chandle__() for u in updates}) == len(updates)
+    return tuple(updates) if distinct and (not first or len(first) == len(updates)) else ()
 
 
 def _stores(body: Any) -> list[Any] | None:
     """Return the stores of a body, with bindings substituted; None if it contains anything else."""
-    at, found = Values(), []
-    for s in items(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
-        if isinstance(s, tirx.stmt.Bind):
-            at[s.var] = substitute(s.value, at)
-        elif isinstance(s, tirx.BufferStore):
-            found.append(substitute(s, at))
+    at, stores = Values(), []
+    for stmt in items(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
+        if isinstance(stmt, tirx.stmt.Bind):
+            at[stmt.var] = substitute(stmt.value, at)
+        elif isinstance(stmt, tirx.BufferStore):
+            stores.append(substitute(stmt, at))
         else:
             return None
-    return found
+    return stores
 
 
 def _same(a: tuple[Any, ...], b: list[Any]) -> bool:
@@ -173,27 +174,27 @@ def _same(a: tuple[Any, ...], b: list[Any]) -> bool:
     )
 
 
-def _with(at: Values, v: Any, value: Any) -> Values:
-    return values(*at.items(), (v, value))
+def _with(at: Values, var: Any, value: Any) -> Values:
+    return values(*at.items(), (var, value))
 
 
 def _all(conditions: list[Any]) -> Any:
     out = None
-    for c in conditions:
-        out = c if out is None else tirx.And(out, c)
+    for condition in conditions:
+        out = condition if out is None else tirx.And(out, condition)
     return out
 
 
-def _pure(made: LoopProgram) -> None:
+def _check_writers(loops: LoopProgram) -> None:
     """Check that every buffer has one writer, which precedes its readers."""
     written: NodeDict[int] = NodeDict()
-    for k, step in enumerate(made.steps):
-        for b in step.writes:
-            if b in written:
-                raise Unscheduled(f"{b.name} is written by several blocks")
-            written[b] = k
-    for k, step in enumerate(made.steps):
-        for b, _ in step.reads.items():
-            at = written.get(b)
-            if (at is None and b in made.inner) or (at is not None and at > k):
-                raise Unscheduled(f"{b.name} is read before it is written")
+    for k, step in enumerate(loops.steps):
+        for buffer in step.writes:
+            if buffer in written:
+                raise Unscheduled(f"{buffer.name} is written by several blocks")
+            written[buffer] = k
+    for k, step in enumerate(loops.steps):
+        for buffer, _ in step.reads.items():
+            at = written.get(buffer)
+            if (at is None and buffer in loops.inner) or (at is not None and at > k):
+                raise Unscheduled(f"{buffer.name} is read before it is written")

@@ -25,27 +25,27 @@ from .tir import dtype_of, integer, is_guard, mentions, static, values
 
 @dataclass(frozen=True)
 class _Guard:
-    """A guard that holds on ``[low, high)`` of the axis if ``rest`` holds as well."""
+    """A guard that holds on ``[low, high)`` of the axis if ``condition`` holds as well."""
 
     call: Any
     low: Any
     high: Any
-    rest: Any | None
+    condition: Any | None
 
 
 def segments(kernel: Kernel, axis: Axis) -> list[Kernel]:
-    """Split a kernel into ranges of an axis, none of which has guards of that axis alone."""
-    found = _guard(kernel, axis)
-    if found is None:
+    """Split a kernel into ranges of an axis, without the guards that bound that axis."""
+    guard = _guard(kernel, axis)
+    if guard is None:
         return [kernel]
-    a, b = found.call.args[1], found.call.args[2]
-    inside = a if found.rest is None else tirx.if_then_else(found.rest, a, b)
+    a, b = guard.call.args[1], guard.call.args[2]
+    inside = a if guard.condition is None else tirx.if_then_else(guard.condition, a, b)
     end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
     zero = integer(0, axis.var)
-    ranges = [(zero, found.low, b), (found.low, found.high, inside), (found.high, end, b)]
+    ranges = [(zero, guard.low, b), (guard.low, guard.high, inside), (guard.high, end, b)]
     out = []
     for low, high, value in ranges:
-        part = _over(_replaced(kernel, found.call, value), axis, low, high)
+        part = _over(_replaced(kernel, guard.call, value), axis, low, high)
         if part is not None:
             out += segments(*part)
     return out
@@ -54,12 +54,12 @@ def segments(kernel: Kernel, axis: Axis) -> list[Kernel]:
 def _over(kernel: Kernel, axis: Axis, low: Any, high: Any) -> tuple[Kernel, Axis] | None:
     """Restrict a kernel to a range of an axis; None if the range is empty."""
     extent = kernel.analyzer.simplify(high - low)
-    known = static(extent)
-    if known is not None and known <= 0:
+    size = static(extent)
+    if size is not None and size <= 0:
         return None
-    v = tirx.Var(axis.var.name, dtype_of(axis.var))
-    new = Axis(v, extent)
-    at = values((axis.var, v + low))
+    var = tirx.Var(axis.var.name, dtype_of(axis.var))
+    new = Axis(var, extent)
+    at = values((axis.var, var + low))
     axes = tuple(new if a is axis else a for a in kernel.axes)
     return kernel.at(at, axes, kernel.reduced), new
 
@@ -85,33 +85,34 @@ def _guard(kernel: Kernel, axis: Axis) -> _Guard | None:
     for expr in [*(e for _, e in kernel.after), *(r.value for r in kernel.results)]:
         tvm_ffi.structural_walk(expr, (tvm.ir.Call, calls.append))
     for call in calls:
-        found = _ranged(call, kernel, axis) if is_guard(call) else None
-        if found is not None:
-            return found
+        guard = _ranged(call, kernel, axis) if is_guard(call) else None
+        if guard is not None:
+            return guard
     return None
 
 
 def _ranged(call: Any, kernel: Kernel, axis: Axis) -> _Guard | None:
+    """Return a guard's range of the axis; None unless its conditions on the axis are linear."""
     end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
     low: Any = integer(0, axis.var)
     high: Any = as_dtype(end, dtype_of(axis.var))
-    rest = None
-    some = False
-    for c in _conjuncts(call.args[0]):
-        if axis.var not in mentions(c):
-            rest = c if rest is None else tirx.And(rest, c)
+    condition = None
+    bounded = False
+    for conjunct in _conjuncts(call.args[0]):
+        if axis.var not in mentions(conjunct):
+            condition = conjunct if condition is None else tirx.And(condition, conjunct)
             continue
-        bound = _bound(c, axis.var)
-        if bound is None:
+        interval = _interval(conjunct, axis.var)
+        if interval is None:
             return None
-        some = True
-        low = tirx.Max(low, bound[0]) if bound[0] is not None else low
-        high = tirx.Min(high, bound[1]) if bound[1] is not None else high
-    if not some:
+        bounded = True
+        low = tirx.Max(low, interval[0]) if interval[0] is not None else low
+        high = tirx.Min(high, interval[1]) if interval[1] is not None else high
+    if not bounded:
         return None
     simplify = kernel.analyzer.simplify
     low = simplify(tirx.Min(low, as_dtype(end, dtype_of(axis.var))))
-    return _Guard(call, low, simplify(tirx.Max(high, low)), rest)
+    return _Guard(call, low, simplify(tirx.Max(high, low)), condition)
 
 
 def _conjuncts(expr: Any) -> Iterator[Any]:
@@ -122,21 +123,23 @@ def _conjuncts(expr: Any) -> Iterator[Any]:
         yield expr
 
 
-def _bound(c: Any, v: Any) -> tuple[Any | None, Any | None] | None:
-    """Return where a comparison linear in ``v`` holds: (first, end); None if unbounded."""
-    if type(c) not in (tirx.LT, tirx.LE, tirx.GT, tirx.GE):
+def _interval(comparison: Any, var: Any) -> tuple[Any | None, Any | None] | None:
+    """Return where a comparison linear in ``var`` holds: (first, end); None if unbounded."""
+    if type(comparison) not in (tirx.LT, tirx.LE, tirx.GT, tirx.GE):
         return None
-    if not dtype_of(c.a).startswith("int"):
+    if not dtype_of(comparison.a).startswith("int"):
         return None
-    a, b = (c.a, c.b) if isinstance(c, (tirx.LT, tirx.LE)) else (c.b, c.a)
-    found = detect_linear_equation(a - b, [v])
-    m = static(found[0]) if len(found) else None
+    a, b = comparison.a, comparison.b
+    if isinstance(comparison, (tirx.GT, tirx.GE)):
+        a, b = b, a
+    coefs = detect_linear_equation(a - b, [var])
+    m = static(coefs[0]) if len(coefs) else None
     if not m:
         return None
-    # m * v + base < 0, or <= 0 and then the same with base - 1
-    base = as_dtype(found[1], dtype_of(v))
-    if isinstance(c, (tirx.LE, tirx.GE)):
-        base = base - integer(1, v)
-    if m > 0:  # v < -base / m
-        return None, tirx.FloorDiv(integer(m - 1, v) - base, integer(m, v))
-    return tirx.FloorDiv(base, integer(-m, v)) + integer(1, v), None  # v > base / -m
+    # m * var + base < 0, or <= 0, which is the same with base - 1
+    base = as_dtype(coefs[1], dtype_of(var))
+    if isinstance(comparison, (tirx.LE, tirx.GE)):
+        base = base - integer(1, var)
+    if m > 0:  # var < -base / m
+        return None, tirx.FloorDiv(integer(m - 1, var) - base, integer(m, var))
+    return tirx.FloorDiv(base, integer(-m, var)) + integer(1, var), None  # var > base / -m

@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.sym import detect_linear_equation
 
 from ....analysis.lifting.tir.node import NodeDict, items
-from .symbolic_sizes import UNSAID, SymbolicSizes
+from .symbolic_sizes import UNBOUNDED, SymbolicSizes
 from .tir import mentions, static
 
 
@@ -28,14 +28,14 @@ class StridedAccess:
 
     def step(self, axis: Any) -> int | None:
         """Return the stride of an axis; -1 if it is symbolic, None if the index is not linear."""
-        found = self.steps.get(axis)
-        if found is None:
+        stride = self.steps.get(axis)
+        if stride is None:
             return None
-        known = static(found)
-        return -1 if known is None else known
+        value = static(stride)
+        return -1 if value is None else value
 
 
-def access(
+def strided_access(
     buffer: Any, indices: Sequence[Any], axes: Sequence[Any], analyzer: Any
 ) -> StridedAccess:
     """Return an access with its strides along the axes."""
@@ -46,18 +46,18 @@ def access(
         place = tirx.IntImm("int64", 0)
     place = analyzer.simplify(place)
     steps: NodeDict[Any] = NodeDict()
-    all_of = detect_linear_equation(place, list(axes)) if axes else []
-    if len(all_of):
-        for a, c in zip(axes, items(all_of), strict=False):
-            steps[a] = c
+    all_coefs = detect_linear_equation(place, list(axes)) if axes else []
+    if len(all_coefs):
+        for axis, coef in zip(axes, items(all_coefs), strict=False):
+            steps[axis] = coef
         return StridedAccess(buffer, place, steps)
     used = mentions(place)
-    for a in axes:
-        if a not in used:
-            steps[a] = tirx.IntImm(str(a.ty.dtype), 0)
+    for axis in axes:
+        if axis not in used:
+            steps[axis] = tirx.IntImm(str(axis.ty.dtype), 0)
             continue
-        one = detect_linear_equation(place, [a])
-        steps[a] = one[0] if len(one) else None
+        coefs = detect_linear_equation(place, [axis])
+        steps[axis] = coefs[0] if len(coefs) else None
     return StridedAccess(buffer, place, steps)
 
 
@@ -71,12 +71,13 @@ def same(a: Any, b: Any, analyzer: Any) -> bool:
     return bool(analyzer.can_prove_equal(a, b))
 
 
-def analyzer_of(axes: Sequence[Any], sizes: SymbolicSizes = UNSAID) -> Any:
+def analyzer_of(axes: Sequence[Any], sizes: SymbolicSizes = UNBOUNDED) -> Any:
     """Return an analyzer with the domains of axes and the ranges of sizes."""
-    found = tvm.sym.Analyzer()
-    for v, values in sizes.ranges():
-        found.bind(v, values, allow_override=True)
-    for a in axes:
-        zero = tirx.IntImm(str(a.var.ty.dtype), 0)
-        found.bind(a.var, tvm.ir.Range.from_min_extent(zero, a.extent), allow_override=True)
-    return found
+    analyzer = tvm.sym.Analyzer()
+    for var, values in sizes.ranges():
+        analyzer.bind(var, values, allow_override=True)
+    for axis in axes:
+        zero = tirx.IntImm(str(axis.var.ty.dtype), 0)
+        domain = tvm.ir.Range.from_min_extent(zero, axis.extent)
+        analyzer.bind(axis.var, domain, allow_override=True)
+    return analyzer

@@ -36,11 +36,11 @@ class Bounds:
 
     def until(self, *sizes: int) -> list[int]:
         """Return tile sizes up to the first one that provably divides the size."""
-        found: list[int] = []
-        for s in sizes:
-            if not found or self.multiple % found[-1]:
-                found.append(s)
-        return found
+        chosen: list[int] = []
+        for size in sizes:
+            if not chosen or self.multiple % chosen[-1]:
+                chosen.append(size)
+        return chosen
 
 
 UNKNOWN = Bounds()
@@ -52,19 +52,19 @@ class SymbolicSizes:
     def __init__(self, *spans: tuple[Any, Span]) -> None:
         self.spans: NodeDict[Span] = NodeDict()
         self.analyzer = tvm.sym.Analyzer()
-        for v, span in spans:
-            self.spans[v] = span
+        for symbol, span in spans:
+            self.spans[symbol] = span
             # model a known divisor as a product with a fresh symbol
-            count = tirx.Var("count", dtype_of(v))
+            count = tirx.Var("count", dtype_of(symbol))
             low, high = -(-span.low // span.multiple), (span.high or END) // span.multiple
-            self.analyzer.bind(count, _range(low, max(low, high), v))
-            self.analyzer.bind(v, count * integer(span.multiple, v))
+            self.analyzer.bind(count, _range(low, max(low, high), symbol))
+            self.analyzer.bind(symbol, count * integer(span.multiple, symbol))
 
     def of(self, extent: Any) -> Bounds:
         """Return the bounds of an extent; unknown if it contains other variables."""
-        known = static(extent)
-        if known is not None:
-            return Bounds(known, known, max(known, 1))
+        value = static(extent)
+        if value is not None:
+            return Bounds(value, value, max(value, 1))
         if any(v not in self.spans for v, _ in mentions(extent).items()):
             return UNKNOWN
         simple = self.analyzer.simplify(extent)
@@ -76,12 +76,12 @@ class SymbolicSizes:
 
     def ranges(self) -> Iterator[tuple[Any, Any]]:
         """Yield the symbols with their ranges, for an analyzer."""
-        for v, span in self.spans.items():
-            yield v, _range(span.low, span.high or END, v)
+        for symbol, span in self.spans.items():
+            yield symbol, _range(span.low, span.high or END, symbol)
 
 
 #: No bounds.
-UNSAID = SymbolicSizes()
+UNBOUNDED = SymbolicSizes()
 
 
 def _range(low: int, high: int, like: Any) -> Any:

@@ -17,10 +17,10 @@ Values = NodeDict[Any]
 
 def values(*pairs: tuple[Any, Any]) -> Values:
     """Return a map from variables to values."""
-    made = Values()
-    for v, expr in pairs:
-        made[v] = expr
-    return made
+    mapping = Values()
+    for var, expr in pairs:
+        mapping[var] = expr
+    return mapping
 
 
 def dtype_of(expr: Any) -> str:
@@ -41,48 +41,48 @@ def static(expr: Any) -> int | None:
 
 def loads(node: Any) -> list[Any]:
     """Return all loads in an expression, in order."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(node, (tvm.ir.TensorLoad, found.append))
-    return found
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(node, (tvm.ir.TensorLoad, nodes.append))
+    return nodes
 
 
 def mentions(node: Any) -> NodeDict[None]:
     """Return the scalar variables in an expression."""
-    found: NodeDict[None] = NodeDict()
+    variables: NodeDict[None] = NodeDict()
 
-    def note(v: Any) -> None:
-        if not is_buffer_var(v):
-            found[v] = None
+    def note(var: Any) -> None:
+        if not is_buffer_var(var):
+            variables[var] = None
 
     tvm_ffi.structural_walk(node, (tvm.ir.Var, note))
-    return found
+    return variables
 
 
 def calls(node: Any) -> bool:
     """Return whether an expression contains a call, such as an exponential."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(node, (tvm.ir.Call, found.append))
-    return bool(found)
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(node, (tvm.ir.Call, nodes.append))
+    return bool(nodes)
 
 
 def seq(parts: Sequence[Any]) -> Any:
     """Return a sequence of statements, flattened."""
     flat: list[Any] = []
-    for param in parts:
-        flat += items(param.seq) if isinstance(param, tirx.SeqStmt) else [param]
+    for part in parts:
+        flat += items(part.seq) if isinstance(part, tirx.SeqStmt) else [part]
     return flat[0] if len(flat) == 1 else tirx.SeqStmt(flat)
 
 
 def loop(
     stem: str, extent: Any, like: Any, body: Callable[[Any], Any], kind: Any = tirx.ForKind.SERIAL
 ) -> Any:
-    """Return ``for v in range(extent): body(v)``, without a loop if the extent is 1."""
-    known = static(extent)
-    if known == 1:
+    """Return ``for var in range(extent): body(var)``, without a loop if the extent is 1."""
+    size = static(extent)
+    if size == 1:
         return body(integer(0, like))
-    v = tirx.Var(stem, dtype_of(like))
-    end = integer(known, like) if known is not None else as_dtype(extent, dtype_of(like))
-    return tirx.For(v, integer(0, like), end, kind, body(v))
+    var = tirx.Var(stem, dtype_of(like))
+    end = integer(size, like) if size is not None else as_dtype(extent, dtype_of(like))
+    return tirx.For(var, integer(0, like), end, kind, body(var))
 
 
 def is_guard(expr: Any) -> bool:

@@ -36,40 +36,40 @@ _TANH = (
 )  # fmt: skip
 
 
-class Written:
-    """Expands such functions; ``bound`` collects bindings for their subexpressions, in order.
+class FunctionExpander:
+    """Expands these functions; ``bindings`` are variables for subexpressions, in order.
 
     A call under a guard is not expanded, because its argument may be undefined outside the guard.
     """
 
     def __init__(self) -> None:
-        self.bound: list[tuple[Any, Any]] = []
+        self.bindings: list[tuple[Any, Any]] = []
         self.rules = [(tvm.ir.Call, self._call), (tirx.Select, lambda expr, mutator: expr)]
 
     def __call__(self, expr: Any) -> Any:
         return tvm_ffi.structural_mutate(expr, self.rules) if calls(expr) else expr
 
-    def _call(self, c: Any, mutator: Any) -> Any:
-        if is_guard(c):
-            return c
-        c = mutator.default_mutate(c)
-        rule = _rule(c)
-        return c if rule is None else rule(self, self.let(c.args[0]))
+    def _call(self, call: Any, mutator: Any) -> Any:
+        if is_guard(call):
+            return call
+        call = mutator.default_mutate(call)
+        rule = _rule(call)
+        return call if rule is None else rule(self, self.let(call.args[0]))
 
     def let(self, expr: Any) -> Any:
-        """Bind an expression to a fresh variable and return that."""
-        v = tirx.Var("x", dtype_of(expr))
-        self.bound.append((v, expr))
-        return v
+        """Bind an expression to a fresh variable and return the variable."""
+        var = tirx.Var("x", dtype_of(expr))
+        self.bindings.append((var, expr))
+        return var
 
 
-Rule = Callable[[Written, Any], Any]
+Rule = Callable[[FunctionExpander, Any], Any]
 
 
-def _rule(c: Any) -> Rule | None:
-    if not isinstance(c.op, tvm.ir.Op) or dtype_of(c) != "float32":
+def _rule(call: Any) -> Rule | None:
+    if not isinstance(call.op, tvm.ir.Op) or dtype_of(call) != "float32":
         return None
-    return _RULES.get(str(c.op.name).rpartition(".")[2])
+    return _RULES.get(str(call.op.name).rpartition(".")[2])
 
 
 def vectorizable(expr: Any, axis: Any) -> bool:
@@ -77,16 +77,16 @@ def vectorizable(expr: Any, axis: Any) -> bool:
 
     No guard may depend on the axis, and every call must have a vector form.
     """
-    calls_ = Written()(expr)
-    found: list[Any] = []
-    tvm_ffi.structural_walk(calls_, (tvm.ir.Call, found.append))
-    return all(_vectorizable(c, axis) for c in found)
+    expanded = FunctionExpander()(expr)
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(expanded, (tvm.ir.Call, nodes.append))
+    return all(_vectorizable(call, axis) for call in nodes)
 
 
-def _vectorizable(c: Any, axis: Any) -> bool:
-    if is_guard(c):
-        return axis is None or axis not in mentions(c.args[0])
-    return isinstance(c.op, tvm.ir.Op) and bool(c.op.get_attr("TVectorizable"))
+def _vectorizable(call: Any, axis: Any) -> bool:
+    if is_guard(call):
+        return axis is None or axis not in mentions(call.args[0])
+    return isinstance(call.op, tvm.ir.Op) and bool(call.op.get_attr("TVectorizable"))
 
 
 def _number(value: float) -> Any:
@@ -95,8 +95,8 @@ def _number(value: float) -> Any:
 
 def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
     out = _number(coefficients[0])
-    for c in coefficients[1:]:
-        out = out * x + _number(c)
+    for coef in coefficients[1:]:
+        out = out * x + _number(coef)
     return out
 
 
@@ -106,11 +106,11 @@ def _within(x: Any, low: float, high: float) -> Any:
     return tirx.Select(x < _number(low), _number(low), above)
 
 
-def _exp(w: Written, x: Any) -> Any:
-    y = w.let(_within(x, _LOW, _HIGH))
-    n = w.let(tirx.floor(y * _number(1.44269504088896341) + _number(0.5)))
-    r = w.let(y - n * _number(0.693359375) - n * _number(-2.12194440e-4))
-    y = w.let(_scale(_polynomial(_EXP, r) * (r * r) + r + _number(1), n))
+def _exp(expander: FunctionExpander, x: Any) -> Any:
+    y = expander.let(_within(x, _LOW, _HIGH))
+    n = expander.let(tirx.floor(y * _number(1.44269504088896341) + _number(0.5)))
+    r = expander.let(y - n * _number(0.693359375) - n * _number(-2.12194440e-4))
+    y = expander.let(_scale(_polynomial(_EXP, r) * (r * r) + r + _number(1), n))
     y = tirx.Select(x < _number(_LOW), _number(0), y)
     return tirx.Select(x > _number(_HIGH), _number(float("inf")), y)
 
@@ -122,25 +122,26 @@ def _scale(y: Any, n: Any) -> Any:
     return y * power * _number(2)
 
 
-def _erf(w: Written, x: Any) -> Any:
-    return _odd(w, w.let(_within(x, -4, 4)), _ERF)
+def _erf(expander: FunctionExpander, x: Any) -> Any:
+    return _odd(expander, expander.let(_within(x, -4, 4)), _ERF)
 
 
-def _tanh(w: Written, x: Any) -> Any:
-    return _odd(w, w.let(_within(x, -7.90531110763549805, 7.90531110763549805)), _TANH)
+def _tanh(expander: FunctionExpander, x: Any) -> Any:
+    limit = 7.90531110763549805
+    return _odd(expander, expander.let(_within(x, -limit, limit)), _TANH)
 
 
-def _odd(w: Written, x: Any, pair: tuple[Sequence[float], Sequence[float]]) -> Any:
-    above, below = pair
-    s = w.let(x * x)
-    return x * _polynomial(above, s) / _polynomial(below, s)
+def _odd(expander: FunctionExpander, x: Any, pair: tuple[Sequence[float], Sequence[float]]) -> Any:
+    numerator, denominator = pair
+    square = expander.let(x * x)
+    return x * _polynomial(numerator, square) / _polynomial(denominator, square)
 
 
-def _sigmoid(w: Written, x: Any) -> Any:
-    return _number(1) / (_number(1) + _exp(w, w.let(_number(0) - x)))
+def _sigmoid(expander: FunctionExpander, x: Any) -> Any:
+    return _number(1) / (_number(1) + _exp(expander, expander.let(_number(0) - x)))
 
 
-def _rsqrt(w: Written, x: Any) -> Any:
+def _rsqrt(expander: FunctionExpander, x: Any) -> Any:
     return _number(1) / tirx.sqrt(x)
 
 

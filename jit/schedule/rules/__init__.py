@@ -36,10 +36,10 @@ def rule(name: str, *, precedence: int) -> Callable[[Run], Run]:
     """Register a rule; raises ``ValueError`` if its name or precedence is in use."""
 
     def register(run: Run) -> Run:
-        for r in _REGISTERED.values():
-            if r.name == name or r.precedence == precedence:
-                raise ValueError(f"rule {name!r} at precedence {precedence}: taken by {r.name!r} "
-                                 f"at {r.precedence}")  # fmt: skip
+        for registered in _REGISTERED.values():
+            if registered.name == name or registered.precedence == precedence:
+                raise ValueError(f"rule {name!r} at precedence {precedence}: taken by "
+                                 f"{registered.name!r} at {registered.precedence}")  # fmt: skip
         _REGISTERED[name] = Rule(name, precedence, run)
         return run
 
@@ -49,6 +49,6 @@ def rule(name: str, *, precedence: int) -> Callable[[Run], Run]:
 @cache
 def rules() -> tuple[Rule, ...]:
     """Return all rules by precedence."""
-    for found in sorted(m.name for m in pkgutil.iter_modules(__path__)):
-        importlib.import_module(f"{__name__}.{found}")
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+        importlib.import_module(f"{__name__}.{module}")
     return tuple(sorted(_REGISTERED.values(), key=lambda r: r.precedence))

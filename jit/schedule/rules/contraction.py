@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
-from ..loops.axes import depth, extent, order, reuses, row_axis, vector_axis
+from ..loops.axes import choose_row_axis, choose_vector_axis, depth, extent, order, reuses
 from ..loops.loop_nest import LoopNest
 from ..loops.machine import VectorUnits, bits
-from ..loops.pack import Packed, worthwhile
+from ..loops.pack import Packed, choose_strip
 from ..loops.tile import Tile, best, columns, divisors
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
@@ -29,17 +29,18 @@ ROWS, VECTORS = 6, 4
 def contraction(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if not kernel.reduced:
         return Refusal("the kernel is not a reduction")
-    j = vector_axis(kernel)
-    if j is None:
+    vector_axis = choose_vector_axis(kernel)
+    if vector_axis is None:
         return Refusal("no axis of the result is contiguous in every operand")
-    i = row_axis(kernel, j)
-    tile = _tile(kernel, machine, i, j)
-    for t in (tile, _narrow(tile, machine)):
-        loops = order(kernel, i, j, t)
-        strip = worthwhile(kernel, machine, t, loops, i, j)
+    row_axis = choose_row_axis(kernel, vector_axis)
+    tile = _tile(kernel, machine, row_axis, vector_axis)
+    for candidate in (tile, _narrow(tile, machine)):
+        loops = order(kernel, row_axis, vector_axis, candidate)
+        strip = choose_strip(kernel, machine, candidate, loops, row_axis, vector_axis)
         if strip is not None:
-            return Packed.of(kernel, machine, t, loops, i, j, strip)()
-    return LoopNest(kernel, machine, tile, order(kernel, i, j, tile), i, j)()
+            return Packed.of(kernel, machine, candidate, loops, row_axis, vector_axis, strip)()
+    loops = order(kernel, row_axis, vector_axis, tile)
+    return LoopNest(kernel, machine, tile, loops, row_axis, vector_axis)()
 
 
 def _narrow(tile: Tile, machine: VectorUnits) -> Tile:
@@ -48,31 +49,31 @@ def _narrow(tile: Tile, machine: VectorUnits) -> Tile:
     return tile if tile.vectors <= 2 else Tile(rows, 2, tile.lanes)
 
 
-def _tile(kernel: Kernel, machine: VectorUnits, i: Axis | None, j: Axis) -> Tile:
+def _tile(kernel: Kernel, machine: VectorUnits, row_axis: Axis | None, vector_axis: Axis) -> Tile:
     width = max(bits(a.dtype) for a in kernel.accumulators)
     lanes = max(1, machine.vector_bits // width)
     each = len(kernel.accumulators)
     share = VectorUnits(machine.vector_bits, machine.registers // each, machine.cores)
-    rows = 1 if i is None else extent(kernel, i)
-    if j.static is not None:
-        found = columns(j.static, lanes)
-        lanes, vectors = found[0][1], len(found)
+    rows = 1 if row_axis is None else extent(kernel, row_axis)
+    if vector_axis.static is not None:
+        cover = columns(vector_axis.static, lanes)
+        lanes, vectors = cover[0][1], len(cover)
     else:
-        known = kernel.bounds(j)
-        lanes = columns(known.within(lanes), lanes)[0][1]
-        vectors = min(2, -(-known.within(2 * lanes) // lanes))
-    if i is not None and not reuses(kernel, i, j):
+        bounds = kernel.bounds(vector_axis)
+        lanes = columns(bounds.within(lanes), lanes)[0][1]
+        vectors = min(2, -(-bounds.within(2 * lanes) // lanes))
+    if row_axis is not None and not reuses(kernel, row_axis, vector_axis):
         return best(min(rows, 4), min(vectors, 4), depth(kernel), lanes, share)
-    if i is not None and i.static is None:
-        wide = min(VECTORS, vectors)
-        some = max(1, min(ROWS * VECTORS // wide, 12) // each)
-        return _ranged(kernel.bounds(i), vectors, depth(kernel), lanes, share, some) \
-            or Tile(some, wide, lanes)  # fmt: skip
+    if row_axis is not None and row_axis.static is None:
+        capped = min(VECTORS, vectors)
+        most = max(1, min(ROWS * VECTORS // capped, 12) // each)
+        return _ranged(kernel.bounds(row_axis), vectors, depth(kernel), lanes, share, most) \
+            or Tile(most, capped, lanes)  # fmt: skip
     return best(rows, vectors, depth(kernel), lanes, share)
 
 
 def _ranged(
-    rows: Bounds, vectors: int, depth: int, lanes: int, share: VectorUnits, some: int
+    rows: Bounds, vectors: int, depth: int, lanes: int, share: VectorUnits, most: int
 ) -> Tile | None:
     """Return a tile whose rows divide every possible extent, or that covers the largest one.
 
@@ -80,6 +81,6 @@ def _ranged(
     """
     if sizes := divisors(rows.multiple):
         return best(rows.multiple, vectors, depth, lanes, share, sizes)
-    if rows.high is not None and rows.high <= some:
+    if rows.high is not None and rows.high <= most:
         return best(rows.high, vectors, depth, lanes, share)
     return None

@@ -31,44 +31,46 @@ def lanes(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
         return Refusal("the kernel is not a reduction")
     if any(term(a) is None for a in kernel.accumulators):
         return Refusal("the reduction may not be associative")
-    k = _contiguous(kernel)
-    if k is None:
+    axis = _contiguous_axis(kernel)
+    if axis is None:
         return Refusal("no reduced axis is contiguous in every operand")
-    every = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
-    if not all(vectorizable(e, k.var) for e in every):
+    exprs = [a.update for a in kernel.accumulators] + [e for _, e in kernel.before]
+    if not all(vectorizable(e, axis.var) for e in exprs):
         return Refusal("the reduced expression cannot be vectorised")
-    wide = min(machine.lanes(a.dtype) for a in kernel.accumulators)
-    most = kernel.bounds(k).high
+    width = min(machine.lanes(a.dtype) for a in kernel.accumulators)
+    most = kernel.bounds(axis).high
     if most is not None:
-        wide = columns(min(most, wide), wide)[0][1]
-    i, j = _pair(kernel)
+        width = columns(min(most, width), width)[0][1]
+    row_axis, column_axis = _axis_pair(kernel)
     tile = Tile(
-        1 if i is None else min(ROWS, extent(kernel, i)),
-        1 if j is None else min(COLUMNS, extent(kernel, j)),
+        1 if row_axis is None else min(ROWS, extent(kernel, row_axis)),
+        1 if column_axis is None else min(COLUMNS, extent(kernel, column_axis)),
         1,
     )
-    others = [a for a in kernel.axes if a is not i and a is not j]
-    order = [*others, *(a for a in (j, i) if a is not None)]
-    return Lanes(kernel, machine, tile, order, i, j, k=k, wide=wide)()
+    others = [a for a in kernel.axes if a is not row_axis and a is not column_axis]
+    order = [*others, *(a for a in (column_axis, row_axis) if a is not None)]
+    return Lanes(kernel, machine, tile, order, row_axis, column_axis, axis=axis, lanes=width)()
 
 
-def _contiguous(kernel: Kernel) -> Axis | None:
-    def fits(axis: Axis) -> bool:
+def _contiguous_axis(kernel: Kernel) -> Axis | None:
+    def contiguous(axis: Axis) -> bool:
         steps = [x.step(axis.var) for x in kernel.reads]
         most = kernel.bounds(axis).high
         long = most is None or most >= 4
         return long and all(s in (0, 1) for s in steps) and 1 in steps
 
-    return max(filter(fits, kernel.reduced), key=lambda axis: extent(kernel, axis), default=None)
+    return max(
+        filter(contiguous, kernel.reduced), key=lambda axis: extent(kernel, axis), default=None
+    )
 
 
-def _pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
+def _axis_pair(kernel: Kernel) -> tuple[Axis | None, Axis | None]:
     """Return two axes such that each of them shares an operand."""
 
-    def fits(i: Axis, j: Axis) -> bool:
-        steps = [(x.step(i.var), x.step(j.var)) for x in kernel.reads]
-        mine = any(a != 0 and b == 0 for a, b in steps)
-        return mine and any(a == 0 and b != 0 for a, b in steps)
+    def share(row: Axis, column: Axis) -> bool:
+        steps = [(x.step(row.var), x.step(column.var)) for x in kernel.reads]
+        row_only = any(a != 0 and b == 0 for a, b in steps)
+        return row_only and any(a == 0 and b != 0 for a, b in steps)
 
-    found = [p for p in permutations(kernel.axes, 2) if fits(*p)]
-    return max(found, key=lambda p: min(extent(kernel, a) for a in p), default=(None, None))
+    pairs = [p for p in permutations(kernel.axes, 2) if share(*p)]
+    return max(pairs, key=lambda p: min(extent(kernel, a) for a in p), default=(None, None))

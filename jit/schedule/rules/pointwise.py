@@ -33,16 +33,16 @@ def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     return seq([_nest(part, kernel, machine, part.axes[place]) for part in segments(kernel, axis)])
 
 
-def _nest(kernel: Kernel, whole: Kernel, machine: VectorUnits, axis: Axis) -> Any:
+def _nest(kernel: Kernel, unsplit: Kernel, machine: VectorUnits, axis: Axis) -> Any:
     lanes = min(machine.lanes(dtype_of(r.value)) for r in kernel.results)
-    wide = UNROLL
+    vectors = UNROLL
     if axis.static is not None:
-        found = columns(axis.static, lanes)
-        lanes, wide = found[0][1], min(UNROLL, len(found))
-    elif not kernel.late and kernel.axes != whole.axes:
-        lanes = wide = 1  # a border, usually of a few elements
+        cover = columns(axis.static, lanes)
+        lanes, vectors = cover[0][1], min(UNROLL, len(cover))
+    elif not kernel.late and kernel.axes != unsplit.axes:
+        lanes = vectors = 1  # a border, usually of a few elements
     others = [a for a in kernel.axes if a is not axis]
-    return LoopNest(kernel, machine, Tile(1, wide, lanes), [*others, axis], None, axis)()
+    return LoopNest(kernel, machine, Tile(1, vectors, lanes), [*others, axis], None, axis)()
 
 
 def _value(kernel: Kernel, axis: Axis) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import pytest
 from tvm import relax, tirx
 from tvm.target.codegen import target_has_features
 
-from opinfo.jit.schedule.nest.vector_functions import Written, vectorizable
+from opinfo.jit.schedule.nest.vector_functions import FunctionExpander, vectorizable
 
 from .fused import TARGET, built, fused_one, run, scheduled
 
@@ -72,8 +72,8 @@ def test_what_is_guarded_stays_a_call() -> None:
     """Its argument is no element where the guard does not hold."""
     i, x = tirx.Var("i", "int32"), tirx.decl_buffer([4], "float32")
     guarded = tirx.if_then_else(i < 4, tirx.exp(tirx.BufferLoad(x, [i])), tirx.const(0.0))
-    write = Written()
-    assert write(guarded).same_as(guarded) and not write.bound
+    expand = FunctionExpander()
+    assert expand(guarded).same_as(guarded) and not expand.bindings
     assert not vectorizable(guarded, i) and vectorizable(guarded, None)
-    plain = Written()
-    assert not plain(tirx.erf(tirx.BufferLoad(x, [i]))).same_as(guarded) and plain.bound
+    plain = FunctionExpander()
+    assert not plain(tirx.erf(tirx.BufferLoad(x, [i]))).same_as(guarded) and plain.bindings

@@ -1,0 +1,27 @@
+"""Warnings that point at the caller's line, not at one of opinfo's own."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+#: A pass of opinfo is called through TVM's pass infrastructure, a module by Python's importer.
+_IMPORTER = "importlib"
+_INSIDE = {"opinfo", "tvm", "tvm_ffi", _IMPORTER}
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at the innermost line outside opinfo and TVM.
+
+    Raises:
+        Warning: Warnings of this category are errors (``python -W error``).
+    """
+    frame, level = sys._getframe(), 1
+    while frame.f_back and (package := _package(frame.f_globals)) in _INSIDE:
+        frame = frame.f_back
+        level += package != _IMPORTER  # `warnings` does not count these frames
+    warnings.warn(text, category, stacklevel=level)
+
+
+def _package(names: dict[str, object]) -> str:
+    return str(names.get("__name__")).partition(".")[0]
