@@ -126,7 +126,9 @@ class _Requirements:
             return f"the certificate is only {info.certificate.kind}"
         if self.exact and not info.certificate.exact:
             return "equality is not bit for bit: " + "; ".join(
-                a for a in info.certificate.assumptions if a not in ASSUMED
+                assumption
+                for assumption in info.certificate.assumptions
+                if assumption not in ASSUMED
             )
         return None
 

@@ -58,10 +58,10 @@ def spatial_of(call: Call) -> str:
 def sizes_of(attrs: Any, rank: int, transposed: bool) -> list[list[int]]:
     """Strides, dilation - 1, padding before, padding after."""
     padding = [int(p) for p in attrs["padding"]]
-    left, right = padding[:rank], padding[rank:]
+    before, after = padding[:rank], padding[rank:]
     if transposed:
-        right = [r - int(o) for r, o in zip(right, attrs["output_padding"], strict=True)]
-    return [list(attrs["strides"]), [int(d) - 1 for d in attrs["dilation"]], left, right]
+        after = [r - int(o) for r, o in zip(after, attrs["output_padding"], strict=True)]
+    return [list(attrs["strides"]), [int(d) - 1 for d in attrs["dilation"]], before, after]
 
 
 def _folded(frame: OneDnnFunction, out: str, kernel: str, groups: int, transposed: bool) -> Folded:
