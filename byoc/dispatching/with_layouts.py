@@ -200,12 +200,8 @@ class Regions:
 
 def _of_program(candidate: Match) -> Match:
     """A match of variants as a match of the program's ops."""
-    return Match(
-        candidate.backend,
-        candidate.pattern,
-        tuple(op.origin or op for op in candidate.ops),
-        candidate.cost,
-    )
+    ops = tuple(op.origin or op for op in candidate.ops)
+    return Match(candidate.backend, candidate.pattern, ops, candidate.cost)
 
 
 def _connected(ops: Sequence[Op]) -> list[dict[Op, Op]]:

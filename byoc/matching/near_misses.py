@@ -106,9 +106,8 @@ class PartialMatches:
         after = follower(last, self.infos)
         if after is None:
             return partial.miss(0, _ending(last, self.infos).after(needs))
-        failed = max(
-            failure for k, _ in pattern.next(state) if (failure := pattern.steps[k].failing(after))
-        )
+        steps = [pattern.steps[k] for k, _ in pattern.next(state)]
+        failed = max(failure for step in steps if (failure := step.failing(after)))
         return partial.miss(failed[0], failed[1].after(needs))
 
     def _as_anchor(self, op: Op) -> Iterator[Miss]:

@@ -44,9 +44,9 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
 
     def has_attribute(node: Node) -> Unmet | None:
         actual = node.info.attrs[name]
-        return (
-            None if actual == taken else Unmet(f"{name} is {actual}, {taken} is taken", suggestion)
-        )
+        if actual == taken:
+            return None
+        return Unmet(f"{name} is {actual}, {taken} is taken", suggestion)
 
     return has_attribute
 

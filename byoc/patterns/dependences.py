@@ -135,9 +135,8 @@ def cycle(flow: Dependences, groups: Sequence[Set]) -> list[int] | None:
         needs = 0
         for k in bits(inside):
             needs |= flow.needs[k]
-        current = next(
-            root for k in bits(needs & ~inside) if (root := _root(k, of, groups)) in remaining
-        )
+        roots = (_root(k, of, groups) for k in bits(needs & ~inside))
+        current = next(root for root in roots if root in remaining)
     return sorted({of[k] for k in ring[ring.index(current) :] if k in of})
 
 

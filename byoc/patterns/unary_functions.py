@@ -69,10 +69,8 @@ def _sum(terms: list[tuple[Monomial, float]]) -> Poly:
     total: dict[Monomial, float] = {}
     size: dict[Monomial, float] = {}
     for monomial, coef in terms:
-        total[monomial], size[monomial] = (
-            total.get(monomial, 0.0) + coef,
-            size.get(monomial, 0.0) + abs(coef),
-        )
+        total[monomial] = total.get(monomial, 0.0) + coef
+        size[monomial] = size.get(monomial, 0.0) + abs(coef)
     total |= {m: nan for m, c in total.items() if abs(c) < CANCELS * size[m]}
     return Poly(tuple(sorted(((m, c) for m, c in total.items() if c), key=repr)))
 

@@ -66,11 +66,9 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         joined: Any = self.lookup_binding(call.args[0]) if before is None else None
         if not named(joined, "relax.concat") or any(_size(a) != 1 for a in call.args[1:]):
             return self.with_copies(call)
-        parts = (
-            self.lookup_binding(operand)
-            if isinstance(operand := joined.args[0], relax.Var)
-            else operand
-        )
+        parts = joined.args[0]
+        if isinstance(parts, relax.Var):
+            parts = self.lookup_binding(parts)
         if not isinstance(parts, relax.Tuple):
             return call
         if all(self.dequantize(p) is None for p in items(parts.fields)):
@@ -95,25 +93,21 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
 
     def moved(self, call: Any) -> Any:
         """The dequantize after a layout-only or selecting operator, or None for other operators."""
-        dequantize = self.dequantize(call.args[0]) if len(call.args) else None
-        if dequantize is None or call.ty.ndim == 0:
+        before = self.dequantize(call.args[0]) if len(call.args) else None
+        if before is None or call.ty.ndim == 0:
             return None
-        single = all(_size(a) == 1 for a in dequantize.args[1:])
-        axis = int(dequantize.attrs.axis) % max(dequantize.args[0].ty.ndim, 1)
+        single = all(_size(a) == 1 for a in before.args[1:])
+        axis = int(before.attrs.axis) % max(before.args[0].ty.ndim, 1)
         if named(call, "relax.permute_dims"):
-            rank = dequantize.args[0].ty.ndim
+            rank = before.args[0].ty.ndim
             axes = [int(a) % rank for a in call.attrs.axes or range(rank)[::-1]]
             axis = axes.index(axis)
-        elif not single or not (
-            any(named(call, n) for n in RESHAPES) or _selects(call, dequantize)
-        ):
+        elif not single or not (any(named(call, n) for n in RESHAPES) or _selects(call, before)):
             return None
-        data = self.builder_.emit(
-            relax.Call(call.op, [dequantize.args[0], *call.args[1:]], call.attrs)
-        )
+        data = self.builder_.emit(relax.Call(call.op, [before.args[0], *call.args[1:]], call.attrs))
         axis = -1 if single else axis
         return relax.op.dequantize(
-            data, *dequantize.args[1:], axis=axis, out_dtype=dequantize.attrs.out_dtype
+            data, *before.args[1:], axis=axis, out_dtype=before.attrs.out_dtype
         )
 
     def scaled(self, call: Any) -> Any:
@@ -149,14 +143,12 @@ def _size(expr: Any) -> int | None:
     return int(np.prod([int(n.value) for n in shape]))
 
 
-def _selects(call: Any, dequantize: Any) -> bool:
+def _selects(call: Any, before: Any) -> bool:
     """Whether a call is max pooling that commutes with a dequantize.
 
     The scale must be positive, and each window must have an element inside the image.
     """
-    small = str(dequantize.args[0].ty.dtype) in SMALL and isinstance(
-        dequantize.args[1], GenericConst
-    )
+    small = str(before.args[0].ty.dtype) in SMALL and isinstance(before.args[1], GenericConst)
     if not small or not any(named(call, n) for n in POOLS):
         return False
     attrs = call.attrs
@@ -164,7 +156,7 @@ def _selects(call: Any, dequantize: Any) -> bool:
     inside = [max(int(p) for p in attrs.padding[k::n]) < int(w)
               for k, w in enumerate(attrs.pool_size)]  # fmt: skip
     plain = not attrs.ceil_mode and all(int(d) == 1 for d in attrs.dilation)
-    return plain and all(inside) and bool((array_of(dequantize.args[1]).numpy() > 0).all())
+    return plain and all(inside) and bool((array_of(before.args[1]).numpy() > 0).all())
 
 
 def _undone(before: Any, call: Any) -> bool:

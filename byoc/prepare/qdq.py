@@ -194,9 +194,8 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
         if binding.var not in self.free or not isinstance(binding.var, relax.DataflowVar):
             super().visit_var_binding_(binding)
             return
-        first = next(
-            (e for e in items(binding.value.args[1].fields) if isinstance(e, relax.Var)), None
-        )
+        fields = items(binding.value.args[1].fields)
+        first = next((e for e in fields if isinstance(e, relax.Var)), None)
         before = self.seen[first] if first in self.seen else []
         for call, var in before:
             if tvm_ffi.structural_equal(call, binding.value, map_free_vars=False):
