@@ -15,7 +15,7 @@ from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
 from ..layout.search.constraints import Desired
 from .backend.backend import Backend
-from .backend.catalog import given
+from .backend.catalog import resolve_backends
 from .backend.region import Region
 from .building.build_library import build_library, copy_library
 from .building.build_retries import build_with_retries
@@ -95,11 +95,11 @@ def compile_module(
 
     Raises:
         CannotForce: An operator cannot go where `force` says.
-        FileNotFoundError: There is no C++ compiler.
+        FileNotFoundError: No C++ compiler is on PATH.
         PlanRefused: The saved plan does not fit the module or the backends.
         ValueError: An argument does not fit the others, or the module has no Relax function.
     """
-    named, target = given(backends), read_target(target)
+    named, target = resolve_backends(backends), read_target(target)
     _check(mod, named, priority)
     lowered = _prepare(mod, named, plan, saved)
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from opinfo.byoc import Code, Region, dispatch, register
 from opinfo.byoc.codegen.host import cpu as native_cpu
-from opinfo.byoc.matching.diagnose import Left
+from opinfo.byoc.matching.diagnose import FallbackOp
 from opinfo.byoc.measure import Excluded, Measured, Timing
 from opinfo.cli import app
 from opinfo.cli.options.want_options import parse_wants
@@ -74,9 +74,9 @@ def test_explain_groups_what_is_left_by_reason(model: Path) -> None:
 
 
 def test_operators_with_one_reason_are_one_line_with_a_few_examples() -> None:
-    stays = [Left(f"lv{k}", "relax.tanh", "no pattern", "", "" if k else "/a/Tanh")
+    stays = [FallbackOp(f"lv{k}", "relax.tanh", "no pattern", "", "" if k else "/a/Tanh")
              for k in range(5)]  # fmt: skip
-    stays.append(Left("lv9", "relax.add", "other", "force add=toy"))
+    stays.append(FallbackOp("lv9", "relax.add", "other", "force add=toy"))
     assert reasons(stays) == [
         "5 x relax.tanh: no pattern",
         "    /a/Tanh (lv0), lv1, lv2 and 2 more",

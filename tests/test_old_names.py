@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from opinfo.byoc import Unmet
-from opinfo.byoc.matching.diagnose import Left
+from opinfo.byoc.matching.diagnose import FallbackOp
 from opinfo.cli import app
 from opinfo.cli.run.aliases import ALIASES, renamed
 from opinfo.jit import Recording, compile_shapes, specialize_shapes
@@ -61,7 +61,7 @@ def named(name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "value", [Unmet("it is not", "this"), Left("lv", "op", "it is not", "this")]
+    "value", [Unmet("it is not", "this"), FallbackOp("lv", "op", "it is not", "this")]
 )
 def test_a_field_that_was_renamed_warns(value: Any) -> None:
     with pytest.warns(DeprecationWarning, match="suggestion now"):

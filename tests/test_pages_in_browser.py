@@ -11,7 +11,7 @@ import pytest
 from tvm import relax
 
 from opinfo.byoc import dispatch
-from opinfo.byoc.matching.diagnose import Left
+from opinfo.byoc.matching.diagnose import FallbackOp
 from opinfo.byoc.measure import Measured, Timing
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.report.plan_report import Conversion, Conversions, PlanReport, ValueChoice
@@ -75,8 +75,9 @@ def compile_page() -> str:
     done = dispatch(nets.net(net, (4, 8), (8,)), [TOY])
     taken = [replace(t, microseconds=12.5 * (k + 1), nodes=(f"{PATH}.{k}", f"{PATH}_relu"))
              for k, t in enumerate(done.taken)]  # fmt: skip
-    rest = [Left(f"lv{k}", "relax.image.resize2d", f"no pattern of backend{k} has relax.resize2d",
-                 "want conv2d=NHWC,OHWI", f"{PATH}.{k}") for k in range(60)]  # fmt: skip
+    rest = [FallbackOp(f"lv{k}", "relax.image.resize2d",
+                       f"no pattern of backend{k} has relax.resize2d",
+                       "want conv2d=NHWC,OHWI", f"{PATH}.{k}") for k in range(60)]  # fmt: skip
     value = ValueChoice("lv2_with_a_name", (1, 256, 160, 160), "float32", NHWC, "relu wants NHWC")
     report = PlanReport((value,), (Conversion("x", NCHW, NHWC, 768, "toy wants NHWC", ("lv",)),))
     timings = [Timing("toy", ("relax.add", "relax.nn.relu"), ("float32[4, 8]",) * 3,

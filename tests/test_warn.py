@@ -13,7 +13,7 @@ import tvm
 
 from opinfo import transform
 from opinfo.analysis import op_info, recogniser, recogniser_scope
-from opinfo.byoc.matching.diagnose import Left
+from opinfo.byoc.matching.diagnose import FallbackOp
 
 SOURCE = """
 @I.ir_module
@@ -41,7 +41,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "a function": lambda: op_info(MODULE["main"]),
     "a pass": lambda: transform.AnnotateOpInfo()(MODULE),
     "passes in sequence": lambda: tvm.transform.Sequential([transform.AnnotateOpInfo()])(MODULE),
-    "an attribute": lambda: Left("lv", "op", "it is not", "this").mend,
+    "an attribute": lambda: FallbackOp("lv", "op", "it is not", "this").mend,
     "a module's attribute": lambda: import_module("opinfo.jit").Told,
     "an import": lambda: __import__("opinfo.byoc.abi"),
 }

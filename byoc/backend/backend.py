@@ -40,12 +40,12 @@ class Backend:
         name: Unique; used in options and messages.
         patterns: Chains of operators, tried at every operator.
         convert: Turns all regions of a model into code.
-        available: Returns the reason why the backend cannot be used here, None if it can.
+        available: Returns why the backend cannot be used here; None if it can.
         wants: Layouts by operator, as for `plan_layout`.
         cost: Returns the cost of a region in microseconds. It sees numbers for symbolic extents,
             and zeros for constants. None if the cost is unknown.
-        version: Returns the version of its code and library. Plans and times that were saved for
-            another version are not used.
+        version: Returns the version of its code and library. Plans and times saved for another
+            version are not used.
         coarse: Patterns of subgraphs of any size.
     """
 

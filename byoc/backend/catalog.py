@@ -30,7 +30,7 @@ _HOME = f"{__package__.rpartition('.')[0]}.backends"
 _REGISTRY: dict[str, Backend] = {}
 #: Plug-ins that a warning named already.
 _SHADOWED: set[Plugin] = set()
-TAKEN = "opinfo has a backend of this name; rename the entry point and the Backend"
+NAME_TAKEN = "opinfo has a backend of this name; rename the entry point and the Backend"
 
 
 def register(backend: Backend) -> Backend:
@@ -60,18 +60,18 @@ def find(name: str) -> Backend:
     """The backend of a name. If it cannot be loaded, it is unavailable and says why.
 
     Raises:
-        ValueError: There is none; the message lists the known names.
+        ValueError: No backend has this name; the message lists those that exist.
     """
     _warn_if_shadowed(name)
     if name in _REGISTRY:
         return _REGISTRY[name]
-    found = entries(name)
-    if not found:
-        known = ", ".join(sorted({*_REGISTRY, *BUILT_IN, *(p.name for p in outside())}))
+    entry_points = entries(name)
+    if not entry_points:
+        names = ", ".join(sorted({*_REGISTRY, *BUILT_IN, *(p.name for p in outside())}))
         off = "" if plugins.enabled() else f"; {plugins.VARIABLE} switches plug-ins off"
-        raise ValueError(f"unknown backend {name!r}; known: {known}{off}")
+        raise ValueError(f"unknown backend {name!r}; known: {names}{off}")
     try:
-        return register(loaded(found))
+        return register(loaded(entry_points))
     except PluginError as error:
         reason = f"it cannot be loaded: {error}"
         return Backend(name, (), _no_code, lambda: reason)
@@ -83,18 +83,20 @@ def outside() -> tuple[Plugin, ...]:
 
 
 def entries(name: str) -> list[Plugin]:
-    """The entry points for a backend of this name: of opinfo, or else of other packages."""
+    """The entry points of backends with this name: opinfo's own, else those of other packages."""
     if name in BUILT_IN:
         return [Plugin(name, f"{_HOME}.{BUILT_IN[name]}", "opinfo", version("opinfo"))]
     return [p for p in outside() if p.name == name]
 
 
-def loaded(found: Sequence[Plugin]) -> Backend:
+def loaded(entry_points: Sequence[Plugin]) -> Backend:
     """The backend of the only entry point. Raises `PluginError` if there are several."""
-    if len(found) > 1:
-        raise PluginError(f"{len(found)} packages provide a backend of this name: "
-                          f"{'; '.join(map(str, found))}; uninstall all but one")  # fmt: skip
-    (plugin,) = found
+    if len(entry_points) > 1:
+        raise PluginError(
+            f"{len(entry_points)} packages provide a backend of this name: "
+            f"{'; '.join(map(str, entry_points))}; uninstall all but one"
+        )
+    (plugin,) = entry_points
     backend = plugin.load()
     if not isinstance(backend, Backend):
         raise PluginError(f"{plugin}: expected a Backend, got {type(backend).__name__}")
@@ -113,7 +115,7 @@ def _warn_if_shadowed(name: str) -> None:
     for plugin in outside() if name in BUILT_IN else ():
         if plugin.name == name and plugin not in _SHADOWED:
             _SHADOWED.add(plugin)
-            warn(f"plug-in left out: {plugin}: {TAKEN}")
+            warn(f"plug-in left out: {plugin}: {NAME_TAKEN}")
 
 
 def unusable(backend: Backend) -> str | None:
@@ -128,8 +130,8 @@ def unusable(backend: Backend) -> str | None:
     return reason
 
 
-def given(backends: Sequence[str | Backend]) -> list[Backend]:
-    """The backends of a request, looked up if they are names; ``"tvm"`` is left out.
+def resolve_backends(backends: Sequence[str | Backend]) -> list[Backend]:
+    """The backends of a request, with names looked up; ``"tvm"`` is left out.
 
     Raises:
         TypeError: One is neither a name nor a `Backend`.
@@ -140,13 +142,13 @@ def given(backends: Sequence[str | Backend]) -> list[Backend]:
         raise TypeError("backends: expected a sequence of backends or names, "
                         f"got {backends!r}{hint}")  # fmt: skip
     out: list[Backend] = []
-    for b in backends:
-        if not isinstance(b, (str, Backend)):
-            raise TypeError(f"backends: expected a Backend or a name, got {b!r}")
-        if b == "tvm":
+    for item in backends:
+        if not isinstance(item, (str, Backend)):
+            raise TypeError(f"backends: expected a Backend or a name, got {item!r}")
+        if item == "tvm":
             continue
-        backend = find(b) if isinstance(b, str) else b
-        if any(backend.name == known.name and backend is not known for known in out):
+        backend = find(item) if isinstance(item, str) else item
+        if any(backend.name == earlier.name and backend is not earlier for earlier in out):
             raise ValueError(f"backends: two different backends are called {backend.name}")
         if backend not in out:
             out.append(backend)

@@ -1,4 +1,4 @@
-"""How much an operator computes and moves."""
+"""The FLOPs of an operator, and the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Shape = Sequence[Any]
 
 
 def flops(recovered: Recovered, op: Op) -> int:
-    """Multiplications and additions; for unknown operators, the elements of the result."""
+    """The multiplications and additions of an op; by default, the elements of its results."""
     out = sum(elements(v.shape) for v in op.outputs)
     info = recovered.operator
     if info is not None and info.kind == "kOutEWiseFusable":
-        for k in info.operands[1:2]:
-            value = op.values[k] if isinstance(k, int) else None
-            if value is not None and isinstance(k, int):
-                return 2 * out * _terms(_kernel_layout(recovered, k), value.shape)
+        for operand in info.operands[1:2]:
+            value = op.values[operand] if isinstance(operand, int) else None
+            if value is not None and isinstance(operand, int):
+                return 2 * out * _terms(_kernel_layout(recovered, operand), value.shape)
     return out
 
 

@@ -33,7 +33,7 @@ from .backend import Backend
 from .region import Region
 from .sized import sized
 
-#: The cost of a region in microseconds if the backend does not say.
+#: The default cost of a region in microseconds.
 COST = 0.0
 
 
@@ -44,11 +44,11 @@ def guarded(backend: Backend, failures: list[Failure]) -> Backend:
 
 class _Guard:
     def __init__(self, backend: Backend, failures: list[Failure]) -> None:
-        self.b, self.failures = backend, failures
+        self.wrapped, self.failures = backend, failures
         self.seen: set[tuple[str, str, str]] = set()
 
     def backend(self) -> Backend:
-        backend = self.b
+        backend = self.wrapped
         return replace(
             backend,
             patterns=tuple(Pattern(p.name, *self.steps(p)) for p in backend.patterns),
@@ -63,17 +63,17 @@ class _Guard:
         if (stage, rule, reason) not in self.seen:
             self.seen.add((stage, rule, reason))
             names = f" of {', '.join(ops)}" if ops else ""
-            self.failures.append(Failure(self.b.name, stage, reason, rule=f"{rule}{names}"))
+            self.failures.append(Failure(self.wrapped.name, stage, reason, rule=f"{rule}{names}"))
 
-    def steps(self, p: Pattern | Coarse) -> list[PatternStep]:
+    def steps(self, pattern: Pattern | Coarse) -> list[PatternStep]:
         return [
             replace(
                 step,
-                conditions=tuple(self.condition(p.name, c) for c in step.conditions),
-                laid=tuple(self.condition(p.name, c) for c in step.laid),
-                takes=step.takes if step.takes is nothing else self.takes(p.name, step.takes),
+                conditions=tuple(self.condition(pattern.name, c) for c in step.conditions),
+                laid=tuple(self.condition(pattern.name, c) for c in step.laid),
+                takes=step.takes if step.takes is nothing else self.takes(pattern.name, step.takes),
             )
-            for step in p.steps
+            for step in pattern.steps
         ]
 
     def condition(self, pattern: str, condition: Condition) -> Condition:
@@ -106,22 +106,22 @@ class _Guard:
 
     def cost(self, region: Region) -> float:
         names = [c.op for c in region.calls]
-        assert self.b.cost is not None
+        assert self.wrapped.cost is not None
         try:
             with foreign():
-                cost = self.b.cost(sized(region))
+                cost = self.wrapped.cost(sized(region))
                 if isinstance(cost, bool) or not isfinite(cost) or cost < 0:
                     raise ValueError(f"it returned {cost!r}, expected microseconds")
                 return float(cost)
         except ForeignError as error:
             reason = f"{error}; the default cost of {COST:g} is used"
-            self.failed("cost", reason, f"cost {name_of(self.b.cost)}", names)
+            self.failed("cost", reason, f"cost {name_of(self.wrapped.cost)}", names)
             return COST
 
     def wants(self) -> dict[str, Sequence[str]]:
         try:
             with foreign():
-                wants = dict(self.b.wants)
+                wants = dict(self.wrapped.wants)
                 check({op: layouts for op, layouts in wants.items() if layouts})
             return wants
         except ForeignError as error:
@@ -131,7 +131,7 @@ class _Guard:
     def version(self) -> str:
         try:
             with foreign():
-                version = self.b.version()
+                version = self.wrapped.version()
                 if not isinstance(version, str):
                     raise TypeError(f"it returned {version!r}, expected a string")
             return version

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...analysis.support.plugins import Plugin, PluginError
 from .backend import Backend
-from .catalog import BUILT_IN, TAKEN, entries, loaded, outside, registered, unusable
+from .catalog import BUILT_IN, NAME_TAKEN, entries, loaded, outside, registered, unusable
 from .guarded_calls import guarded
 
 
@@ -49,24 +49,24 @@ def _infos() -> Iterator[BackendInfo]:
     plugins = [*(p for name in BUILT_IN for p in entries(name)), *outside()]
     here, shown = registered(), set()
     for plugin in plugins:
-        backend, why = _of(plugin)
-        known = None if backend is None else here.get(backend.name, backend)
-        if backend is not known:
+        backend, why = _load(plugin)
+        current = None if backend is None else here.get(backend.name, backend)
+        if backend is not current:
             why = "another backend of this name was registered in this process"
-        elif known is not None:
-            shown.add(known.name)
+        elif current is not None:
+            shown.add(current.name)
         yield _info(plugin.name, backend, plugin.distribution, plugin.version, why)
     for name in sorted(set(here) - shown):
         yield _info(name, here[name], "", "", None)
 
 
-def _of(plugin: Plugin) -> tuple[Backend | None, str | None]:
+def _load(plugin: Plugin) -> tuple[Backend | None, str | None]:
     """The backend of a plug-in, or why it cannot be loaded."""
-    found = entries(plugin.name)
-    if plugin not in found:
-        return None, TAKEN
+    entry_points = entries(plugin.name)
+    if plugin not in entry_points:
+        return None, NAME_TAKEN
     try:
-        return loaded(found), None
+        return loaded(entry_points), None
     except PluginError as error:
         return None, str(error)
 

@@ -1,4 +1,4 @@
-"""A matched subgraph, as a converter sees it: operators with attributes, no Relax, no TIR."""
+"""A matched subgraph as a converter sees it: operators with attributes, without Relax and TIR."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def region(
             builder.add(op, info)
     results = results_of(ops)
     built = Region(symbol, tuple(builder.calls), tuple(builder.inputs), tuple(builder.constants),
-                   tuple(builder.known[v] for v in results))  # fmt: skip
+                   tuple(builder.tensors[v] for v in results))  # fmt: skip
     return Placed(built, tuple(ops), tuple(builder.values), results)
 
 
@@ -174,20 +174,21 @@ class _Builder:
         self.inputs: list[Tensor] = []
         self.constants: list[Array] = []
         self.values: list[Value] = []
-        self.known: dict[Value, Tensor] = {}
+        self.tensors: dict[Value, Tensor] = {}
 
     def add(self, op: Op, info: OpInfo) -> None:
         operands = tuple(
-            o if isinstance(o, Constant) else self.operand(op.values[o]) for o in info.operands
+            operand if isinstance(operand, Constant) else self.operand(op.values[operand])
+            for operand in info.operands
         )
         (out,) = op.outputs
         result = Tensor("call", len(self.calls), out.shape, out.dtype)
         self.calls.append(Call(info.name, info.attrs, operands, result))
-        self.known[out] = result
+        self.tensors[out] = result
 
     def operand(self, value: Value | None) -> Tensor:
         assert value is not None
-        if value not in self.known:
+        if value not in self.tensors:
             if value.constant:
                 place = Tensor("constant", len(self.constants), value.shape, value.dtype)
                 self.constants.append(_array(value.expr.value) if self.elements else _zeros(value))
@@ -195,8 +196,8 @@ class _Builder:
                 place = Tensor("input", len(self.inputs), value.shape, value.dtype)
                 self.inputs.append(place)
                 self.values.append(value)
-            self.known[value] = place
-        return self.known[value]
+            self.tensors[value] = place
+        return self.tensors[value]
 
 
 def _zeros(value: Value) -> Array:

@@ -1,8 +1,8 @@
 """A simulated accelerator: an example of a backend with coarse patterns.
 
-It computes convolutions, pools, sums and relu of float16 in NHWC, in a memory of its own. Since
-there is none, `run` interprets its programs in numpy: where a library for it is loaded, import this
-module before.
+It computes convolutions, pools, sums and relu of float16 in NHWC, in its own memory. The device
+does not exist: `run` interprets its programs in numpy. Import this module before loading a library
+for it.
 
     opinfo compile model.onnx -o model.so --backend example_npu,tvm
 """
@@ -37,7 +37,7 @@ NETWORK = Coarse(
     one(("relax.add", "relax.nn.relu"), dtype("float16")),
 )  # fmt: skip
 
-#: At load time programs and weights are handed over, at run time a program is started by number.
+#: The device gets programs and weights at load time, and the number of a program at run time.
 HEAD = """static int64_t device = -1;
 OPINFO_FUNCTION(__init_%s) {
   TVMFFIAny made{};
@@ -60,7 +60,8 @@ def convert(regions: Sequence[Region]) -> Code:
     image: list[Array] = []
     for k, region in enumerate(regions):
         steps = [
-            (c.op, _plain(c), [_place(o, len(image)) for o in c.operands]) for c in region.calls
+            (call.op, _plain(call), [_place(o, len(image)) for o in call.operands])
+            for call in region.calls
         ]
         programs.append((steps, [t.index for t in region.results]))
         image += region.constants
@@ -72,21 +73,21 @@ def convert(regions: Sequence[Region]) -> Code:
 
 def _plain(call: Call) -> dict[str, Any]:
     return {
-        k: to_plain(call.attrs[k])
-        for k in ("strides", "padding", "dilation", "pool_size", "x1", "x2")
-        if k in call.attrs
+        key: to_plain(call.attrs[key])
+        for key in ("strides", "padding", "dilation", "pool_size", "x1", "x2")
+        if key in call.attrs
     }
 
 
 def _place(operand: Tensor | Constant, image: int) -> tuple[str, float]:
-    """Where an operand is in the memory, or the literal."""
+    """The place of an operand in the memory, or its literal."""
     if isinstance(operand, Constant):
         return "literal", float(operand.value)
     return operand.source, operand.index + image * (operand.source == "constant")
 
 
 def _windows(array: Array, attrs: Any, size: Sequence[int], fill: float) -> Array:
-    """(N, H, W, C, y, x) of (N, H, W, C): what each result's window holds."""
+    """The window of each result: (N, H, W, C, y, x) for an array (N, H, W, C)."""
     (top, left, bottom, right), (sy, sx), (dy, dx) = map(
         attrs.get, ("padding", "strides", "dilation")
     )
@@ -97,11 +98,14 @@ def _windows(array: Array, attrs: Any, size: Sequence[int], fill: float) -> Arra
 
 
 COMPUTE: dict[str, Callable[..., Array]] = {
-    "relax.nn.conv2d": lambda a, x, w: np.einsum(
-        "nhwcyx,oyxc->nhwo", _windows(x, a, w.shape[1:3], 0), w.astype("float32")),
-    "relax.nn.max_pool2d": lambda a, x: _windows(x, a, a["pool_size"], -np.inf).max((4, 5)),
-    "relax.add": lambda a, *xs: np.add(*xs, *(np.float16(a[k]) for k in ("x1", "x2") if k in a)),
-    "relax.nn.relu": lambda a, x: np.maximum(x, 0),
+    "relax.nn.conv2d": lambda attrs, data, weights: np.einsum(
+        "nhwcyx,oyxc->nhwo", _windows(data, attrs, weights.shape[1:3], 0),
+        weights.astype("float32")),
+    "relax.nn.max_pool2d": lambda attrs, data: _windows(
+        data, attrs, attrs["pool_size"], -np.inf).max((4, 5)),
+    "relax.add": lambda attrs, *terms: np.add(
+        *terms, *(np.float16(attrs[k]) for k in ("x1", "x2") if k in attrs)),
+    "relax.nn.relu": lambda attrs, data: np.maximum(data, 0),
 }  # fmt: skip
 LOADED: list[tuple[Any, list[Array]]] = []
 
@@ -124,8 +128,8 @@ def run(device: int, program: int, *tensors: Any) -> None:
     for op, attrs, operands in steps:
         values = [np.float16(k) if at == "literal" else memory[at][k] for at, k in operands]
         memory["call"].append(COMPUTE[op](attrs, *values).astype("float16"))
-    for t, k in zip(tensors[count:], results, strict=True):
-        t.copyfrom(memory["call"][k])
+    for tensor, k in zip(tensors[count:], results, strict=True):
+        tensor.copyfrom(memory["call"][k])
 
 
 for name, function in (("load", load), ("run", run)):

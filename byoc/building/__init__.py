@@ -1,1 +1,1 @@
-"""From a dispatched module to a library: finish, build, and leave out what does not build."""
+"""From a dispatched module to a library: finish, build, leave out regions that do not build."""

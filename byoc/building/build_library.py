@@ -30,18 +30,18 @@ def build_library(
 
     Raises:
         Miscalled: The module calls one of ``regions`` with arguments that it does not take.
-        MissingInit: A backend's code has constants and nothing that loads them.
+        MissingInit: A backend's code has constants but no function that loads them.
     """
     device = tvm.cpu()
     if on_gpu(target):
         from ..backends.nvidia.tvm_schedules import compiled
 
         device = tvm.cuda()
-        made = compiled(result.module, target, fuse)
+        program = compiled(result.module, target, fuse)
     else:
-        made = executable(fuse(result.module), target)
+        program = executable(fuse(result.module), target)
     stage("linking")
-    made.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
+    program.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
     if result.taken:
         loaded = load_checked(str(library), device)
         check_init(loaded, result.module)
@@ -57,7 +57,7 @@ def copy_library(library: Path, path: Path) -> None:
         OSError: The folder does not exist, or cannot be written.
     """
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}")
+        raise FileNotFoundError(f"{path} cannot be written: no folder {path.parent} exists")
     with replacing(path) as part:
         shutil.copyfile(library, part)
         part.chmod(0o755)

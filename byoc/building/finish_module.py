@@ -1,4 +1,4 @@
-"""A dispatched module completed: what no backend took, in the form that TVM runs best."""
+"""Finish a dispatched module: bring the remaining operators into the form that TVM runs best."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..prepare.integers import DEQUANTIZE
 def finish_module(
     result: Dispatched, plan: bool, desired: Desired | str | None, target: Any
 ) -> Dispatched:
-    """Fold the constants that no backend took as integers; with ``plan``, lay out what is left."""
+    """Fold integer constants that no backend took; with ``plan``, lay out remaining operators."""
     if any(o.op == DEQUANTIZE for o in result.left):
         result = replace(result, module=relax.transform.FoldConstant()(result.module))
     return in_fallback_layouts(result, desired, target) if plan else result

@@ -1,4 +1,4 @@
-"""Targets as people write them: ``llvm -mcpu=haswell -num-cores=2``."""
+"""Targets as users write them: ``llvm -mcpu=haswell -num-cores=2``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import tvm
 
-#: Options of TVM that a person does not write as flags.
+#: Options of TVM that are not flags for users.
 HIDDEN = frozenset(("kind", "from_device", "target_device_type"))
 
 
-def read_target(given: Any) -> Any:
+def read_target(target: Any) -> Any:
     """TVM's target from a name, a dict, a target, or a name with flags.
 
     TVM 0.27 reads only the first three and JSON. ``-mcpu=haswell``, ``-mcpu haswell`` and
@@ -20,17 +20,17 @@ def read_target(given: Any) -> Any:
     Raises:
         ValueError: The kind or a flag is unknown, or a flag has the wrong type.
     """
-    if isinstance(given, str) and len(given.split()) > 1 and not given.lstrip().startswith("{"):
-        return _target(_fields(given), given)
-    return _target(given.strip() if isinstance(given, str) else given, given)
+    if isinstance(target, str) and len(target.split()) > 1 and not target.lstrip().startswith("{"):
+        return _target(_fields(target), target)
+    return _target(target.strip() if isinstance(target, str) else target, target)
 
 
-def _target(fields: Any, given: Any) -> Any:
+def _target(fields: Any, target: Any) -> Any:
     try:
         return tvm.target.Target(fields)
     except ValueError as error:
         reason = str(error).split(" Target creation from ")[0].rstrip(". ")
-        raise ValueError(f"target {given!r}: {reason}") from error
+        raise ValueError(f"target {target!r}: {reason}") from error
 
 
 def _fields(text: str) -> dict[str, Any]:
@@ -39,24 +39,24 @@ def _fields(text: str) -> dict[str, Any]:
     if kind not in map(str, tvm.target.Target.list_kinds()):
         raise ValueError(f"target {text!r}: unknown kind {kind}")
     options = tvm.target.TargetKind.options_from_name(kind)
-    known = {str(n): str(type_).lower() for n, type_ in options.items() if str(n) not in HIDDEN}
+    types = {str(n): str(type_).lower() for n, type_ in options.items() if str(n) not in HIDDEN}
     fields: dict[str, Any] = {"kind": kind}
     while words:
         flag, equals, value = words.pop(0).partition("=")
         name = flag.lstrip("-")
-        if not flag.startswith("-") or name not in known:
+        if not flag.startswith("-") or name not in types:
             raise ValueError(f"target {text!r}: {kind} has no flag {flag}; "
-                             f"it has -{', -'.join(sorted(known))}")  # fmt: skip
+                             f"it has -{', -'.join(sorted(types))}")  # fmt: skip
         if not equals and words and not words[0].startswith("-"):
             value, equals = words.pop(0), "="
         if name in fields:
             raise ValueError(f"target {text!r}: {flag} was given twice")
-        fields[name] = _value(text, flag, value if equals else None, known[name])
+        fields[name] = _value(text, flag, value if equals else None, types[name])
     return fields
 
 
 def _value(text: str, flag: str, value: str | None, type_: str) -> Any:
-    """What a flag says, of the type that TVM expects."""
+    """The value of a flag, of the type that TVM expects."""
     if "bool" in type_:
         switch = {None: True, "1": True, "true": True, "0": False, "false": False}
         if value not in switch:

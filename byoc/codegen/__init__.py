@@ -1,1 +1,1 @@
-"""From a backend's code to a library that is loaded: compilers, linking, trust."""
+"""From a backend's code to a loaded library: compilers, linking, checks."""

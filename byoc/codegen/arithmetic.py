@@ -25,7 +25,7 @@ class Arithmetic:
         self.results = _results()
 
     def changed(self) -> str:
-        """What has changed since, as one line; empty if nothing has."""
+        """The changes since then, as one line; empty if there are none."""
         now = _results()
         names = [name for name, value in self.results.items() if now[name] != value]
         return f"it changes how the process computes: {' and '.join(names)}" if names else ""

@@ -22,21 +22,21 @@ class Miscalled(TypeError):
 
 
 def check_calls(library: Any, regions: Sequence[Region]) -> None:
-    """Raises `Miscalled` if functions of a loaded library are called wrongly."""
+    """Raises `Miscalled` if functions of a loaded library get the wrong number of tensors."""
     if wrong := miscalled(library, regions):
         raise Miscalled(wrong)
 
 
 def miscalled(library: Any, regions: Sequence[Region]) -> dict[str, str]:
-    """Why functions of a loaded library are called wrongly, by symbol."""
+    """Why functions of a loaded library get the wrong number of tensors, by symbol."""
     out = {}
     for region in regions:
         count = parameters(library, region.symbol)
-        given = len(region.inputs) + len(region.results)
-        if count is not None and count != given:
+        passed = len(region.inputs) + len(region.results)
+        if count is not None and count != passed:
             out[region.symbol] = (
-                f"{region.symbol} takes {count} tensors but is called with {given}: {_of(region)}; "
-                "literals are in Call.arguments, constants in Region.constants"
+                f"{region.symbol} takes {count} tensors but is called with {passed}: "
+                f"{_of(region)}; literals are in Call.arguments, constants in Region.constants"
             )
     return out
 

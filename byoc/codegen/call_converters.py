@@ -15,8 +15,8 @@ def converted(
 ) -> tuple[list[Code], dict[str, Fault], Fault | None]:
     """The code of a backend's regions, the faults of regions without code, and the joint fault.
 
-    All regions are converted at once. If that fails, each is converted alone, and the last result
-    says why: a converter that only fails on all of them gets one file for each.
+    All regions are converted at once. If that fails, which the joint fault explains, each region is
+    converted alone, into its own file.
     """
     try:
         return [code(backend, regions)], {}, None
@@ -46,9 +46,9 @@ def _check(result: Any, regions: Sequence[Region]) -> None:
     if not isinstance(result.source, str):
         raise TypeError(f"Code.source must be C++, got {result.source!r}")
     _pairs("constants", result.constants)
-    for name, a in result.constants:
-        if not hasattr(a, "shape") or str(getattr(a, "dtype", "object")) == "object":
-            raise TypeError(f"Code.constants: {name} must be an array, got {a!r}")
+    for name, array in result.constants:
+        if not hasattr(array, "shape") or str(getattr(array, "dtype", "object")) == "object":
+            raise TypeError(f"Code.constants: {name} must be an array, got {array!r}")
     _pairs("rounds", result.rounds)
     for field, values in (("symbols", result.symbols), ("options", result.options)):
         wrong = [v for v in values if not isinstance(v, str)]
@@ -60,9 +60,9 @@ def _check(result: Any, regions: Sequence[Region]) -> None:
 
 
 def _pairs(field: str, values: Any) -> None:
-    for x in values:
-        if not (isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str)):
-            raise TypeError(f"Code.{field} must be pairs of a name and a value, got {x!r}")
+    for pair in values:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise TypeError(f"Code.{field} must be pairs of a name and a value, got {pair!r}")
 
 
 def converter(backends: Mapping[str, Backend]) -> Callable[[Sequence[Region]], list[Code]]:

@@ -1,6 +1,6 @@
-"""Whether what loads the constants of generated code is there: without it none are loaded.
+"""Check that generated code exports the function that loads its constants.
 
-TVM hands them to ``__init_<symbol>`` of a code's first symbol, and says nothing if there is none.
+TVM passes them to ``__init_<symbol>`` of a code's first symbol, and ignores a missing function.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def check_init(library: Any, mod: Any) -> None:
         if count and not library.implements_function(init, query_imports=True):
             constants = "1 constant" if count == 1 else f"{count} constants"
             raise MissingInit(
-                f"there is no {init} to load {constants}; expected it to be exported, for the "
-                f"first of Code.symbols, as OPINFO_CONSTANTS({symbol}, ...) does"
+                f"no function {init} loads {constants}; export it for the first of Code.symbols, "
+                f"as OPINFO_CONSTANTS({symbol}, ...) does"
             )

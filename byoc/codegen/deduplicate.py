@@ -25,7 +25,7 @@ class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any, key: Key) -> None:
         super().__init__(mod)
         self.mod, self.key = mod, key
-        self.known: dict[tuple[Any, ...], Any] = {}
+        self.values: dict[tuple[Any, ...], Any] = {}
 
     def written(self) -> Any:
         for gvar, func in self.mod.functions.items():
@@ -33,27 +33,27 @@ class _Deduplicate(relax.PyExprMutator):  # type: ignore[misc]
                 self.builder_.update_func(gvar, self.visit_expr(func))
         return self.builder_.get()
 
-    def visit_seq_expr_(self, e: Any) -> Any:
-        """Forget what a branch bound: it is not in scope after the branch."""
-        before = dict(self.known)
-        out = super().visit_seq_expr_(e)
-        self.known = before
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        """Forget the bindings of a branch: they are not in scope after it."""
+        before = dict(self.values)
+        out = super().visit_seq_expr_(expr)
+        self.values = before
         return out
 
     def visit_dataflow_block_(self, block: Any) -> Any:
-        before = dict(self.known)
+        before = dict(self.values)
         out = super().visit_dataflow_block_(block)
-        self.known = before
+        self.values = before
         return out
 
-    def visit_var_binding_(self, b: Any) -> None:
-        key = self.key(b.value)
-        if key in self.known and not self._is_output(b.var):
-            self.set_var_remap(b.var, self.known[key])
+    def visit_var_binding_(self, binding: Any) -> None:
+        key = self.key(binding.value)
+        if key in self.values and not self._is_output(binding.var):
+            self.set_var_remap(binding.var, self.values[key])
             return
-        super().visit_var_binding_(b)
+        super().visit_var_binding_(binding)
         if key is not None:
-            self.known[key] = self.visit_expr(b.var)
+            self.values[key] = self.visit_expr(binding.var)
 
     def _is_output(self, var: Any) -> bool:
         """Whether a variable is an output of the current dataflow block."""

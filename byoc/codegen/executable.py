@@ -5,8 +5,8 @@
     After:  %3 = make_shape(%1, 2, n, 256);  %4 = alloc_tensor(%2, %3);  …
             %10 = alloc_tensor(%8, %3)
 
-TVM builds one for each tensor with a symbolic shape. That is redundant: a dimension's slot on the
-shape heap is written once, before the first shape that uses it.
+TVM builds one for each tensor with a symbolic shape. Reuse is safe: a dimension's slot on the shape
+heap is written once, before the first shape that uses it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def executable(mod: Any, target: Any) -> Any:
     with planning(mod):
         if (
             target is not None and "gpu" in tvm.target.Target(target).keys
-        ):  # TVM has a pipeline of its own for GPUs
+        ):  # TVM has a separate pipeline for GPUs
             return tvm.compile(mod, target=target)
         pipeline = tvm.transform.module_pass(_lowered, opt_level=0)
         return tvm.compile(mod, target=target, relax_pipeline=pipeline)

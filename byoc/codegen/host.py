@@ -30,14 +30,14 @@ def cpu() -> str:
     """
     chosen = os.environ.get(VARIABLE)
     if not chosen:
-        return _own()
+        return _machine_cpu()
     if not codegen.llvm_is_valid_cpu(chosen, codegen.llvm_get_system_triple()):
         raise ValueError(
             f"{VARIABLE}={chosen}: LLVM does not know this CPU; expected a name such as haswell"
         )
-    missing = _vectors(chosen) - _vectors(_own())
+    missing = _vectors(chosen) - _vectors(_machine_cpu())
     if missing:
-        raise ValueError(f"{VARIABLE}={chosen}: this machine ({_own()}) lacks "
+        raise ValueError(f"{VARIABLE}={chosen}: this machine ({_machine_cpu()}) lacks "
                          f"{', '.join(sorted(missing))}; name a CPU without them")  # fmt: skip
     return chosen
 
@@ -49,8 +49,8 @@ def flags() -> frozenset[str]:
     return _reported()
 
 
-def _own() -> str:
-    """The CPU's name; LLVM goes by the model, but a hypervisor may hide instructions of it."""
+def _machine_cpu() -> str:
+    """The CPU's name. LLVM goes by the model, of which a hypervisor may hide instructions."""
     name, flags = str(codegen.llvm_get_system_cpu()), _reported()
     if not flags or _vectors(name) <= flags:
         return name

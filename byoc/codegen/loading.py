@@ -1,4 +1,4 @@
-"""Loading libraries with backends' code, first in a fork, which a crash ends instead of us.
+"""Loading libraries with backends' code, first in a fork: a crash does not end this process.
 
 The fork only runs the static constructors. Functions that take constants run in this process: in a
 fork of a process that has used OpenMP, they would wait for threads that do not exist there.
@@ -56,7 +56,7 @@ def load_checked(library: str, device: Any) -> Any:
 def _survives(work: Callable[[], str]) -> None:
     """Raises `LoadError` unless a fork of this process completes ``work``.
 
-    ``work`` returns what is wrong, or an empty string. The exit status is no evidence, as a library
+    ``work`` returns the problem, or an empty string. The exit status proves nothing, as a library
     may end the process with any status.
     """
 

@@ -1,6 +1,6 @@
 """TVM's memory plan, restricted to modules for which it works.
 
-If a function has branches, the plan may give a tensor behind them memory that only one branch
+If a function has branches, the plan may place a later tensor in memory that only one branch
 allocates; such modules are not planned. If upper bounds of dimensions are declared, each request
 allocates memory for the bounds: 64 GiB for attention over 65536 tokens. If that is too much, the
 bounds are dropped, and tensors are allocated by their actual sizes.
@@ -48,22 +48,22 @@ def unbounded(mod: Any) -> Any:
 
 
 def _branches(func: Any) -> bool:
-    found: list[Any] = []
+    branches: list[Any] = []
     if isinstance(func, relax.Function):
-        tvm_ffi.structural_walk(func.body, [(relax.If, found.append)])
-    return bool(found)
+        tvm_ffi.structural_walk(func.body, [(relax.If, branches.append)])
+    return bool(branches)
 
 
 def _large(func: Any) -> bool:
     bounds = {str(name): int(high) for name, high in func.attrs[UPPER].items()}
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, [(relax.Var, found.append)])
-    return any(_bytes(v.ty, bounds) > MOST for v in found if isinstance(v.ty, relax.TensorType))
+    variables: list[Any] = []
+    tvm_ffi.structural_walk(func.body, [(relax.Var, variables.append)])
+    return any(_bytes(v.ty, bounds) > MOST for v in variables if isinstance(v.ty, relax.TensorType))
 
 
-def _bytes(t: Any, bounds: Mapping[str, int]) -> float:
+def _bytes(tensor_type: Any, bounds: Mapping[str, int]) -> float:
     """The bytes of a tensor at the upper bounds of its dimensions; 0 if one has no bound."""
-    extents = items(getattr(t.shape, "values", None) or [])
+    extents = items(getattr(tensor_type.shape, "values", None) or [])
     free = [v for e in extents for v in tirx.analysis.undefined_vars(e)]
     if not all(str(v.name) in bounds for v in free):
         return 0
@@ -72,4 +72,4 @@ def _bytes(t: Any, bounds: Mapping[str, int]) -> float:
         count: float = prod(float(evaluate(e, at)) for e in extents)
     except Unsupported:  # an extent exceeds 64 bits
         return inf
-    return count * float(tvm_ffi.dtype(t.dtype).bits) / 8
+    return count * float(tvm_ffi.dtype(tensor_type.dtype).bits) / 8

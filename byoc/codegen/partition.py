@@ -48,16 +48,16 @@ def attached(mod: Any, codes: Sequence[Code]) -> Any:
     constants = dict(attrs.get("const_name_to_constant", {}))
     for code in codes:
         names = []
-        for name, a in code.constants:
+        for name, array in code.constants:
             names.append(_free(name, code, constants))
-            constants[names[-1]] = tvm.runtime.tensor(a)
+            constants[names[-1]] = tvm.runtime.tensor(array)
         mods.append(_module(code, names))
     return mod.with_attr("external_mods", mods).with_attr("const_name_to_constant", constants)
 
 
-def _free(name: str, code: Code, taken: Collection[str]) -> str:
-    """A free name for a constant: the code of two backends may use the same name."""
-    while name in taken:
+def _free(name: str, code: Code, names: Collection[str]) -> str:
+    """An unused name for a constant: the code of two backends may use the same name."""
+    while name in names:
         name = f"{code.symbols[0]}_{name}"
     return name
 
@@ -78,8 +78,8 @@ def _gathered(func: Any, to: PartitionedFunction) -> Any:
     groups = [[f.set(p.ops) for p in to.regions if all(op in f.places for op in p.ops)]
               for f in to.flows]  # fmt: skip
     ordered = iter([
-        relax.DataflowBlock([dependences.bindings[k] for k in together(dependences, g)])
-        for dependences, g in zip(to.flows, groups, strict=True)
+        relax.DataflowBlock([dependences.bindings[k] for k in together(dependences, sets)])
+        for dependences, sets in zip(to.flows, groups, strict=True)
     ])  # fmt: skip
     blocks = [next(ordered) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks]
     body = relax.SeqExpr(blocks, func.body.body)
@@ -94,16 +94,16 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         self.vars: dict[Op, Any] = {}
         self.builder_.update_func(gvar, self.visit_expr(func))
 
-    def visit_var_binding_(self, b: Any) -> None:
-        op = self.graph.by_var.get(b.var)
+    def visit_var_binding_(self, binding: Any) -> None:
+        op = self.graph.by_var.get(binding.var)
         if op in self.merged:
             return
         if op is None or op not in self.regions:
-            super().visit_var_binding_(b)
+            super().visit_var_binding_(binding)
             if op is not None:
-                self.vars[op] = b.var
+                self.vars[op] = binding.var
             return
-        self.called(self.regions[op], span_of(b))
+        self.called(self.regions[op], span_of(binding))
 
     def called(self, placed: Placed, span: Any) -> None:
         arguments = relax.Tuple([self.value(v) for v in placed.inputs])

@@ -15,7 +15,7 @@ from tvm import relax
 
 from ..backend.backend import Code
 from ..backend.region import Region
-from ..patterns.failure import Fault, ForeignError, said
+from ..patterns.failure import Fault, ForeignError, one_line
 from .arity import Miscalled, check_calls
 from .check_init import MissingInit, check_init
 from .executable import executable
@@ -23,7 +23,7 @@ from .loading import LoadError, load_checked
 from .partition import attached
 from .toolchain import OPTIONS, CompilerError, shared
 
-#: Libraries built at most to find the regions that fail; the rest counts as failing too.
+#: The most libraries built to find the failing regions; regions not reached count as failing.
 MOST = 40
 
 
@@ -55,7 +55,7 @@ def _check_builds() -> None:
     try:
         _built([], [])
     except Exception as error:
-        raise Unbuildable(said(error)) from error
+        raise Unbuildable(one_line(error)) from error
 
 
 class _Search:
@@ -70,11 +70,11 @@ class _Search:
             return {r.symbol: fault for r in regions}
         half = len(regions) // 2
         low, high = regions[:half], regions[half:]
-        found = {**self.faults(low), **self.faults(high)}
-        if not found:
+        faults = {**self.faults(low), **self.faults(high)}
+        if not faults:
             together = Fault(fault.stage, f"{fault.reason} (together with other regions only)")
             return {r.symbol: together for r in high}
-        return found
+        return faults
 
     def fault(self, regions: Sequence[Region]) -> Fault | None:
         """Why these regions do not build together; None if they do."""
@@ -94,7 +94,7 @@ class _Search:
         except LoadError as error:
             return Fault("load", str(error))
         except Exception as error:
-            return Fault("load", said(error))
+            return Fault("load", one_line(error))
         return None
 
 

@@ -3,7 +3,7 @@
 y[m] ∈ {0, 1}      Σ_{m ∋ o} y[m] <= 1 for each op o
 maximise, class by class from the highest, Σ_{m in class} |m| y[m]; then minimise Σ cost[m] y[m]
 
-Each objective is a program of its own; the optima of those before it are rows. A weighted sum would
+Each objective is a separate program; the optima of those before it are rows. A weighted sum would
 need weights below the solver's tolerance. Such a row covers one group of matches that share ops,
 directly or through others. Regions with several results may depend on each other cyclically even
 if each one is convex; each such ring in a solution becomes one more row, Σ y[m] < |ring|.
@@ -39,9 +39,9 @@ def choose(
     """The best set of matches.
 
     Args:
-        matches: The candidates. Those of ``tvm`` say what TVM's code costs for several ops.
+        matches: The candidates. Matches of ``tvm`` have the cost of TVM's code for several ops.
         priority: The class of each backend. If it has ``tvm``, backends in its class or below
-            take only what is cheaper.
+            take only matches that are cheaper.
         default: The cost of each op that stays with TVM.
         must: Ops that some match must take.
         ring: Finds matches that depend on each other cyclically.
@@ -81,8 +81,8 @@ def _classes(
     problem, status = _Problem(matches, must, ring), "optimal"
     floor = priority.get("tvm")
     classes = {priority[m.backend] for m in matches if m.backend != "tvm"}
-    for p in sorted((p for p in classes if floor is None or p > floor), reverse=True):
-        sizes = [sum(op not in idle for op in m.ops) * float(priority[m.backend] == p)
+    for level in sorted((c for c in classes if floor is None or c > floor), reverse=True):
+        sizes = [sum(op not in idle for op in m.ops) * float(priority[m.backend] == level)
                  for m in matches]  # fmt: skip
         first = problem.solve([-n for n in sizes])
         status = status if first.status == "optimal" else first.status
@@ -96,9 +96,9 @@ class _Problem:
     def __init__(self, matches: Sequence[Match], must: Collection[Op], ring: Ring) -> None:
         self.matches, self.ring = matches, ring
         covering: dict[Op, dict[int, float]] = {}
-        for x, match in enumerate(matches):
+        for k, match in enumerate(matches):
             for op in match.ops:
-                covering.setdefault(op, {})[x] = -1.0
+                covering.setdefault(op, {})[k] = -1.0
         self.rows = [(-1.0, row) for row in covering.values()]
         self.rows += [(1.0, dict.fromkeys(covering.get(op, {}), 1.0)) for op in must]
         self.linked = [m.ops for m in matches]
@@ -137,8 +137,8 @@ def _groups(chains: Sequence[tuple[Op, ...]]) -> list[list[int]]:
             op = root[op]
         return op
 
-    for first, *rest in chains:
-        for op in rest:
+    for first, *others in chains:
+        for op in others:
             root[find(op)] = find(first)
     groups: dict[Op, list[int]] = {}
     for k, (first, *_) in enumerate(chains):

@@ -16,7 +16,7 @@ from ..backend.region import Placed, Region, region
 from ..codegen.call_converters import converted, converter
 from ..codegen.probe import culprits
 from ..matching.lowered import Lowered
-from ..patterns.failure import Failure, Fault, said
+from ..patterns.failure import Failure, Fault, one_line
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class AssignedRegion:
 
 @dataclass(frozen=True)
 class ConvertedRegions:
-    """Code of regions.
+    """The code of regions, and what could not be converted.
 
     Attributes:
-        codes: One for each backend, or more where it cannot convert all its regions at once.
+        codes: One for each backend, or more if it cannot convert all its regions at once.
         faults: Why regions could not be converted, by symbol.
         failures: Backends that could only convert regions one by one.
     """
@@ -51,24 +51,24 @@ def assign_regions(
 ) -> list[AssignedRegion]:
     """The regions of matches of backends, under symbols that are free in the module."""
     merges = {b.name: b.merges for b in backends}
-    taken = [m for m in matches if m.backend != "tvm"]
+    offloaded = [m for m in matches if m.backend != "tvm"]
     return [AssignedRegion(m, region(f"{m.backend}_{k}", m.ops, lowered.infos, merges[m.backend]))
-            for k, m in enumerate(taken, _first_free_number(lowered.mod))]  # fmt: skip
+            for k, m in enumerate(offloaded, _first_free_number(lowered.mod))]  # fmt: skip
 
 
 def convert_regions(
     regions: Sequence[AssignedRegion], backends: Sequence[Backend]
 ) -> ConvertedRegions:
     """Let each backend convert its regions; a converter that raises loses only its regions."""
-    known = {b.name: b for b in backends}
+    by_name = {b.name: b for b in backends}
     codes: list[Code] = []
     faults: dict[str, Fault] = {}
     failures: list[Failure] = []
     assigned = by_backend(regions)
-    for k, (name, own) in enumerate(assigned.items()):
+    for k, (name, part) in enumerate(assigned.items()):
         stage("generating code of backend", k, len(assigned))
-        made, bad, together = converted(known[name], own)
-        codes += made
+        new_codes, bad, together = converted(by_name[name], part)
+        codes += new_codes
         faults |= bad
         if together is not None and not bad:
             reason = f"{together.reason}; each region is converted alone"
@@ -83,33 +83,33 @@ def find_unbuildable(
 
     Args:
         regions: All regions of a module.
-        backends: Those that have them.
+        backends: The backends of these regions.
         error: The exception of the build with all of them.
 
     Raises:
         Unbuildable: Not even a module without regions builds.
     """
-    known = {b.name: b for b in backends}
-    by_symbol = {r.symbol: known[r.match.backend] for r in regions}
+    by_name = {b.name: b for b in backends}
+    by_symbol = {r.symbol: by_name[r.match.backend] for r in regions}
     faults = culprits([r.placed.region for r in regions], converter(by_symbol), error)
     if faults:
         return faults
-    fault = Fault("build", f"{said(error)} (with what TVM generates)")
+    fault = Fault("build", f"{one_line(error)} (together with the code that TVM generates)")
     return dict.fromkeys(by_symbol, fault)
 
 
 def by_backend(regions: Sequence[AssignedRegion]) -> dict[str, list[Region]]:
     """The regions of each backend, in the order of their first regions."""
     out: dict[str, list[Region]] = {}
-    for r in regions:
-        out.setdefault(r.match.backend, []).append(r.placed.region)
+    for assigned in regions:
+        out.setdefault(assigned.match.backend, []).append(assigned.placed.region)
     return out
 
 
 def _first_free_number(mod: Any) -> int:
-    """A number from which on names of regions are free: the module may have some."""
+    """A number above those of all regions that an earlier dispatch put into the module."""
     names: list[str] = []
-    for f in mod.functions.values():
-        tvm_ffi.structural_walk(f, (relax.ExternFunc, lambda e: names.append(e.global_symbol)))
+    for func in mod.functions.values():
+        tvm_ffi.structural_walk(func, (relax.ExternFunc, lambda e: names.append(e.global_symbol)))
     numbers = [n.rpartition("_")[2] for n in names]
     return max((int(n) + 1 for n in numbers if n.isdecimal()), default=0)

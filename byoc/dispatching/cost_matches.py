@@ -20,9 +20,9 @@ class CostedMatches:
 
 
 def cost_matches(request: DispatchRequest, matches: Sequence[Match]) -> CostedMatches:
-    """The costs by the backends and FLOPs, or as measured.
+    """The costs of matches: measured, or else from the backends and FLOPs.
 
-    Measuring excludes matches that do not run, and adds matches of ``tvm``: chains that TVM fuses.
+    Measuring excludes matches that fail, and adds matches of ``tvm``: chains that TVM fuses.
 
     Raises:
         CannotForce: Measuring excludes all matches of a forced operator.
@@ -35,4 +35,4 @@ def cost_matches(request: DispatchRequest, matches: Sequence[Match]) -> CostedMa
     missing = next((op for op in rules.must if op not in matched), None)
     if missing is not None:
         raise CannotForce(costing.reasons[missing])
-    return CostedMatches(measured, {**request.lowered.staying, **costing.alone})
+    return CostedMatches(measured, {**request.lowered.staying, **costing.tvm_times})

@@ -1,7 +1,7 @@
 """Assign operators of a lowered module to backends.
 
-request → match → cost → choose → convert → partition; what does not convert is excluded, and the
-steps from matching on run again.
+request → match → cost → choose → convert → partition; regions that do not convert are excluded, and
+the steps from matching on run again.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from ...analysis.support.progress import stage
 from ...analysis.support.warn import warn
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
-from ..backend.catalog import given
 from ..codegen.probe import Unbuildable
 from ..matching.force import CannotForce
 from .choose import Chosen, choose
 from .convert_regions import AssignedRegion, assign_regions, convert_regions, find_unbuildable
 from .cost_matches import cost_matches
 from .dispatch_request import DispatchRequest, Options, plan_layouts, read_request
-from .dispatched import Dispatched, Taken
+from .dispatched import Dispatched, OffloadedRegion
 from .exclusions import Exclusions
 from .match_regions import match_regions, match_remaining
 from .partition_module import partition
@@ -74,7 +73,7 @@ def dispatch(
 
 
 def prepare_dispatch(mod: Any, backends: Sequence[str | Backend], options: Options) -> Dispatcher:
-    """Read the request, and plan layouts where they are asked for. Raises as `dispatch` does."""
+    """Read the request, and plan layouts if requested. Raises as `dispatch` does."""
     request = read_request(mod, backends, options)
     if options.layouts == "best":
         request = plan_layouts(request, options)
@@ -130,7 +129,7 @@ class Dispatcher:
 
 
 def choose_regions(request: DispatchRequest) -> Chosen:
-    """The best regions. Operators that a choice leaves may form further regions around it."""
+    """The best regions. Operators that a choice leaves over may form further regions."""
     rules = request.rules
     matches = match_regions(request)
     while True:
@@ -149,4 +148,4 @@ def warn_of_failures(result: Dispatched) -> None:
         warn(str(failure))
 
 
-__all__ = ["Dispatched", "Options", "Taken", "dispatch", "given", "prepare_dispatch"]
+__all__ = ["Dispatched", "OffloadedRegion", "Options", "dispatch", "prepare_dispatch"]

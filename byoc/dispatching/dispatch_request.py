@@ -1,4 +1,4 @@
-"""What a caller requests of a dispatch, checked and read."""
+"""The checked arguments of a dispatch, with the recovered module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...analysis.support.progress import stage
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
-from ..backend.catalog import given, unusable
+from ..backend.catalog import resolve_backends, unusable
 from ..backend.guarded_calls import guarded
 from ..matching.force import CannotForce, forced_ops
 from ..matching.lowered import Lowered, read
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How to dispatch; the fields are those arguments of `dispatch`."""
+    """How to dispatch: the optional arguments of `dispatch`."""
 
     priority: Mapping[str, int] | None = None
     force: Mapping[str, str] | None = None
@@ -40,12 +40,12 @@ class DispatchRequest:
 
     Attributes:
         original: The module that the caller passed.
-        lowered: The same in planned layouts, where they are planned.
+        lowered: The same module in planned layouts; the original if none are planned.
         rules: Which matches may be chosen.
-        backends: Those that are available.
+        backends: The available backends.
         layouts: The planned layouts.
-        costing: Measures matches; None: backends and FLOPs say what they cost.
-        failures: The failures of backends so far, of no region.
+        costing: Measures matches; None to estimate costs by backends and FLOPs.
+        failures: The failures of backends so far that cost no region.
     """
 
     original: Lowered
@@ -67,7 +67,7 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     _check_mapping("priority", options.priority, int, "a number")
     _check_mapping("force", options.force, str, "BACKEND or BACKEND.PATTERN")
     failures: list[Failure] = []
-    named = list({b.name: guarded(b, failures) for b in given(backends)}.values())
+    named = list({b.name: guarded(b, failures) for b in resolve_backends(backends)}.values())
     classes = {b.name: priority.get(b.name, 3) for b in named}
     unknown = set(priority) - {*classes, "tvm"}
     if unknown:
@@ -106,9 +106,9 @@ def _check_mapping(name: str, value: Any, kind: type, expected: str) -> None:
     """Raises ``TypeError`` unless a value is None or maps to values of a type."""
     if not isinstance(value, (Mapping, NoneType)):
         raise TypeError(f"{name}: expected a mapping, got {value!r}")
-    for k, v in (value or {}).items():
-        if not isinstance(v, kind):
-            raise TypeError(f"{name}[{k!r}]: expected {expected}, got {v!r}")
+    for key, item in (value or {}).items():
+        if not isinstance(item, kind):
+            raise TypeError(f"{name}[{key!r}]: expected {expected}, got {item!r}")
 
 
 def _usable(backend: Backend, needed: Collection[str], failures: list[Failure]) -> bool:
@@ -126,6 +126,6 @@ def _costing(
 ) -> Costing | None:
     if measure is None:
         return None
-    from ..measure.costs import Costing  # loads the tracker: only those who measure pay
+    from ..measure.costs import Costing  # imports the tracker, which only measuring needs
 
     return Costing(lowered.ops, lowered.infos, backends, measure)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...layout.report.plan_report import PlanReport
-from ..matching.diagnose import Left
+from ..matching.diagnose import FallbackOp
 from ..patterns.failure import Failure
 from .plan_file import DispatchPlan
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A region that a backend has.
+class OffloadedRegion:
+    """A region that runs on a backend.
 
     Attributes:
         symbol: The function of its code.
@@ -52,15 +52,15 @@ class Dispatched:
         status: The solver's status.
         plan: The plan to save, for replaying this dispatch.
         total: The floating-point operations of the module.
-            timings: The times that were measured to choose the regions.
-            report: The planned layouts; None if they were not planned.
+        timings: The times that were measured to choose the regions.
+        report: The planned layouts; None if they were not planned.
         failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
             whose failure drops no region.
     """
 
     module: Any
-    taken: tuple[Taken, ...]
-    left: tuple[Left, ...]
+    taken: tuple[OffloadedRegion, ...]
+    left: tuple[FallbackOp, ...]
     options: tuple[str, ...]
     status: str
     plan: DispatchPlan
@@ -71,7 +71,7 @@ class Dispatched:
 
     @property
     def lost(self) -> tuple[Failure, ...]:
-        """Those of `failed` that cost a region: its operators went elsewhere."""
+        """The failures that cost a region: its operators went elsewhere."""
         return tuple(f for f in self.failed if f.ops)
 
     def summary(self) -> str:
@@ -81,8 +81,8 @@ class Dispatched:
         """
         ops = sum(len(t.ops) for t in self.taken)
         counts: dict[str, int] = {}
-        for t in self.taken:
-            counts[t.backend] = counts.get(t.backend, 0) + len(t.ops)
+        for region in self.taken:
+            counts[region.backend] = counts.get(region.backend, 0) + len(region.ops)
         share = sum(t.flops for t in self.taken) / self.total if self.total else 0.0
         backends = "".join(f", {name} {n}" for name, n in sorted(counts.items()))
         number = None if self.report is None else self.report.after.number
@@ -105,12 +105,12 @@ class Dispatched:
 
 
 def _once(failures: Sequence[Failure]) -> list[str]:
-    """Failures in words, each reason once: after the first of its regions."""
+    """Failures in words, each reason once, with all its regions."""
     by: dict[tuple[str, str, str], list[Failure]] = {}
     for failure in failures:
         by.setdefault((failure.backend, failure.stage, failure.reason), []).append(
             replace(failure, now=())
         )
-    return [f"{first}{' (and of ' if rest else ''}"
-            f"{', '.join(f.region for f in rest)}{')' if rest else ''}"
-            for first, *rest in by.values()]  # fmt: skip
+    return [f"{first}{' (and of ' if others else ''}"
+            f"{', '.join(f.region for f in others)}{')' if others else ''}"
+            for first, *others in by.values()]  # fmt: skip

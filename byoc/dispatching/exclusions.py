@@ -1,4 +1,4 @@
-"""The regions that failed in a dispatch, and what is excluded because of them.
+"""The regions that failed in a dispatch, and the matches and operators excluded for it.
 
 A chain that fails is not chosen again, nor one that contains it. An operator that is in `TRIES`
 chains that fail is excluded from the backend. Layouts stay as they were chosen.
@@ -25,10 +25,10 @@ TRIES = 3
 
 
 class Exclusions:
-    """Narrows a request by what failed.
+    """Excludes failed regions from a request.
 
     Attributes:
-        request: The request without what failed.
+        request: The request without the failed regions.
         reasons: Why an operator is not with the backend that would have had it.
     """
 
@@ -41,14 +41,14 @@ class Exclusions:
 
     def add(self, regions: Sequence[AssignedRegion], faults: Mapping[str, Fault]) -> None:
         """Exclude the regions with faults, which are by symbol."""
-        for r in regions:
-            if r.symbol in faults:
-                self._add(r.match, faults[r.symbol])
+        for assigned in regions:
+            if assigned.symbol in faults:
+                self._add(assigned.match, faults[assigned.symbol])
 
     def note(self, failures: Sequence[Failure]) -> None:
         """Remember failures that cost no region."""
-        known = self.request.failures
-        known += [f for f in dict.fromkeys(failures) if f not in known]
+        recorded = self.request.failures
+        recorded += [f for f in dict.fromkeys(failures) if f not in recorded]
 
     def explained(self, error: CannotForce) -> CannotForce:
         """The error with the last failure, which is why the operator cannot go there."""
@@ -87,7 +87,7 @@ class Exclusions:
         )
 
     def _lost_ops(self, match: Match, fault: Fault) -> Sequence[Op]:
-        """The operators that the backend loses; none if smaller regions of them are tried."""
+        """The operators that the backend loses; none if smaller regions of them can be tried."""
         backend = self.backends[match.backend]
         if any(c.name == match.pattern for c in backend.coarse):
             bad = [

@@ -45,9 +45,9 @@ def _joined(report: PlanReport | None, more: PlanReport) -> PlanReport | None:
     if report is None:
         return None
 
-    def left() -> Conversions:
+    def remaining() -> Conversions:
         old, before, after = report.after, more.before, more.after
         return Conversions(old.number + after.number - before.number,
                            old.bytes + after.bytes - before.bytes)  # fmt: skip
 
-    return replace(report, left=left)
+    return replace(report, left=remaining)

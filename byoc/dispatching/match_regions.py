@@ -17,11 +17,11 @@ def match_regions(request: DispatchRequest) -> list[Match]:
 
 
 def match_remaining(
-    request: DispatchRequest, chosen: Sequence[Match], known: Sequence[Match]
+    request: DispatchRequest, chosen: Sequence[Match], earlier: Sequence[Match]
 ) -> list[Match]:
     """Coarse regions of the operators that a choice leaves, except those already known."""
-    taken = [m for m in chosen if m.backend != "tvm"]
-    found = request.lowered.coarse(request.backends, request.rules, taken)
-    seen = {(m.backend, m.pattern, m.ops) for m in known}
-    return [m for m in filter(request.rules.usable, found)
+    offloaded = [m for m in chosen if m.backend != "tvm"]
+    regions = request.lowered.coarse(request.backends, request.rules, offloaded)
+    seen = {(m.backend, m.pattern, m.ops) for m in earlier}
+    return [m for m in filter(request.rules.usable, regions)
             if (m.backend, m.pattern, m.ops) not in seen]  # fmt: skip

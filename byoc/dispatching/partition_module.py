@@ -10,11 +10,11 @@ from ..backend.backend import Backend, Code
 from ..backend.flops import flops
 from ..backend.match import Match
 from ..codegen.partition import PartitionedFunction, partitioned
-from ..matching.diagnose import left_behind
+from ..matching.diagnose import diagnose
 from ..matching.lowered import Lowered
 from .convert_regions import AssignedRegion
 from .dispatch_request import DispatchRequest
-from .dispatched import Dispatched, Taken
+from .dispatched import Dispatched, OffloadedRegion
 from .exclusions import Exclusions
 from .plan_file import DispatchPlan, PlannedRegion, fingerprint
 from .with_layouts import ModuleInLayouts
@@ -31,8 +31,8 @@ def partition(
                               reasons)  # fmt: skip
     if costing is not None:
         pairs = zip(result.taken, regions, strict=True)
-        taken = tuple(replace(t, microseconds=r.match.cost) for t, r in pairs)
-        result = replace(result, taken=taken, timings=tuple(costing.timings))
+        offloaded = tuple(replace(t, microseconds=r.match.cost) for t, r in pairs)
+        result = replace(result, taken=offloaded, timings=tuple(costing.timings))
     result = with_layouts_of(result, request.original, request.layouts)
     return replace(result, failed=exclusions.failures(regions))
 
@@ -47,35 +47,37 @@ def partition_module(
         lowered: The module.
         regions: The regions to replace.
         codes: Their code.
-        backends: Those that could have had operators; they explain what is left.
+        backends: The backends, for why the remaining operators stay with TVM.
         status: The solver's status.
         reasons: Why operators stay with TVM whose matches were not offered.
     """
     flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
     placed = {r.match.ops[-1]: r.placed for r in regions}
     rounds = {symbol: how for c in codes for symbol, how in c.rounds}
-    taken = tuple(_taken(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
+    offloaded = tuple(_offloaded_region(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
     covered = {op for r in regions for op in r.match.ops}
-    rest = [op for op in lowered.ops if op not in covered]
+    remaining = [op for op in lowered.ops if op not in covered]
     module = partitioned(
         lowered.mod,
         {
-            g: PartitionedFunction(
-                graph, lowered.flows[g], tuple(placed[o] for o in graph.ops if o in placed)
+            gvar: PartitionedFunction(
+                graph, lowered.flows[gvar], tuple(placed[o] for o in graph.ops if o in placed)
             )
-            for g, graph in lowered.functions.items()
+            for gvar, graph in lowered.functions.items()
         },
         codes,
     )
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
-    left = tuple(
+    diagnoses = tuple(
         replace(diagnosis, why=reasons[op], suggestion="")
         if reasons and op in reasons
         else diagnosis
-        for op, diagnosis in zip(rest, left_behind(rest, lowered.infos, backends), strict=True)
+        for op, diagnosis in zip(
+            remaining, diagnose(remaining, lowered.infos, backends), strict=True
+        )
     )
     plan = _plan(lowered, [r.match for r in regions], {b.name: b for b in backends}, status)
-    return Dispatched(module, taken, left, options, status, plan, sum(flop.values()))
+    return Dispatched(module, offloaded, diagnoses, options, status, plan, sum(flop.values()))
 
 
 def with_layouts_of(
@@ -89,15 +91,15 @@ def with_layouts_of(
     return replace(result, plan=plan, report=layouts.report, status=status)
 
 
-def _taken(
+def _offloaded_region(
     lowered: Lowered, region: AssignedRegion, flop: Mapping[Op, int], rounds: str | None
-) -> Taken:
+) -> OffloadedRegion:
     ops, merged = region.match.ops, len(region.placed.region.calls) < len(region.placed.ops)
     notes = [
-        "several operators are computed as the function that they are" if merged else None,
+        "several operators are computed as one function" if merged else None,
         rounds,
     ]
-    return Taken(region.symbol, region.match.backend, region.match.pattern,
+    return OffloadedRegion(region.symbol, region.match.backend, region.match.pattern,
                  tuple(lowered.name_of(op) for op in ops), sum(flop[op] for op in ops),
                  "; ".join(filter(None, notes)) or None,
                  tuple(dict.fromkeys(op.node for op in ops if op.node)))  # fmt: skip

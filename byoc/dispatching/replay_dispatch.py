@@ -7,7 +7,7 @@ from typing import Any
 
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
-from ..backend.catalog import find, given, unusable
+from ..backend.catalog import find, resolve_backends, unusable
 from ..backend.guarded_calls import guarded
 from ..backend.match import Match
 from ..codegen.call_converters import code
@@ -36,19 +36,19 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
         PlanRefused: The module, a backend or its version differs, a region does not match its
             pattern, or a backend cannot be used.
     """
-    named = {b.name: b for b in given(backends)}
+    named = {b.name: b for b in resolve_backends(backends)}
     used = {r.backend for r in plan.regions}
     try:
-        known = {n: named.get(n) or find(n) for n in sorted({*plan.backends, *used})}
+        by_name = {n: named.get(n) or find(n) for n in sorted({*plan.backends, *used})}
     except ValueError as error:
         raise PlanRefused(f"the plan needs a backend: {error}") from error
-    for backend in known.values():
+    for backend in by_name.values():
         if (reason := unusable(backend)) is not None:
             raise PlanRefused(f"the plan needs {backend.name}, which is not available: {reason}")
     failures: list[Failure] = []
-    known = {n: guarded(b, failures) for n, b in known.items()}
+    by_name = {n: guarded(b, failures) for n, b in by_name.items()}
     lowered = read(mod, "replay")
-    plan.check(mod, {b.name: b.version() for b in known.values()})
+    plan.check(mod, {b.name: b.version() for b in by_name.values()})
     original, layouts = lowered, None
     try:
         if plan.layouts:
@@ -56,17 +56,17 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
             lowered = read(layouts.module, "replay", original.analyse)
     except ValueError as error:
         raise PlanRefused(f"the plan's layouts do not fit: {error}") from error
-    matches = _planned(lowered, plan, known)
+    matches = _planned(lowered, plan, by_name)
     if (failed := next((f for f in failures if f.stage != "wants"), None)) is not None:
         raise PlanRefused(str(failed))
-    regions = assign_regions(lowered, matches, list(known.values()))
+    regions = assign_regions(lowered, matches, list(by_name.values()))
     codes = []
     for name, assigned in by_backend(regions).items():
         try:
-            codes.append(code(known[name], assigned))
+            codes.append(code(by_name[name], assigned))
         except ForeignError as error:
             raise PlanRefused(f"{name}: its converter failed: {error}") from error
-    result = partition_module(lowered, regions, codes, list(known.values()), plan.status)
+    result = partition_module(lowered, regions, codes, list(by_name.values()), plan.status)
     return with_layouts_of(result, original, layouts)
 
 
@@ -74,7 +74,7 @@ def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backen
     """The matches of a plan, checked at the positions that it names."""
     graphs = {str(g.name_hint): x for g, x in lowered.functions.items()}
     flows = {str(g.name_hint): f for g, f in lowered.flows.items()}
-    taken: set[Op] = set()
+    covered: set[Op] = set()
     out = []
     for region in plan.regions:
         place = f"the plan's region {region.ops} of {region.function}"
@@ -87,9 +87,9 @@ def _planned(lowered: Lowered, plan: DispatchPlan, backends: Mapping[str, Backen
             region, ops, backends[region.backend], lowered, flows[region.function]
         ):
             raise PlanRefused(f"{place} does not match {region.backend}, pattern {region.pattern}")
-        if taken & set(ops):
+        if covered & set(ops):
             raise PlanRefused(f"{place} overlaps another region")
-        taken |= set(ops)
+        covered |= set(ops)
         out.append(Match(region.backend, region.pattern, ops, 0.0))
     if lowered.ring(out) is not None:
         raise PlanRefused("regions of the plan depend on each other cyclically")

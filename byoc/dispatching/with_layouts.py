@@ -66,15 +66,15 @@ def in_best_layouts(
 
     Args:
         lowered: The module.
-        backends: Those that may take operators; the layouts that they want are candidates.
+        backends: The backends that may take operators; the layouts that they want are candidates.
         rules: Which matches may be chosen.
         desired: The layouts that operators must have.
         measure: Time matches and TVM's code in all layouts.
     """
     offers = [{full(op, f"backend {b.name}, wants"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
-    known = OpSpecs(check(desired or {}), offers=offers, analyse=lowered.analyse)
-    planner = Planner(lowered.mod, known, "region", bytes_moved, {}, 60.0)
+    specs = OpSpecs(check(desired or {}), offers=offers, analyse=lowered.analyse)
+    planner = Planner(lowered.mod, specs, "region", bytes_moved, {}, 60.0)
     plans = {}
     for gvar, graph in lowered.functions.items():
         regions = Regions(lowered, gvar, planner, backends, rules, measure)
@@ -152,14 +152,14 @@ class Regions:
         bytes_ = BYTES / unit
         saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
         numbers = self.numbers = tuple(map(problem.program.variable, saved))
-        way_of = {(op, way): x for op, way, x in problem.alternatives}
+        variable_of = {(op, choice): y for op, choice, y in problem.alternatives}
         for op, cost in staying.items() if self.measure is not None else ():
-            problem.program.cost[way_of[variants.ways[op]]] += cost * bytes_
+            problem.program.cost[variable_of[variants.origins[op]]] += cost * bytes_
         inside: dict[int, list[int]] = {}
-        for m, x in zip(matches, numbers, strict=True):
-            for op in m.ops:
-                inside.setdefault(way_of[variants.ways[op]], []).append(x)
-        together = [(0.0, {way: 1.0, **dict.fromkeys(xs, -1.0)}) for way, xs in inside.items()]
+        for candidate, variable in zip(matches, numbers, strict=True):
+            for op in candidate.ops:
+                inside.setdefault(variable_of[variants.origins[op]], []).append(variable)
+        together = [(0.0, {y: 1.0, **dict.fromkeys(xs, -1.0)}) for y, xs in inside.items()]
         problem.program.rows += together
         problem.program.rows += [(low, {numbers[k]: c for k, c in r.items()}) for low, r in kept]
 
@@ -170,35 +170,38 @@ class Regions:
         """
         matches = self._matches(variants)
         staying = {op: 0.0 if origin in variants.idle else self.lowered.staying[origin]
-                   for op, (origin, _) in variants.ways.items()}  # fmt: skip
+                   for op, (origin, _) in variants.origins.items()}  # fmt: skip
         if self.measure is None:
             return tuple(matches), staying
         from ..measure.costs import Costing
 
         costing = Costing(list(variants.infos), variants.infos, self.backends, self.measure)
         timed = [m for m in costing(matches) if self.rules.usable(_of_program(m))]
-        return tuple(timed), staying | costing.alone
+        return tuple(timed), staying | costing.tvm_times
 
     def _matches(self, variants: Variants) -> list[Match]:
         """All chains, and the maximal coarse regions without a conversion inside."""
         out = chains(list(variants.infos), variants.infos, self.backends, self.mutates)
         for backend in self.backends:
             for coarse in backend.coarse:
-                taken = [op for op in variants.infos if coarse.why_not(op, variants.infos) is None]
-                for part in _connected(taken):
+                eligible = [
+                    op for op in variants.infos if coarse.why_not(op, variants.infos) is None
+                ]
+                for part in _connected(eligible):
                     for dependences in self.flows:
-                        for s in maximal(
+                        for subset in maximal(
                             dependences,
                             dependences.set([op for op in part if op in dependences.places]),
                         ):
-                            ops = tuple(part[dependences.ops[k]] for k in bits(s))
+                            ops = tuple(part[dependences.ops[k]] for k in bits(subset))
                             out.append(match(backend, coarse.name, ops, variants.infos))
         return [m for m in out if self.rules.usable(_of_program(m))]
 
 
-def _of_program(m: Match) -> Match:
+def _of_program(candidate: Match) -> Match:
     """A match of variants as a match of the program's ops."""
-    return Match(m.backend, m.pattern, tuple(op.origin or op for op in m.ops), m.cost)
+    ops = tuple(op.origin or op for op in candidate.ops)
+    return Match(candidate.backend, candidate.pattern, ops, candidate.cost)
 
 
 def _connected(ops: Sequence[Op]) -> list[dict[Op, Op]]:
@@ -206,9 +209,9 @@ def _connected(ops: Sequence[Op]) -> list[dict[Op, Op]]:
     readers: dict[Op, list[Op]] = {}
     inside = set(ops)
     for op in ops:
-        for u in (u for v in op.outputs for u in v.uses if u in inside):
-            readers.setdefault(op, []).append(u)
-            readers.setdefault(u, []).append(op)
+        for reader in (u for v in op.outputs for u in v.uses if u in inside):
+            readers.setdefault(op, []).append(reader)
+            readers.setdefault(reader, []).append(op)
     parts: list[dict[Op, Op]] = []
     seen: set[Op] = set()
     for op in ops:

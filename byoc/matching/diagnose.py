@@ -14,7 +14,7 @@ from .near_misses import PartialMatches, buffer_layouts
 
 
 @dataclass(frozen=True)
-class Left:
+class FallbackOp:
     """An operator that stays with TVM.
 
     Attributes:
@@ -34,29 +34,33 @@ class Left:
     @property
     def mend(self) -> str:
         """The old name of `suggestion`."""
-        warn("Left.mend is Left.suggestion now", DeprecationWarning)
+        warn("FallbackOp.mend is FallbackOp.suggestion now", DeprecationWarning)
         return self.suggestion
 
 
-def left_behind(ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]) -> tuple[Left, ...]:
+def diagnose(
+    ops: Sequence[Op], infos: Infos, backends: Sequence[Backend]
+) -> tuple[FallbackOp, ...]:
     """The diagnosis of each op: what stops the nearest of all patterns of all backends."""
     chains = PartialMatches(infos, backends) if ops else None
-    return tuple(replace(_left(op, infos, chains), node=op.node) for op in ops if chains)
+    return tuple(replace(_diagnose(op, infos, chains), node=op.node) for op in ops if chains)
 
 
-def _left(op: Op, infos: Infos, chains: PartialMatches) -> Left:
+def _diagnose(op: Op, infos: Infos, chains: PartialMatches) -> FallbackOp:
     name = op.outputs[0].name if op.outputs else op.name
     info = infos[op].info
     if isinstance(info, Refusal):
-        return Left(name, op.name, f"not recognised: {info.reason}")
+        return FallbackOp(name, op.name, f"not recognised: {info.reason}")
     if isinstance(info, LayoutNormalised):
-        return Left(name, info.logical.name, f"its buffers are laid out as {buffer_layouts(info)}")
+        return FallbackOp(
+            name, info.logical.name, f"its buffers are laid out as {buffer_layouts(info)}"
+        )
     if info.packed:
-        return Left(name, info.name, f"its buffers are laid out as {buffer_layouts(info)}")
+        return FallbackOp(name, info.name, f"its buffers are laid out as {buffer_layouts(info)}")
     miss = chains.nearest(op)
     if miss is not None:
-        return Left(name, info.name, str(miss), miss.suggestion)
+        return FallbackOp(name, info.name, str(miss), miss.suggestion)
     if not chains.backends:
-        return Left(name, info.name, "no available backend has a higher priority than tvm")
+        return FallbackOp(name, info.name, "no available backend has a higher priority than tvm")
     names = ", ".join(b.name for b in chains.backends)
-    return Left(name, info.name, f"no pattern of {names} has {info.name}")
+    return FallbackOp(name, info.name, f"no pattern of {names} has {info.name}")

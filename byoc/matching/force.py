@@ -17,7 +17,7 @@ from ...layout.search.constraints import full
 from ..backend.backend import Backend
 from ..backend.match import Match
 from ..patterns.elementwise_groups import Infos
-from .diagnose import left_behind
+from .diagnose import diagnose
 
 
 class CannotForce(ValueError):
@@ -39,14 +39,14 @@ def forced_ops(
     ops: Sequence[Op], infos: Infos, force: Mapping[str, str], backends: Sequence[Backend]
 ) -> dict[Op, Forced]:
     """The forced ops of a module. Raises ``ValueError`` for unknown names."""
-    known = {b.name: b for b in backends}
+    by_name = {b.name: b for b in backends}
     out: dict[Op, Forced] = {}
     for name, place in force.items():
         backend, _, pattern = place.partition(".")
-        if backend not in {*known, "tvm"}:
+        if backend not in {*by_name, "tvm"}:
             raise ValueError(f"force: {backend} is not among the backends")
         if pattern and (backend == "tvm" or
-                        pattern not in known[backend].pattern_names):  # fmt: skip
+                        pattern not in by_name[backend].pattern_names):  # fmt: skip
             raise ValueError(f"force: {backend} has no pattern {pattern}")
         operator = full(name, "force")
         matching = [op for op in ops if _name(infos[op].operator) == operator]
@@ -79,11 +79,13 @@ def allowed(
     """The matches that respect forced ops. Raises `CannotForce` if a forced op has none."""
     kept = [m for m in matches if all(op not in forced or forced[op].allows(m) for op in m.ops)]
     reached = {op for m in kept for op in m.ops}
-    known = {b.name: b for b in backends}
-    for op, f in forced.items():
-        if f.backend == "tvm" or op in reached:
+    by_name = {b.name: b for b in backends}
+    for op, place in forced.items():
+        if place.backend == "tvm" or op in reached:
             continue
-        (left,) = left_behind([op], infos, [_only(known[f.backend], f.pattern)])
-        place = f.backend + (f", pattern {f.pattern}" if f.pattern else "")
-        raise CannotForce(f"{left.op} ({left.name}) cannot go to {place}: {left.why}")
+        (diagnosis,) = diagnose([op], infos, [_only(by_name[place.backend], place.pattern)])
+        where = place.backend + (f", pattern {place.pattern}" if place.pattern else "")
+        raise CannotForce(
+            f"{diagnosis.op} ({diagnosis.name}) cannot go to {where}: {diagnosis.why}"
+        )
     return kept

@@ -74,15 +74,20 @@ class Lowered:
         failed.
         """
         forced = rules.forced
-        taken = {op for m in chosen for op in m.ops}
+        chosen_ops = {op for m in chosen for op in m.ops}
         out = []
-        for gvar, g in self.functions.items():
-            blocks = [joined(f, [s for m in chosen if (s := f.set(m.ops))])
+        for gvar, function_graph in self.functions.items():
+            blocks = [joined(f, [members for m in chosen if (members := f.set(m.ops))])
                       for f in self.flows[gvar]]  # fmt: skip
             for backend in backends:
                 excluded = rules.excluded.of(backend.name)
-                free = [op for op in g.ops if op not in taken and op not in excluded
-                        and (op not in forced or forced[op].backend == backend.name)]  # fmt: skip
+                free = [
+                    op
+                    for op in function_graph.ops
+                    if op not in chosen_ops
+                    and op not in excluded
+                    and (op not in forced or forced[op].backend == backend.name)
+                ]
                 for coarse in backend.coarse:
                     for ops in coarse.regions(blocks, free, self.infos):
                         out.append(match(backend, coarse.name, ops, self.infos))
@@ -105,7 +110,7 @@ def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
     Args:
         mod: The module.
         what: The caller, for errors.
-        analyse: An analyser that knows some of its PrimFuncs.
+        analyse: An analyser that remembers some of its PrimFuncs.
 
     Raises:
         ValueError: A variable is not defined, as `check_defined` says.
@@ -136,9 +141,9 @@ def chains(
         for op in ops:
             for pattern in backend.patterns:
                 out += [
-                    match(backend, pattern.name, c, infos)
-                    for c in pattern.matches(op, infos)
-                    if len(c) == 1 or not mutates
+                    match(backend, pattern.name, chain, infos)
+                    for chain in pattern.matches(op, infos)
+                    if len(chain) == 1 or not mutates
                 ]
     return out
 

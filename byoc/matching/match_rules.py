@@ -1,4 +1,4 @@
-"""Which matches may be chosen: forced operators, priority classes, what failed."""
+"""Which matches may be chosen: forced operators, priority classes, exclusions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .force import Forced
 
 @dataclass(frozen=True)
 class ExcludedMatches:
-    """What failed: operators that a backend cannot have, and chains that it cannot have whole."""
+    """What failed: operators that a backend cannot take, and chains that it cannot take whole."""
 
     ops: Mapping[str, frozenset[Op]] = field(default_factory=dict)
     chains: tuple[tuple[str, frozenset[Op]], ...] = ()
@@ -39,8 +39,8 @@ class MatchRules:
     Attributes:
         classes: The priority class of each backend.
         forced: Where operators must go.
-        below: Backends in a class below TVM's: they take only what is forced to them.
-        excluded: What failed.
+        below: Backends in a class below TVM's: they take forced operators only.
+        excluded: The matches that failed.
     """
 
     classes: Mapping[str, int]

@@ -12,7 +12,7 @@ from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import MatchState, Pattern, follower, listed, node
 from ..patterns.suggest import Unmet, duplicate, force, swap
 
-TAKEN = "it matches, and another choice was forced, or is better"
+NOT_CHOSEN = "it matches, but another choice was forced, or is better"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Miss:
         pattern: Its name.
         matched: The number of operators that matched.
         passed: The number of conditions that held before the one that failed; negative if the
-            operator is not one that the pattern has there.
+            pattern has another operator there.
         reason: Why it does not match.
         suggestion: What would make it match; empty if unknown.
     """
@@ -54,7 +54,7 @@ class _Partial:
 
     @property
     def reach(self) -> tuple[bool, int]:
-        return self.pattern.done(self.state), len(self.state.chain)
+        return self.pattern.is_complete(self.state), len(self.state.chain)
 
     def takes(self, name: str) -> bool:
         return any(name in self.pattern.steps[k].names for k, _ in self.pattern.next(self.state))
@@ -97,16 +97,17 @@ class PartialMatches:
         """A pattern that contains the op, and needs a follower or was not chosen."""
         pattern, state = partial.pattern, partial.state
         last = state.chain[-1]
-        if pattern.done(state):
+        if pattern.is_complete(state):
             place = f"{partial.backend.name}.{pattern.name}"
-            taken = Unmet(TAKEN, force(_name(op, self.infos), place))
-            return partial.miss(0, taken, len(state.chain) + 1)
+            unmet = Unmet(NOT_CHOSEN, force(_name(op, self.infos), place))
+            return partial.miss(0, unmet, len(state.chain) + 1)
         names = {n for k, _ in pattern.next(state) for n in pattern.steps[k].names}
         needs = f"{listed(names)} must follow {_name(last, self.infos)}, and "
         after = follower(last, self.infos)
         if after is None:
             return partial.miss(0, _ending(last, self.infos).after(needs))
-        failed = max(f for k, _ in pattern.next(state) if (f := pattern.steps[k].failing(after)))
+        steps = [pattern.steps[k] for k, _ in pattern.next(state)]
+        failed = max(failure for step in steps if (failure := step.failing(after)))
         return partial.miss(failed[0], failed[1].after(needs))
 
     def _as_anchor(self, op: Op) -> Iterator[Miss]:
@@ -131,7 +132,7 @@ class PartialMatches:
                 failed = coarse.failing(candidate)
                 if failed is None:
                     suggestion = force(candidate.info.name, f"{backend.name}.{coarse.name}")
-                    yield Miss(backend.name, coarse.name, 1, 0, TAKEN, suggestion)
+                    yield Miss(backend.name, coarse.name, 1, 0, NOT_CHOSEN, suggestion)
                 elif failed[0] >= -1:
                     yield _missed(backend, coarse.name, failed)
 
@@ -149,9 +150,9 @@ class PartialMatches:
                 continue
             steps = [partial.pattern.steps[k] for k, _ in partial.pattern.next(partial.state)]
             failed = [
-                f
+                failure
                 for step in steps
-                if name in step.names and (f := step.failing(candidate)) is not None
+                if name in step.names and (failure := step.failing(candidate)) is not None
             ]
             if failed:
                 passed, unmet = max(failed)

@@ -40,7 +40,7 @@ class Variants:
 
     Attributes:
         infos: What each variant computes.
-        ways: The op and the alternative of each variant.
+        origins: The op and the alternative of each variant.
         values: The value of each value in each layout.
         idle: Ops that cost nothing in some layouts: their result is their operand's memory.
     """
@@ -48,16 +48,16 @@ class Variants:
     def __init__(self, planner: Planner, space: Space) -> None:
         self.planner, self.space = planner, space
         self.infos: dict[Op, Recovered] = {}
-        self.ways: dict[Op, tuple[Op, Alternative]] = {}
+        self.origins: dict[Op, tuple[Op, Alternative]] = {}
         self.values: dict[tuple[Value, Layout], Value] = {}
         self.idle: set[Op] = set()
         for op in space.graph.ops:
-            for way in space.alternatives[op]:
-                self.add(op, way)
+            for alternative in space.alternatives[op]:
+                self.add(op, alternative)
 
-    def add(self, op: Op, way: Alternative) -> None:
+    def add(self, op: Op, alternative: Alternative) -> None:
         """Add the variant of an op in an alternative, if its PrimFunc is proved there."""
-        layouts = layouts_in(op, way, self.space.specs[op])
+        layouts = layouts_in(op, alternative, self.space.specs[op])
         if layouts is None:
             return
         func, shares = op.func, self.space.graph.shares(op)
@@ -78,7 +78,7 @@ class Variants:
         for value in outputs:
             value.makers.append(variant)
         self.infos[variant] = self.planner.analyse(func).of(func)
-        self.ways[variant] = op, way
+        self.origins[variant] = op, alternative
 
     def value(self, value: Value, layout: Layout | None) -> Value:
         layout = layout or Layout.identity(value.rank)

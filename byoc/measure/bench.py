@@ -17,16 +17,16 @@ from .measure_jobs import NotLoaded, OnServer, Server, Unreachable
 from .measured import Excluded, MeasureError, Result
 from .servers import LocalServers
 
-#: Servers to try that are gone when they are reached.
+#: The number of servers to try, if they end before they are reached.
 ATTEMPTS = 3
-#: Seconds beside the server's own limit until a session is given up.
+#: Seconds beyond the server's own limit after which a session is given up.
 GRACE = 15.0
 
 
 class Bench:
-    """Runs jobs apart, and times on servers: those of a fleet, or local ones.
+    """Runs jobs in separate processes, and times them on the servers of a fleet or on local ones.
 
-    To be closed, then removed; ``modules`` are imported where jobs run.
+    Close it, then remove it. ``modules`` are imported where jobs run.
     """
 
     def __init__(self, how: Measure, modules: Sequence[str] = ()) -> None:
@@ -55,7 +55,7 @@ class Bench:
         return self.folder.path / f"{stem}{next(self.numbers)}{dot}{suffix}"
 
     def run(self, job: Any, timeout: float, what: str) -> Any:
-        """What a job returns; `Excluded` where ``what`` hangs or crashes."""
+        """The result of a job; `Excluded` if ``what``, which it runs, hangs or crashes."""
         try:
             return self.pool.run(job, timeout)
         except TimeoutError as error:
@@ -66,9 +66,9 @@ class Bench:
             raise MeasureError(str(error)) from error
 
     def timed(self, target: Any, job: Callable[[Server], OnServer]) -> Result | NotLoaded:
-        """The result of a job, made for the server that it runs on, of code for a target.
+        """The result of a job that times code for a target on a server; ``job`` takes the server.
 
-        Raises `MeasureError`.
+        Raises `MeasureError` if no server can be reached.
         """
         assert self.tracker is not None
         kind = str(tvm.target.Target(target).kind.name)
@@ -76,9 +76,9 @@ class Bench:
         timeout, reason = self.how.timeout, ""
         for _ in range(ATTEMPTS):
             address = self.tracker.request(self.how.wait, self.closed)
-            made = job(Server(*address, device, self.how.effort))
-            found = self.run(made, timeout + GRACE, "what talks to its server")
-            if not isinstance(found, Unreachable):
-                return found  # type: ignore[no-any-return]
-            reason = found.reason
+            task = job(Server(*address, device, self.how.effort))
+            result = self.run(task, timeout + GRACE, "what talks to its server")
+            if not isinstance(result, Unreachable):
+                return result  # type: ignore[no-any-return]
+            reason = result.reason
         raise MeasureError(f"tracker {self.tracker}: servers cannot be reached: {reason}")

@@ -41,9 +41,9 @@ class ByBackend:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Something that computes the subject's results from some of its values, ``inputs``.
+    """Code that computes the subject's results from some of its values, ``inputs``.
 
-    ``by`` None: TVM's own code.
+    ``by`` is None for TVM's own code.
     """
 
     key: Key
@@ -71,16 +71,16 @@ def by_backend(
     backend: Backend, ops: Sequence[Op], infos: Infos, subject: Subject, machine: TimingMachine
 ) -> Candidate:
     """The backend's code for a region of these ops. Raises `ConverterFailed`."""
-    made = region("", ops, infos, backend.merges)
-    by = ByBackend(backend, made.region)
+    placed = region("", ops, infos, backend.merges)
+    by = ByBackend(backend, placed.region)
     key = _key(subject, machine, backend.name, backend.version(), hash_of_code(_code([by])))
-    return Candidate(key, subject, by, tuple(subject.values.index(v) for v in made.inputs))
+    return Candidate(key, subject, by, tuple(subject.values.index(v) for v in placed.inputs))
 
 
 def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
-    """A module, as JSON, and the code that it calls: ``main_0`` is the first candidate, ….
+    """A module as JSON, and the code that it calls: ``main_0`` is the first candidate, ….
 
-    They are all of one backend. Raises `ConverterFailed`.
+    All candidates are of one backend. Raises `ConverterFailed`.
     """
     regions = [c.by for c in candidates if c.by is not None]
     if not regions:
@@ -97,13 +97,13 @@ def program(candidates: Sequence[Candidate]) -> tuple[str, Code | None]:
 
 
 def arrays(subject: Subject) -> tuple[Array, ...]:
-    """Values for a subject: its constants, and seeded values for the rest."""
+    """Values for a subject: its constants, and seeded values for its inputs."""
     pairs = zip(subject.values, drawn(subject.buffers), strict=True)
     return tuple(v.expr.value.numpy() if v.constant else a for v, a in pairs)
 
 
 def _symbol(number: int) -> str:
-    """Not of the backend or the ops, so that the same source is the same."""
+    """A name without backend and ops, so that equal sources have equal hashes."""
     return f"candidate_{number}"
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .subject import Buffer
 
 Array = npt.NDArray[Any]
-#: What an element may differ by, as a part of itself and of the largest one. Integers are equal.
+#: The allowed difference, as parts of the element and of the largest one; integers must be equal.
 TOLERANCE = {
     "float64": (1e-6, 1e-8),
     "float32": (1e-3, 1e-4),
@@ -27,8 +27,8 @@ def drawn(buffers: Sequence[Buffer], seed: int = 0) -> list[Array]:
     out: list[Array] = []
     for buffer in buffers:
         real = "float" in buffer.dtype
-        found = rng.standard_normal(buffer.shape) if real else rng.integers(0, 2, buffer.shape)
-        out.append(found.astype(buffer.dtype))
+        values = rng.standard_normal(buffer.shape) if real else rng.integers(0, 2, buffer.shape)
+        out.append(values.astype(buffer.dtype))
     return out
 
 
@@ -36,8 +36,8 @@ def difference(got: Sequence[Array], expected: Sequence[Array]) -> str | None:
     """How two results differ, as text; None if they agree within the tolerance."""
     if len(got) != len(expected):
         return f"it has {len(got)} results instead of {len(expected)}"
-    found = (_differs(a, b) for a, b in zip(got, expected, strict=True))
-    return next((reason for reason in found if reason is not None), None)
+    differences = (_differs(a, b) for a, b in zip(got, expected, strict=True))
+    return next((reason for reason in differences if reason is not None), None)
 
 
 def _differs(a: Array, b: Array) -> str | None:
@@ -47,15 +47,15 @@ def _differs(a: Array, b: Array) -> str | None:
     if dtype not in TOLERANCE:
         count = int((a != b).sum())
         return f"its result is wrong: {count} of {b.size} elements differ" if count else None
-    one, two = a.astype("float64"), b.astype("float64")
-    finite = np.isfinite(two)
-    if not np.array_equal(np.isfinite(one), finite):
-        return "its result is wrong: it is not finite where it must be, or is where it must not"
+    got, expected = a.astype("float64"), b.astype("float64")
+    finite = np.isfinite(expected)
+    if not np.array_equal(np.isfinite(got), finite):
+        return "its result is wrong: its infinite or NaN elements are not those expected"
     relative, of_largest = TOLERANCE[dtype]
-    one, two = one[finite], two[finite]
-    bound = relative * np.abs(two) + of_largest * np.abs(two).max(initial=0)
-    apart = np.abs(one - two) - bound
-    if not apart.size or apart.max() <= 0:
+    got, expected = got[finite], expected[finite]
+    bound = relative * np.abs(expected) + of_largest * np.abs(expected).max(initial=0)
+    excess = np.abs(got - expected) - bound
+    if not excess.size or excess.max() <= 0:
         return None
-    k = int(apart.argmax())
-    return f"its result is wrong: {one[k]:.6g} where it must be {two[k]:.6g}"
+    k = int(excess.argmax())
+    return f"its result is wrong: got {got[k]:.6g}, expected {expected[k]:.6g}"

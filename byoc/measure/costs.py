@@ -1,9 +1,9 @@
 """Measured costs of matches, and of TVM's own code for the same operators.
 
 cost of a match      measured, or it is not offered
-TVM, by operator     measured alone: what an op costs that stays behind by itself
+TVM, by operator     measured alone: the cost of an op that stays with TVM
 TVM, fused           matches of ``tvm``: the ops of each match, the chain that TVM fuses them
-                     into, and what of that chain a match leaves over
+                     into, and the ops of that chain that the match does not cover
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from .run_candidates import results
 from .subject import Extents, NotMeasurable, Subject, subject
 
 Ops = tuple[Op, ...]
-#: What TVM fuses into the operator before.
+#: Kinds of operators that TVM fuses into their producer.
 POINTWISE = ("kElemWise", "kBroadcast")
 
 
 class Costing:
-    """Costs of matches of some ops; called with matches, it gives those that may be chosen.
+    """Measures matches of some ops; a call returns the matches that may be chosen.
 
-    Then ``alone`` is TVM's time by op, in microseconds, where it could be measured, ``reasons`` is
-    why the longest match with an op was excluded, where one was, ``timings`` all that was measured.
+    After the call, ``tvm_times`` has TVM's time by op in microseconds where it could be measured,
+    ``reasons`` says by op why the longest match with it was excluded; ``timings`` has all times.
     """
 
     def __init__(
         self, ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], how: Measure
     ) -> None:
         self.ops, self.infos = ops, infos
-        self.asked = _Asked(infos, {b.name: b for b in backends}, how)
+        self.candidates = _Candidates(infos, {b.name: b for b in backends}, how)
         self.new: set[Key] = set()
-        self.found: dict[Key, Result] = {}
-        self.alone: dict[Op, float] = {}
+        self.results: dict[Key, Result] = {}
+        self.tvm_times: dict[Op, float] = {}
         self.reasons: dict[Op, str] = {}
         self.timings: list[Timing] = []
 
@@ -54,16 +54,16 @@ class Costing:
         fused = _fused(matches, self.infos)
         singles: list[Ops] = [(op,) for op in self.ops]
         for chain in (*singles, *fused):
-            self.asked.add(TVM, chain)
+            self.candidates.add(TVM, chain)
         for match in matches:
-            self.asked.add(match.backend, match.ops)
-        missing = [c for c in self.asked.all if c.key not in self.found]
-        found, known = results(missing, self.asked.how)
-        self.found |= found
-        self.new |= found.keys() - known
-        self.timings = [self.timing(c) for c in {c.key: c for c in self.asked.all}.values()]
-        alone = {op: self.cost(TVM, (op,)) for op in self.ops}
-        self.alone = {op: r.microseconds for op, r in alone.items() if isinstance(r, Measured)}
+            self.candidates.add(match.backend, match.ops)
+        missing = [c for c in self.candidates.all if c.key not in self.results]
+        measured, stored = results(missing, self.candidates.how)
+        self.results |= measured
+        self.new |= measured.keys() - stored
+        self.timings = [self.timing(c) for c in {c.key: c for c in self.candidates.all}.values()]
+        by_op = {op: self.cost(TVM, (op,)) for op in self.ops}
+        self.tvm_times = {op: r.microseconds for op, r in by_op.items() if isinstance(r, Measured)}
         return [*self.usable(matches), *self.fused(fused)]
 
     def usable(self, matches: Sequence[Match]) -> Iterator[Match]:
@@ -83,73 +83,73 @@ class Costing:
                 yield Match(TVM, "fused", chain, result.microseconds)
 
     def cost(self, backend: str, ops: Ops) -> Result:
-        candidates = self.asked.candidates[backend, ops]
+        candidates = self.candidates.by_ops[backend, ops]
         if isinstance(candidates, Excluded):
             return candidates
-        here = [self.found[c.key] for c in candidates]
+        here = [self.results[c.key] for c in candidates]
         wrong = next((r for r in here if isinstance(r, Excluded)), None)
         return wrong or Measured(fmean(r.microseconds for r in here if isinstance(r, Measured)))
 
     def timing(self, candidate: Candidate) -> Timing:
         names = _names(candidate.subject.ops, self.infos)
-        known = candidate.key not in self.new
+        stored = candidate.key not in self.new
         return Timing(
-            candidate.key.backend, names, candidate.key.shapes, self.found[candidate.key], known
+            candidate.key.backend, names, candidate.key.shapes, self.results[candidate.key], stored
         )
 
 
-class _Asked:
+class _Candidates:
     """Candidates by backend and ops, one for each assignment of extents."""
 
     def __init__(self, infos: Infos, backends: Mapping[str, Backend], how: Measure) -> None:
         self.infos, self.backends, self.how = infos, backends, how
         self.subjects: dict[Ops, list[Subject] | Excluded] = {}
-        self.candidates: dict[tuple[str, Ops], list[Candidate] | Excluded] = {}
+        self.by_ops: dict[tuple[str, Ops], list[Candidate] | Excluded] = {}
 
-    def add(self, backend: str, ops: Ops) -> None:
-        if (backend, ops) not in self.candidates:
-            self.candidates[backend, ops] = self._candidates(backend, ops)
+    def add(self, name: str, ops: Ops) -> None:
+        if (name, ops) not in self.by_ops:
+            self.by_ops[name, ops] = self._candidates(name, ops)
 
-    def _candidates(self, backend: str, ops: Ops) -> list[Candidate] | Excluded:
+    def _candidates(self, name: str, ops: Ops) -> list[Candidate] | Excluded:
         if ops not in self.subjects:
             self.subjects[ops] = _subjects(ops, self.how.points)
         subjects = self.subjects[ops]
         if isinstance(subjects, Excluded):
             return subjects
         machine = self.how.machine
-        if backend == TVM:
+        if name == TVM:
             return [by_tvm(s, machine) for s in subjects]
-        b = self.backends[backend]
+        backend = self.backends[name]
         try:
-            return [by_backend(b, ops, self.infos, s, machine) for s in subjects]
+            return [by_backend(backend, ops, self.infos, s, machine) for s in subjects]
         except ConverterFailed as error:
             return Excluded(str(error))
 
     @property
     def all(self) -> list[Candidate]:
-        lists = (c for c in self.candidates.values() if not isinstance(c, Excluded))
-        return [c for found in lists for c in found]
+        lists = (c for c in self.by_ops.values() if not isinstance(c, Excluded))
+        return [c for candidates in lists for c in candidates]
 
 
 def _subjects(ops: Ops, points: Sequence[Extents]) -> list[Subject] | Excluded:
     try:
-        made = [subject(ops, at) for at in points]
+        subjects = [subject(ops, at) for at in points]
     except NotMeasurable as error:
         return Excluded(str(error))
-    return list({s.buffers: s for s in made}.values())
+    return list({s.buffers: s for s in subjects}.values())
 
 
 def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
-    found = ((op, infos[op].operator) for op in ops)
-    return tuple(op.name if info is None else info.name for op, info in found)
+    recovered = ((op, infos[op].operator) for op in ops)
+    return tuple(op.name if info is None else info.name for op, info in recovered)
 
 
 def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
     """The chains of several ops for which TVM's code is measured too."""
     out: dict[Ops, None] = {}
     for match in matches:
-        whole = extended(match.ops, infos)
-        for chain in (match.ops, whole, whole[len(match.ops) :]):
+        longest = extended(match.ops, infos)
+        for chain in (match.ops, longest, longest[len(match.ops) :]):
             if len(chain) > 1:
                 out[chain] = None
     by_start: dict[Op, list[Ops]] = {}

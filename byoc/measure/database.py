@@ -1,7 +1,7 @@
 """Results in a file of JSON lines, one for each candidate, appended as they come.
 
-Any number of processes may write it: a line is appended whole, under a lock. A line that cannot be
-read is left where it is and ignored, with a warning; of lines with one key the last one counts.
+Any number of processes may write it: each line is appended whole, under a lock. A malformed line is
+ignored with a warning, but not removed; of several lines with one key, the last one counts.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ FORMAT = 1
 
 
 class Database:
-    """``path`` None: results are kept only as long as the object is. ``new``: what it was given."""
+    """Stored results, in memory only without ``path``; ``new`` has the keys that were put here."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
         self.lock = threading.Lock()
-        self.found: dict[Key, Result] = dict(self._read())
+        self.results: dict[Key, Result] = dict(self._read())
         self.new: set[Key] = set()
 
     def get(self, key: Key) -> Result | None:
-        return self.found.get(key)
+        return self.results.get(key)
 
     def put(self, key: Key, result: Result) -> None:
-        """Raises ``OSError`` if the file cannot be written."""
-        line = json.dumps({"format": FORMAT, "key": key.to_json(), "result": _told(result)})
+        """Store a result. Raises ``OSError`` if the file cannot be written."""
+        line = json.dumps({"format": FORMAT, "key": key.to_json(), "result": _to_json(result)})
         with self.lock:
-            self.found[key] = result
+            self.results[key] = result
             self.new.add(key)
             if self.path is not None:
                 _append(self.path, line)
@@ -59,13 +59,15 @@ class Database:
                 continue
             good += 1
             yield entry
-        if len(bad) > 1 and not good:  # one alone is what a process wrote that was killed
-            raise ValueError(f"{self.path} is no database of times: none of its {len(bad)} lines "
-                             "is an entry; it would be added to")  # fmt: skip
+        if len(bad) > 1 and not good:  # a single one may be from a process killed while writing
+            raise ValueError(
+                f"{self.path} is not a database of times: none of its {len(bad)} lines is an "
+                "entry; choose another file"
+            )
         if bad:
             shown = ", ".join(map(str, bad[:5])) + (" …" if len(bad) > 5 else "")
-            warn(f"{self.path}: {len(bad)} entries are ignored, they are malformed or of "
-                 f"another format: lines {shown}")  # fmt: skip
+            warn(f"{self.path}: {len(bad)} entries are ignored: they are malformed or of another "
+                 f"format, lines {shown}")  # fmt: skip
 
 
 def _append(path: Path, line: str) -> None:
@@ -76,20 +78,20 @@ def _append(path: Path, line: str) -> None:
         torn = False
         if end:
             file.seek(end - 1)
-            torn = file.read(1) != b"\n"  # what a process wrote that was killed
+            torn = file.read(1) != b"\n"  # of a process that was killed while writing
         file.write(b"\n" * torn + line.encode() + b"\n")
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _to_json(result: Result) -> dict[str, Any]:
     if isinstance(result, Measured):
         return {"microseconds": result.microseconds}
     return {"excluded": result.reason}
 
 
-def _entry(told: Any) -> tuple[Key, Result]:
-    if told["format"] != FORMAT:
+def _entry(data: Any) -> tuple[Key, Result]:
+    if data["format"] != FORMAT:
         raise ValueError("of another format")
-    key, result = Key.from_json(told["key"]), told["result"]
+    key, result = Key.from_json(data["key"]), data["result"]
     if "excluded" in result:
         return key, Excluded(str(result["excluded"]))
     time = float(result["microseconds"])

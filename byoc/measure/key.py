@@ -16,8 +16,8 @@ from ..backend.backend import Code
 class Key:
     """Two candidates with equal keys take the same time.
 
-    ``ops``: the structural hash of the operators over their shapes. ``code``: that of the generated
-    source, so that a backend that states no version is measured again when its converter changes.
+    ``ops`` is the structural hash of the operators over their shapes, ``code`` the hash of the
+    generated source: so a backend without a version is measured again when its converter changes.
     """
 
     ops: str
@@ -33,12 +33,12 @@ class Key:
         return {**asdict(self), "shapes": list(self.shapes)}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Key:
+    def from_json(cls, data: Mapping[str, Any]) -> Key:
         """Read a key. Raises ``KeyError`` or ``TypeError`` for anything else."""
-        texts = {k: _is(told[k], str) for k in ("ops", "target", "backend", "version", "code",
+        texts = {k: _is(data[k], str) for k in ("ops", "target", "backend", "version", "code",
                                                 "device")}  # fmt: skip
-        shapes = tuple(_is(s, str) for s in _is(told["shapes"], list))
-        return cls(**texts, shapes=shapes, threads=_is(told["threads"], int))
+        shapes = tuple(_is(s, str) for s in _is(data["shapes"], list))
+        return cls(**texts, shapes=shapes, threads=_is(data["threads"], int))
 
 
 def hash_of_module(mod: Any) -> str:
@@ -48,8 +48,8 @@ def hash_of_module(mod: Any) -> str:
 
 def hash_of_code(code: Code) -> str:
     """The hash of the source and its options; constants do not count."""
-    told = "\0".join([code.source, *code.options])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = "\0".join([code.source, *code.options])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _is(value: Any, kind: type) -> Any:

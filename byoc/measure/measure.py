@@ -19,7 +19,7 @@ from .tracker import Tracker
 
 CPUINFO = Path("/proc/cpuinfo")
 Progress = Callable[[int, int, str], None]
-"""Of how many candidates, how many are done, and what was measured last."""
+"""Called with the number of candidates done, their total, and the name of the last one."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Measure:
 
     @property
     def number(self) -> int:
-        """Of local servers."""
+        """The number of local servers."""
         return self.servers or max(1, _cpus() // self.threads)
 
     @property
@@ -100,8 +100,8 @@ def _model() -> str:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
-    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(found, platform.processor())
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
 
 
 __all__ = ["LIKELY", "Measure", "Progress"]

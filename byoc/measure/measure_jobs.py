@@ -25,7 +25,7 @@ from tvm.rpc.server import PopenRPCServerState
 from ..backend.backend import Code
 from ..codegen.partition import attached
 from ..codegen.toolchain import OPTIONS, shared
-from ..patterns.failure import last_line, said
+from ..patterns.failure import last_line, one_line
 from ..prepare.fuse import fuse
 from .compare import Array, difference
 from .measured import Excluded, Measured, Result
@@ -48,15 +48,15 @@ class Build:
         try:
             _export(tvm.ir.load_json(self.module), self.code, self.target, self.library)
         except Exception as error:  # the compiler or the linker
-            return said(error)
+            return one_line(error)
         return None
 
 
 @dataclass(frozen=True)
 class Compute:
-    """What the operators compute, by TVM's own code on this machine, from ``inputs``.
+    """Compute the expected results of operators from ``inputs``, by TVM's own code on this machine.
 
-    Inputs and results are written to ``case``, for any number of candidates.
+    Inputs and results are written to ``case``, which all candidates share.
     """
 
     library: str
@@ -70,16 +70,16 @@ class Compute:
             machine = relax.VirtualMachine(tvm.runtime.load_module(self.library), tvm.cpu())
             results = flat(machine[self.function](*map(tvm.runtime.tensor, self.inputs)))
         except Exception as error:
-            return said(error)
+            return one_line(error)
         Path(self.case).write_bytes(pickle.dumps((self.inputs, results), pickle.HIGHEST_PROTOCOL))
         return None
 
 
 @dataclass(frozen=True)
 class Effort:
-    """``repeat`` medians of calls for ``milliseconds`` each; less where one call takes long.
+    """``repeat`` medians of calls for ``milliseconds`` each; fewer if a call takes long.
 
-    A candidate that is not done after ``timeout`` seconds hangs.
+    A candidate that takes more than ``timeout`` seconds counts as hanging.
     """
 
     repeat: int = 11
@@ -128,7 +128,7 @@ class OnServer(ABC):
                 server.host, server.port, server.key, session_timeout=server.effort.timeout
             )
         except Exception as error:  # refused, or closed before it was accepted
-            return Unreachable(said(error))
+            return Unreachable(one_line(error))
         stage = [LOADED]
         try:
             name = os.path.basename(self.library)
@@ -136,7 +136,7 @@ class OnServer(ABC):
             module = remote.load_module(name)
             inputs, expected = pickle.loads(Path(self.case).read_bytes())
             return self.timed(module, remote.device(server.device, 0), inputs, expected, stage)
-        except Exception as error:  # what the server says, or that it says nothing any more
+        except Exception as error:  # from the server, or because it no longer answers
             why = self._why(remote, error, stage[-1], time.monotonic() - begun)
             return NotLoaded(why) if stage == [LOADED] else why
 
@@ -145,7 +145,7 @@ class OnServer(ABC):
         self, module: Any, device: Any, inputs: Sequence[Array], expected: Sequence[Array],
         stage: list[str],
     ) -> Result:  # fmt: skip
-        """Of a module that was loaded; what is done from now on is put into ``stage``."""
+        """Check and time a loaded module; appends each stage that it reaches to ``stage``."""
 
     def median(self, timer: Callable[..., Any]) -> Measured:
         """The time of a call; ``timer`` takes the arguments of TVM's time evaluators."""
@@ -161,14 +161,14 @@ class OnServer(ABC):
             return Excluded(f"it hangs: {limit:g} s passed when {stage}")
         try:
             remote.get_function("tvm.rpc.server.workpath")("")
-        except Exception:  # whatever it is: nobody answers
+        except Exception:  # any error means that the server does not answer
             return Excluded(f"it crashes: the server's session ended when {stage}")
         return Excluded(f"it fails when {stage}: {last_line(error)}")
 
 
 @dataclass(frozen=True)
 class Time(OnServer):
-    """Time a function of a Relax library; ``inputs`` are those of the case it takes, by number."""
+    """Time a function of a Relax library; ``inputs`` are the numbers of the case's inputs."""
 
     function: str
     inputs: tuple[int, ...]
@@ -178,14 +178,14 @@ class Time(OnServer):
         stage: list[str],
     ) -> Result:  # fmt: skip
         machine = relax.VirtualMachine(module, device)
-        given = [tvm.runtime.tensor(inputs[k], device=device) for k in self.inputs]
-        machine.set_input(self.function, *given)
+        arguments = [tvm.runtime.tensor(inputs[k], device=device) for k in self.inputs]
+        machine.set_input(self.function, *arguments)
         stage.append(CALLED)
         machine.invoke_stateful(self.function)
-        apart = difference(flat(machine.get_outputs(self.function)), expected)
-        if apart is not None:
-            return Excluded(apart)
-        machine.save_function(self.function, "timed", *given, include_return=False)
+        reason = difference(flat(machine.get_outputs(self.function)), expected)
+        if reason is not None:
+            return Excluded(reason)
+        machine.save_function(self.function, "timed", *arguments, include_return=False)
         stage.append(TIMED)
         return self.median(lambda **how: machine.time_evaluator("timed", device, **how)())
 

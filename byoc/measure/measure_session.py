@@ -25,26 +25,26 @@ from .tracker import Tracker
 Put = Callable[[Candidate, Result], None]
 T = TypeVar("T")
 K = TypeVar("K")
-#: How many candidates are built together, and how many bytes they may read.
+#: The most candidates built together, and the most bytes that they read.
 TOGETHER = 24
 BYTES = 256 << 20
-#: What cases are computed with, on this machine.
+#: The target that computes cases, on this machine.
 HOST = "llvm"
-#: Seconds that a fleet's only server may take to start again.
+#: Seconds that a fleet's only server may take to restart.
 RESTART = 10.0
 
 
 @dataclass(frozen=True)
 class BuiltCandidate:
-    """A function of a library; ``alone`` if there is nothing else in it."""
+    """A function of a library; ``isolated`` if the library has no other."""
 
     library: Path
     function: str
-    alone: bool
+    isolated: bool
 
 
 class MeasureSession(Bench):
-    """``put`` is called with each result, by any thread. To be closed, then removed."""
+    """Calls ``put`` with each result, from any thread. Close it, then remove it."""
 
     def __init__(self, how: Measure, candidates: Sequence[Candidate], put: Put) -> None:
         self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
@@ -52,7 +52,7 @@ class MeasureSession(Bench):
         self.put = put
         self.lock = threading.Lock()
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
-        self.left = Counter(c.subject.hash for c in candidates)
+        self.pending = Counter(c.subject.hash for c in candidates)
         unique = {c.subject.hash: c.subject for c in candidates}
         self.groups = list(together(list(unique.values()), lambda subject: subject))
         self.place = {s.hash: (n, k) for n, g in enumerate(self.groups) for k, s in enumerate(g)}
@@ -60,12 +60,12 @@ class MeasureSession(Bench):
         self.cases: dict[str, Future[Path | Excluded]] = {}
 
     def measure(self, batch: Sequence[Candidate]) -> None:
-        """Build candidates of one backend together, then time one after the other."""
+        """Build candidates of one backend together, then time them one after the other."""
         for candidate, built in zip(batch, self.built(batch), strict=True):
             result = self.result(candidate, built)
             if isinstance(result, NotLoaded):
-                (alone,) = self.built([candidate], alone=True)
-                result = self.result(candidate, alone)
+                (isolated,) = self.built([candidate], isolated=True)
+                result = self.result(candidate, isolated)
             self.forget(candidate.subject)
             self.put(candidate, result.excluded if isinstance(result, NotLoaded) else result)
 
@@ -76,22 +76,22 @@ class MeasureSession(Bench):
         if isinstance(case, Excluded):
             return case
         place = str(built.library), str(case)
-        found = self.timed(
+        result = self.timed(
             candidate.key.target,
             lambda server: Time(*place, server, built.function, candidate.inputs),
         )
-        return found.excluded if isinstance(found, NotLoaded) and built.alone else found
+        return result.excluded if isinstance(result, NotLoaded) and built.isolated else result
 
     def built(
-        self, batch: Sequence[Candidate], alone: bool = False
+        self, batch: Sequence[Candidate], isolated: bool = False
     ) -> Iterator[BuiltCandidate | Excluded]:
-        """Each candidate's function: of one library if that can be, else of one for each."""
-        if batch[0].by is None and batch[0].key.target == HOST and not alone:
+        """The function of each candidate, in one library if it builds, else in one for each."""
+        if batch[0].by is None and batch[0].key.target == HOST and not isolated:
             yield from (self.host(c.subject) for c in batch)
             return
-        whole = self.library(batch)
-        if not isinstance(whole, Excluded) or len(batch) == 1:
-            yield from (_function(whole, k, len(batch)) for k in range(len(batch)))
+        library = self.library(batch)
+        if not isinstance(library, Excluded) or len(batch) == 1:
+            yield from (_function(library, k, len(batch)) for k in range(len(batch)))
             return
         for candidate in batch:
             yield _function(self.library([candidate]), 0, 1)
@@ -122,9 +122,9 @@ class MeasureSession(Bench):
                 module = tvm.ir.save_json(joined(some))
             return self.build(lambda to: Build(module, None, HOST, to))
 
-        whole = build(group)
-        if not isinstance(whole, Excluded) or len(group) == 1:
-            return [_function(whole, k, len(group)) for k in range(len(group))]
+        library = build(group)
+        if not isinstance(library, Excluded) or len(group) == 1:
+            return [_function(library, k, len(group)) for k in range(len(group))]
         return [_function(build([s]), 0, 1) for s in group]
 
     def case(self, subject: Subject) -> Path | Excluded:
@@ -145,14 +145,14 @@ class MeasureSession(Bench):
     def forget(self, subject: Subject) -> None:
         """Remove a case that no candidate needs any more."""
         with self.lock:
-            self.left[subject.hash] -= 1
-            last = not self.left[subject.hash]
+            self.pending[subject.hash] -= 1
+            last = not self.pending[subject.hash]
         if last:
             (self.folder.path / f"case-{subject.hash}").unlink(missing_ok=True)
 
 
 def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator[list[T]]:
-    """Parts of at most `TOGETHER` items that read at most `BYTES`, or of one item."""
+    """Batches of at most `TOGETHER` items that read at most `BYTES`, or of one item."""
     part: list[T] = []
     size = 0
     for item in items:
@@ -167,20 +167,20 @@ def together(items: Sequence[T], subject_of: Callable[[T], Subject]) -> Iterator
 
 
 def _modules(candidates: Sequence[Candidate]) -> list[str]:
-    """Those of the backends, which may register what their code calls."""
+    """The modules of the backends, which may register functions that their code calls."""
     converters = (c.by.backend.convert for c in candidates if c.by is not None)
-    found = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
-    return sorted(found - {"__main__"})
+    modules = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
+    return sorted(modules - {"__main__"})
 
 
 def _servers(tracker: Tracker, seconds: float) -> int:
-    """How many there are; one that ended a moment ago may come back in these seconds."""
+    """The number of servers; waits for one that is restarting."""
     end = time.monotonic() + min(seconds, RESTART)
-    while not (found := tracker.servers()):
+    while not (count := tracker.servers()):
         if time.monotonic() > end:
             raise MeasureError(f"tracker {tracker} has no servers of this key")
         time.sleep(0.2)
-    return found
+    return count
 
 
 def _function(library: Path | Excluded, number: int, count: int) -> BuiltCandidate | Excluded:
@@ -192,9 +192,9 @@ def _function(library: Path | Excluded, number: int, count: int) -> BuiltCandida
 def _once(lock: threading.Lock, memory: dict[K, Future[T]], key: K, make: Callable[[], T]) -> T:
     """A value that the first thread computes, while the others wait for it."""
     with lock:
-        mine = key not in memory
+        is_first = key not in memory
         future = memory.setdefault(key, Future())
-    if mine:
+    if is_first:
         try:
             future.set_result(make())
         except BaseException as error:

@@ -56,4 +56,4 @@ class Timing:
 
 
 class MeasureError(RuntimeError):
-    """Measuring is impossible because there is no tracker or server; earlier results are kept."""
+    """Measuring is impossible, for lack of a tracker or server; earlier results are kept."""

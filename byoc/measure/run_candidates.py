@@ -3,8 +3,8 @@
     candidates of a backend ─ Build ─▶ library ────────────┐
     subjects ─ Build ─▶ library ─ Compute ─▶ cases ────────┴─ Time, on a server ─▶ results
 
-A step is a process of its own with a time limit. Compilers start slowly, so that many candidates
-are built as one library; what fails is built again by itself. Each result is stored as it comes.
+Each step is a process with a time limit. Compilers start slowly, so many candidates are built as
+one library; if that fails, they are built one by one. Each result is stored at once.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from .measured import Result
 
 
 def results(candidates: Iterable[Candidate], how: Measure) -> tuple[dict[Key, Result], set[Key]]:
-    """The result of each candidate, and which of them were in the database when it was opened.
+    """The result of each candidate, and the keys that were in the database when it was opened.
 
-    Raises `MeasureError` if there is no server; what was measured until then is stored.
+    Raises `MeasureError` if no server is free; earlier results are stored.
     """
-    wanted = {c.key: c for c in candidates}
-    known = {k for k in wanted if how.store.get(k) is not None}
-    missing = [c for k, c in wanted.items() if k not in known]
-    done = len(known)
+    by_key = {c.key: c for c in candidates}
+    stored = {k for k in by_key if how.store.get(k) is not None}
+    missing = [c for k, c in by_key.items() if k not in stored]
+    count = len(stored)
     lock = threading.Lock()
 
     def put(candidate: Candidate, result: Result) -> None:
-        nonlocal done
+        nonlocal count
         with lock:
             how.store.put(candidate.key, result)
-            done += 1
+            count += 1
             if how.progress is not None:
-                how.progress(done, len(wanted), candidate.name)
+                how.progress(count, len(by_key), candidate.name)
 
     if how.progress is not None:
-        how.progress(done, len(wanted), "")
+        how.progress(count, len(by_key), "")
     if missing:
         _measure(missing, how, put)
-    found = {k: how.store.get(k) for k in wanted}
-    return {k: r for k, r in found.items() if r is not None}, wanted.keys() - how.store.new
+    outcomes = {k: how.store.get(k) for k in by_key}
+    return {k: r for k, r in outcomes.items() if r is not None}, by_key.keys() - how.store.new
 
 
 def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:
@@ -52,12 +52,14 @@ def _measure(missing: Sequence[Candidate], how: Measure, put: Put) -> None:
     for candidate in sorted(missing, key=lambda candidate: candidate.key.ops):
         by.setdefault(candidate.key.backend, []).append(candidate)
     batches = [
-        b for found in by.values() for b in together(found, lambda candidate: candidate.subject)
+        batch
+        for group in by.values()
+        for batch in together(group, lambda candidate: candidate.subject)
     ]
     session = MeasureSession(how, missing, put)
     pool = ThreadPoolExecutor(session.slots)
     try:
-        for future in as_completed([pool.submit(session.measure, b) for b in batches]):
+        for future in as_completed([pool.submit(session.measure, batch) for batch in batches]):
             future.result()
     finally:
         session.close()

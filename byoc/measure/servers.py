@@ -1,4 +1,4 @@
-"""Servers on this machine under a tracker of its own; one whose session crashed is replaced."""
+"""Local servers with their own tracker; a server whose session crashed is replaced."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..process.fork_pool import ForkPool, JobFailed, Process
 from .measure_jobs import Serve
 from .tracker import LocalTracker, Tracker
 
-#: Seconds before a server that ended at once is started again.
+#: Seconds before a server that ended at once is restarted.
 PAUSE = 0.5
 
 
 class LocalServers:
-    """``number`` servers, in processes that have their number of threads."""
+    """``number`` servers in processes of a pool, which sets their number of threads."""
 
     def __init__(self, pool: ForkPool, number: int) -> None:
         self.pool = pool
@@ -31,7 +31,7 @@ class LocalServers:
         return self.tracker.address
 
     def close(self) -> None:
-        """The processes are ended by their owner."""
+        """Stop restarting servers, and close the tracker; the pool ends the processes."""
         self.closed.set()
         self.tracker.close()
 
@@ -40,13 +40,13 @@ class LocalServers:
         self.pool.start(serve, functools.partial(self._ended, time.monotonic()))
 
     def _ended(self, begun: float, _: Process) -> None:
-        """Called by the thread that reads what the processes say: it must not wait."""
+        """Restart a server; must not wait, as the thread that reads from the processes calls it."""
         pause = PAUSE if time.monotonic() - begun < PAUSE else 0.0
-        timer = threading.Timer(pause, self._again)
+        timer = threading.Timer(pause, self._restart)
         timer.daemon = True
         timer.start()
 
-    def _again(self) -> None:
-        if not self.closed.is_set() and not self.pool.gone:
-            with contextlib.suppress(JobFailed):  # they went in this moment
+    def _restart(self) -> None:
+        if not self.closed.is_set() and not self.pool.ended:
+            with contextlib.suppress(JobFailed):  # the pool ended just now
                 self._start()

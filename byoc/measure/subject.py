@@ -5,8 +5,8 @@ After:  def main_0(p0, p1):
             v0 = R.call_tir(cls.f0_0, (p0, p1), …)
             return R.call_tir(cls.f0_1, (v0,), …)
 
-Constants become parameters. Names are those of the new module, so that what is the same has the
-same structural hash.
+Constants become parameters. Names do not depend on the program, so equal subjects have equal
+structural hashes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..backend.region import results_of
 from .key import hash_of_module
 
 Extents = Mapping[str, int]
-#: What a symbolic extent is where nothing is declared.
+#: The value of a symbolic extent without a declared one.
 LIKELY = 16
 
 
@@ -59,31 +59,31 @@ class Subject:
 
 
 def subject(ops: Sequence[Op], extents: Extents) -> Subject:
-    """The ops, in the order of the program.
+    """The subject of some ops, in the order of the program.
 
-    Raises `NotMeasurable` where an op reads what is no tensor of the graph.
+    Raises `NotMeasurable` if an op reads a value that is not a tensor of the graph.
     """
-    made = {v for op in ops for v in op.outputs}
-    read = (v for op in ops for v in op.inputs if v is not None and v not in made)
+    produced = {v for op in ops for v in op.outputs}
+    read = (v for op in ops for v in op.inputs if v is not None and v not in produced)
     values = tuple(dict.fromkeys(read))
     inputs, outputs = (tuple(_buffer(v, extents) for v in vs) for vs in (values, results_of(ops)))
-    found = Subject(tuple(ops), extents, values, inputs, outputs, "")
-    return replace(found, hash=hash_of_module(joined([found])))
+    draft = Subject(tuple(ops), extents, values, inputs, outputs, "")
+    return replace(draft, hash=hash_of_module(joined([draft])))
 
 
 def joined(subjects: Sequence[Subject]) -> Any:
     """One module: ``main_0`` computes the first subject, ``main_1`` the second, …"""
     builder = relax.BlockBuilder()
-    for k, s in enumerate(subjects):
-        _Function(builder, s, k).emit()
+    for k, item in enumerate(subjects):
+        _Function(builder, item, k).emit()
     return builder.get()
 
 
 class _Function:
-    def __init__(self, builder: Any, s: Subject, number: int) -> None:
-        self.builder, self.subject, self.number = builder, s, number
-        self.params = [relax.Var(f"p{k}", b.type) for k, b in enumerate(s.buffers)]
-        self.vars: dict[Value, Any] = dict(zip(s.values, self.params, strict=True))
+    def __init__(self, builder: Any, item: Subject, number: int) -> None:
+        self.builder, self.subject, self.number = builder, item, number
+        self.params = [relax.Var(f"p{k}", b.type) for k, b in enumerate(item.buffers)]
+        self.vars: dict[Value, Any] = dict(zip(item.values, self.params, strict=True))
 
     def emit(self) -> None:
         ops = self.subject.ops
@@ -91,41 +91,43 @@ class _Function:
             with self.builder.dataflow():
                 for k, op in enumerate(ops):
                     self.call(k, op)
-                found = [self.vars[v] for v in results_of(ops)]
-                out = self.builder.emit_output(found[0] if len(found) == 1 else relax.Tuple(found))
+                results = [self.vars[v] for v in results_of(ops)]
+                out = self.builder.emit_output(
+                    results[0] if len(results) == 1 else relax.Tuple(results)
+                )
             self.builder.emit_func_output(out)
 
     def call(self, k: int, op: Op) -> None:
         func = op.func.without_attr("global_symbol") if op.func.attrs else op.func
         gvar = self.builder.add_func(func, f"f{self.number}_{k}")
-        given = zip(op.inputs, op.call.args[1].fields, strict=True)
-        arguments = relax.Tuple([self.argument(v, e) for v, e in given])
+        pairs = zip(op.inputs, op.call.args[1].fields, strict=True)
+        arguments = relax.Tuple([self.argument(v, e) for v, e in pairs])
         types = [_buffer(v, self.subject.extents).type for v in op.outputs]
-        made = self.builder.emit(relax.call_tir(gvar, arguments, types), f"v{k}")
+        output = self.builder.emit(relax.call_tir(gvar, arguments, types), f"v{k}")
         many = len(types) > 1
         for j, value in enumerate(op.outputs):
-            self.vars[value] = self.builder.emit(relax.TupleGetItem(made, j)) if many else made
+            self.vars[value] = self.builder.emit(relax.TupleGetItem(output, j)) if many else output
 
-    def argument(self, value: Value | None, e: Any) -> Any:
+    def argument(self, value: Value | None, expr: Any) -> Any:
         if value is not None:
             return self.vars[value]
-        if isinstance(e, relax.Var) or not isinstance(e, tirx.PrimExpr):
-            raise NotMeasurable("it reads a value that is no tensor of known shape")
-        return _number(e, self.subject.extents)
+        if isinstance(expr, relax.Var) or not isinstance(expr, tirx.PrimExpr):
+            raise NotMeasurable("it reads a value that is not a tensor of known shape")
+        return _number(expr, self.subject.extents)
 
 
 def _buffer(value: Value, extents: Extents) -> Buffer:
     return Buffer(tuple(int(_number(e, extents)) for e in value.shape), value.dtype)
 
 
-def _number(e: Any, extents: Extents) -> Any:
+def _number(expr: Any, extents: Extents) -> Any:
     """An extent or a scalar argument with the symbolic extents bound."""
-    if isinstance(e, int):
-        return e
+    if isinstance(expr, int):
+        return expr
     analyzer = tvm.sym.Analyzer()
-    for v in tirx.analysis.undefined_vars(e):
-        analyzer.bind(v, tirx.IntImm(str(v.ty.dtype), extents.get(v.name, LIKELY)))
-    found = analyzer.simplify(e)
-    if not isinstance(found, tirx.IntImm):
-        raise NotMeasurable(f"{e} is no number where its variables are known")
-    return found
+    for var in tirx.analysis.undefined_vars(expr):
+        analyzer.bind(var, tirx.IntImm(str(var.ty.dtype), extents.get(var.name, LIKELY)))
+    value = analyzer.simplify(expr)
+    if not isinstance(value, tirx.IntImm):
+        raise NotMeasurable(f"{expr} is not a number although its variables are bound")
+    return value

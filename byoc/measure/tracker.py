@@ -1,8 +1,8 @@
 """A tracker of RPC servers inside this process, with TVM's protocol.
 
-TVM's own tracker is a process of its own and needs tornado; servers and clients cannot tell this
-one from it. A message is its length, then JSON: [code, …]. A server keeps a connection open and
-says PUT once for each session that it is ready for; a client says REQUEST and waits for one.
+TVM's own tracker is a separate process and needs tornado; for servers and clients this one behaves
+the same. A message is its length, then JSON: [code, …]. A server keeps a connection open and sends
+PUT once for each session that it can serve; a client sends REQUEST and waits.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Tracker:
 
     def servers(self) -> int:
         """The number of servers with this key. Raises `MeasureError`."""
-        told = self._ask([SUMMARY], ANSWER)[1]["server_info"]
-        return sum(1 for s in told if s.get("key") == f"server:{self.key}")
+        infos = self._ask([SUMMARY], ANSWER)[1]["server_info"]
+        return sum(1 for s in infos if s.get("key") == f"server:{self.key}")
 
     def request(self, timeout: float, stop: threading.Event | None = None) -> tuple[str, int, str]:
-        """The address of a free server and the key of the session, waiting for one.
+        """Wait for a free server, and return its address and the key of the session.
 
-        Raises `MeasureError` if there is none in this time, or it is to ``stop``.
+        Raises `MeasureError` if none is free within ``timeout`` seconds, or ``stop`` is set.
         """
         host, port, match = self._ask([REQUEST, self.key, "", 1], timeout, stop)[1]
         return str(host), int(port), str(match)
@@ -60,24 +60,24 @@ class Tracker:
     def _ask(self, message: Any, timeout: float, stop: threading.Event | None = None) -> Any:
         end = time.monotonic() + timeout
         try:
-            with socket.create_connection((self.host, self.port), ANSWER) as s:
-                s.sendall(struct.pack("<i", MAGIC))
-                if struct.unpack("<i", _exactly(s, 4))[0] != MAGIC:
-                    raise MeasureError(f"{self.host}:{self.port} is no RPC tracker")
-                _send(s, message)
-                while not select.select([s], [], [], min(0.2, timeout))[0]:
+            with socket.create_connection((self.host, self.port), ANSWER) as connection:
+                connection.sendall(struct.pack("<i", MAGIC))
+                if struct.unpack("<i", _exactly(connection, 4))[0] != MAGIC:
+                    raise MeasureError(f"{self.host}:{self.port} is not an RPC tracker")
+                _send(connection, message)
+                while not select.select([connection], [], [], min(0.2, timeout))[0]:
                     if stop is not None and stop.is_set():
-                        raise MeasureError(f"tracker {self}: it is not waited for any more")
+                        raise MeasureError(f"tracker {self}: waiting for a server was stopped")
                     if time.monotonic() > end:
                         raise MeasureError(f"tracker {self}: no server was free for {timeout:g} s")
-                return _receive(s)
+                return _receive(connection)
         except (OSError, ValueError, struct.error) as error:
             raise MeasureError(f"tracker {self}: {error}") from error
 
 
 @dataclass(eq=False)
 class _Peer:
-    """A connection; ``waiting``: the session keys of a server that nobody took yet."""
+    """A connection; ``waiting`` has the session keys of a server that are still free."""
 
     socket: Any
     address: str
@@ -122,26 +122,26 @@ class LocalTracker:
             with self.lock:
                 self.peers.add(peer)
             while True:
-                code, *rest = _receive(peer.socket)
+                code, *arguments = _receive(peer.socket)
                 with self.lock:
-                    self._handle(peer, code, rest)
+                    self._handle(peer, code, arguments)
         with self.lock:
             self.peers.discard(peer)
             for queue in self.requests.values():
                 while peer in queue:
                     queue.remove(peer)
 
-    def _handle(self, peer: _Peer, code: int, rest: list[Any]) -> None:
+    def _handle(self, peer: _Peer, code: int, arguments: list[Any]) -> None:
         if code == REQUEST:
-            self.requests[rest[0]].append(peer)
-            self._match(rest[0])
+            self.requests[arguments[0]].append(peer)
+            self._match(arguments[0])
             return
         answer: Any = SUCCESS
         if code == PUT:
-            key, (port, match), *host = rest
+            key, (port, match), *host = arguments
             peer.waiting.append((key, [host[0] if host and host[0] else peer.address, port, match]))
         elif code == UPDATE_INFO:
-            peer.info.update(rest[0])
+            peer.info.update(arguments[0])
             if peer.info["addr"][0] is None:
                 peer.info["addr"][0] = peer.address
         elif code == PENDING:
@@ -149,18 +149,18 @@ class LocalTracker:
         elif code == SUMMARY:
             answer = [SUCCESS, self._summary()]
         elif code != PING:
-            raise ValueError(f"code {code}")
+            raise ValueError(f"unknown code {code}")
         _send(peer.socket, answer)
         if code == PUT:
-            self._match(rest[0])
+            self._match(arguments[0])
 
     def _match(self, key: str) -> None:
         """Assign free servers to waiting clients in order of arrival."""
         while self.requests[key]:
-            found = next(((p, o) for p in self.peers for o in p.waiting if o[0] == key), None)
-            if found is None:
+            pair = next(((p, o) for p in self.peers for o in p.waiting if o[0] == key), None)
+            if pair is None:
                 return
-            server, offer = found
+            server, offer = pair
             with contextlib.suppress(OSError):
                 _send(self.requests[key].popleft().socket, [SUCCESS, offer[1]])
                 server.waiting.remove(offer)
@@ -173,23 +173,23 @@ class LocalTracker:
         return {"server_info": servers, "queue_info": queues}
 
 
-def _exactly(s: socket.socket, size: int) -> bytes:
+def _exactly(connection: socket.socket, size: int) -> bytes:
     out = b""
     while len(out) < size:
-        part = s.recv(size - len(out))
+        part = connection.recv(size - len(out))
         if not part:
             raise OSError("the connection was closed")
         out += part
     return out
 
 
-def _send(s: socket.socket, message: Any) -> None:
+def _send(connection: socket.socket, message: Any) -> None:
     body = json.dumps(message).encode()
-    s.sendall(struct.pack("<i", len(body)) + body)
+    connection.sendall(struct.pack("<i", len(body)) + body)
 
 
-def _receive(s: socket.socket) -> Any:
-    (size,) = struct.unpack("<i", _exactly(s, 4))
+def _receive(connection: socket.socket) -> Any:
+    (size,) = struct.unpack("<i", _exactly(connection, 4))
     if not 0 < size <= LARGEST:
         raise ValueError(f"a message of {size} bytes")
-    return json.loads(_exactly(s, size))
+    return json.loads(_exactly(connection, size))

@@ -1,4 +1,4 @@
-"""Conditions of patterns that many backends have."""
+"""Conditions that patterns of many backends share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .pattern import Condition, Node, listed
 from .suggest import Unmet, cast
 
 
-def dtype(*taken: str) -> Callable[[Node], Unmet | None]:
+def dtype(*dtypes: str) -> Callable[[Node], Unmet | None]:
     """Return a condition: all tensors of the operator have one of these dtypes.
 
     Args:
-        taken: TVM's names, ``"float32"``.
+        dtypes: TVM's names, ``"float32"``.
 
     Returns:
         A condition for `one`, `maybe` and `many`.
@@ -21,9 +21,9 @@ def dtype(*taken: str) -> Callable[[Node], Unmet | None]:
 
     def has_dtype(node: Node) -> Unmet | None:
         for value in node.tensors:
-            if value.dtype not in taken:
-                suggestion = cast(value.dtype, taken[0])
-                return Unmet(f"the dtype is {value.dtype}, {listed(taken)} is taken", suggestion)
+            if value.dtype not in dtypes:
+                suggestion = cast(value.dtype, dtypes[0])
+                return Unmet(f"the dtype is {value.dtype}, {listed(dtypes)} is taken", suggestion)
         return None
 
     return has_dtype
@@ -35,7 +35,7 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
     Args:
         name: The attribute, ``"groups"``.
         taken: The value that it must have.
-        suggestion: What to change so that it has.
+        suggestion: What to change so that it has that value.
 
     Returns:
         A condition for `one`, `maybe` and `many`; one on a layout belongs into ``laid=`` if the
@@ -43,17 +43,19 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
     """
 
     def has_attribute(node: Node) -> Unmet | None:
-        found = node.info.attrs[name]
-        return None if found == taken else Unmet(f"{name} is {found}, {taken} is taken", suggestion)
+        actual = node.info.attrs[name]
+        if actual == taken:
+            return None
+        return Unmet(f"{name} is {actual}, {taken} is taken", suggestion)
 
     return has_attribute
 
 
 def constant(k: int) -> Condition:
-    """Return a condition: an operand is a constant, whose elements a converter gets.
+    """Return a condition: an operand is a constant, so converters get its elements.
 
     Args:
-        k: The operand's number; a literal scalar is one too.
+        k: The operand's number; a literal scalar counts as an operand.
 
     Returns:
         A condition for `one`, `maybe` and `many`.
@@ -61,8 +63,8 @@ def constant(k: int) -> Condition:
 
     def is_constant(node: Node) -> str | None:
         value = node.operand(k)
-        known = k < len(node.info.operands) if value is None else value.constant
-        return None if known else f"operand {k} is not constant"
+        fixed = k < len(node.info.operands) if value is None else value.constant
+        return None if fixed else f"operand {k} is not constant"
 
     return is_constant
 

@@ -60,20 +60,20 @@ class Dependences:
             part, todo = 0, region & -region
             while todo:
                 part |= todo
-                near = 0
+                neighbours = 0
                 for k in bits(todo):
-                    near |= self.needs[k] | read[k]
-                todo = near & region & ~part
+                    neighbours |= self.needs[k] | read[k]
+                todo = neighbours & region & ~part
             region &= ~part
             yield part
 
 
-def bits(s: Set) -> Iterator[int]:
+def bits(members: Set) -> Iterator[int]:
     """The elements of a set in ascending order."""
-    while s:
-        low = s & -s
+    while members:
+        low = members & -members
         yield low.bit_length() - 1
-        s ^= low
+        members ^= low
 
 
 def flows(func: Any, graph: Graph) -> list[Dependences]:
@@ -102,22 +102,22 @@ def _needs(bindings: Sequence[Any]) -> tuple[Set, ...]:
     """The earlier bindings whose variables each binding mentions, also in extents."""
     defined = NodeDict[int]()
     out = []
-    for k, b in enumerate(bindings):
-        extents = _variables(b.ty) if isinstance(b, relax.MatchCast) else []
-        mentioned = [*_variables(b.value), *_variables(b.var.ty), *extents]
+    for k, binding in enumerate(bindings):
+        extents = _variables(binding.ty) if isinstance(binding, relax.MatchCast) else []
+        mentioned = [*_variables(binding.value), *_variables(binding.var.ty), *extents]
         read = {defined[v] for v in mentioned if v in defined}
         out.append(sum(1 << j for j in read))
-        defined[b.var] = k
-        for v in extents:
-            if v not in defined:
-                defined[v] = k
+        defined[binding.var] = k
+        for var in extents:
+            if var not in defined:
+                defined[var] = k
     return tuple(out)
 
 
-def _variables(e: Any) -> list[Any]:
+def _variables(expr: Any) -> list[Any]:
     variables: list[Any] = []
-    if e is not None:
-        tvm_ffi.structural_walk(e, (relax.Var, variables.append))
+    if expr is not None:
+        tvm_ffi.structural_walk(expr, (relax.Var, variables.append))
     return variables
 
 
@@ -129,13 +129,14 @@ def cycle(flow: Dependences, groups: Sequence[Set]) -> list[int] | None:
     of = {k: g for g, s in enumerate(groups) for k in bits(s)}
     ring: list[int] = []
     current = next(iter(remaining))
-    while current not in ring:  # each of the remaining ones needs another of them
+    while current not in ring:  # each remaining one needs another remaining one
         ring.append(current)
         inside = groups[of[current]] if current in of else 1 << current
         needs = 0
         for k in bits(inside):
             needs |= flow.needs[k]
-        current = next(r for k in bits(needs & ~inside) if (r := _root(k, of, groups)) in remaining)
+        roots = (_root(k, of, groups) for k in bits(needs & ~inside))
+        current = next(root for root in roots if root in remaining)
     return sorted({of[k] for k in ring[ring.index(current) :] if k in of})
 
 
@@ -152,7 +153,7 @@ def together(flow: Dependences, groups: Sequence[Set]) -> list[int]:
 
 
 def joined(flow: Dependences, groups: Sequence[Set]) -> Dependences:
-    """The block with each group as one unit: what is above one member is above all of them."""
+    """The block with each group as one unit: a binding above one member is above all members."""
     unit = {k: s for s in groups for k in bits(s)}
     order = together(flow, groups)
     needs = []

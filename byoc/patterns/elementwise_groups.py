@@ -26,7 +26,7 @@ LONGEST = 10
 
 @dataclass(frozen=True)
 class Group:
-    """Several operators merged to one; the last of ``ops`` produces its result."""
+    """Several operators merged into one; the last of ``ops`` produces its result."""
 
     ops: tuple[Op, ...]
     argument: Value
@@ -40,19 +40,19 @@ class Group:
 
 
 def group(value: Value, infos: Infos) -> Group | None:
-    """The function that the several readers of a value compute together; None if it is unknown."""
+    """The function that several readers of a value compute together; None if it is unknown."""
     program = value.of or value
     if program.pinned is not None or len(program.uses) < 2:
         return None
-    known: dict[Value, Poly] = {value: ARGUMENT}
+    polys: dict[Value, Poly] = {value: ARGUMENT}
     ops: list[Op] = []
     while len(ops) < LONGEST:
-        following = _next(value, ops, known, infos)
+        following = _next(value, ops, polys, infos)
         if following is None:
             return None
         op, result = following
         ops.append(op)
-        known[op.outputs[0]] = result
+        polys[op.outputs[0]] = result
         inside = set(map(_origin, ops))
         function = unary.named(result) if value.only_in(inside) else None
         if function is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
@@ -61,43 +61,46 @@ def group(value: Value, infos: Infos) -> Group | None:
 
 
 def _next(
-    value: Value, ops: Sequence[Op], known: dict[Value, Poly], infos: Infos
+    value: Value, ops: Sequence[Op], polys: dict[Value, Poly], infos: Infos
 ) -> tuple[Op, Poly] | None:
     """An op that reads known values only, and its result."""
     inside = set(map(_origin, ops))
-    for read in known:
+    for read in polys:
         for op in read.uses:
             if _origin(op) in inside or len(op.outputs) != 1:
                 continue
             (out,) = op.outputs
             if out.dtype != value.dtype or not same_shape(out.shape, value.shape):
                 continue
-            result = _result(op, known, infos)
+            result = _result(op, polys, infos)
             if result is not None:
                 return op, result
     return None
 
 
-def _result(op: Op, known: dict[Value, Poly], infos: Infos) -> Poly | None:
+def _result(op: Op, polys: dict[Value, Poly], infos: Infos) -> Poly | None:
     info = infos[op].info
     if not isinstance(info, OpInfo) or info.relaid:
         return None
     literals = {k: _literal(info.attrs[k]) for k in ("x1", "x2") if k in info.attrs}
-    operands = [literals.get("x1"), *(_operand(o, op, known) for o in info.operands),
-             literals.get("x2")]  # fmt: skip
+    operands = [
+        literals.get("x1"),
+        *(_operand(o, op, polys) for o in info.operands),
+        literals.get("x2"),
+    ]
     known_operands = [p for p in operands if p is not None]
     if len(known_operands) != len(info.operands) + len(literals):
         return None
     return unary.applied(info.name, info.attrs, known_operands)
 
 
-def _operand(k: int | Constant, op: Op, known: dict[Value, Poly]) -> Poly | None:
-    if isinstance(k, Constant):
-        return _literal(k.value)
-    value = op.values[k]
+def _operand(operand: int | Constant, op: Op, polys: dict[Value, Poly]) -> Poly | None:
+    if isinstance(operand, Constant):
+        return _literal(operand.value)
+    value = op.values[operand]
     if value is not None and value.constant and all(e == 1 for e in value.shape):
         return _literal(value.expr.value.numpy().reshape(()).item())
-    return None if value is None else known.get(value)
+    return None if value is None else polys.get(value)
 
 
 def _literal(value: object) -> Poly | None:

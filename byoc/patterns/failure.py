@@ -1,4 +1,4 @@
-"""Failures of a backend's code: which function, at which stage, why, and what was lost."""
+"""Failures of a backend's code: the function, the stage, the reason, and the lost region."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Failure:
         value: The result of that region.
         rule: The part of the backend that failed, such as a condition or a pattern.
         now: The backends that have these operators instead.
-            function: The Relax function that the region is in.
+        function: The Relax function that the region is in.
     """
 
     backend: str
@@ -74,7 +74,7 @@ class Fault:
     reason: str
 
 
-#: Exceptions that are not failures of the code they pass through: an interrupt, our own budget.
+#: Exceptions that are not the backend's failures: an interrupt, and opinfo's own budget.
 PASSING = (KeyboardInterrupt, Exhausted)
 
 
@@ -87,17 +87,17 @@ def foreign() -> Iterator[None]:
     """Run a block of a backend's code, which may raise anything, ``SystemExit`` included.
 
     Raises:
-        ForeignError: The block raised something else than `PASSING`.
+        ForeignError: The block raised anything but `PASSING`.
     """
     try:
         yield
     except PASSING:
         raise
     except BaseException as error:
-        raise ForeignError(said(error)) from error
+        raise ForeignError(one_line(error)) from error
 
 
-def said(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """An exception as one line: its type and its text; of compiler output, the first error."""
     text = _text(error)
     if isinstance(error, ForeignError):

@@ -14,7 +14,7 @@ from .unary_functions import HARD_SWISH
 
 @cache
 def arguments(op: str) -> tuple[str, ...]:
-    """The argument names of an operator; empty if TVM has no such operator."""
+    """The argument names of an operator; empty if TVM does not have it."""
     if op not in operators():
         return ()
     return tuple(str(a.name) for a in tvm.ir.Op.get(op).arguments)
@@ -40,8 +40,8 @@ def check_names(names: Iterable[str], what: str) -> None:
         raise ValueError(f"{what}: unknown operator {name!r}{hint}")
 
 
-def _similar(name: str, known: Iterable[str]) -> list[str]:
-    """Known names with the same last part, then those with a similar spelling."""
+def _similar(name: str, names: Iterable[str]) -> list[str]:
+    """Names with the same last part, then those with a similar spelling."""
     last = name.rpartition(".")[2]
-    same = [n for n in sorted(known) if last and n.rpartition(".")[2].startswith(last)]
-    return list(dict.fromkeys([*same, *get_close_matches(name, sorted(known), 3)]))[:3]
+    same = [n for n in sorted(names) if last and n.rpartition(".")[2].startswith(last)]
+    return list(dict.fromkeys([*same, *get_close_matches(name, sorted(names), 3)]))[:3]

@@ -24,9 +24,9 @@ from .op_names import check_names
 from .suggest import Unmet
 
 Condition = Callable[["Node"], "str | Unmet | bool | None"]
-"""Returns None if it holds, else the reason, and a suggestion if there is one.
+"""Returns None if it holds, else the reason, perhaps with a suggestion.
 
-True and False work too, but say less.
+True and False work too, but give no reason.
 """
 
 
@@ -113,12 +113,12 @@ class PatternStep:
 
     def __post_init__(self) -> None:
         check_names(sorted(self.names), "step")
-        for c in (*self.conditions, *self.laid, self.takes):
-            if not callable(c):
+        for function in (*self.conditions, *self.laid, self.takes):
+            if not callable(function):
                 raise TypeError(f"step of {listed(self.names)}: expected a function of a "
-                                f"Node, got {c!r}")  # fmt: skip
+                                f"Node, got {function!r}")  # fmt: skip
 
-    def taken(self, node: Node) -> tuple[Op, ...]:
+    def region_ops(self, node: Node) -> tuple[Op, ...]:
         """The operators that a region takes for a node: its sources, then itself."""
         return (*dict.fromkeys(self.takes(node)), *(node.ops or (node.op,)))
 
@@ -140,10 +140,10 @@ class PatternStep:
 
 
 def _swapped(info: OpInfo) -> str | None:
-    """Why a clip is not taken: libraries disagree if its minimum exceeds its maximum."""
+    """Why a clip is not taken. Libraries disagree if its minimum exceeds its maximum."""
     if info.name != "relax.clip" or info.attrs["min"] <= info.attrs["max"]:
         return None
-    return f"clip is from {info.attrs['min']} to {info.attrs['max']}, bounds in order are taken"
+    return f"clip is from {info.attrs['min']} to {info.attrs['max']}, min <= max is taken"
 
 
 def unmet(condition: Condition, result: str | Unmet | bool | None) -> Unmet | None:
@@ -161,7 +161,7 @@ def unmet(condition: Condition, result: str | Unmet | bool | None) -> Unmet | No
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function; for a lambda also its line and file."""
+    """The name of a function; for a lambda, also its line and file."""
     name = _qualname(function).replace("<locals>.", "")
     code = getattr(function, "__code__", None)
     if "<lambda>" not in name or code is None:
@@ -274,7 +274,7 @@ class Pattern:
         """All chains from this anchor, the shortest first."""
         seen: set[tuple[Op, ...]] = set()
         for state in self.states(anchor, infos):
-            if self.done(state) and state.chain not in seen:
+            if self.is_complete(state) and state.chain not in seen:
                 seen.add(state.chain)
                 yield state.chain
 
@@ -283,15 +283,15 @@ class Pattern:
         start = node(anchor, infos)
         if start is None or self.steps[0].why_not(start) is not None:
             return
-        stack = [MatchState(self.steps[0].taken(start), 0, 1)]
+        stack = [MatchState(self.steps[0].region_ops(start), 0, 1)]
         while stack:
             state = stack.pop()
             yield state
             for after in followers(state.chain[-1], infos):
                 for k, n in self.next(state):
                     if self.steps[k].why_not(after) is None:
-                        taken = self.steps[k].taken(after)
-                        stack.append(MatchState((*state.chain, *taken), k, n))
+                        ops = self.steps[k].region_ops(after)
+                        stack.append(MatchState((*state.chain, *ops), k, n))
 
     def next(self, state: MatchState) -> Iterator[tuple[int, int]]:
         """The steps that the next operator may match, with its count within that step."""
@@ -302,7 +302,7 @@ class Pattern:
             if n < step.least:
                 break
 
-    def done(self, state: MatchState) -> bool:
+    def is_complete(self, state: MatchState) -> bool:
         """Whether a partial match is complete."""
         remaining = self.steps[state.step + 1 :]
         return state.count >= self.steps[state.step].least and all(r.least == 0 for r in remaining)

@@ -21,7 +21,7 @@ from .elementwise_groups import Infos
 from .pattern import Node, PatternStep, listed, node
 from .suggest import Unmet
 
-#: Sets that are examined; beyond that, only one of the two cases is tried.
+#: The number of sets examined; beyond it, only one of the two cases is tried.
 MOST = 2000
 
 
@@ -65,14 +65,14 @@ class Coarse:
     def regions(
         self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos
     ) -> Iterator[tuple[Op, ...]]:
-        """The maximal regions of some ops. An op outside of dataflow blocks is a region alone."""
-        taken = [op for op in ops if self.why_not(op, infos) is None]
+        """The maximal regions of some ops. An op outside of dataflow blocks is its own region."""
+        eligible = [op for op in ops if self.why_not(op, infos) is None]
         inside: set[Op] = set()
         for dependences in flows:
             inside |= set(dependences.ops.values())
-            for s in maximal(dependences, dependences.set(taken)):
-                yield tuple(dependences.ops[k] for k in bits(s))
-        yield from ((op,) for op in taken if op not in inside)
+            for subset in maximal(dependences, dependences.set(eligible)):
+                yield tuple(dependences.ops[k] for k in bits(subset))
+        yield from ((op,) for op in eligible if op not in inside)
 
     def allows(self, flows: Sequence[Dependences], ops: Sequence[Op], infos: Infos) -> bool:
         """Whether these ops, in this order, are a region, not necessarily a maximal one."""
@@ -81,33 +81,36 @@ class Coarse:
         if len(ops) == 1:
             return True
         for dependences in flows:
-            s = dependences.set(ops)
-            if [dependences.ops[k] for k in bits(s)] == list(ops):
-                return not dependences.between(s) and len(list(dependences.components(s))) == 1
+            members = dependences.set(ops)
+            if [dependences.ops[k] for k in bits(members)] == list(ops):
+                return (
+                    not dependences.between(members)
+                    and len(list(dependences.components(members))) == 1
+                )
         return False
 
 
-def maximal(flow: Dependences, taken: Set) -> list[Set]:
+def maximal(flow: Dependences, eligible: Set) -> list[Set]:
     """The maximal connected convex subsets of a set."""
     convex: set[Set] = set()
     seen: set[Set] = set()
-    todo = list(flow.components(taken))
+    todo = list(flow.components(eligible))
     while todo:
-        s = todo.pop()
-        if s in seen:
+        subset = todo.pop()
+        if subset in seen:
             continue
-        seen.add(s)
-        outside = flow.between(s)
+        seen.add(subset)
+        outside = flow.between(subset)
         if not outside:
-            convex.add(s)
+            convex.add(subset)
             continue
         x = next(bits(outside))
-        late = s & flow.below[x]
-        early = s & flow.above[x] if len(seen) < MOST else s & ~late
+        late = subset & flow.below[x]
+        early = subset & flow.above[x] if len(seen) < MOST else subset & ~late
         for removed in (late, early):
-            todo += flow.components(s & ~removed)
+            todo += flow.components(subset & ~removed)
     largest: list[Set] = []
-    for s in sorted(convex, key=lambda s: (-s.bit_count(), s)):
-        if not any(s & ~t == 0 for t in largest):
-            largest.append(s)
+    for subset in sorted(convex, key=lambda s: (-s.bit_count(), s)):
+        if not any(subset & ~t == 0 for t in largest):
+            largest.append(subset)
     return sorted(largest, key=lambda s: s & -s)

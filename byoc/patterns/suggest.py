@@ -1,4 +1,4 @@
-"""Suggestions: what to change so that a failed condition holds, if it helps in any module."""
+"""Suggestions: changes that make a failed condition hold, if they help in any module."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Unmet:
         return replace(self, reason=text + self.reason)
 
 
-def cast(dtype: str, taken: str) -> str:
+def cast(dtype: str, target: str) -> str:
     """The suggestion for an operator of another dtype; empty for integers."""
-    return f"cast to {taken}" if "float" in dtype else ""
+    return f"cast to {target}" if "float" in dtype else ""
 
 
 def want(op: str, layouts: Sequence[str]) -> str:
@@ -57,9 +57,9 @@ def force(op: str, place: str) -> str:
 def bind(shape: Sequence[Any]) -> str:
     """The suggestion for extents that must be numbers."""
     variables: list[Any] = []
-    for e in shape:
-        if not isinstance(e, int):
-            tvm_ffi.structural_walk(e, (tvm.tirx.Var, variables.append))
+    for extent in shape:
+        if not isinstance(extent, int):
+            tvm_ffi.structural_walk(extent, (tvm.tirx.Var, variables.append))
     names = dict.fromkeys(str(v.name) for v in variables)
     return f"bind {', '.join(names)} to a number" if names else ""
 

@@ -29,10 +29,10 @@ def spread(shape: Sequence[Any], over: Sequence[Any]) -> tuple[int, ...] | None:
         return None
     offset = len(over) - len(shape)
     axes = []
-    for k, e in enumerate(shape):
-        if isinstance(e, int) and e == 1:
+    for k, extent in enumerate(shape):
+        if isinstance(extent, int) and extent == 1:
             continue
-        if not same(e, over[offset + k]):
+        if not same(extent, over[offset + k]):
             return None
         axes.append(offset + k)
     return tuple(axes)

@@ -68,8 +68,9 @@ def number(value: float) -> Poly:
 def _sum(terms: list[tuple[Monomial, float]]) -> Poly:
     total: dict[Monomial, float] = {}
     size: dict[Monomial, float] = {}
-    for m, c in terms:
-        total[m], size[m] = total.get(m, 0.0) + c, size.get(m, 0.0) + abs(c)
+    for monomial, coef in terms:
+        total[monomial] = total.get(monomial, 0.0) + coef
+        size[monomial] = size.get(monomial, 0.0) + abs(coef)
     total |= {m: nan for m, c in total.items() if abs(c) < CANCELS * size[m]}
     return Poly(tuple(sorted(((m, c) for m, c in total.items() if c), key=repr)))
 
@@ -121,10 +122,10 @@ def _divided(a: Poly, b: Poly) -> Poly | None:
     """A quotient by a number, or by 1 + exp(p): a · sigmoid(-p)."""
     if b.number is not None:
         return a * number(1 / b.number) if b.number else None
-    rest = [(m, c) for m, c in b.terms if m]
-    if b.at() != 1.0 or len(rest) != 1 or rest[0][1] != 1.0:
+    others = [(m, c) for m, c in b.terms if m]
+    if b.at() != 1.0 or len(others) != 1 or others[0][1] != 1.0:
         return None
-    (inside,) = rest[0][0] if len(rest[0][0]) == 1 else (("",),)
+    (inside,) = others[0][0] if len(others[0][0]) == 1 else (("",),)
     return a * _atom("sigmoid", number(-1) * inside[1]) if inside[0] == "exp" else None
 
 
@@ -151,8 +152,8 @@ def named(poly: Poly) -> tuple[str, dict[str, float]] | None:
     return None
 
 
-def _is(poly: Poly, wanted: Mapping[Monomial, float]) -> bool:
-    expected = {tuple(sorted(m, key=repr)): c for m, c in wanted.items() if c}
+def _is(poly: Poly, coefs: Mapping[Monomial, float]) -> bool:
+    expected = {tuple(sorted(m, key=repr)): c for m, c in coefs.items() if c}
     terms = dict(poly.terms)
     return terms.keys() == expected.keys() and all(
         isclose(terms[m], c, rel_tol=NEAR) for m, c in expected.items()

@@ -1,1 +1,1 @@
-"""A module as backends like it."""
+"""Preparing a module for backends: raising, lowering, quantised operators, reshapes."""

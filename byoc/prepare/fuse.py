@@ -11,7 +11,7 @@ from ...analysis.lifting.tir.int64_extents import int64_extents
 
 
 def fuse(mod: Any) -> Any:
-    """The module with the remaining operators fused as TVM does."""
+    """The module with the remaining operators fused by TVM."""
     passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(),
               relax.transform.FuseTIR()]  # fmt: skip
     return tvm.transform.Sequential(passes)(int64_extents(mod))

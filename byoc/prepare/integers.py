@@ -28,9 +28,9 @@ POOLS = tuple(f"relax.nn.max_pool{n}d" for n in (1, 2, 3))
 Scales = tuple[Any, ...]
 
 
-def named(e: Any, name: str) -> bool:
+def named(expr: Any, name: str) -> bool:
     """Whether an expression is a call of an operator."""
-    op = getattr(e, "op", None)
+    op = getattr(expr, "op", None)
     return isinstance(op, IrOp) and op.name == name
 
 
@@ -66,7 +66,9 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         joined: Any = self.lookup_binding(call.args[0]) if before is None else None
         if not named(joined, "relax.concat") or any(_size(a) != 1 for a in call.args[1:]):
             return self.with_copies(call)
-        parts = self.lookup_binding(t) if isinstance(t := joined.args[0], relax.Var) else t
+        parts = joined.args[0]
+        if isinstance(parts, relax.Var):
+            parts = self.lookup_binding(parts)
         if not isinstance(parts, relax.Tuple):
             return call
         if all(self.dequantize(p) is None for p in items(parts.fields)):
@@ -80,37 +82,39 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         """The call with a separate dequantize for each operand."""
         if all(self.dequantize(a) is None for a in call.args):
             return call
-        copies = [a if (q := self.dequantize(a)) is None else self.builder_.emit(q)
+        copies = [a if (copy := self.dequantize(a)) is None else self.builder_.emit(copy)
                   for a in call.args]  # fmt: skip
         return relax.Call(call.op, copies, call.attrs, call.ty_args, call.span)
 
-    def dequantize(self, e: Any) -> Any:
+    def dequantize(self, expr: Any) -> Any:
         """The dequantize that produces a value; None if another operator does."""
-        call = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+        call = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
         return call if named(call, DEQUANTIZE) else None
 
     def moved(self, call: Any) -> Any:
         """The dequantize after a layout-only or selecting operator, or None for other operators."""
-        q = self.dequantize(call.args[0]) if len(call.args) else None
-        if q is None or call.ty.ndim == 0:
+        before = self.dequantize(call.args[0]) if len(call.args) else None
+        if before is None or call.ty.ndim == 0:
             return None
-        single = all(_size(a) == 1 for a in q.args[1:])
-        axis = int(q.attrs.axis) % max(q.args[0].ty.ndim, 1)
+        single = all(_size(a) == 1 for a in before.args[1:])
+        axis = int(before.attrs.axis) % max(before.args[0].ty.ndim, 1)
         if named(call, "relax.permute_dims"):
-            rank = q.args[0].ty.ndim
+            rank = before.args[0].ty.ndim
             axes = [int(a) % rank for a in call.attrs.axes or range(rank)[::-1]]
             axis = axes.index(axis)
-        elif not single or not (any(named(call, n) for n in RESHAPES) or _selects(call, q)):
+        elif not single or not (any(named(call, n) for n in RESHAPES) or _selects(call, before)):
             return None
-        data = self.builder_.emit(relax.Call(call.op, [q.args[0], *call.args[1:]], call.attrs))
+        data = self.builder_.emit(relax.Call(call.op, [before.args[0], *call.args[1:]], call.attrs))
         axis = -1 if single else axis
-        return relax.op.dequantize(data, *q.args[1:], axis=axis, out_dtype=q.attrs.out_dtype)
+        return relax.op.dequantize(
+            data, *before.args[1:], axis=axis, out_dtype=before.attrs.out_dtype
+        )
 
     def scaled(self, call: Any) -> Any:
         """A constant's dequantize with its scale as a parameter; only for integers of 8 bits."""
         if (
             str(call.args[0].ty.dtype) not in SMALL
-            or not self.known(call.args[0])
+            or not self.is_constant(call.args[0])
             or not isinstance(call.args[1], GenericConst)
         ):
             return call
@@ -122,29 +126,29 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
             call.args[0], var, call.args[2], axis=call.attrs.axis, out_dtype=call.attrs.out_dtype
         )
 
-    def known(self, e: Any, depth: int = 8) -> bool:
+    def is_constant(self, expr: Any, depth: int = 8) -> bool:
         """Whether a value depends on constants only, through at most ``depth`` operators."""
-        if isinstance(e, relax.Var):
-            e = self.lookup_binding(e)
-        if isinstance(e, relax.Call):
-            return depth > 0 and all(self.known(a, depth - 1) for a in e.args)
-        return isinstance(e, (GenericConst, relax.ShapeExpr))
+        if isinstance(expr, relax.Var):
+            expr = self.lookup_binding(expr)
+        if isinstance(expr, relax.Call):
+            return depth > 0 and all(self.is_constant(a, depth - 1) for a in expr.args)
+        return isinstance(expr, (GenericConst, relax.ShapeExpr))
 
 
-def _size(e: Any) -> int | None:
+def _size(expr: Any) -> int | None:
     """The number of elements, if known."""
-    shape = getattr(getattr(e.ty, "shape", None), "values", None)
+    shape = getattr(getattr(expr.ty, "shape", None), "values", None)
     if shape is None or not all(hasattr(n, "value") for n in shape):
         return None
     return int(np.prod([int(n.value) for n in shape]))
 
 
-def _selects(call: Any, q: Any) -> bool:
+def _selects(call: Any, before: Any) -> bool:
     """Whether a call is max pooling that commutes with a dequantize.
 
     The scale must be positive, and each window must have an element inside the image.
     """
-    small = str(q.args[0].ty.dtype) in SMALL and isinstance(q.args[1], GenericConst)
+    small = str(before.args[0].ty.dtype) in SMALL and isinstance(before.args[1], GenericConst)
     if not small or not any(named(call, n) for n in POOLS):
         return False
     attrs = call.attrs
@@ -152,7 +156,7 @@ def _selects(call: Any, q: Any) -> bool:
     inside = [max(int(p) for p in attrs.padding[k::n]) < int(w)
               for k, w in enumerate(attrs.pool_size)]  # fmt: skip
     plain = not attrs.ceil_mode and all(int(d) == 1 for d in attrs.dilation)
-    return plain and all(inside) and bool((array_of(q.args[1]).numpy() > 0).all())
+    return plain and all(inside) and bool((array_of(before.args[1]).numpy() > 0).all())
 
 
 def _undone(before: Any, call: Any) -> bool:

@@ -19,16 +19,16 @@ from ...analysis.proposal.legalise import legalise_module
 from ...analysis.support.progress import stage
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
-from ..backend.catalog import given
+from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
 from .integers import named
-from .qdq import held, quantised, released, taking, with_attrs
+from .qdq import bind_scales, parametrise_scales, quantised, taking, with_attrs
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
-    """The lowered module; a module that is lowered already is raised first.
+    """The lowered module; an already lowered module is raised first.
 
     Quantised constants stay integers if a pattern of a backend takes their dequantize
     (`byoc.prepare.qdq`); otherwise they are folded.
@@ -40,11 +40,11 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     """
     stage("legalising")
     raised = raise_ops(mod).module if _has_calls(mod) else mod
-    usable = [guarded(b, []) for b in given(backends)]  # `dispatch` reports failures
+    usable = [guarded(b, []) for b in resolve_backends(backends)]  # `dispatch` reports failures
     if not taking(usable) or not quantised(raised):
         return _lowered(raised)
-    held_back = held(raised)
-    return released(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
+    held_back = parametrise_scales(raised)
+    return bind_scales(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
 
 
 def _folded(mod: Any) -> Any:
@@ -92,27 +92,27 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
             total = self.builder_.emit(relax.op.add(total, param))
         return total
 
-    def bound(self, e: Any) -> Any:
-        bound = self.lookup_binding(e) if isinstance(e, relax.Var) else None
-        return e if bound is None else bound
+    def bound(self, expr: Any) -> Any:
+        bound = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
+        return expr if bound is None else bound
 
 
 def _affine(builder: Any, call: Any) -> Any:
-    """Batch normalisation with known statistics, as a factor and a term for each channel."""
-    x, *statistics = call.args
+    """Batch normalisation with constant statistics, as a factor and a term for each channel."""
+    data, *statistics = call.args
     attrs = call.attrs
     if attrs.training or not all(isinstance(g, GenericConst) for g in statistics):
         return call
     gamma, beta, mean, var = (array_of(g).numpy().astype("float64") for g in statistics)
     factor = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
     term = (beta if attrs.center else 0.0) - mean * factor
-    shape = [1] * x.ty.ndim
+    shape = [1] * data.ty.ndim
     shape[int(attrs.axis)] = -1
-    dtype = str(x.ty.dtype)
+    dtype = str(data.ty.dtype)
 
-    def constant(a: Any) -> Any:
-        return relax.const(np.ascontiguousarray(a.reshape(shape).astype(dtype)))
+    def constant(array: Any) -> Any:
+        return relax.const(np.ascontiguousarray(array.reshape(shape).astype(dtype)))
 
-    scaled = builder.emit(relax.op.multiply(x, constant(factor)))
+    scaled = builder.emit(relax.op.multiply(data, constant(factor)))
     moved = builder.emit(relax.op.add(scaled, constant(term)))
     return relax.Tuple([moved, statistics[2], statistics[3]])

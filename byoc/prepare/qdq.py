@@ -31,7 +31,7 @@ from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
 
 
 @dataclass(frozen=True)
-class Held:
+class ParametrisedScales:
     """A module, and for each function the scales that its last parameters stand for."""
 
     module: Any
@@ -51,8 +51,8 @@ def quantised(mod: Any) -> bool:
     return any(named(call, DEQUANTIZE) for call in _calls(mod))
 
 
-def held(mod: Any) -> Held:
-    """The module with propagated QDQ and scales as parameters; ``mod`` is not changed."""
+def parametrise_scales(mod: Any) -> ParametrisedScales:
+    """The module with propagated QDQ, and its scales as parameters; ``mod`` is not changed."""
     writer, scales = Integers(mod), {}
     called = NodeDict[bool]()
     for call in _calls(mod):
@@ -63,11 +63,11 @@ def held(mod: Any) -> Held:
             new, scales[str(gvar.name_hint)] = writer.function(func)
             writer.builder_.update_func(gvar, new)
     out = with_attrs(writer.builder_.get(), mod)
-    return Held(relax.transform.DeadCodeElimination()(out), scales)
+    return ParametrisedScales(relax.transform.DeadCodeElimination()(out), scales)
 
 
 def with_attrs(mod: Any, of: Any) -> Any:
-    """The module with the attributes of another one."""
+    """The module with the attributes of ``of``."""
     for key in of.attrs or {}:
         mod = mod.with_attr(key, of.attrs[key])
     return mod
@@ -81,7 +81,7 @@ def _calls(mod: Any) -> list[Any]:
     return calls
 
 
-def released(
+def bind_scales(
     mod: Any, scales: Mapping[str, Scales], backends: Sequence[Backend],
     fold: Callable[[Any], Any], relaid: bool,
 ) -> Any:  # fmt: skip
@@ -90,30 +90,30 @@ def released(
     Args:
         mod: The lowered module.
         scales: The scales of each function.
-        backends: Those whose patterns may take a dequantize.
+        backends: The backends whose patterns may take a dequantize.
         fold: Folds the constants that no pattern takes.
         relaid: Layouts will be planned, so patterns may match in any layout.
     """
     parameters = read(mod, "prepare")
-    bound = read(_put(mod, scales), "prepare", parameters.analyse)
+    bound = read(_bind(mod, scales), "prepare", parameters.analyse)
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
-    taken = _taken(bound, patterns)
-    _warn(bound, patterns, taken)
+    matched = _matched(bound, patterns)
+    _warn(bound, patterns, matched)
     loose: dict[str, Scales] = {}
     for gvar, graph in parameters.functions.items():
         name, count = str(gvar.name_hint), len(scales.get(str(gvar.name_hint), ()))
         hidden = [graph.of[p] for p in mod[gvar].params[len(mod[gvar].params) - count :]]
         pairs = zip(graph.ops, bound.functions[gvar].ops, strict=True)
-        used = {v for op, same in pairs if same in taken for v in op.inputs}
+        used = {v for op, same in pairs if same in matched for v in op.inputs}
         loose[name] = tuple(None if v in used else s
                             for v, s in zip(hidden, scales.get(name, ()), strict=True))  # fmt: skip
     kept = {n: tuple(s for s, free in zip(scales[n], loose[n], strict=True) if free is None)
             for n in scales}  # fmt: skip
-    merged = _Merge(mod, parameters, bound, taken)
-    return _put(fold(_put(merged.module(mod), loose)), kept)
+    merged = _Merge(mod, parameters, bound, matched)
+    return _bind(fold(_bind(merged.module(mod), loose)), kept)
 
 
-def _taken(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
+def _matched(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
     """The ops that patterns take together with others, in functions that mutate nothing."""
     pure = [g for g in lowered.functions.values() if not g.mutates]
     ops = [op for g in pure for op in g.ops]
@@ -121,16 +121,16 @@ def _taken(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
     return {op for chain in chains if len(chain) > 1 for op in chain}
 
 
-def _warn(lowered: Lowered, patterns: Sequence[Pattern], taken: set[Op]) -> None:
+def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> None:
     """Warn of operators with quantised weights that run in floating point, and say why."""
     whys: Counter[str] = Counter()
     for op in lowered.ops:
         constants = [v.producer for v in op.inputs if v is not None and v.weight and v.producer]
-        if op in taken or not any(_small(lowered, w) for w in constants):
+        if op in matched or not any(_small(lowered, w) for w in constants):
             continue
         anchor = node(op, lowered.infos)
         steps = [p.steps[0] for p in patterns if anchor and anchor.info.name in p.steps[0].names]
-        failed = [f for s in steps if anchor and (f := s.failing(anchor)) is not None]
+        failed = [failure for s in steps if anchor and (failure := s.failing(anchor)) is not None]
         if anchor and failed:
             whys[f"{anchor.info.name}: {max(failed)[1].reason}"] += 1
     for why, count in whys.items():
@@ -149,15 +149,15 @@ def _named(lowered: Lowered, op: Op) -> bool:
     return info is not None and info.name == DEQUANTIZE
 
 
-def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:
-    """Bind the last parameters to constants; None keeps a parameter."""
+def _bind(mod: Any, scales: Mapping[str, Scales]) -> Any:
+    """The module with the last parameters bound to constants; None keeps a parameter."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
         values = scales.get(str(gvar.name_hint), ())
         if isinstance(func, relax.Function) and any(s is not None for s in values):
             last = func.params[len(func.params) - len(values) :]
-            known = {p: s for p, s in zip(last, values, strict=True) if s is not None}
-            out.update_func(gvar, func.bind_params(known))
+            bindings = {p: s for p, s in zip(last, values, strict=True) if s is not None}
+            out.update_func(gvar, func.bind_params(bindings))
     return out
 
 
@@ -165,7 +165,7 @@ def _put(mod: Any, scales: Mapping[str, Scales]) -> Any:
 class _Merge(relax.PyExprMutator):  # type: ignore[misc]
     """Merge the copies of a dequantize that no pattern takes."""
 
-    def __init__(self, mod: Any, graphs: Lowered, same: Lowered, taken: set[Op]) -> None:
+    def __init__(self, mod: Any, graphs: Lowered, same: Lowered, matched: set[Op]) -> None:
         super().__init__(mod)
         self.free: NodeDict[bool] = NodeDict()
         self.seen: NodeDict[list[tuple[Any, Any]]] = NodeDict()
@@ -174,7 +174,7 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
             for op, twin in pairs.items():
                 if (
                     _named(same, twin)
-                    and twin not in taken
+                    and twin not in matched
                     and op.outputs
                     and op.outputs[0].expr is not None
                 ):
@@ -190,16 +190,17 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
         self.seen = NodeDict()
         return super().visit_dataflow_block_(block)
 
-    def visit_var_binding_(self, b: Any) -> None:
-        if b.var not in self.free or not isinstance(b.var, relax.DataflowVar):
-            super().visit_var_binding_(b)
+    def visit_var_binding_(self, binding: Any) -> None:
+        if binding.var not in self.free or not isinstance(binding.var, relax.DataflowVar):
+            super().visit_var_binding_(binding)
             return
-        first = next((e for e in items(b.value.args[1].fields) if isinstance(e, relax.Var)), None)
+        fields = items(binding.value.args[1].fields)
+        first = next((e for e in fields if isinstance(e, relax.Var)), None)
         before = self.seen[first] if first in self.seen else []
         for call, var in before:
-            if tvm_ffi.structural_equal(call, b.value, map_free_vars=False):
-                self.set_var_remap(b.var, self.visit_expr(var))
+            if tvm_ffi.structural_equal(call, binding.value, map_free_vars=False):
+                self.set_var_remap(binding.var, self.visit_expr(var))
                 return
-        super().visit_var_binding_(b)
+        super().visit_var_binding_(binding)
         if first is not None:
-            self.seen[first] = [*before, (b.value, b.var)]
+            self.seen[first] = [*before, (binding.value, binding.var)]

@@ -31,7 +31,7 @@ STRENGTH = {"tested": 0, "real": 1, "proved": 2, "rebuilt": 3}
 
 @dataclass(frozen=True)
 class Kept:
-    """A ``call_tir`` that stayed: its PrimFunc, its function, and the reason."""
+    """A ``call_tir`` that was not raised: its PrimFunc, its function, and the reason."""
 
     prim_func: str
     function: str
@@ -49,7 +49,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Raised:
-    """A raised module, the calls that became operators, and those that stayed."""
+    """A raised module, the calls that became operators, and those that were not raised."""
 
     module: Any
     raised: tuple[Site, ...]
@@ -96,8 +96,8 @@ def raise_ops(
 def check_kind(certificate: str) -> None:
     """Raises ``ValueError`` unless this is a kind of certificate."""
     if certificate not in STRENGTH:
-        known = ", ".join(STRENGTH)
-        raise ValueError(f"RaiseOps: certificate must be one of {known}, got {certificate!r}")
+        kinds = ", ".join(STRENGTH)
+        raise ValueError(f"RaiseOps: certificate must be one of {kinds}, got {certificate!r}")
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,9 @@ class _Requirements:
             return f"the certificate is only {info.certificate.kind}"
         if self.exact and not info.certificate.exact:
             return "equality is not bit for bit: " + "; ".join(
-                a for a in info.certificate.assumptions if a not in ASSUMED
+                assumption
+                for assumption in info.certificate.assumptions
+                if assumption not in ASSUMED
             )
         return None
 
@@ -149,16 +151,16 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
             return call
         gvar = call.args[0]
         func = self.mod[gvar]
-        found = self.requirements.preferred(self.analyse(func))
-        reason = self.why_not(found, call)
+        recovered = self.requirements.preferred(self.analyse(func))
+        reason = self.why_not(recovered, call)
         if reason is None:
             try:
-                new = self.builder_.normalize(_call(found, call))
+                new = self.builder_.normalize(_call(recovered, call))
                 if same_type(new.ty, call.ty):
-                    assert isinstance(found.info, OpInfo)
+                    assert isinstance(recovered.info, OpInfo)
                     place = len(self.raised) + len(self.kept)
-                    kind = found.info.certificate.kind
-                    self.raised.append(Site(place, found.info.name, kind))
+                    kind = recovered.info.certificate.kind
+                    self.raised.append(Site(place, recovered.info.name, kind))
                     return new
                 reason = f"the operator's type {new.ty} is not the call's {call.ty}"
             except NotBuilt as error:
@@ -166,17 +168,20 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
         self.kept.append(Kept(gvar.name_hint, self.name, reason))
         return call
 
-    def why_not(self, found: Recovered, call: Any) -> str | None:
-        if isinstance(found.info, LayoutNormalised):
-            return f"the buffers are in the layouts {', '.join(filter(None, found.info.places))}"
-        if not isinstance(found.info, OpInfo):
-            return repr(found.info)
-        results = len(call.ty.fields) if hasattr(call.ty, "fields") else 1
-        if len(found.outputs) != results:
+    def why_not(self, recovered: Recovered, call: Any) -> str | None:
+        if isinstance(recovered.info, LayoutNormalised):
             return (
-                f"the PrimFunc writes {len(found.outputs)} buffers, the call has {results} results"
+                f"the buffers are in the layouts {', '.join(filter(None, recovered.info.places))}"
             )
-        return self.requirements.missing(found.info)
+        if not isinstance(recovered.info, OpInfo):
+            return repr(recovered.info)
+        results = len(call.ty.fields) if hasattr(call.ty, "fields") else 1
+        if len(recovered.outputs) != results:
+            return (
+                f"the PrimFunc writes {len(recovered.outputs)} buffers, "
+                f"the call has {results} results"
+            )
+        return self.requirements.missing(recovered.info)
 
 
 def same_type(a: Any, b: Any) -> bool:
@@ -193,19 +198,19 @@ def same_type(a: Any, b: Any) -> bool:
     return len(left) == len(right) and all(map(prove, left, right))
 
 
-def _call(found: Recovered, call: Any) -> Any:
+def _call(recovered: Recovered, call: Any) -> Any:
     """The call of the operator with the arguments of a ``call_tir``."""
-    info, arguments = found.info, list(call.args[1].fields)
+    info, arguments = recovered.info, list(call.args[1].fields)
     assert isinstance(info, OpInfo)
     operands = []
-    for o in info.operands:
-        if isinstance(o, Constant):
-            operands.append(relax.const(o.value, o.dtype))
-        elif o < len(arguments):
-            operands.append(arguments[o])
+    for operand in info.operands:
+        if isinstance(operand, Constant):
+            operands.append(relax.const(operand.value, operand.dtype))
+        elif operand < len(arguments):
+            operands.append(arguments[operand])
         else:
             raise NotBuilt("an operand of the operator is an output of the PrimFunc")
-    sizes = call_sizes(found.params, arguments, call)
+    sizes = call_sizes(recovered.params, arguments, call)
     attrs = {k: to_prim(v, sizes) for k, v in info.attrs.items()}
     first = next((a for a in operands if hasattr(a.ty, "dtype")), None)
     dtype = str(first.ty.dtype) if first is not None else "float32"
@@ -215,12 +220,12 @@ def _call(found: Recovered, call: Any) -> Any:
 def call_sizes(
     params: tuple[TensorVar | Var, ...], arguments: list[Any], call: Any
 ) -> Mapping[Var, Any]:
-    """The value of each symbolic size of a PrimFunc at a call, from the shapes there."""
+    """The value of each symbolic size of a PrimFunc at a call, from the shapes of its arguments."""
     values: dict[Var, Any] = {}
     results = call.ty.fields if hasattr(call.ty, "fields") else [call.ty]
-    for param, a in zip(params, [*arguments, *(None for _ in results)], strict=False):
-        if isinstance(param, Var) and a is not None:
-            values[param] = getattr(a, "value", a)
+    for param, argument in zip(params, [*arguments, *(None for _ in results)], strict=False):
+        if isinstance(param, Var) and argument is not None:
+            values[param] = getattr(argument, "value", argument)
     shapes = [a.ty for a in arguments if hasattr(a.ty, "shape")] + list(results)
     tensors = [p for p in params if isinstance(p, TensorVar)]
     for param, ty in zip(tensors, shapes, strict=False):

@@ -62,7 +62,7 @@ class _Sink(relax.PyExprMutator):  # type: ignore[misc]
         return relax.op.reshape(result, new)
 
     def operand(self, arg: Any, reshape: Any, old: Any, new: Any) -> Any:
-        """An operand in the shape before the reshape; None if there is none."""
+        """An operand in the shape before the reshape; None if it has no such form."""
         if reshape is not None:
             same = tvm_ffi.structural_equal(reshape.args[0].ty.shape, old)
             same = same and tvm_ffi.structural_equal(reshape.args[1], new)
@@ -74,14 +74,16 @@ class _Sink(relax.PyExprMutator):  # type: ignore[misc]
         along = arg.ty.ndim == 0 or _last(old) == _last(new) == _last(arg.ty.shape)
         return arg if along else None
 
-    def reshape(self, e: Any) -> Any:
-        """The reshape that a variable is bound to, if its operand is in scope here too."""
-        call = self.lookup_binding(e) if isinstance(e, relax.Var) else None
+    def reshape(self, expr: Any) -> Any:
+        """The reshape that a variable is bound to, if the operand of that is in scope here too."""
+        call = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
         if call is None or _name(call) != "relax.reshape":
             return None
         local = isinstance(call.args[0], relax.DataflowVar)
-        known = getattr(call.args[0].ty, "shape", None) is not None
-        return call if known and not (local and not isinstance(e, relax.DataflowVar)) else None
+        has_shape = getattr(call.args[0].ty, "shape", None) is not None
+        return (
+            call if has_shape and not (local and not isinstance(expr, relax.DataflowVar)) else None
+        )
 
 
 def _last(shape: Any) -> int | None:
@@ -90,6 +92,6 @@ def _last(shape: Any) -> int | None:
     return int(extent) if extent is not None and hasattr(extent, "value") else None
 
 
-def _name(e: Any) -> str:
-    op = getattr(e, "op", None)
+def _name(expr: Any) -> str:
+    op = getattr(expr, "op", None)
     return str(op.name) if isinstance(op, IrOp) else ""

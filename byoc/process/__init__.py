@@ -1,1 +1,1 @@
-"""Child processes: how they are started and ended, how long they may take, where they write."""
+"""Child processes: starting and ending them, time limits, temporary folders, trust."""

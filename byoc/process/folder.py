@@ -19,11 +19,11 @@ PREFIX = "opinfo-"
 
 
 class Folder:
-    """A new folder; it goes when it is removed, let go, or at the end of the process that made it.
+    """A new folder; it is deleted by `remove`, with this object, or when this process ends.
 
-    (`tempfile.TemporaryDirectory` goes at the end of any process that was forked off, too.) That of
-    a process that was killed goes when the next one is made. Raises `Untrusted` where
-    others could replace it.
+    (`tempfile.TemporaryDirectory` is also deleted when a forked process ends.) The folders of
+    killed processes are deleted when the next folder is created. Raises `Untrusted` if other users
+    could replace it.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -61,8 +61,8 @@ def _locked(path: Path) -> int | None:
 
 def _sweep() -> None:
     """Remove the folders of killed processes, whose locks are free."""
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as found:
-        for entry in found:
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
             if entry.name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     _abandoned(Path(entry.path))

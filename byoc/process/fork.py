@@ -16,16 +16,16 @@ PAUSE = 0.02
 
 
 def forked(work: Callable[[], bytes], seconds: float) -> tuple[bytes, int]:
-    """What ``work`` returns, and the exit status of the fork that ran it, ``-n`` for signal ``n``.
+    """The result of ``work``, and the exit status of the fork that ran it: ``-n`` for signal ``n``.
 
-    Both have to be looked at: code that ends the process may choose any status.
+    Check both: code that ends the process may choose any status.
 
     Args:
-        work: run by the fork alone; where it raises, nothing is returned, with status 1.
-        seconds: of CPU time, or without doing anything.
+        work: Run by the fork only; if it raises, the result is empty and the status is 1.
+        seconds: The limit, of CPU time or of idling.
 
     Raises:
-        TimeoutError: it took longer, and was killed.
+        TimeoutError: The fork took longer, and was killed.
     """
     end, write = os.pipe()
     try:
@@ -58,14 +58,14 @@ def _answer(pid: int, end: int, patience: Patience) -> tuple[bytes, int]:
     poll.register(end, select.POLLIN)
     parts: list[bytes] = []
     while True:
-        gone, status = os.waitpid(pid, os.WNOHANG)
+        ended_pid, status = os.waitpid(pid, os.WNOHANG)
         try:
             got = os.read(end, 1 << 20)  # all that is in the pipe
         except BlockingIOError:
             got = None
         if got:
             parts.append(got)
-        if gone:
+        if ended_pid:
             return b"".join(parts), os.waitstatus_to_exitcode(status)
         if got:
             continue

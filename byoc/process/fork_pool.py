@@ -1,6 +1,6 @@
-"""Jobs in processes of their own, seen from the process that wants their results.
+"""Jobs in separate processes, for the process that needs their results.
 
-They are forks of one process, see `fork_server`, so that each starts at once.
+They are forks of one process (`fork_server`), so each starts at once.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Process:
     def __init__(self, number: int, path: Path, ended: Callable[[Process], None] | None) -> None:
         self.number, self.path, self.on_end = number, path, ended
         self.status: int | None = None
-        self.done = threading.Event()
+        self.finished = threading.Event()
 
     def result(self) -> Any:
         """The result of the job. Raises `Died` if a signal ended it, else `JobFailed`."""
-        found = Path(f"{self.path}.out")
-        if found.exists():
-            return pickle.loads(found.read_bytes())
+        output = Path(f"{self.path}.out")
+        if output.exists():
+            return pickle.loads(output.read_bytes())
         if self.status is not None and self.status < 0:
             raise Died(signal_name(-self.status))
         log = Path(f"{self.path}.log")
-        told = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        raise JobFailed(f"a process ended without a result: {told[-1] if told else self.status}")
+        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        raise JobFailed(f"a process ended without a result: {lines[-1] if lines else self.status}")
 
 
 class Died(Exception):
@@ -49,10 +49,10 @@ class JobFailed(RuntimeError):
 
 
 class ForkPool:
-    """Starts jobs of ``threads`` threads, in the folder that their files are in. To be closed.
+    """Starts jobs of ``threads`` threads, whose files are in ``folder``. Close it after use.
 
-    ``modules`` are imported before the first job: those that jobs are of, and others that generated
-    code calls, which they register.
+    ``modules`` are imported before the first job: those that define jobs, and those that register
+    functions for generated code.
     """
 
     def __init__(self, folder: Path, threads: int = 1, modules: Sequence[str] = ()) -> None:
@@ -63,7 +63,7 @@ class ForkPool:
         self.lock = threading.Lock()
         self.numbers = itertools.count()
         self.running: dict[int, Process] = {}
-        self.gone = False
+        self.ended = False
         self.reader = threading.Thread(target=self._read, name="opinfo forks", daemon=True)
         self.reader.start()
 
@@ -81,9 +81,9 @@ class ForkPool:
         """A job's result. Raises ``TimeoutError`` after killing it, `Died` if it crashed."""
         process = self.start(job)
         try:
-            if not process.done.wait(timeout):
+            if not process.finished.wait(timeout):
                 raise TimeoutError(f"{timeout:g} s passed")
-            if self.gone:
+            if self.ended:
                 raise self._lost()
             return process.result()
         finally:
@@ -93,7 +93,7 @@ class ForkPool:
 
     def kill(self, process: Process) -> None:
         """Kill a process and its descendants, if it still runs."""
-        if not process.done.is_set():
+        if not process.finished.is_set():
             with contextlib.suppress(JobFailed):
                 self._order({"kill": process.number})
 
@@ -126,18 +126,18 @@ class ForkPool:
     def _read(self) -> None:
         assert self.root.stdout is not None
         for line in self.root.stdout:
-            told = json.loads(line)
+            message = json.loads(line)
             with self.lock:
-                process = self.running.pop(told["id"])
-            process.status = told["status"]
+                process = self.running.pop(message["id"])
+            process.status = message["status"]
             self._end(process)
-        self.gone = True
+        self.ended = True
         with self.lock:
-            rest = list(self.running.values())
-        for process in rest:
+            unfinished = list(self.running.values())
+        for process in unfinished:
             self._end(process)
 
     def _end(self, process: Process) -> None:
-        process.done.set()
+        process.finished.set()
         if process.on_end is not None:
             process.on_end(process)

@@ -1,9 +1,9 @@
 """The process that jobs are forked from: it imports everything, and runs no job itself.
 
-On its standard input come lines of JSON, ``{"start": id, "job": path}`` and ``{"kill": id}``; on
-its output go ``{"id": id, "status": n}`` when a job has ended. The job is a pickle at the path, its
-result one at the path and ``.out``. Each job is a process group, so that what it started goes with
-it; all go when the input ends, however that came.
+It reads lines of JSON, ``{"start": id, "job": path}`` and ``{"kill": id}``, and writes
+``{"id": id, "status": n}`` when a job has ended. The job is a pickle at the path, its result a
+pickle at the path with ``.out`` appended. Each job leads a process group, so its children are
+killed with it; all jobs are killed when the input ends.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class ForkServer:
         signal.set_wakeup_fd(wake)
 
     def loop(self) -> None:
-        rest = b""
+        buffer = b""
         while True:
-            ready, _, _ = select.select([0, self.ended], [], [])
-            if self.ended in ready:
+            readable, _, _ = select.select([0, self.ended], [], [])
+            if self.ended in readable:
                 os.read(self.ended, 4096)
                 self.reap()
-            if 0 in ready:
+            if 0 in readable:
                 got = os.read(0, 1 << 16)
                 if not got:
                     break
-                *lines, rest = (rest + got).split(b"\n")
+                *lines, buffer = (buffer + got).split(b"\n")
                 for line in lines:
                     self.obey(json.loads(line))
         for pid in self.running:
@@ -74,8 +74,8 @@ class ForkServer:
             if pid == 0:
                 return
             self.kill(pid)  # descendants that still run
-            told = {"id": self.running.pop(pid), "status": os.waitstatus_to_exitcode(status)}
-            os.write(self.answers, json.dumps(told).encode() + b"\n")
+            message = {"id": self.running.pop(pid), "status": os.waitstatus_to_exitcode(status)}
+            os.write(self.answers, json.dumps(message).encode() + b"\n")
 
     def child(self, order: Mapping[str, Any]) -> None:
         """Run one job; does not return."""

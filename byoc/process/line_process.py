@@ -28,10 +28,9 @@ class ProcessDied(RuntimeError):
 class LineProcess:
     """Starts the process when it is first needed, and again after it died.
 
-    ``seconds`` is what a job may take, ``starting`` what the process may take to be ready, both of
-    a CPU that it has (see `Patience`), ``idle`` how long it stays without a job. It leads a process
-    group of its own: what it started goes with it, and an interrupt of the terminal is its owner's
-    to handle.
+    A job may take ``seconds``, and starting the process ``starting`` seconds (see `Patience`). The
+    process is ended after ``idle`` seconds without a job. It leads a process group: its children
+    are killed with it, and an interrupt from the terminal reaches only its owner.
     """
 
     seconds: float = 60.0
@@ -39,10 +38,10 @@ class LineProcess:
     idle: float = 120.0
     command: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = None
-    _rest: bytes = b""
+    _unread: bytes = b""
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _folder: Folder | None = None  # of what a process that dies leaves
+    _folder: Folder | None = None  # for temporary files, also of a process that dies
     _owner: int = 0
     _used: float = 0.0
 
@@ -60,7 +59,7 @@ class LineProcess:
         if self._process is not None:
             self._kill(self._process)
 
-    def rest(self) -> None:
+    def stop_if_idle(self) -> None:
         """End an idle process; the next job starts a new one."""
         if self._process is None or time.monotonic() - self._used < self.idle:
             return
@@ -80,7 +79,7 @@ class LineProcess:
             if pipe is not None:
                 with contextlib.suppress(OSError):  # unread input is lost
                     pipe.close()
-        self._process, self._rest = None, b""
+        self._process, self._unread = None, b""
         if self._folder is not None:
             self._folder.remove()
 
@@ -130,9 +129,9 @@ class LineProcess:
     def _answer(self, seconds: float, doing: str) -> dict[str, Any]:
         """The next line; if none comes in time, the process is ended."""
         patience = self._patience(seconds)
-        while b"\n" not in self._rest:
-            self._rest += self._more(patience, doing)
-        line, _, self._rest = self._rest.partition(b"\n")
+        while b"\n" not in self._unread:
+            self._unread += self._more(patience, doing)
+        line, _, self._unread = self._unread.partition(b"\n")
         try:
             answer = json.loads(line)
         except ValueError:
@@ -145,13 +144,13 @@ class LineProcess:
     def _bytes(self, count: int, seconds: float, doing: str) -> bytes:
         """The bytes after a line."""
         patience = self._patience(seconds)
-        parts, there = [self._rest[:count]], len(self._rest[:count])
-        self._rest = self._rest[count:]
-        while there < count:
+        parts, received = [self._unread[:count]], len(self._unread[:count])
+        self._unread = self._unread[count:]
+        while received < count:
             got = self._more(patience, doing)
-            parts.append(got[: count - there])
-            self._rest = got[count - there :]
-            there += len(parts[-1])
+            parts.append(got[: count - received])
+            self._unread = got[count - received :]
+            received += len(parts[-1])
         return b"".join(parts)
 
     def _patience(self, seconds: float) -> Patience:
@@ -161,10 +160,10 @@ class LineProcess:
     def _more(self, patience: Patience, doing: str) -> bytes:
         """The next output; if none comes in time, the process is ended."""
         assert self._process is not None and self._process.stdout is not None
-        there = select.poll()  # select only takes descriptors below 1024
+        poll = select.poll()  # select only takes descriptors below 1024
         pipe = self._process.stdout.fileno()
-        there.register(pipe, select.POLLIN)
-        while not there.poll(1e3 * patience.next):
+        poll.register(pipe, select.POLLIN)
+        while not poll.poll(1e3 * patience.next):
             if patience.is_over():
                 self.close()
                 raise self.died(f"{doing} took more than {patience.seconds:g} s; it was stopped")

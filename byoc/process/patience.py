@@ -49,10 +49,10 @@ class Patience:
 def cpu_seconds(pid: int) -> float | None:
     """The CPU seconds of a process and its descendants; None if the system does not say."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         inner = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return None
     # user and system time, of the process and of children that have ended
-    own = sum(map(int, told[11:15])) / os.sysconf("SC_CLK_TCK")
-    return own + sum(cpu_seconds(int(child)) or 0.0 for child in inner)
+    seconds = sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
+    return seconds + sum(cpu_seconds(int(child)) or 0.0 for child in inner)

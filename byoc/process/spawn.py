@@ -22,15 +22,15 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start a process with the same import path as this one.
 
-    It leads a process group of its own: what it started goes with it, and an interrupt of the
-    terminal is its owner's to handle.
+    It leads a process group: its children can be killed with it, and an interrupt from the terminal
+    reaches only its owner.
 
     Args:
-        command: the program and its arguments.
-        threads: those of its pools; they must be set before anything that has pools is imported.
-        folder: what it works in, by default this process's. ``python -m`` imports what lies there.
-        environment: variables beside those of this process.
-        stderr: by default this process's.
+        command: The program and its arguments.
+        threads: The number of threads of its pools, which libraries read when they are imported.
+        folder: Its working directory, by default this process's. ``python -m`` imports from it.
+        environment: Variables in addition to those of this process.
+        stderr: By default this process's.
     """
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     variables = {**os.environ, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path,

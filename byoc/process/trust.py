@@ -1,7 +1,7 @@
-"""Which folders and files code is loaded from: those that only this user, or root, can change.
+"""Folders and files to load code from: only this user, or root, can change them.
 
-A path is opened from the root of the file system, one folder after the other, and what was opened
-is what is asked; links are followed by hand. So nothing can change between check and use.
+A path is opened from the root of the file system, one folder at a time, and the open descriptors
+are checked; links are followed explicitly. So nothing can change between check and use.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def folder(path: str | Path, create: bool = False) -> Iterator[int]:
     """Open a folder that no other user can write, or replace through a parent folder.
 
     Args:
-        path: may be relative, and may have links.
-        create: make folders that are not there, with mode 0700.
+        path: The folder; it may be relative, and may contain links.
+        create: Create missing folders, with mode 0700.
 
     Raises:
-        Untrusted: another user can write it or a folder above, or owns one of them.
-        OSError: it is not there, or cannot be opened.
+        Untrusted: Another user can write it or a folder above, or owns one of them.
+        OSError: It does not exist, or cannot be opened.
     """
     number = _opened(Path(os.path.abspath("."), path), create)
     try:
@@ -72,24 +72,26 @@ def read(name: str | Path, within: int | None = None, most: int | None = None) -
     """The bytes of a regular file that no other user can write.
 
     Args:
-        name: no link; a path, or a name in ``within``.
-        within: a descriptor of its folder.
-        most: bytes that it may have.
+        name: A path, or a name in ``within``; not a link.
+        within: A descriptor of its folder.
+        most: The largest size in bytes.
 
     Raises:
-        Untrusted: it is another kind of file, others can write it or own it, or it is too large.
-        OSError: it is not there, is a link, or cannot be read.
+        Untrusted: It is not a regular file, it is too large, or another user can write or owns it.
+        OSError: It does not exist, is a link, or cannot be read.
     """
     with os.fdopen(os.open(name, _FILE, dir_fd=within), "rb") as file:
-        told = os.fstat(file.fileno())
-        if not stat.S_ISREG(told.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise Untrusted("it is not a regular file")
-        if not _is_ours(told.st_uid) or _others_write(told, file.fileno()):
-            raise Untrusted(f"it is not a file that only this user can write: it belongs to user "
-                            f"{told.st_uid}, mode {stat.S_IMODE(told.st_mode):04o}")  # fmt: skip
-        if most is not None and told.st_size > most:
-            raise Untrusted(f"it has {told.st_size} bytes")
-        return file.read(told.st_size)
+        if not _is_ours(status.st_uid) or _others_write(status, file.fileno()):
+            raise Untrusted(
+                f"it is not a file that only this user can write: it belongs to user "
+                f"{status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}"
+            )
+        if most is not None and status.st_size > most:
+            raise Untrusted(f"it has {status.st_size} bytes, at most {most} are allowed")
+        return file.read(status.st_size)
 
 
 def _opened(path: Path, create: bool) -> int:
@@ -127,13 +129,13 @@ def _replaced(old: int, new: int) -> int:
 def _link(name: str, within: int, at: Path) -> Path | None:
     """The target of a link; None if it does not exist or is not a link."""
     try:
-        told = os.stat(name, dir_fd=within, follow_symlinks=False)
+        status = os.stat(name, dir_fd=within, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if not stat.S_ISLNK(told.st_mode):
+    if not stat.S_ISLNK(status.st_mode):
         return None
-    if not _is_ours(told.st_uid):
-        raise Untrusted(f"{at / name} is a link of another user, number {told.st_uid}; "
+    if not _is_ours(status.st_uid):
+        raise Untrusted(f"{at / name} is a link of another user, number {status.st_uid}; "
                         "choose another folder")  # fmt: skip
     return Path(os.readlink(name, dir_fd=within))
 
@@ -145,17 +147,17 @@ def _entered(name: str, within: int, create: bool) -> int:
     return os.open(name, _WAY, dir_fd=within)
 
 
-def _check(told: os.stat_result, number: int, at: Path, path: Path, last: bool) -> None:
-    mode = stat.S_IMODE(told.st_mode)
-    if not _is_ours(told.st_uid):
-        raise Untrusted(f"{at} belongs to another user, number {told.st_uid}; choose another "
+def _check(status: os.stat_result, number: int, at: Path, path: Path, last: bool) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if not _is_ours(status.st_uid):
+        raise Untrusted(f"{at} belongs to another user, number {status.st_uid}; choose another "
                         f"folder than {path}")  # fmt: skip
-    if last and _others_write(told, number):
+    if last and _others_write(status, number):
         raise Untrusted(f"other users can write {at}: its mode is {mode:04o}; "
                         f"chmod go-w {at}, or choose another folder")  # fmt: skip
     if last or mode & stat.S_ISVTX:  # as for /tmp: only owners can rename
         return
-    if _others_write(told, number):
+    if _others_write(status, number):
         raise Untrusted(f"other users can replace {path}: {at} has mode {mode:04o}; "
                         f"chmod go-w {at}, or choose another folder")  # fmt: skip
 
@@ -165,16 +167,16 @@ def _is_ours(user: int) -> bool:
     return user in (0, os.geteuid())
 
 
-def _others_write(told: os.stat_result, number: int) -> bool:
+def _others_write(status: os.stat_result, number: int) -> bool:
     """Whether another user can write the file of a descriptor."""
-    group = told.st_mode & stat.S_IWGRP and (_has_acl(number) or not _is_private(told.st_gid))
-    return bool(told.st_mode & stat.S_IWOTH or group)
+    group = status.st_mode & stat.S_IWGRP and (_has_acl(number) or not _is_private(status.st_gid))
+    return bool(status.st_mode & stat.S_IWOTH or group)
 
 
 def _has_acl(number: int) -> bool:
-    """Whether an access control list names more users than the mode does; True if that is unknown.
+    """Whether an access control list names more users than the mode; True if that is unknown.
 
-    The group's bits of the mode are then the most that any user of the list may.
+    With a list, the group bits of the mode are the most that any user in it may do.
     """
     try:
         os.getxattr(f"/proc/self/fd/{number}", _ACL)  # a descriptor of O_PATH has no attributes
@@ -186,7 +188,7 @@ def _has_acl(number: int) -> bool:
 
 
 def _is_private(number: int) -> bool:
-    """Whether a group has nobody but this user and root: the group of the user's own name.
+    """Whether a group has no members but this user and root: the group with the user's name.
 
     Not group 0: container runtimes run users without an account in it.
     """
@@ -197,13 +199,13 @@ def _is_private(number: int) -> bool:
         group, user = grp.getgrgid(number), pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return False
-    own = number != 0 and group.gr_name == user
-    return own and set(group.gr_mem) <= {user, "root"} and _users(number) <= {0, os.geteuid()}
+    personal = number != 0 and group.gr_name == user
+    return personal and set(group.gr_mem) <= {user, "root"} and _users(number) <= {0, os.geteuid()}
 
 
 @functools.lru_cache(maxsize=8)
 def _users(group: int) -> frozenset[int]:
-    """Users whose primary group this is, who need not be among its members; asked once."""
+    """The users with this primary group, who may not be listed as members."""
     import pwd
 
     return frozenset(p.pw_uid for p in pwd.getpwall() if p.pw_gid == group)

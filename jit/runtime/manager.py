@@ -143,7 +143,7 @@ class Manager(threading.Thread):
         request = self.sites.next(0)
         if request is None:
             self.rests += not self._postponed.is_awaited
-            self.compiler.rest()
+            self.compiler.stop_if_idle()
             request = self.sites.next(100)
         if request is None or self._closed:
             return None

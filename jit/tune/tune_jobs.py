@@ -14,7 +14,7 @@ from ...byoc.measure.compare import Array, difference, drawn
 from ...byoc.measure.measure_jobs import CALLED, TIMED, OnServer
 from ...byoc.measure.measured import Excluded, Measured
 from ...byoc.measure.subject import Buffer
-from ...byoc.patterns.failure import said
+from ...byoc.patterns.failure import one_line
 
 #: The name of the kernel in its library.
 ENTRY = "main"
@@ -34,7 +34,7 @@ class BuildKernel:
             mod = tvm.ir.load_json(self.module)
             tvm.tirx.build(mod, target=tvm.target.Target(self.target)).export_library(self.library)
         except Exception as error:  # lowering, LLVM or the linker
-            return said(error)
+            return one_line(error)
         return None
 
 
@@ -57,7 +57,7 @@ class RunKernel:
             tvm.runtime.load_module(self.library)[ENTRY](*arrays)
             after = [a.numpy() for a in arrays]
         except Exception as error:
-            return said(error)
+            return one_line(error)
         Path(self.case).write_bytes(pickle.dumps((inputs, after), pickle.HIGHEST_PROTOCOL))
         return None
 

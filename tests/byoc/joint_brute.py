@@ -106,7 +106,7 @@ def _least(lowered: Lowered, regions: Regions, space: Space, priority: Mapping[s
     for chosen in product(*(space.alternatives[op] for op in space.graph.ops)):
         here = dict(zip(space.graph.ops, chosen, strict=True))
         base = cost_of(space.graph, chosen, prices)
-        ways = {m: [variants.ways[op] for op in m.ops] for m in regions.matches}
+        ways = {m: [variants.origins[op] for op in m.ops] for m in regions.matches}
         fitting = [m for m, mine in ways.items() if all(here[op] == way for op, way in mine)]
         for taken in _apart(fitting, frozenset()):
             ops = [(m, op.origin) for m in taken for op in m.ops if op.origin not in variants.idle]

@@ -122,7 +122,7 @@ REFUSED = [
     Example("float16", ((4, 6), (6, 5)), _plain, dtypes=("float16",),
             refused="the dtype is float16, float32 or float64"),
     Example("batch goes inside", ((3, 4, 6), (4, 5)), _permuted([2, 0, 1], None), "matmul",
-            refused="axes is [2, 0, 1]: the last one is taken as one"),
+            refused="axes is [2, 0, 1], the last axis must stay among"),
     Example("broadcast by what follows", ((4, 6),),
             lambda e, c, x: e(op.add(e(op.matmul(x, c(6, 5))), c(2, 4, 5))), "matmul",
             refused="relax.add broadcasts the value that it follows"),

@@ -16,7 +16,7 @@ from opinfo.byoc import Backend, Pattern, dispatch, one
 from opinfo.byoc.backend.catalog import BUILT_IN, find
 from opinfo.byoc.dispatching.plan_file import PlanRefused
 from opinfo.byoc.dispatching.replay_dispatch import replay
-from opinfo.byoc.patterns.failure import ForeignError, foreign, said
+from opinfo.byoc.patterns.failure import ForeignError, foreign, one_line
 from opinfo.byoc.patterns.suggest import Unmet
 
 from ..layout import nets
@@ -125,8 +125,8 @@ def test_what_cannot_be_shown_is_named_by_its_type() -> None:
 
 
 def test_one_line_for_any_error() -> None:
-    assert said(Speechless()) == "Speechless: no text, its __str__ raised KeyError"
+    assert one_line(Speechless()) == "Speechless: no text, its __str__ raised KeyError"
     with pytest.raises(ForeignError, match=r"^Odd: first$") as e, foreign():
         raise Odd("first\nsecond")
-    assert said(e.value) == "Odd: first"
+    assert one_line(e.value) == "Odd: first"
     assert convert([]).symbols == ()

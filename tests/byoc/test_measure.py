@@ -233,7 +233,7 @@ def test_tvm_talks_to_the_tracker() -> None:
                 tracker.address.request(0.2)
             stop = threading.Event()
             threading.Timer(0.3, stop.set).start()
-            with pytest.raises(MeasureError, match="not waited for any more"):
+            with pytest.raises(MeasureError, match="waiting for a server was stopped"):
                 tracker.address.request(600, stop)
     finally:
         tracker.close()
@@ -260,13 +260,13 @@ def test_several_processes_write_one_database(tmp_path: Path) -> None:
         w.start()
     for w in writers:
         w.join()
-    assert Database(path).found == {_key(k): Measured(float(k)) for k in range(200)}
+    assert Database(path).results == {_key(k): Measured(float(k)) for k in range(200)}
 
 
 def test_a_file_of_another_kind_is_not_added_to(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"some\nother\nfile\n")
-    with pytest.raises(ValueError, match="is no database of times: none of its 3 lines"):
+    with pytest.raises(ValueError, match="is not a database of times: none of its 3 lines"):
         Database(path)
     path.write_bytes(b'{"torn": ')
     with pytest.warns(UserWarning, match="1 entries are ignored"):
@@ -284,7 +284,7 @@ def test_entries_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + "\n".join(bad).encode() + b"\n\xff\xfe")
     with pytest.warns(UserWarning, match=r"7 entries are ignored.*lines 3, 4, 5, 6, 7 …"):
         again = Database(path)
-    assert again.found == {_key(1): Excluded("it hangs")}
+    assert again.results == {_key(1): Excluded("it hangs")}
     again.put(_key(2), Measured(2.0))  # after a line that was torn
     with pytest.warns(UserWarning, match="7 entries"):
         assert Database(path).get(_key(2)) == Measured(2.0)

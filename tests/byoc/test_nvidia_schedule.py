@@ -67,7 +67,7 @@ def test_a_function_that_tvm_left_on_the_host_is_scheduled() -> None:
 
 def test_what_has_no_schedule_is_named() -> None:
     mod = tvm.IRModule({"opaque": opaque.with_attr("global_symbol", "opaque")})
-    with pytest.raises(RuntimeError, match="TVM has no schedule for a GPU for opaque"):
+    with pytest.raises(RuntimeError, match="TVM has no GPU schedule for opaque"):
         scheduled(mod, tvm.target.Target(TARGET))
 
 

@@ -53,7 +53,7 @@ def test_every_case_is_taken_whole() -> None:
 def test_what_rounds_elsewhere_is_told() -> None:
     told = {t.ops: t.rounds for t in compiled().dispatched.taken if t.rounds}
     factors = "factors by channel are multiplied into the weights"
-    one = "several operators are computed as the function that they are"
+    one = "several operators are computed as one function"
     sums = "sums by channel are added to each other first"
     assert {" ".join(o.rpartition(".")[2] for o in ops): how for ops, how in told.items()} == {
         "conv2d subtract divide multiply add leakyrelu": f"{factors}; {sums}",

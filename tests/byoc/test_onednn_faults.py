@@ -76,7 +76,7 @@ def test_what_rounds_or_overflows_on_purpose_does_so() -> None:
     made = compile_module(mod, ["onednn"])
     assert {o.op: o.why for o in made.dispatched.left} == {
         "relax.clip": "onednn, pattern conv: after relax.nn.conv2d, clip is from 2.0 to -1.0, "
-                      "bounds in order are taken",
+                      "min <= max is taken",
         "relax.nn.softplus": "onednn, pattern conv: after relax.nn.conv2d, softplus with beta 1 "
                              "and a threshold of at least 17 is taken",
     }  # fmt: skip

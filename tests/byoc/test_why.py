@@ -250,7 +250,7 @@ def test_ops_that_match_count_before_conditions_that_hold() -> None:
 
 def test_what_matches_and_is_not_chosen_says_so() -> None:
     (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], force={"conv2d": "tvm"}).left
-    assert left.why == BEGIN + "it matches, and another choice was forced, or is better"
+    assert left.why == BEGIN + "it matches, but another choice was forced, or is better"
     assert left.suggestion == "force conv2d=npu.conv_relu"
     op_name, _, place = left.suggestion.removeprefix("force ").partition("=")
     assert dispatch(nets.net(plain, IMAGE), [NPU], force={op_name: place}).taken

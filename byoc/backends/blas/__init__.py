@@ -8,12 +8,12 @@ from .locate import available, version
 from .patterns import PATTERNS
 
 WANTS: dict[str, tuple[str, ...]] = {"relax.matmul": ()}
-#: Multiplications and additions in a microsecond, on one thread of a usual CPU.
+#: Multiplications and additions in a microsecond, on one thread of a typical CPU.
 RATE = 4e4
 
 
 def cost(region: Region) -> float:
-    """Microseconds for a call, its arithmetic, and what it reads and writes at 10 GB/s."""
+    """Microseconds: 1 for the call, plus its arithmetic, plus its traffic at 10 GB/s."""
     product = region.find("relax.matmul")
     assert product is not None
     depth = product.operands[0].shape[-1] if isinstance(product.operands[0], Tensor) else 1

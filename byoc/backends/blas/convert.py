@@ -1,4 +1,4 @@
-"""Regions as one C++ file: a function for each, the constants given to all at load time."""
+"""Regions as one C++ file: a function for each, which all get their constants at load time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ static void %s(%s* out, const %s* const* p, const int64_t* s, int64_t n) {
 }
 """
 TYPES = {"float32": "float", "float64": "double"}
-#: Extents that are known at run time only, in the tables of shapes.
+#: In tables of shapes: an extent that is known only at run time.
 UNKNOWN = -1
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     constants: list[Array] = []
     functions = [_function(r, constants) for r in regions]
     symbols = tuple(r.symbol for r in regions)
@@ -53,7 +53,7 @@ def _function(region: Region, constants: list[Array]) -> str:
     k = next(k for k, c in enumerate(region.calls) if c.op == "relax.matmul")
     tensors = (*region.inputs, region.result)
     others: list[Tensor] = []
-    told = statements(region.calls[k + 1 :], others)
+    epilogue = statements(region.calls[k + 1 :], others)
 
     def view(tensor: Tensor) -> str:
         if tensor.source == "constant":
@@ -61,20 +61,20 @@ def _function(region: Region, constants: list[Array]) -> str:
             return f"constant({len(constants) - 1})"
         return f"t[{tensor.index}]"
 
-    def operand(t: object) -> str:
-        assert isinstance(t, Tensor)
-        if t.source != "call":
-            return view(t)
-        (source,) = region.calls[t.index].operands
+    def operand(tensor: object) -> str:
+        assert isinstance(tensor, Tensor)
+        if tensor.source != "call":
+            return view(tensor)
+        (source,) = region.calls[tensor.index].operands
         assert isinstance(source, Tensor)
-        axes = order(region.calls[t.index].attrs["axes"], len(source.shape))
+        axes = order(region.calls[tensor.index].attrs["axes"], len(source.shape))
         return f'{view(source)}.permuted("{"".join(map(str, axes))}")'
 
     left, right = map(operand, region.calls[k].operands)
     kind, name = TYPES[region.result.dtype], f"{region.symbol}_finish"
     return FUNCTION % {
-        "finish": FINISH % (name, kind, kind, kind, "\n    ".join(told)) if told else "",
-        "name": name if told else "nullptr", "type": kind, "symbol": region.symbol,
+        "finish": FINISH % (name, kind, kind, kind, "\n    ".join(epilogue)) if epilogue else "",
+        "name": name if epilogue else "nullptr", "type": kind, "symbol": region.symbol,
         "shapes": ", ".join(map(_shape, tensors)), "count": len(tensors),
         "others": ", ".join([*map(view, others), "View{}"]), "number": len(others),
         "left": left, "right": right,
@@ -82,6 +82,6 @@ def _function(region: Region, constants: list[Array]) -> str:
 
 
 def _shape(tensor: Tensor) -> str:
-    """Rank, extents."""
+    """The row of a tensor in the table of shapes: rank, extents."""
     extents = [e if isinstance(e, int) else UNKNOWN for e in tensor.shape]
     return ", ".join(map(str, [len(extents), *extents]))

@@ -32,9 +32,9 @@ _WITH: dict[str, Callable[[Mapping[str, Any]], str]] = {
 UNARY = (*_ONE, *_WITH)
 
 
-def number(x: Any) -> str:
-    """A literal of the type of an element, with all its digits."""
-    value = float(x)
+def number(scalar: Any) -> str:
+    """A C++ literal of the element type, with all digits."""
+    value = float(scalar)
     if math.isnan(value):
         return "T(NAN)"
     if value in (float("inf"), float("-inf")):
@@ -43,7 +43,7 @@ def number(x: Any) -> str:
 
 
 def statements(calls: Sequence[Call], others: list[Tensor]) -> list[str]:
-    """One for each call; the operands that they read are appended to ``others``."""
+    """A statement for each call; the operands that they read are appended to ``others``."""
     return [f"v = {_value(c, others)};" for c in calls]
 
 
@@ -55,12 +55,12 @@ def _value(call: Call, others: list[Tensor]) -> str:
     return BINARY[call.op].format(*(_read(o, call, others) for o in call.arguments))
 
 
-def _read(o: Tensor | float, call: Call, others: list[Tensor]) -> str:
-    if not isinstance(o, Tensor):
-        return number(o)
-    if o.source == "call" and o.index == call.result.index - 1:
+def _read(operand: Tensor | float, call: Call, others: list[Tensor]) -> str:
+    if not isinstance(operand, Tensor):
+        return number(operand)
+    if operand.source == "call" and operand.index == call.result.index - 1:
         return "v"
-    if o not in others:
-        others.append(o)
-    k = others.index(o)
+    if operand not in others:
+        others.append(operand)
+    k = others.index(operand)
     return f"p[{k}][j * s[{k}]]"

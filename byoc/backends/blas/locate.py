@@ -12,7 +12,7 @@ MEND = "pip install 'opinfo[blas]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used; None if it can."""
+    """Why OpenBLAS cannot be used; None if it can."""
     if library() is None:
         return no_compiler() or f"OpenBLAS is not installed ({MEND})"
     return no_compiler()
@@ -20,12 +20,12 @@ def available() -> str | None:
 
 def version() -> str:
     """The version of the package; empty if it is not installed."""
-    found = ((name, version_of(name)) for name in PACKAGES)
-    return next((f"{name} {v}" for name, v in found if v), "")
+    versions = ((name, version_of(name)) for name in PACKAGES)
+    return next((f"{name} {v}" for name, v in versions if v), "")
 
 
 def options() -> tuple[str, ...]:
-    """The options for the compiler."""
+    """The compiler options for OpenBLAS."""
     shared = library()
     if shared is None:
         raise RuntimeError(available())
@@ -34,10 +34,10 @@ def options() -> tuple[str, ...]:
 
 @functools.cache
 def library() -> Path | None:
-    """The shared object; its headers are in the folder beside it."""
+    """The shared object of the first package that also has the headers."""
     for name in PACKAGES:
         for home in homes(name):
-            found = sorted(home.glob("lib/libscipy_openblas*.so"))
-            if found and (home / "include" / "cblas.h").exists():
-                return found[0]
+            libraries = sorted(home.glob("lib/libscipy_openblas*.so"))
+            if libraries and (home / "include" / "cblas.h").exists():
+                return libraries[0]
     return None

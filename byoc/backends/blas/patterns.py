@@ -9,9 +9,9 @@ from ...patterns.suggest import Unmet, cast
 from ...patterns.symbolic_shapes import same_shape, spread
 from .epilogue import BINARY, UNARY
 
-#: Axes of a tensor, at most.
+#: The highest rank of a tensor.
 MOST = 8
-#: Operators that may follow a product, at most this many.
+#: The largest number of operators after a product.
 LONGEST = 12
 
 
@@ -19,12 +19,12 @@ def floating(node: Node) -> Unmet | None:
     """All tensors are float32, or all float64."""
     dtype = node.result.dtype
     if dtype not in ("float32", "float64"):
-        told = f"the dtype is {dtype}, float32 or float64 is taken"
-        return Unmet(told, cast(dtype, "float32"))
+        reason = f"the dtype is {dtype}, float32 or float64 is taken"
+        return Unmet(reason, cast(dtype, "float32"))
     for value in _operands(node):
         if value.dtype != dtype:
-            told = f"an operand is {value.dtype}, that of the result, {dtype}, is taken"
-            return Unmet(told, cast(value.dtype, dtype))
+            reason = f"an operand is {value.dtype}, that of the result, {dtype}, is taken"
+            return Unmet(reason, cast(value.dtype, dtype))
     return None
 
 
@@ -36,23 +36,23 @@ def matrices(node: Node) -> str | None:
 
 
 def innermost(node: Node) -> str | None:
-    """permute_dims: the last axis stays one of the last two, in steps of one element."""
+    """permute_dims: the last axis stays among the last two, since BLAS needs one stride of 1."""
     (value,) = _operands(node)
     axes = order(node.info.attrs["axes"], value.rank)
     if not 2 <= value.rank <= MOST or value.rank - 1 not in axes[-2:]:
-        return f"axes is {axes}: the last one is taken as one of the last two"
+        return f"axes is {axes}, the last axis must stay among the last two"
     return None
 
 
 def order(axes: object, rank: int) -> list[int]:
-    """The axes of a permutation; all of them the other way round where none are given."""
+    """The axes of a permutation; by default all of them, reversed."""
     if not isinstance(axes, (list, tuple)):
         return list(reversed(range(rank)))
     return [int(a) % rank for a in axes]
 
 
 def follows(node: Node) -> str | None:
-    """An op that makes of each element one, with others that broadcast to the product."""
+    """Elementwise over the chain; other operands broadcast to it."""
     assert node.chain is not None
     name = node.info.name
     if not same_shape(node.result.shape, node.chain.shape):
@@ -66,8 +66,8 @@ def follows(node: Node) -> str | None:
 
 
 def _operands(node: Node) -> list[Value]:
-    found = (node.operand(k) for k in range(len(node.info.operands)))
-    return [v for v in found if v is not None]
+    operands = (node.operand(k) for k in range(len(node.info.operands)))
+    return [v for v in operands if v is not None]
 
 
 POST = PatternStep(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)

@@ -19,11 +19,11 @@ SAME = ("relax.astype",)
 
 @dataclass(frozen=True)
 class Folded:
-    """A linear anchor's factor and sum by channel, and the calls that are left."""
+    """A linear anchor's factor and term by channel; ``epilogue`` has the calls after them."""
 
     scale: Array | None
     shift: Array | None
-    rest: tuple[Call, ...]
+    epilogue: tuple[Call, ...]
     terms: int = 0
 
     @property
@@ -34,9 +34,9 @@ class Folded:
 
 
 def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Folded:
-    """Take what follows the anchor into its weights (if ``scalable``) and its bias.
+    """Fold what follows the anchor into its weights (if ``scalable``) and its bias.
 
-    ``channel`` is the result's axis of channels and ``count`` their number, None if symbolic.
+    ``channel`` is the channel axis of the result, ``count`` its extent, None if symbolic.
     """
     scale, shift, size = np.ones(count or 1), np.zeros(count or 1), np.zeros(count or 1)
     scaled, terms = False, 0
@@ -45,10 +45,10 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
         if calls[0].op in SAME:
             calls.pop(0)
             continue
-        found = _by_channel(calls[0], region, channel)
-        if found is None:
+        constant = _by_channel(calls[0], region, channel)
+        if constant is None:
             break
-        value, op = found
+        value, op = constant
         if op in ("relax.multiply", "relax.divide"):
             factor = value if op == "relax.multiply" else _inverse(value)
             if not scalable or not _moderate(scale * factor):
@@ -64,9 +64,9 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
                   tuple(calls), terms)  # fmt: skip
 
 
-#: Sums of terms that are so much larger than what they add up to round on purpose.
+#: Terms this much larger than their sum are not folded: their rounding may be intended.
 CANCELS = 2.0**10
-#: Factors outside of this, and their inverse, may leave float32 one by one.
+#: Larger factors, or ones below the inverse, may overflow float32 when applied one by one.
 LARGE = 1e18
 
 
@@ -76,7 +76,7 @@ def _inverse(value: Array) -> Array:
 
 
 def _moderate(scale: Array) -> bool:
-    """Whether no factor overflows or vanishes; 0 is one that was given."""
+    """Whether no factor overflows or vanishes; an exact 0 is fine."""
     return bool(np.all((scale == 0) | ((abs(scale) < LARGE) & (abs(scale) > 1 / LARGE))))
 
 
@@ -85,7 +85,7 @@ def _float(array: Array) -> Array:
 
 
 def _by_channel(call: Call, region: Region, channel: int) -> tuple[Array, str] | None:
-    """The constant of ``chain op constant`` by channel."""
+    """The constant and the op of ``chain op constant``; None unless it varies by channel only."""
     if call.op not in ("relax.add", "relax.subtract", "relax.multiply", "relax.divide"):
         return None
     commutes = call.op in ("relax.add", "relax.multiply")
@@ -96,10 +96,10 @@ def _by_channel(call: Call, region: Region, channel: int) -> tuple[Array, str] |
     if len(tensors) != 2 or x1 is not None:
         return None
     chain_first = tensors[0].source == "call"
-    other = tensors[1] if chain_first else tensors[0]
-    if other.source != "constant" or not (chain_first or commutes):
+    operand = tensors[1] if chain_first else tensors[0]
+    if operand.source != "constant" or not (chain_first or commutes):
         return None
-    axes = spread(other.shape, call.result.shape)
+    axes = spread(operand.shape, call.result.shape)
     if axes not in ((), (channel,)):
         return None
-    return region.constants[other.index].astype("float64").reshape(-1), call.op
+    return region.constants[operand.index].astype("float64").reshape(-1), call.op

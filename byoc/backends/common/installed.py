@@ -8,8 +8,8 @@ from importlib.metadata import version as metadata_version
 from importlib.util import find_spec
 from pathlib import Path
 
-#: Why nothing can be compiled.
-NO_COMPILER = "there is no g++"
+#: Why no C++ can be compiled.
+NO_COMPILER = "g++ is not on PATH"
 
 
 def no_compiler() -> str | None:
@@ -26,15 +26,15 @@ def version_of(package: str) -> str:
 
 
 def homes(module: str) -> list[Path]:
-    """The folders of a module, which is not imported; none where it is not installed."""
+    """The folders of a module, without importing it; empty if it is not installed."""
     spec = find_spec(module)
     return [] if spec is None else [Path(p) for p in spec.submodule_search_locations or ()]
 
 
 def linked(include: Path, shared: Path) -> tuple[str, ...]:
-    """Options of the compiler for a library, which is found by its path when it is loaded.
+    """Compiler options that link a library by its path.
 
-    What it lacks is found then, too, and not at the first call.
+    ``-z now`` resolves symbols at load time, so a missing one does not fail the first call.
     """
     return ("-std=c++17", f"-I{include}", "-Wl,--no-as-needed,-z,now", str(shared),
             f"-Wl,-rpath,{shared.parent}")  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from ...backend.region import Array, Call, Region, Tensor
 from ...codegen.abi import ABI
 
-#: Extents that are known at run time only, in the tables of shapes.
+#: In tables of shapes: an extent that is known only at run time.
 UNKNOWN = -1
 
 
@@ -40,18 +40,18 @@ class RegionSource(ABC):
     constants: Constants
 
     def view(self, tensor: Tensor) -> str:
-        """A tensor of the call, or a constant."""
+        """The C++ of a tensor of the call, or of a constant."""
         if tensor.source == "constant":
             return self.constant(self.region.constants[tensor.index])
         return self.tensor(tensor.index if tensor.source == "input" else len(self.region.inputs))
 
     @abstractmethod
     def tensor(self, k: int) -> str:
-        """A tensor of the call, by number; the result is the last one."""
+        """The C++ of a tensor of the call, by number; the result is the last one."""
 
     @abstractmethod
     def constant(self, array: Array) -> str:
-        """An array that is known when the code is generated."""
+        """The C++ of an array that is known when the code is generated."""
 
     @property
     def result(self) -> str:
@@ -59,12 +59,12 @@ class RegionSource(ABC):
 
 
 def tensors(region: Region) -> tuple[Tensor, ...]:
-    """Those of a call, in order."""
+    """The tensors that a region is called with, in order."""
     return (*region.inputs, region.result)
 
 
 def row(tensor: Tensor, *dtype: int) -> list[int]:
-    """A tensor in the table of a region: rank, data type, extents."""
+    """The row of a tensor in a region's table: rank, dtype, extents."""
     extents = [e if isinstance(e, int) else UNKNOWN for e in tensor.shape]
     return [len(extents), *dtype, *extents]
 
@@ -72,7 +72,7 @@ def row(tensor: Tensor, *dtype: int) -> list[int]:
 def exported(
     region: Region, returns: str, parameter: str, body: Sequence[str], rows: Sequence[Sequence[int]]
 ) -> str:
-    """A region's exported function; ``body`` makes the kernel that it ``returns``."""
+    """A region's exported function; ``body`` creates a kernel of type ``returns``."""
     symbol = region.symbol
     inside = "\n".join(f"  {line}" for line in body)
     return f"""
@@ -85,33 +85,33 @@ OPINFO_EXPORT({symbol})
 """
 
 
-def beginning(symbol: str, arguments: str = "") -> str:
-    """The function that gets the constants of all functions at load time."""
+def init_function(symbol: str, arguments: str = "") -> str:
+    """The exported function that gets the constants of all regions at load time."""
     return f"""
 OPINFO_FUNCTION(__init_{symbol}) {{ return begin(args, result{arguments}); }}
 """
 
 
 def headers(package: str | None, *names: str) -> str:
-    """The text of what all regions share, and of headers that a package has."""
-    own = [files(package) / name for name in names] if package else []
-    paths = [files(__package__) / "regions.hpp", *own]
+    """The C++ that all regions share, followed by a package's headers."""
+    extra = [files(package) / name for name in names] if package else []
+    paths = [files(__package__) / "regions.hpp", *extra]
     return ABI + "".join(p.read_text(encoding="utf-8") for p in paths)
 
 
 def ints(values: Iterable[Any]) -> str:
-    """Integers as C++ lists them."""
+    """Integers as a C++ initializer list, without braces."""
     return ", ".join(str(int(v)) for v in values)
 
 
 def literal(call: Call, name: str) -> float | None:
-    """A scalar argument that is written in the compute."""
-    found = call.literal(name)
-    return None if found is None else float(found)
+    """A literal argument as a float; None if the argument is a tensor."""
+    value = call.literal(name)
+    return None if value is None else float(value)
 
 
-def number(x: float) -> str:
-    """A float literal of C++ with all its digits."""
-    if np.isinf(x):
-        return "INFINITY" if x > 0 else "-INFINITY"
-    return f"{np.float32(x)!r}".removeprefix("np.float32(").removesuffix(")") + "f"
+def number(value: float) -> str:
+    """A C++ float literal with all digits."""
+    if np.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return f"{np.float32(value)!r}".removeprefix("np.float32(").removesuffix(")") + "f"

@@ -11,9 +11,9 @@ from .dtypes import CUDA
 from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
-from .source import GpuFunction, function, whole
+from .source import GpuFunction, function, joined_source
 
-#: Its GELU is the one by tanh.
+#: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
 LIBRARIES = (CUBLASLT, CUDART)
 
@@ -22,33 +22,33 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
-    return whole("cublaslt.hpp", functions, [r.symbol for r in regions]), constants
+    return joined_source("cublaslt.hpp", functions, [r.symbol for r in regions]), constants
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     text, constants = source(regions)
     rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
     symbols = tuple(r.symbol for r in regions)
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
-def _body(frame: GpuFunction, g: Gemm) -> list[str]:
-    """``type`` is that of the operands, ``result`` that of what is written and added."""
-    body = ["Gemm g;", f"g.type = {CUDA[g.a.dtype]};",
+def _body(frame: GpuFunction, product: Gemm) -> list[str]:
+    """C++ that fills a ``Gemm``; ``result`` is the dtype of the result and of the residual."""
+    body = ["Gemm g;", f"g.type = {CUDA[product.a.dtype]};",
             f"g.result = {CUDA[frame.region.result.dtype]};",
-            f"g.a = {frame.view(g.a)};", f"g.b = {frame.view(g.b)};",
+            f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
-    body += [f"g.turned_{x} = true;" for x, t in zip("ab", g.turned, strict=True) if t]
-    body += ["g.merge = true;"] * g.merge
-    if g.alpha != 1.0:
-        body.append(f"g.alpha = {number(g.alpha)};")
-    if g.bias is not None:
-        body.append(f"g.bias = {frame.view(g.bias)};")
-    if g.residual is not None:
-        body.append(f"g.residual = {frame.view(g.residual)};")
-    how = EPILOGUES[g.activation]
-    if g.bias is not None:
+    body += [f"g.turned_{x} = true;" for x, t in zip("ab", product.turned, strict=True) if t]
+    body += ["g.merge = true;"] * product.merge
+    if product.alpha != 1.0:
+        body.append(f"g.alpha = {number(product.alpha)};")
+    if product.bias is not None:
+        body.append(f"g.bias = {frame.view(product.bias)};")
+    if product.residual is not None:
+        body.append(f"g.residual = {frame.view(product.residual)};")
+    how = EPILOGUES[product.activation]
+    if product.bias is not None:
         how = "BIAS" if how == "DEFAULT" else f"{how}_BIAS"
     return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
 

@@ -1,6 +1,6 @@
 """NVIDIA cuDNN: convolutions with bias by channel, residual and activation.
 
-Factors by channel go into constant weights, sums into the bias: (W x) s + b = (s W) x + b.
+Factors by channel go into constant weights, terms into the bias: (W x) s + b = (s W) x + b.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from ..common.fold_channels import Folded, fold
 from ..common.region_source import Constants, ints, number
 from .dtypes import typed
 from .estimated_cost import cost
-from .gemm import added_to, sums, whole
+from .gemm import added_to, full_size, sums
 from .locate import CUDART, CUDNN, available, options
-from .source import GpuFunction, function
-from .source import whole as whole_file
+from .source import GpuFunction, function, joined_source
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "CLIPPED_RELU", "relax.clip":
@@ -36,28 +35,28 @@ LIBRARIES = (CUDNN, CUDART)
 
 
 def layouts(last: bool) -> Condition:
-    """Channels last or first, in operand and result."""
+    """Return a condition: operand and result have channels last, or first."""
 
     def check(node: Node) -> str | None:
         data, out = (str(node.info.attrs[k]) for k in ("data_layout", "out_layout"))
-        wanted = data_layout(node.info.name, last)
-        if data != wanted or out not in ("", data):
-            return f"the layouts are {data} and {out}, {wanted} is taken"
+        expected = data_layout(node.info.name, last)
+        if data != expected or out not in ("", data):
+            return f"the layouts are {data} and {out}, {expected} is taken"
         return None
 
     return check
 
 
 def weights(node: Node) -> str | None:
-    """Constant, or in the layout that cuDNN takes."""
-    wanted = kernel_layout(str(node.info.attrs["data_layout"]))
-    given, value = str(node.info.attrs["kernel_layout"]), node.operand(1)
-    if sorted(given) != sorted(wanted):
-        return f"kernel_layout {given} is packed, a permutation of axes is taken"
+    """The weights are constant, or in the layout that cuDNN takes."""
+    expected = kernel_layout(str(node.info.attrs["data_layout"]))
+    layout, value = str(node.info.attrs["kernel_layout"]), node.operand(1)
+    if sorted(layout) != sorted(expected):
+        return f"kernel_layout {layout} is packed, a permutation of axes is taken"
     if value is None or not static(value.shape):
         return "the kernel is symbolic, a static one is taken"
-    if not value.constant and given != wanted:
-        return f"kernel_layout of an input is {given}, {wanted} is taken"
+    if not value.constant and layout != expected:
+        return f"kernel_layout of an input is {layout}, {expected} is taken"
     return None
 
 
@@ -67,12 +66,12 @@ def data_layout(name: str, last: bool) -> str:
 
 
 def kernel_layout(data: str) -> str:
-    """The only one that cuDNN has with it: OIHW with NCHW, OHWI with NHWC."""
+    """The kernel layout that cuDNN requires for it: OIHW with NCHW, OHWI with NHWC."""
     return data.replace("N", "O").replace("C", "I")
 
 
 def window(node: Node) -> str | None:
-    """The same padding on both sides; a static number of groups and of channels."""
+    """The padding is symmetric; the numbers of groups and channels are static."""
     attrs, value = node.info.attrs, node.operand(0)
     padding = [int(p) for p in attrs["padding"]]
     half = len(padding) // 2
@@ -84,19 +83,20 @@ def window(node: Node) -> str | None:
 
 
 def by_channel(last: bool) -> Condition:
-    """A sum with one value for each channel."""
+    """Return a condition: a sum with one value for each channel."""
 
     def check(node: Node) -> str | None:
         reason = sums(node)
         if reason is None and not _differs(node, node.others[0].shape, last, most=1):
-            return f"an operand of shape {node.others[0].shape} is no bias: one value a channel is"
+            shape = node.others[0].shape
+            return f"an operand of shape {shape} is not a bias, one value for each channel is taken"
         return reason
 
     return check
 
 
 def by_constant(last: bool) -> Condition:
-    """The chain and a constant: a literal, or one value a channel."""
+    """Return a condition: the other operand is a literal, or a constant by channel."""
 
     def check(node: Node) -> str | None:
         if (reason := typed(node)) is not None:
@@ -104,16 +104,16 @@ def by_constant(last: bool) -> Condition:
         if node.info.name in ("relax.subtract", "relax.divide") and (
             node.operand(0) is not node.chain
         ):
-            return f"{node.info.name} of what it follows, not by it"
+            return f"{node.info.name} has the value that it follows second, expected it first"
         if not node.others:
             literals = any(isinstance(o, Constant) for o in node.info.operands)
-            found = literals or "x1" in node.info.attrs or "x2" in node.info.attrs
-            return None if found else "it has one operand"
-        other = node.others[0]
-        if len(node.others) != 1 or not other.constant:
-            return "the other operand is no constant"
-        fits = _differs(node, other.shape, last) and _as_chain(node)
-        return None if fits else f"a constant of shape {other.shape} is not by channel"
+            has_literal = literals or "x1" in node.info.attrs or "x2" in node.info.attrs
+            return None if has_literal else "it has one operand"
+        operand = node.others[0]
+        if len(node.others) != 1 or not operand.constant:
+            return "the other operand is not constant"
+        valid = _differs(node, operand.shape, last) and _as_chain(node)
+        return None if valid else f"a constant of shape {operand.shape} is not by channel"
 
     return check
 
@@ -124,7 +124,7 @@ def _as_chain(node: Node) -> bool:
 
 
 def _differs(node: Node, shape: Sequence[object], last: bool, most: int = 0) -> bool:
-    """Along the axis of channels only; ``most`` 0: or along none."""
+    """Whether a shape varies along the channel axis only; with ``most`` 0, also along none."""
     axis = len(node.result.shape) - 1 if last else 1
     axes = spread(shape, node.result.shape)
     return axes == (axis,) or (most == 0 and axes == ())
@@ -141,32 +141,40 @@ FACTORS = ("relax.add", "relax.subtract", "relax.multiply", "relax.divide")
 
 
 def patterns() -> tuple[Pattern, ...]:
-    """For channels first and last: constants by channel, or a bias that comes at run time."""
-    found = []
+    """For channels first and last: with constants by channel, or with a bias known at run time."""
+    out = []
     for last in (True, False):
         anchor = (typed, layouts(last), weights, window)
-        after = (maybe("relax.add", whole), maybe(ACTIVATIONS, typed, clipped))
+        after = (maybe("relax.add", full_size), maybe(ACTIVATIONS, typed, clipped))
         name = "conv_channels_last" if last else "conv_channels_first"
-        found.append(Pattern(name, one(CONV, *anchor, constant(1)),
-                             many(FACTORS, by_constant(last)), *after))  # fmt: skip
-        found.append(Pattern(f"{name}_inputs", one(CONV, *anchor),
-                             maybe("relax.add", by_channel(last)), *after))  # fmt: skip
-    return tuple(found)
+        out.append(
+            Pattern(name, one(CONV, *anchor, constant(1)), many(FACTORS, by_constant(last)), *after)
+        )
+        out.append(
+            Pattern(
+                f"{name}_inputs", one(CONV, *anchor), maybe("relax.add", by_channel(last)), *after
+            )
+        )
+    return tuple(out)
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
-    """The C++ of all regions, the constants that it reads, and what it rounds elsewhere."""
+    """The C++ of all regions, the constants that it reads, and how it rounds differently."""
     constants = Constants()
     functions, rounds = [], []
     for region in regions:
-        body, told = _body(GpuFunction(region, constants))
+        body, rounding = _body(GpuFunction(region, constants))
         functions.append(function(region, body))
-        rounds += [(region.symbol, "; ".join(told))] * bool(told)
-    return whole_file("cudnn.hpp", functions, [r.symbol for r in regions]), constants, tuple(rounds)
+        rounds += [(region.symbol, "; ".join(rounding))] * bool(rounding)
+    return (
+        joined_source("cudnn.hpp", functions, [r.symbol for r in regions]),
+        constants,
+        tuple(rounds),
+    )
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     text, constants, rounds = source(regions)
     symbols = tuple(r.symbol for r in regions)
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
@@ -178,20 +186,20 @@ def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
     attrs = call.attrs
     data = str(attrs["data_layout"])
     folded = _folded(region, data)
-    x, w = call.operands[:2]
-    assert isinstance(x, Tensor) and isinstance(w, Tensor)
+    operand, weight = call.operands[:2]
+    assert isinstance(operand, Tensor) and isinstance(weight, Tensor)
     rank = len(data) - 2
     order = [data.index("N"), data.index("C"), *(k for k, c in enumerate(data) if c not in "NC")]
-    body = ["Conv v;", f"v.type = {DTYPES[w.dtype]};",
+    body = ["Conv v;", f"v.type = {DTYPES[weight.dtype]};",
             f"v.kernel = CUDNN_TENSOR_{'NHWC' if data[-1] == 'C' else 'NCHW'};",
             f"v.order = {{{ints(order)}}};", f"v.strides = {{{ints(attrs['strides'])}}};",
             f"v.dilation = {{{ints(attrs['dilation'])}}};",
             f"v.padding = {{{ints(attrs['padding'][:rank])}}};", f"v.groups = {attrs['groups']};",
-            f"v.x = {frame.view(x)};", f"v.w = {_weights(frame, w, folded, data)};",
+            f"v.x = {frame.view(operand)};", f"v.w = {_weights(frame, weight, folded, data)};",
             f"v.y = {frame.view(region.result)};"]  # fmt: skip
     body += _after(frame, folded, data)
-    half = [f"products of {w.dtype} are added in float32, rounded at the end"]
-    return [*body, "return convolution(c, v);"], half * (w.dtype != "float32") + folded.rounds
+    half = [f"products of {weight.dtype} are added in float32, rounded at the end"]
+    return [*body, "return convolution(c, v);"], half * (weight.dtype != "float32") + folded.rounds
 
 
 def _folded(region: Region, data: str) -> Folded:
@@ -206,12 +214,12 @@ def _folded(region: Region, data: str) -> Folded:
 
 
 def _weights(frame: GpuFunction, tensor: Tensor, folded: Folded, data: str) -> str:
-    """Constant weights in the order that goes with the data, multiplied by what follows."""
+    """The C++ of the weights; constant ones are transposed for the data's layout, and scaled."""
     if tensor.source != "constant":
         return frame.view(tensor)
     kernel = str(frame.region.calls[0].attrs["kernel_layout"])
-    wanted = kernel_layout(data)
-    array: Array = frame.region.constants[tensor.index].transpose([kernel.index(c) for c in wanted])
+    order = kernel_layout(data)
+    array: Array = frame.region.constants[tensor.index].transpose([kernel.index(c) for c in order])
     if folded.scale is not None:
         scale = folded.scale.reshape([-1] + [1] * (array.ndim - 1))
         array = (array.astype("float32") * scale).astype(array.dtype)
@@ -219,9 +227,12 @@ def _weights(frame: GpuFunction, tensor: Tensor, folded: Folded, data: str) -> s
 
 
 def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
-    """Bias, residual and activation. One kernel does them if there is a bias: zeros if need be."""
+    """C++ for bias, residual and activation.
+
+    cuDNN fuses the others only with a bias, so a missing bias is zeros.
+    """
     region, body = frame.region, []
-    calls = list(folded.rest)
+    calls = list(folded.epilogue)
     activation = calls.pop() if calls and calls[-1].op in ACTIVATIONS else None
     bias, residual = added_to(calls)
     how = ACTIVATIONS[activation.op] if activation is not None else "IDENTITY"
@@ -244,7 +255,7 @@ def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
 
 
 def _numpy(region: Region) -> Any:
-    """The result's type in numpy, bfloat16 as its extension has it."""
+    """The dtype of the result in numpy; bfloat16 comes from ml_dtypes."""
     if region.result.dtype != "bfloat16":
         return region.result.dtype
     import ml_dtypes

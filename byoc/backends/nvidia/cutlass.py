@@ -1,7 +1,8 @@
 """NVIDIA CUTLASS: products of matrices from templates that come with TVM, compiled by nvcc.
 
-What follows is the epilogue: a bias or a residual, and an activation. A kernel is compiled for the
-operands' types and alignment, so these must be known: extents of rows and batch need not.
+Operators after the product form its epilogue: a bias or a residual, and an activation. A kernel is
+compiled for the operands' dtypes and alignment, so row lengths must be static; the numbers of rows
+and the batch need not be.
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ from .dtypes import DLPACK
 from .estimated_cost import cost
 from .gemm import Gemm, gemm, patterns
 from .locate import CUDART, available, options
-from .source import GpuFunction, function, whole
+from .source import GpuFunction, function, joined_source
 
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
 TYPES = {"float32": "float", "float16": "cutlass::half_t", "bfloat16": "cutlass::bfloat16_t"}
-#: Bytes that tensor cores read at once, at least and at most.
+#: The fewest and the most bytes that tensor cores read at once.
 LEAST, MOST = 4, 16
 
 
 def extents(node: Node) -> str | None:
-    """Rows in memory of a, b and d are multiples of what is read at once; one type everywhere."""
-    one, two = node.operand(0), node.operand(1)
-    assert one is not None and two is not None
-    if one.dtype != node.result.dtype:
-        return f"the result is {node.result.dtype} of {one.dtype}, the same is taken"
-    rows = [one.shape[-2 if node.chain is one else -1], two.shape[-1], two.shape[-2]]
+    """Rows in memory of a, b and d have whole reads of tensor cores; all have one dtype."""
+    first, second = node.operand(0), node.operand(1)
+    assert first is not None and second is not None
+    if first.dtype != node.result.dtype:
+        return f"the result is {node.result.dtype} of {first.dtype}, the same is taken"
+    rows = [first.shape[-2 if node.chain is first else -1], second.shape[-1], second.shape[-2]]
     if not all(isinstance(e, int) for e in rows):
         return "the extent of a row in memory is symbolic, a static one is taken"
     odd = [e for e in rows if e % 2]
-    if odd and one.dtype != "float32":
-        return f"a row has {odd[0]} elements of {one.dtype}, an even number is taken"
+    if odd and first.dtype != "float32":
+        return f"a row has {odd[0]} elements of {first.dtype}, an even number is taken"
     return None
 
 
@@ -56,40 +57,40 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The CUDA C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
-    return whole("cutlass.cuh", functions, [r.symbol for r in regions]), constants
+    return joined_source("cutlass.cuh", functions, [r.symbol for r in regions]), constants
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """An object file of all regions, linked with what is exported."""
+    """The object file of all regions, and a C++ file to link it with."""
     text, constants = source(regions)
     symbols = tuple(r.symbol for r in regions)
     rounds = tuple((r.symbol, how) for r in regions for how in gemm(r).rounds)
-    made = compiled(text)
-    return Code(f"// compiled by nvcc: {made.name}\n", symbols, constants.named(symbols[0]),
-                (str(made), *options(CUDART)), rounds)  # fmt: skip
+    object_file = compiled(text)
+    return Code(f"// compiled by nvcc: {object_file.name}\n", symbols, constants.named(symbols[0]),
+                (str(object_file), *options(CUDART)), rounds)  # fmt: skip
 
 
-def _body(frame: GpuFunction, g: Gemm) -> list[str]:
-    dtype = g.a.dtype
-    added = g.bias if g.bias is not None else g.residual
-    layouts = ["ColumnMajor" if t else "RowMajor" for t in g.turned]
+def _body(frame: GpuFunction, product: Gemm) -> list[str]:
+    dtype = product.a.dtype
+    added = product.bias if product.bias is not None else product.residual
+    layouts = ["ColumnMajor" if t else "RowMajor" for t in product.turned]
     tiles = "Floats" if dtype == "float32" else "Halves"
-    reads = [_read(dtype, t.shape[-1]) for t in (g.a, g.b, frame.region.result)]
+    reads = [_read(dtype, t.shape[-1]) for t in (product.a, product.b, frame.region.result)]
     aligned = max(reads) * DLPACK[dtype][1] // 8
-    body = ["Gemm g;", f"g.a = {frame.view(g.a)};", f"g.b = {frame.view(g.b)};",
+    body = ["Gemm g;", f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",
             f"g.d = {frame.view(frame.region.result)};"]  # fmt: skip
-    body += ["g.merge = true;"] * g.merge
-    if g.alpha != 1.0:
-        body.append(f"g.alpha = {number(g.alpha)};")
+    body += ["g.merge = true;"] * product.merge
+    if product.alpha != 1.0:
+        body.append(f"g.alpha = {number(product.alpha)};")
     if added is not None:
         body.append(f"g.added = {frame.view(added)};")
     op = (f"{tiles}<{TYPES[dtype]}, {', '.join(layouts)}, {reads[0]}, {reads[1]}, "
-          f"epilogue::{EPILOGUES[g.activation]}, {reads[2]}>")  # fmt: skip
+          f"epilogue::{EPILOGUES[product.activation]}, {reads[2]}>")  # fmt: skip
     return [*body, f"using Op = {op};", f"return product<Op>(c, g, {aligned});"]
 
 
 def _read(dtype: str, extent: object) -> int:
-    """How many elements of a row are read at once: its extent is a multiple of it."""
+    """The number of elements of a row that are read at once: a divisor of its extent."""
     if dtype == "float32":
         return 1
     assert isinstance(extent, int)
@@ -98,29 +99,33 @@ def _read(dtype: str, extent: object) -> int:
 
 
 def compiled(text: str) -> Path:
-    """The object file of a source: the one that was made for it before, or a new one. Raises
-    `Untrusted` where others could have written it."""
+    """The object file of a source, from the cache or compiled now.
+
+    Raises `Untrusted` if other users could have written it.
+    """
     command = [_nvcc(), "-c", "-O3", "-std=c++17", "-Xcompiler", "-fPIC,-O1",
                "--expt-relaxed-constexpr", *_architecture(), *_includes()]  # fmt: skip
     key = hashlib.sha256("\0".join([text, *command]).encode()).hexdigest()[:32]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opinfo" / "cutlass"
-    made, told = folder / f"{key}.o", folder / f"{key}.cu"
+    object_file, source_file = folder / f"{key}.o", folder / f"{key}.cu"
     with trust.folder(folder, create=True) as within, contextlib.suppress(FileNotFoundError):
-        trust.read(made.name, within)
-        return made
-    told.write_text(text, encoding="utf-8")
-    with replacing(made) as part:
-        done = subprocess.run(
-            [*command, str(told), "-o", str(part)], capture_output=True, text=True
+        trust.read(object_file.name, within)
+        return object_file
+    source_file.write_text(text, encoding="utf-8")
+    with replacing(object_file) as part:
+        completed = subprocess.run(
+            [*command, str(source_file), "-o", str(part)], capture_output=True, text=True
         )
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error" in line]
-            raise RuntimeError(f"nvcc: {(lines or done.stderr.splitlines() or ['it failed'])[0]}")
-    return made
+        if completed.returncode != 0:
+            lines = [line for line in completed.stderr.splitlines() if "error" in line]
+            raise RuntimeError(
+                f"nvcc: {(lines or completed.stderr.splitlines() or ['it failed'])[0]}"
+            )
+    return object_file
 
 
 def _architecture() -> list[str]:
-    """That of the GPU here; else machine code for Ampere, which later ones translate."""
+    """Options for this machine's GPU; without one, for Ampere, with PTX for later GPUs."""
     if not tvm.cuda(0).exist:
         return ["-gencode", "arch=compute_80,code=[sm_80,compute_80]"]
     return [f"-arch=sm_{tvm.cuda(0).compute_version.replace('.', '')}"]
@@ -131,28 +136,28 @@ def _includes() -> list[str]:
 
 
 def headers() -> Path:
-    """CUTLASS, as TVM's package ships it."""
+    """The folder of the CUTLASS headers in TVM's package."""
     return Path(str(tvm.__file__)).parent / "3rdparty" / "cutlass" / "include"
 
 
 def _nvcc() -> str:
-    found = shutil.which("nvcc")
-    if found is None:
-        raise RuntimeError("there is no nvcc")
-    return found
+    path = shutil.which("nvcc")
+    if path is None:
+        raise RuntimeError("nvcc is not on PATH")
+    return path
 
 
 def why_not() -> str | None:
-    """Why it cannot be used; None if it can."""
+    """Why CUTLASS cannot be used; None if it can."""
     if shutil.which("nvcc") is None:
-        return "there is no nvcc"
+        return "nvcc is not on PATH"
     if not (headers() / "cutlass" / "version.h").exists():
         return "CUTLASS does not come with this package of TVM"
     return available(CUDART)
 
 
 def version() -> str:
-    """The version of the headers."""
+    """The version of the headers; empty if they are missing."""
     try:
         text = (headers() / "cutlass" / "version.h").read_text(encoding="utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""Types of tensors, as the libraries and DLPack number them."""
+"""Dtypes of tensors, and their codes in CUDA and DLPack."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ CUDA = {"float32": "CUDA_R_32F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16
 
 
 def typed(node: Node) -> str | None:
-    """All tensors of the op have one type, which the libraries have."""
-    found = sorted({v.dtype for v in node.tensors})
-    if len(found) > 1 or found[0] not in DLPACK:
-        return f"the dtypes are {', '.join(found)}: one of {', '.join(DLPACK)} is taken"
+    """All tensors of the op have one dtype, which the libraries support."""
+    dtypes = sorted({v.dtype for v in node.tensors})
+    if len(dtypes) > 1 or dtypes[0] not in DLPACK:
+        return f"the dtypes are {', '.join(dtypes)}: one of {', '.join(DLPACK)} is taken"
     return None

@@ -1,6 +1,6 @@
-"""Products of matrices with what follows them: d = act(α a·b + bias + residual).
+"""Products of matrices with their epilogues: d = act(α a·b + bias + residual).
 
-What cuBLASLt and CUTLASS have in common: patterns, and a region read as one such product.
+Shared by cuBLASLt and CUTLASS: the patterns, and the product that a region computes.
 """
 
 from __future__ import annotations
@@ -15,62 +15,67 @@ from ...patterns.symbolic_shapes import same, same_shape
 from ..common.region_source import literal
 from .dtypes import typed
 
-#: Operands and result of a product.
+#: Dtypes of the operands and the result of a product.
 TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
                    ("float16", "float32"), ("bfloat16", "float32")])  # fmt: skip
 
 
 def factors(node: Node) -> str | None:
-    """Two operands of one type and a result that is sums of their products."""
-    one, two = node.operand(0), node.operand(1)
-    if one is None or two is None or one is two:
+    """Two operands of one dtype, and a result dtype that the libraries support for them."""
+    first, second = node.operand(0), node.operand(1)
+    if first is None or second is None or first is second:
         return "the operands are not two tensors"
-    if one.rank < 2 or two.rank < 2:
-        return f"the operands are of rank {one.rank} and {two.rank}, at least 2 is taken"
-    if one.dtype != two.dtype or (one.dtype, node.result.dtype) not in TYPES:
-        return (f"the dtypes are {one.dtype}, {two.dtype} and {node.result.dtype}, float32, "
+    if first.rank < 2 or second.rank < 2:
+        return f"the operands are of rank {first.rank} and {second.rank}, at least 2 is taken"
+    if first.dtype != second.dtype or (first.dtype, node.result.dtype) not in TYPES:
+        return (f"the dtypes are {first.dtype}, {second.dtype} and {node.result.dtype}, float32, "
                 "float16 or bfloat16 are taken")  # fmt: skip
     return batches(node)
 
 
 def batches(node: Node) -> str | None:
-    """Each operand has the whole batch of the result, or none of it: there is one stride."""
+    """Each operand has the batch axes of the result, or none: the libraries take one stride."""
     outer = node.result.shape[:-2]
     for k in (0, 1):
         value = node.operand(k)
         assert value is not None
-        mine = value.shape[:-2]
-        if not _ones(mine) and not same_shape(mine, outer):
+        batch = value.shape[:-2]
+        if not _ones(batch) and not same_shape(batch, outer):
             return f"an operand of shape {value.shape} is broadcast along a part of the batch"
     return None
 
 
 def by_literal(node: Node) -> str | None:
-    """The chain times or by a number."""
+    """The chain is multiplied or divided by a number."""
     first = node.operand(0) is node.chain
-    found = "x2" in node.info.attrs or (len(node.info.operands) == 2 and
-                                        isinstance(node.info.operands[1], Constant))  # fmt: skip
-    return None if first and found else "it is not a number that the chain is scaled by"
+    has_scalar = "x2" in node.info.attrs or (
+        len(node.info.operands) == 2 and isinstance(node.info.operands[1], Constant)
+    )
+    return None if first and has_scalar else "it is not a number that the chain is scaled by"
 
 
 def row(node: Node) -> str | None:
-    """The other operand has one value a column."""
+    """The other operand has one value for each column."""
     if (reason := sums(node)) is not None:
         return reason
-    (other,) = node.others
-    if other.rank and same(other.shape[-1], node.result.shape[-1]) and _ones(other.shape[:-1]):
+    (operand,) = node.others
+    if (
+        operand.rank
+        and same(operand.shape[-1], node.result.shape[-1])
+        and _ones(operand.shape[:-1])
+    ):
         return None
-    return _neither(other.shape)
+    return _neither(operand.shape)
 
 
-def whole(node: Node) -> str | None:
-    """The other operand is as large as the result."""
+def full_size(node: Node) -> str | None:
+    """The other operand has the result's shape."""
     if (reason := sums(node)) is not None:
         return reason
-    (other,) = node.others
-    if same_shape(other.shape, node.result.shape):
+    (operand,) = node.others
+    if same_shape(operand.shape, node.result.shape):
         return None
-    return _neither(other.shape)
+    return _neither(operand.shape)
 
 
 def _neither(shape: Sequence[object]) -> str:
@@ -79,25 +84,25 @@ def _neither(shape: Sequence[object]) -> str:
 
 
 def sums(node: Node) -> str | None:
-    """The chain plus another tensor of its type, as large as the chain."""
+    """The chain plus another tensor of its dtype; the result has the chain's shape."""
     assert node.chain is not None
     if len(node.others) != 1 or not same_shape(node.result.shape, node.chain.shape):
-        return "it is no sum of the chain and another tensor"
+        return "it is not a sum of the chain and another tensor"
     return typed(node)
 
 
 def swapped(node: Node) -> str | None:
-    """permute_dims of the last two axes."""
+    """permute_dims swaps the last two axes."""
     value, axes = node.operand(0), node.info.attrs.get("axes")
     if value is None or value.rank < 2:
-        return "the operand is no matrix"
+        return "the operand is not a matrix"
     order = [int(a) % value.rank for a in axes] if axes is not None else [*range(value.rank)][::-1]
-    wanted = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
-    return None if order == wanted else f"axes is {order}, {wanted} is taken"
+    expected = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
+    return None if order == expected else f"axes is {order}, {expected} is taken"
 
 
 def widened(node: Node) -> str | None:
-    """From half to single precision."""
+    """A cast from half to single precision."""
     value = node.operand(0)
     if (
         value is not None
@@ -105,36 +110,36 @@ def widened(node: Node) -> str | None:
         and node.result.dtype == "float32"
     ):
         return None
-    return "it is no cast of float16 or bfloat16 to float32"
+    return "it is not a cast of float16 or bfloat16 to float32"
 
 
 def patterns(
     activations: Collection[str], *extra: Condition, both: bool = True, casts: bool = False
 ) -> tuple[Pattern, ...]:
-    """A product, perhaps of a transposed operand, and what its epilogue does.
+    """Patterns of a product, perhaps of a transposed operand, and its epilogue.
 
     ``both``: bias and residual, else one of them. ``casts``: a product of halves may be cast to
-    float32 first, in which it is added anyway.
+    float32 first, in which it is summed anyway.
     """
     scale = maybe(("relax.multiply", "relax.divide"), typed, by_literal)
     after = maybe(activations, typed)
-    bias, residual = ("relax.add", row), ("relax.add", whole)
-    found = []
+    bias, residual = ("relax.add", row), ("relax.add", full_size)
+    out = []
     for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
         cast = (maybe("relax.astype", widened),) if casts else ()
         anchor = (*start, one("relax.matmul", factors, *extra), *cast, scale)
         more = (maybe(*residual),) if both else ()
-        found.append(Pattern(name, *anchor, maybe(*bias), *more, after))
-        rest = (maybe(*bias),) if both else ()
-        found.append(Pattern(f"{name}_residual", *anchor, one(*residual), *rest, after))
-    return tuple(found)
+        out.append(Pattern(name, *anchor, maybe(*bias), *more, after))
+        optional_bias = (maybe(*bias),) if both else ()
+        out.append(Pattern(f"{name}_residual", *anchor, one(*residual), *optional_bias, after))
+    return tuple(out)
 
 
 @dataclass(frozen=True)
 class Gemm:
-    """A region as one product. ``turned``: that operand's last two axes are swapped.
+    """A region as one product. ``turned``: whether an operand's last two axes are swapped.
 
-    ``merge``: rows of the batch are rows of one matrix, since the second operand has no batch.
+    ``merge``: the batch is joined with the rows, since the second operand has no batch.
     """
 
     a: Tensor
@@ -156,7 +161,7 @@ class Gemm:
 
 
 def gemm(region: Region) -> Gemm:
-    """The product that a region of these patterns is."""
+    """The product that a region of these patterns computes."""
     product = region.find("relax.matmul")
     assert product is not None
     operands, turned = list(product.operands), [False, False]
@@ -186,24 +191,27 @@ def gemm(region: Region) -> Gemm:
 
 
 def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:
-    """The bias and the residual: what is as large as the result is the first one of these."""
+    """The bias and the residual: the first operand with the result's shape is the residual."""
     bias: Tensor | None = None
     residual: Tensor | None = None
     for call in calls:
-        other = beside(call)
-        if residual is None and same_shape(other.shape, call.result.shape):
-            residual = other
+        operand = other_operand(call)
+        if residual is None and same_shape(operand.shape, call.result.shape):
+            residual = operand
         else:
-            bias = other
+            bias = operand
     return bias, residual
 
 
-def beside(call: Call) -> Tensor:
+def other_operand(call: Call) -> Tensor:
     """The operand that is not the result of the call before."""
     before = call.result.index - 1
-    (other,) = (o for o in call.operands
-                if isinstance(o, Tensor) and (o.source, o.index) != ("call", before))  # fmt: skip
-    return other
+    (operand,) = (
+        o
+        for o in call.operands
+        if isinstance(o, Tensor) and (o.source, o.index) != ("call", before)
+    )
+    return operand
 
 
 def _ones(shape: Sequence[object]) -> bool:

@@ -1,4 +1,4 @@
-"""Find NVIDIA's headers and libraries: packages from PyPI, or a toolkit of the system."""
+"""Find NVIDIA's headers and libraries: in packages from PyPI, or in a system toolkit."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ class CudaLibrary:
         """The shared object, by the name that it has at run time."""
         for folder in _folders(self.packages, "lib"):
             for name in (f"{self.shared}.so.*", f"{self.shared}.so"):
-                found = sorted(folder.glob(name), key=lambda path: len(path.name))
-                if found:
-                    return found[0]
+                paths = sorted(folder.glob(name), key=lambda path: len(path.name))
+                if paths:
+                    return paths[0]
         return None
 
     def version(self) -> str:
         """The version in the name of the shared object; empty if there is none."""
-        found = self.library()
-        return "" if found is None else found.resolve().name.partition(".so.")[2]
+        path = self.library()
+        return "" if path is None else path.resolve().name.partition(".so.")[2]
 
     def missing(self) -> str | None:
         """Why code for it cannot be built; None if it can."""
-        mend = f"pip install {self.packages[0]}" if self.packages else "see its installation guide"
+        suggestion = (
+            f"pip install {self.packages[0]}" if self.packages else "see its installation guide"
+        )
         if self.include() is None:
-            return f"{self.header} of {self.name} is not installed ({mend})"
-        return f"{self.shared} is not installed ({mend})" if self.library() is None else None
+            return f"{self.header} of {self.name} is not installed ({suggestion})"
+        return f"{self.shared} is not installed ({suggestion})" if self.library() is None else None
 
 
 CUDART = CudaLibrary("CUDA", "cuda_runtime_api.h", "libcudart",
@@ -74,7 +76,7 @@ def no_gpu() -> str | None:
 
 
 def options(*libraries: CudaLibrary) -> tuple[str, ...]:
-    """What the compiler needs. Libraries are found by their paths when the result is loaded."""
+    """The compiler options. A compiled library finds these libraries by their paths."""
     out = ["-O1"]
     for lib in libraries:
         if (reason := lib.missing()) is not None:
@@ -105,12 +107,12 @@ def _installed(package: str, kind: str) -> tuple[Path, ...]:
         listed = files(package) or []
     except PackageNotFoundError:
         return ()
-    found = (Path(str(f.locate())).resolve().parent for f in listed)
-    return tuple(dict.fromkeys(p for p in found if p.name == kind))
+    folders = (Path(str(f.locate())).resolve().parent for f in listed)
+    return tuple(dict.fromkeys(p for p in folders if p.name == kind))
 
 
 def _roots() -> Iterator[Path]:
-    """Toolkits: where the environment says, where nvcc is, where it is put by default."""
+    """Roots of toolkits: from the environment, of nvcc, and in the default places."""
     for name in ("CUDA_HOME", "CUDA_PATH", "TENSORRT_HOME"):
         if os.environ.get(name):
             yield Path(os.environ[name])

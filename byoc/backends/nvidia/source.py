@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...backend.region import Array, Region
-from ..common.region_source import RegionSource, beginning, exported, headers, row, tensors
+from ..common.region_source import RegionSource, exported, headers, init_function, row, tensors
 from .dtypes import DLPACK
 
 
 @dataclass
 class GpuFunction(RegionSource):
-    """A region whose C++ is being written; ``c`` is the context that it makes a kernel of."""
+    """A region as C++; ``c`` is the context that it creates a kernel in."""
 
     def tensor(self, k: int) -> str:
         return f"c.tensor({k})"
@@ -24,12 +24,12 @@ class GpuFunction(RegionSource):
 
 
 def function(region: Region, body: Sequence[str]) -> str:
-    """A region's exported function; ``body`` makes a kernel of the context ``c``."""
+    """A region's exported function; ``body`` creates a kernel in the context ``c``."""
     rows = [row(t, *DLPACK[t.dtype]) for t in tensors(region)]
     return exported(region, "std::unique_ptr<Kernel>", "const Context& c", body, rows)
 
 
-def whole(header: str, functions: Sequence[str], symbols: Sequence[str]) -> str:
-    """One file: what the backends share, what one library needs, the regions, the beginning."""
+def joined_source(header: str, functions: Sequence[str], symbols: Sequence[str]) -> str:
+    """One C++ file: shared code, the library's header, the regions, and the init function."""
     heads = headers(__package__, "runtime.hpp", header)
-    return "".join([heads, *functions, beginning(symbols[0])])
+    return "".join([heads, *functions, init_function(symbols[0])])

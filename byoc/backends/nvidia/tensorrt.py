@@ -1,6 +1,6 @@
-"""NVIDIA TensorRT: a region as a network definition, built as an engine where it runs.
+"""NVIDIA TensorRT: a region as a network definition, built into an engine where it runs.
 
-Operators of pictures are taken with channels first, what follows an anchor is pointwise.
+Convolutions and pools are taken with channels first; operators after an anchor are pointwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..common.region_source import Constants, ints, literal, number
 from .dtypes import typed
 from .estimated_cost import cost
 from .locate import CUDART, TENSORRT, available, options
-from .source import GpuFunction, function, whole
+from .source import GpuFunction, function, joined_source
 
 DTYPES = {"float32": "DataType::kFLOAT", "float16": "DataType::kHALF",
           "bfloat16": "DataType::kBF16"}  # fmt: skip
@@ -35,13 +35,13 @@ LONGEST = 12
 
 
 def convolution(node: Node) -> str | None:
-    attrs, w = node.info.attrs, node.operand(1)
+    attrs, weights = node.info.attrs, node.operand(1)
     data, pixels = str(attrs["data_layout"]), "DHW"[3 - (len(node.result.shape) - 2) :]
     if data != f"NC{pixels}" or str(attrs["out_layout"]) not in ("", data):
         return f"data_layout is {data}, NC{pixels} is taken"
     if sorted(str(attrs["kernel_layout"])) != sorted(f"OI{pixels}"):
         return f"kernel_layout {attrs['kernel_layout']} is packed"
-    return None if w is not None and w.constant else "the weights are no constant"
+    return None if weights is not None and weights.constant else "the weights are not constant"
 
 
 def pooling(node: Node) -> str | None:
@@ -56,9 +56,9 @@ def pooling(node: Node) -> str | None:
 
 
 def matrices(node: Node) -> str | None:
-    one_, two = node.operand(0), node.operand(1)
-    if one_ is None or two is None or min(one_.rank, two.rank) < 2:
-        return "an operand is no matrix"
+    first, second = node.operand(0), node.operand(1)
+    if first is None or second is None or min(first.rank, second.rank) < 2:
+        return "an operand is not a matrix"
     return None
 
 
@@ -67,15 +67,15 @@ def softmax(node: Node) -> str | None:
 
 
 def pointwise(node: Node) -> str | None:
-    """The chain keeps its shape; another operand is broadcast to it."""
+    """The chain keeps its shape; other operands broadcast to it."""
     assert node.chain is not None
     if not same_shape(node.result.shape, node.chain.shape):
         return f"{node.info.name} broadcasts the value that it follows"
-    for other in node.others:
-        if spread(other.shape, node.result.shape) is None:
-            return f"an operand of shape {other.shape} does not broadcast"
-        if other.constant and not static(other.shape):
-            return "a constant of symbolic shape"
+    for operand in node.others:
+        if spread(operand.shape, node.result.shape) is None:
+            return f"an operand of shape {operand.shape} does not broadcast"
+        if operand.constant and not static(operand.shape):
+            return "a constant has a symbolic shape, a static one is taken"
     return None
 
 
@@ -102,39 +102,41 @@ class LayerWriter:
         lines = [f"ITensor* v{k} = {self.layer(c)};" for k, c in enumerate(self.region.calls)]
         return ["Network n(c);", *lines, f"return n.build(v{len(lines) - 1});"]
 
-    def layer(self, c: Call) -> str:
-        if c.op in ANCHORS:
-            return ANCHORS[c.op](self, c)
-        if c.op in BINARY:
-            how = f"ElementWiseOperation::{BINARY[c.op]}"
-            return f"n.elementwise({how}, {self.side(c, 0)}, {self.side(c, 1)})"
-        x = self.side(c, 0)
-        if c.op in UNARY:
-            return f"n.unary(UnaryOperation::{UNARY[c.op]}, {x})"
-        if c.op == "relax.nn.silu":
-            gate = f"n.activation(ActivationType::kSIGMOID, {x}, 0.0f, 0.0f)"
-            return f"n.elementwise(ElementWiseOperation::kPROD, {x}, {gate})"
-        how, alpha, beta = _activation(c)
-        return f"n.activation(ActivationType::{how}, {x}, {number(alpha)}, {number(beta)})"
+    def layer(self, call: Call) -> str:
+        if call.op in ANCHORS:
+            return ANCHORS[call.op](self, call)
+        if call.op in BINARY:
+            how = f"ElementWiseOperation::{BINARY[call.op]}"
+            return f"n.elementwise({how}, {self.side(call, 0)}, {self.side(call, 1)})"
+        operand = self.side(call, 0)
+        if call.op in UNARY:
+            return f"n.unary(UnaryOperation::{UNARY[call.op]}, {operand})"
+        if call.op == "relax.nn.silu":
+            gate = f"n.activation(ActivationType::kSIGMOID, {operand}, 0.0f, 0.0f)"
+            return f"n.elementwise(ElementWiseOperation::kPROD, {operand}, {gate})"
+        how, alpha, beta = _activation(call)
+        return f"n.activation(ActivationType::{how}, {operand}, {number(alpha)}, {number(beta)})"
 
-    def side(self, c: Call, k: int) -> str:
-        """The first or the second operand, a literal as a constant."""
-        found = literal(c, f"x{k + 1}") if c.op in BINARY else None
-        if found is not None:
-            return self.constant(np.full((1,) * self.rank, found, "float32"), c.result.dtype)
-        tensors = [o for o in c.operands if isinstance(o, Tensor)]
-        operand = c.operands[k] if k < len(c.operands) else None
+    def side(self, call: Call, k: int) -> str:
+        """The C++ of operand ``k``; a literal becomes a constant."""
+        scalar = literal(call, f"x{k + 1}") if call.op in BINARY else None
+        if scalar is not None:
+            return self.constant(np.full((1,) * self.rank, scalar, "float32"), call.result.dtype)
+        tensors = [o for o in call.operands if isinstance(o, Tensor)]
+        operand = call.operands[k] if k < len(call.operands) else None
         if not isinstance(operand, Tensor):
             (operand,) = tensors
         return self.value(operand)
 
-    def value(self, t: Tensor) -> str:
-        if t.source == "call":
-            return f"v{t.index}"
-        if t.source == "input":
-            return f"n.input({t.index}, {DTYPES[t.dtype]}, {self.rank})"
-        array = self.region.constants[t.index]
-        return self.constant(array.reshape((1,) * (self.rank - array.ndim) + array.shape), t.dtype)
+    def value(self, tensor: Tensor) -> str:
+        if tensor.source == "call":
+            return f"v{tensor.index}"
+        if tensor.source == "input":
+            return f"n.input({tensor.index}, {DTYPES[tensor.dtype]}, {self.rank})"
+        array = self.region.constants[tensor.index]
+        return self.constant(
+            array.reshape((1,) * (self.rank - array.ndim) + array.shape), tensor.dtype
+        )
 
     def constant(self, array: Array, dtype: str) -> str:
         k = self.frame.constants.add(np.ascontiguousarray(_as(array, dtype)))
@@ -149,55 +151,56 @@ def _as(array: Array, dtype: str) -> Array:
     return array.astype(dtype)
 
 
-def _activation(c: Call) -> tuple[str, float, float]:
-    match c.op:
+def _activation(call: Call) -> tuple[str, float, float]:
+    match call.op:
         case "relax.nn.relu6":
             return "kCLIP", 0.0, 6.0
         case "relax.clip":
-            return "kCLIP", float(c.attrs["min"]), float(c.attrs["max"])
+            return "kCLIP", float(call.attrs["min"]), float(call.attrs["max"])
         case "relax.nn.leakyrelu":
-            return "kLEAKY_RELU", float(c.attrs["alpha"]), 0.0
-    return ACTIVATIONS[c.op], 0.0, 0.0
+            return "kLEAKY_RELU", float(call.attrs["alpha"]), 0.0
+    return ACTIVATIONS[call.op], 0.0, 0.0
 
 
 def _sizes(*lists: Sequence[int]) -> str:
     return f"{{{', '.join(f'{{{ints(x)}}}' for x in lists)}}}"
 
 
-def _conv(w: LayerWriter, c: Call) -> str:
-    """Weights in the order OIHW."""
-    x, kernel = c.operands[:2]
-    assert isinstance(x, Tensor) and isinstance(kernel, Tensor)
-    layout, data = str(c.attrs["kernel_layout"]), str(c.attrs["data_layout"])
+def _conv(writer: LayerWriter, call: Call) -> str:
+    """The C++ of a convolution, with its weights in OIHW."""
+    operand, kernel = call.operands[:2]
+    assert isinstance(operand, Tensor) and isinstance(kernel, Tensor)
+    layout, data = str(call.attrs["kernel_layout"]), str(call.attrs["data_layout"])
     order = [layout.index(a) for a in data.replace("N", "O").replace("C", "I")]
-    array = np.ascontiguousarray(w.region.constants[kernel.index].transpose(order))
+    array = np.ascontiguousarray(writer.region.constants[kernel.index].transpose(order))
     half = len(data) - 2
-    padding = c.attrs["padding"]
-    sizes = _sizes(c.attrs["strides"], c.attrs["dilation"], padding[:half], padding[half:])
-    k = w.frame.constants.add(array)
-    return f"n.convolution({w.value(x)}, {k}, {w.type}, {sizes}, {c.attrs['groups']})"
+    padding = call.attrs["padding"]
+    sizes = _sizes(call.attrs["strides"], call.attrs["dilation"], padding[:half], padding[half:])
+    k = writer.frame.constants.add(array)
+    value, groups = writer.value(operand), call.attrs["groups"]
+    return f"n.convolution({value}, {k}, {writer.type}, {sizes}, {groups})"
 
 
-def _pool(w: LayerWriter, c: Call) -> str:
-    (x,) = c.operands
-    assert isinstance(x, Tensor)
-    how = "kMAX" if "max" in c.op else "kAVERAGE"
-    padding = c.attrs["padding"]
-    sizes = _sizes(c.attrs["pool_size"], c.attrs["strides"], padding[:2], padding[2:])
-    padded = "true" if c.attrs.get("count_include_pad") else "false"
-    return f"n.pooling({w.value(x)}, PoolingType::{how}, {sizes}, false, {padded})"
+def _pool(writer: LayerWriter, call: Call) -> str:
+    (operand,) = call.operands
+    assert isinstance(operand, Tensor)
+    how = "kMAX" if "max" in call.op else "kAVERAGE"
+    padding = call.attrs["padding"]
+    sizes = _sizes(call.attrs["pool_size"], call.attrs["strides"], padding[:2], padding[2:])
+    padded = "true" if call.attrs.get("count_include_pad") else "false"
+    return f"n.pooling({writer.value(operand)}, PoolingType::{how}, {sizes}, false, {padded})"
 
 
-def _matmul(w: LayerWriter, c: Call) -> str:
-    a, b = c.operands
+def _matmul(writer: LayerWriter, call: Call) -> str:
+    a, b = call.operands
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
-    return f"n.matmul({w.value(a)}, {w.value(b)})"
+    return f"n.matmul({writer.value(a)}, {writer.value(b)})"
 
 
-def _softmax(w: LayerWriter, c: Call) -> str:
-    (x,) = c.operands
-    assert isinstance(x, Tensor)
-    return f"n.softmax({w.value(x)}, {int(c.attrs['axis']) % len(x.shape)})"
+def _softmax(writer: LayerWriter, call: Call) -> str:
+    (operand,) = call.operands
+    assert isinstance(operand, Tensor)
+    return f"n.softmax({writer.value(operand)}, {int(call.attrs['axis']) % len(operand.shape)})"
 
 
 ANCHORS: dict[str, Callable[[LayerWriter, Call], str]] = {
@@ -210,15 +213,15 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
     constants = Constants()
     functions = [function(r, LayerWriter(GpuFunction(r, constants)).body()) for r in regions]
-    return whole("tensorrt.hpp", functions, [r.symbol for r in regions]), constants
+    return joined_source("tensorrt.hpp", functions, [r.symbol for r in regions]), constants
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     text, constants = source(regions)
     symbols = tuple(r.symbol for r in regions)
-    told = "layers are fused, and halves rounded, as TensorRT chooses"
-    rounds = tuple((s, told) for s in symbols)
+    rounding = "layers are fused, and halves rounded, as TensorRT chooses"
+    rounds = tuple((s, rounding) for s in symbols)
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 

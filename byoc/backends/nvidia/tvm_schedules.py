@@ -1,6 +1,6 @@
 """Schedules for operators that stay with TVM on a GPU.
 
-They want loops in the order of a block's axes; an order that is good for a CPU is undone.
+They need loops in the order of a block's axes, so loops that were reordered for a CPU are restored.
 
 Before: for i, j, r0, r1, c in T.grid(…): with T.sblock(…): v_i, … = T.axis.remap("SSRRS", …)
 After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
@@ -19,54 +19,57 @@ from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ...codegen.memory import planning, unbounded
 
-#: dlight marks what it has scheduled.
+#: The attribute with which dlight marks scheduled PrimFuncs.
 DONE = "tirx.is_scheduled"
 
 
 def gpu(target: Any) -> Any:
     """Return the target; a bare ``cuda`` gets the properties of the GPU of this machine."""
-    there = tvm.cuda(0)
-    if target == "cuda" and there.exist:
-        return tvm.target.Target.from_device(there)
+    device = tvm.cuda(0)
+    if target == "cuda" and device.exist:
+        return tvm.target.Target.from_device(device)
     return tvm.target.Target(target)
 
 
 def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
-    """An executable of a dispatched module; TVM's own pipeline would fuse what has a schedule."""
+    """An executable of a dispatched module.
+
+    It does not use TVM's default pipeline, which would fuse scheduled PrimFuncs.
+    """
     target = gpu(target)
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    ready = scheduled(fuse(mod), target)
+    lowered = scheduled(fuse(mod), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
-    ready = unbounded(ready)
-    with planning(ready):
-        return tvm.compile(ready, target=target, relax_pipeline=tvm.transform.Sequential(lower))
+    lowered = unbounded(lowered)
+    with planning(lowered):
+        return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
 
 
 def scheduled(mod: Any, target: Any) -> Any:
-    """The module with every PrimFunc over threads; ``mod`` is not changed.
+    """The module with every PrimFunc bound to threads; ``mod`` is not changed.
 
-    Raises ``RuntimeError`` naming those that no schedule of TVM fits: they would run on the host,
-    over memory of the GPU.
+    Raises ``RuntimeError`` for PrimFuncs that no schedule of TVM fits: they would run on the host,
+    on memory of the GPU.
     """
     _refuse([g for g, f in mod.functions_items() if _waits(f) and not _in_blocks(f)])
-    ready = mod.clone()
+    ordered = mod.clone()
     for gvar, func in mod.functions_items():
         if _waits(func):
-            ready.update_func(gvar, in_order(func))
+            ordered.update_func(gvar, in_order(func))
     rules = (dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(),
              dl.gpu.Fallback())  # fmt: skip
     with target:
-        out = dl.ApplyDefaultSchedule(*rules)(ready)
+        out = dl.ApplyDefaultSchedule(*rules)(ordered)
     _refuse([g for g, f in out.functions_items() if _waits(f)])
     return out
 
 
-def _refuse(left: Sequence[Any]) -> None:
-    names = sorted(g.name_hint for g in left)
+def _refuse(gvars: Sequence[Any]) -> None:
+    names = sorted(g.name_hint for g in gvars)
     if names:
-        raise RuntimeError(f"TVM has no schedule for a GPU for {', '.join(names)}")
+        raise RuntimeError(f"TVM has no GPU schedule for {', '.join(names)}")
 
 
 def _in_blocks(func: Any) -> bool:
@@ -79,13 +82,13 @@ def _waits(func: Any) -> bool:
 
 
 def in_order(func: Any) -> Any:
-    """Each block's loops in the order of its axes, where every axis is bound to one loop."""
+    """Each block's loops in the order of its axes, if each axis is bound to one loop."""
     schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
     for block in schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint)):
         loops = {schedule.get(x).loop_var: x for x in schedule.get_loops(block)}
         bound = [loops.get(v) for v in get_sblockrealize(schedule, block).iter_values
                  if isinstance(v, tirx.Var)]  # fmt: skip
-        wanted = [x for x in bound if x is not None]
-        if len(wanted) == len(loops) > 1:
-            schedule.reorder(*wanted)
+        order = [x for x in bound if x is not None]
+        if len(order) == len(loops) > 1:
+            schedule.reorder(*order)
     return schedule.mod["main"].with_attrs(func.attrs)

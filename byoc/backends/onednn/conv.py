@@ -1,4 +1,4 @@
-"""Convolutions: factors by channel go into the weights, sums into the bias."""
+"""Convolutions: factors by channel go into the weights, terms into the bias."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def convolution(frame: OneDnnFunction) -> list[str]:
     if folded.shift is not None:
         body.append(f"const View bias = {frame.constant(folded.shift)};")
         bias = "&bias"
-    body += ["Post post;", *lines(folded.rest, turned)]
+    body += ["Post post;", *lines(folded.epilogue, turned)]
     name = "deconvolution" if transposed else "convolution"
     sizes = ints(chain.from_iterable(sizes_of(attrs, len(spatial), transposed)))
     return [*body, f"static const int64_t sizes[] = {{{sizes}}};",
@@ -56,12 +56,12 @@ def spatial_of(call: Call) -> str:
 
 
 def sizes_of(attrs: Any, rank: int, transposed: bool) -> list[list[int]]:
-    """Strides, dilation less one, padding before and after."""
+    """Strides, dilation - 1, padding before, padding after."""
     padding = [int(p) for p in attrs["padding"]]
-    left, right = padding[:rank], padding[rank:]
+    before, after = padding[:rank], padding[rank:]
     if transposed:
-        right = [r - int(o) for r, o in zip(right, attrs["output_padding"], strict=True)]
-    return [list(attrs["strides"]), [int(d) - 1 for d in attrs["dilation"]], left, right]
+        after = [r - int(o) for r, o in zip(after, attrs["output_padding"], strict=True)]
+    return [list(attrs["strides"]), [int(d) - 1 for d in attrs["dilation"]], before, after]
 
 
 def _folded(frame: OneDnnFunction, out: str, kernel: str, groups: int, transposed: bool) -> Folded:

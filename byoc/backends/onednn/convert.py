@@ -1,4 +1,4 @@
-"""Regions as one C++ file: a function for each, the constants given to all at load time."""
+"""Regions as one C++ file: a function for each, which all get their constants at load time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONVERTERS: dict[str, Converter] = {
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     constants = Constants()
     functions, rounds = [], []
     for region in regions:

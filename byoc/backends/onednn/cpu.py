@@ -9,11 +9,11 @@ from ...codegen.host import flags
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Whether it has instructions for products of bfloat16."""
+    """Whether the CPU has instructions for products of bfloat16."""
     return not flags().isdisjoint(("avx512bf16", "amxbf16"))
 
 
 @functools.cache
 def has_int8() -> bool:
-    """Whether it has instructions for sums of products of int8 in 32 bits."""
+    """Whether the CPU has instructions that sum products of int8 in 32 bits."""
     return not flags().isdisjoint(("avx512vnni", "avxvnni", "amxint8"))

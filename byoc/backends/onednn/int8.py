@@ -3,8 +3,8 @@
     dequantize(x), dequantize(w) → conv or matmul → add → relu → quantize
         = saturate(round((s_x s_w Σ (x - z_x) w + bias …) / s_y + z_y))
 
-Weights are int8 with a zero point of 0, and have a scale for each output channel or one for all.
-The sums of products are exact, where the same in float32 rounds.
+Weights are int8 with zero point 0, and have a scale for each output channel or one for all. The
+sums of products are exact; float32 would round them.
 """
 
 from __future__ import annotations
@@ -24,92 +24,92 @@ from ...prepare.integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
 from .cpu import has_int8
 from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, window
 
-#: Operators between the product and quantize: a residual needs three steps of its own.
+#: The largest number of operators between product and quantize; a residual takes three post-ops.
 LONGEST = 8
-#: Products of uint8 and int8 whose sum 32 bits hold.
+#: The number of products of uint8 and int8 whose sum fits into 32 bits.
 LONG = (1 << 31) // (255 * 128)
 CPU = "this CPU has no instructions for products of int8 (avx512_vnni)"
 
 
 def vnni(node: Node) -> str | None:
-    """Without them sums of two products saturate at 16 bits."""
+    """The CPU has VNNI: without it, sums of two products saturate at 16 bits."""
     return None if has_int8() else CPU
 
 
 def elements(node: Node, k: int) -> Array | None:
-    """Those of an operand that is known: a literal, or a constant."""
+    """The elements of a constant or a literal operand; None for other operands."""
     if k >= len(node.info.operands):
         return None
-    found = node.info.operands[k]
-    if isinstance(found, Constant):
-        return np.asarray([found.value])
-    value = node.op.values[found]
+    operand = node.info.operands[k]
+    if isinstance(operand, Constant):
+        return np.asarray([operand.value])
+    value = node.op.values[operand]
     return None if value is None or not value.constant else np.asarray(value.expr.value.numpy())
 
 
 def parameters(node: Node) -> tuple[Array, Array] | str:
-    """Scale and zero point of a quantize or a dequantize, or why oneDNN cannot have them."""
+    """Scale and zero point of a quantize or a dequantize, or why oneDNN cannot use them."""
     scale, zero = elements(node, 1), elements(node, 2)
     if scale is None or zero is None:
         return f"{'scale' if scale is None else 'zero point'} is computed, a constant is taken"
     if not all(isfinite(s) and s > 0 for s in scale.ravel().astype("float64")):
         return "a scale is not a positive number"
     if not np.array_equal(zero, zero.astype("int32")):
-        return "a zero point is no integer"
+        return "a zero point is not an integer"
     return scale, zero
 
 
-def whole(node: Node) -> str | None:
-    """One scale and zero point for all of a tensor of int8 or uint8."""
+def per_tensor(node: Node) -> str | None:
+    """A tensor of int8 or uint8 has one scale and one zero point."""
     small = node.result if node.info.name == QUANTIZE else node.operand(0)
     wide = node.operand(0) if node.info.name == QUANTIZE else node.result
     dtypes = [v.dtype if v is not None else "a literal" for v in (small, wide)]
     if dtypes[0] not in SMALL or dtypes[1] != "float32":
-        told = f"{' or '.join(SMALL)} and float32 are taken"
-        return f"{node.info.name} is of {dtypes[0]} and {dtypes[1]}, {told}"
-    found = parameters(node)
-    if isinstance(found, str):
-        return found
-    if found[0].size != 1 or found[1].size != 1:
+        expected = f"{' or '.join(SMALL)} and float32 are taken"
+        return f"{node.info.name} is of {dtypes[0]} and {dtypes[1]}, {expected}"
+    params = parameters(node)
+    if isinstance(params, str):
+        return params
+    if params[0].size != 1 or params[1].size != 1:
         return f"{node.info.name} has a scale for each channel, one for all of the tensor is taken"
     return None
 
 
 def _dequantized(node: Node, k: int) -> Node | str:
-    """The dequantize that makes an operand, or why there is none to be taken."""
-    made = node.source(k)
-    if made is None or made.info.name != DEQUANTIZE:
+    """The dequantize that produces an operand, or why it cannot be part of the region."""
+    producer = node.source(k)
+    if producer is None or producer.info.name != DEQUANTIZE:
         return f"operand {k} is not the result of a relax.dequantize that only it reads"
-    return made
+    return producer
 
 
 def integers(node: Node) -> str | None:
     """Both operands are dequantized."""
-    found = (_dequantized(node, k) for k in range(2))
-    return next((made for made in found if isinstance(made, str)), None)
+    producers = (_dequantized(node, k) for k in range(2))
+    return next((producer for producer in producers if isinstance(producer, str)), None)
 
 
 def data(node: Node) -> str | None:
-    """The first operand."""
-    made = _dequantized(node, 0)
-    return made if isinstance(made, str) else whole(made)
+    """The first operand is dequantized per tensor."""
+    producer = _dequantized(node, 0)
+    return producer if isinstance(producer, str) else per_tensor(producer)
 
 
 def weights(node: Node) -> str | Unmet | None:
-    """The second operand: int8 around 0, with one scale or one for each output channel."""
-    made = _dequantized(node, 1)
-    if isinstance(made, str):
-        return made
-    value = made.operand(0)
-    if value is None or value.dtype != "int8" or made.result.dtype != "float32":
+    """The second operand is int8 around 0, with one scale or one for each output channel."""
+    producer = _dequantized(node, 1)
+    if isinstance(producer, str):
+        return producer
+    value = producer.operand(0)
+    if value is None or value.dtype != "int8" or producer.result.dtype != "float32":
         return f"the weights are {value.dtype if value else 'a literal'}, int8 is taken"
-    found = parameters(made)
-    if isinstance(found, str):
-        return found
-    scale, zero = found
+    params = parameters(producer)
+    if isinstance(params, str):
+        return params
+    scale, zero = params
     if np.any(zero != 0):
         return f"the weights' zero point is {_first(zero)}, 0 is taken"
-    channel, axis = _channel(node, value.rank), int(made.info.attrs["axis"])
+    channel, axis = _channel(node, value.rank), int(producer.info.attrs["axis"])
     if (reason := _short(node, value, channel)) is not None:
         return reason
     if scale.size > 1 and axis % value.rank != channel:
@@ -118,7 +118,7 @@ def weights(node: Node) -> str | Unmet | None:
 
 
 def _short(node: Node, value: Value, channel: int) -> str | Unmet | None:
-    """Sums of so many products that 32 bits hold them."""
+    """Why a sum of products may not fit into 32 bits; None if it does."""
     over = [e for k, e in enumerate(value.shape) if k != channel]
     over = over[-1:] if node.info.name == "relax.matmul" else over
     if not static(over):
@@ -139,41 +139,44 @@ def _channel(node: Node, rank: int) -> int:
 
 
 def channels_last(key: str) -> Condition:
-    """The layout that ``key`` names; elsewhere there is nothing but a reference implementation."""
+    """The layouts are channels last; for others, oneDNN only has a reference implementation."""
 
     def check(node: Node) -> Unmet | None:
         attrs = node.info.attrs
-        for k in (key, "out_layout"):
-            layout = str(attrs[k] or attrs[key])
+        for name in (key, "out_layout"):
+            layout = str(attrs[name] or attrs[key])
             if not layout.startswith("N") or not layout.endswith("C"):
                 last = "N" + "".join(c for c in layout if c not in "NC") + "C"
-                wanted = (last, last.replace("N", "O").replace("C", "I"))
-                mend = want(node.info.name, wanted if key == "data_layout" else wanted[:1])
-                return Unmet(f"{k} is {layout}, for int8 {last} is taken", mend)
+                layouts = (last, last.replace("N", "O").replace("C", "I"))
+                suggestion = want(node.info.name, layouts if key == "data_layout" else layouts[:1])
+                return Unmet(f"{name} is {layout}, for int8 {last} is taken", suggestion)
         return None
 
     return check
 
 
-def given(node: Node) -> str | None:
-    """What a constant stands for is not computed at each call."""
+def not_constant(node: Node) -> str | None:
+    """The operand is not a constant, as constants are folded when the model is compiled."""
     value = node.operand(0)
-    return "it is of a constant, and folded" if value is None or value.constant else None
+    return "its operand is a constant, so it is folded" if value is None or value.constant else None
 
 
 def small(node: Node) -> str | None:
-    """All tensors of the op."""
-    found = next((v.dtype for v in node.tensors if v.dtype not in SMALL), None)
-    return None if found is None else f"the dtype is {found}, {' or '.join(SMALL)} are taken here"
+    """All tensors are int8 or uint8."""
+    dtype = next((v.dtype for v in node.tensors if v.dtype not in SMALL), None)
+    return None if dtype is None else f"the dtype is {dtype}, {' or '.join(SMALL)} are taken here"
 
 
 def operands(node: Node) -> Sequence[Op]:
-    """The dequantize of both."""
-    return [made.op for k in range(2) if (made := node.source(k)) is not None]
+    """The dequantize of each operand."""
+    return [producer.op for k in range(2) if (producer := node.source(k)) is not None]
 
 
 def in_between(node: Node) -> str | Unmet | bool | None:
-    """As for float32, but that all of it has to be done before the result is written."""
+    """As for float32, but operands must vary by channel or along all axes.
+
+    Post-ops are applied before the result is written.
+    """
     if (reason := follows(node)) is not None:
         return reason
     for value in node.others:
@@ -182,25 +185,32 @@ def in_between(node: Node) -> str | Unmet | bool | None:
             (),
             (node.result.rank - 1,),
         ):
-            return f"an operand differs along axes {axes}: that of channels, or all are taken"
+            return f"an operand varies along axes {axes}, expected the channel axis, or all axes"
     return None
 
 
 def residual(node: Node) -> Sequence[Op]:
-    """The other operand of a sum is taken with its dequantize."""
-    found = (node.source(k) for k in range(2) if node.info.name == "relax.add")
-    return [n.op for n in found if n is not None and n.info.name == DEQUANTIZE
-            and (value := n.operand(0)) is not None and not value.constant
-            and whole(n) is None and same_shape(value.shape, node.result.shape)]  # fmt: skip
+    """The dequantize of the other operand of a sum."""
+    producers = (node.source(k) for k in range(2) if node.info.name == "relax.add")
+    return [
+        producer.op
+        for producer in producers
+        if producer is not None
+        and producer.info.name == DEQUANTIZE
+        and (value := producer.operand(0)) is not None
+        and not value.constant
+        and per_tensor(producer) is None
+        and same_shape(value.shape, node.result.shape)
+    ]
 
 
 def both(node: Node) -> str | None:
-    """Two quantised tensors of one shape."""
+    """Both operands are dequantized per tensor, and have the same shape."""
     for k in range(2):
-        made = _dequantized(node, k)
-        if isinstance(made, str) or (reason := whole(made)) is not None:
-            return made if isinstance(made, str) else reason
-        value = made.operand(0)
+        producer = _dequantized(node, k)
+        if isinstance(producer, str) or (reason := per_tensor(producer)) is not None:
+            return producer if isinstance(producer, str) else reason
+        value = producer.operand(0)
         if value is None or not same_shape(value.shape, node.result.shape):
             return f"operand {k} is broadcast"
     if node.operand(0) is node.operand(1):
@@ -208,10 +218,10 @@ def both(node: Node) -> str | None:
     return None
 
 
-def again(node: Node) -> str | Unmet | None:
-    """What is quantised was dequantized just before."""
-    made = _dequantized(node, 0)
-    return made if isinstance(made, str) else whole(made) or given(made)
+def requantized(node: Node) -> str | Unmet | None:
+    """The operand is dequantized just before."""
+    producer = _dequantized(node, 0)
+    return producer if isinstance(producer, str) else per_tensor(producer) or not_constant(producer)
 
 
 def first(node: Node) -> Sequence[Op]:
@@ -220,7 +230,7 @@ def first(node: Node) -> Sequence[Op]:
 
 
 POST = PatternStep(FOLLOWS, (in_between,), 0, LONGEST, residual)
-INTO = maybe(QUANTIZE, whole)
+INTO = maybe(QUANTIZE, per_tensor)
 
 CONVOLUTION = one(
     CONV, integers, vnni, plain("data_layout", "kernel_layout", "out_layout"), kernel, data,
@@ -232,10 +242,10 @@ POOL = one(POOLS, small, plain("layout", "out_layout"), window, laid=(channels_l
 QUANTISED = (
     Pattern("conv_int8", CONVOLUTION, POST, INTO),
     Pattern("matmul_int8", PRODUCT, POST, INTO),
-    Pattern("add_int8", one("relax.add", both, takes=operands), POST, one(QUANTIZE, whole)),
+    Pattern("add_int8", one("relax.add", both, takes=operands), POST, one(QUANTIZE, per_tensor)),
     Pattern("max_pool_int8", POOL),
     Pattern("concat_int8", one("relax.concat", small, parts)),
-    Pattern("requantize", one(QUANTIZE, again, whole, takes=first)),
-    Pattern("dequantize", one(DEQUANTIZE, whole, given)),
-    Pattern("quantize", one(QUANTIZE, whole)),
+    Pattern("requantize", one(QUANTIZE, requantized, per_tensor, takes=first)),
+    Pattern("dequantize", one(DEQUANTIZE, per_tensor, not_constant)),
+    Pattern("quantize", one(QUANTIZE, per_tensor)),
 )

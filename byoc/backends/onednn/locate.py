@@ -14,7 +14,7 @@ MEND = "pip install 'opinfo[onednn]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used; None if it can."""
+    """Why oneDNN cannot be used; None if it can."""
     if (reason := no_compiler()) is not None:
         return reason
     if include() is None:
@@ -28,7 +28,7 @@ def version() -> str:
 
 
 def options() -> tuple[str, ...]:
-    """The options for the compiler."""
+    """The compiler options for oneDNN."""
     headers, shared = include(), library()
     if headers is None or shared is None:
         raise RuntimeError(available())
@@ -38,8 +38,8 @@ def options() -> tuple[str, ...]:
 @functools.cache
 def include() -> Path | None:
     """The folder with `oneapi/dnnl/dnnl.hpp`."""
-    found = _find(HEADERS, "oneapi/dnnl/dnnl.hpp")
-    return None if found is None else found.parents[2]
+    header = _find(HEADERS, "oneapi/dnnl/dnnl.hpp")
+    return None if header is None else header.parents[2]
 
 
 @functools.cache

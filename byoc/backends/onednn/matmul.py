@@ -1,4 +1,4 @@
-"""Products of matrices, batched and broadcast, with extents that are known at run time."""
+"""Products of matrices, batched and broadcast; extents may be known only at run time."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .source import OneDnnFunction
 
 
 def matmul(frame: OneDnnFunction) -> list[str]:
-    """Rows of a batch that meet one constant matrix become the rows of one matrix."""
+    """A batch times one matrix becomes a product of two matrices."""
     region = frame.region
-    one, two = region.calls[0].operands
-    assert isinstance(one, Tensor) and isinstance(two, Tensor)
+    first, second = region.calls[0].operands
+    assert isinstance(first, Tensor) and isinstance(second, Tensor)
     rank = len(region.result.shape)
-    folded = _folded(region, two)
+    folded = _folded(region, second)
     frame.rounds += folded.rounds
-    merge = rank > 2 and len(two.shape) == 2 and rows(region, folded)
+    merge = rank > 2 and len(second.shape) == 2 and rows(region, folded)
 
     def turned(tensor: Tensor) -> str:
         return frame.matrix(tensor, rank, merge)
 
-    weights = frame.view(two)
+    weights = frame.view(second)
     if folded.scale is not None:
-        array = region.constants[two.index]
+        array = region.constants[second.index]
         scaled = (array.astype("float32") * folded.scale).astype(array.dtype)
         weights = frame.constant(scaled)
-    body = [f"const View src = {turned(one)};",
+    body = [f"const View src = {turned(first)};",
             f"const View weights = {weights}.expanded({2 if merge else rank});",
             f"const View dst = {turned(region.result)};"]  # fmt: skip
     bias = "nullptr"
@@ -39,14 +39,14 @@ def matmul(frame: OneDnnFunction) -> list[str]:
         shift = f"{frame.constant(folded.shift)}.expanded({2 if merge else rank})"
         body.append(f"const View bias = {shift};")
         bias = "&bias"
-    body += ["Post post;", *lines(folded.rest, turned)]
+    body += ["Post post;", *lines(folded.epilogue, turned)]
     return [*body, f"return matmul(src, weights, {bias}, dst, post);"]
 
 
 def _folded(region: Region, weights: Tensor) -> Folded:
     rank, count = len(region.result.shape), region.result.shape[-1]
-    known = count if isinstance(count, int) else None
-    folded = fold(region, rank - 1, known, weights.source == "constant")
+    size = count if isinstance(count, int) else None
+    folded = fold(region, rank - 1, size, weights.source == "constant")
     if folded.shift is None:
         return folded
     shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))
@@ -54,9 +54,9 @@ def _folded(region: Region, weights: Tensor) -> Folded:
 
 
 def rows(region: Region, folded: Folded) -> bool:
-    """Whether what follows is the same for each row, or as large as the result."""
+    """Whether each operand of the epilogue is the same for all rows, or has the result's shape."""
     out = region.result.shape
-    for call in folded.rest:
+    for call in folded.epilogue:
         for operand in call.operands:
             if not isinstance(operand, Tensor) or same_shape(operand.shape, out):
                 continue

@@ -25,12 +25,12 @@ def softmax(frame: OneDnnFunction) -> list[str]:
 
 def layer_norm(frame: OneDnnFunction) -> list[str]:
     call = frame.region.calls[0]
-    source, *given = call.operands
+    source, *params = call.operands
     assert isinstance(source, Tensor)
     rank = len(source.shape)
     body = [f"const View src = {frame.view(source)};", f"const View dst = {frame.result};"]
     names = [n for n, a in (("scale", "scale"), ("shift", "center")) if call.attrs.get(a, True)]
-    used = dict(zip(names, given, strict=False))
+    used = dict(zip(names, params, strict=False))
     for name, operand in used.items():
         assert isinstance(operand, Tensor)
         body.append(f"const View {name} = {frame.view(operand)};")

@@ -18,14 +18,14 @@ CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
                   "relax.nn.conv3d_transpose")  # fmt: skip
 POOL = tuple(f"relax.nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3))
 GLOBAL = tuple(f"relax.nn.adaptive_avg_pool{n}d" for n in (1, 2, 3))
-#: Operators that may follow an anchor, at most this many.
+#: The largest number of operators after an anchor.
 LONGEST = 12
-#: What `concat` puts together at most: a region has 64 arguments.
+#: The largest number of operands of `concat`: a region has at most 64 arguments.
 MOST_PARTS = 48
 
 
 def floating(node: Node) -> str | Unmet | None:
-    """All tensors of the op are float32, or all bfloat16 where the CPU has it."""
+    """All tensors of the op are float32, or all bfloat16 if the CPU supports it."""
     if node.result.dtype != "bfloat16":
         return float32(node)
     for value in node.tensors:
@@ -41,10 +41,10 @@ def plain(*attributes: str) -> Condition:
     """The layouts that these attributes name are permutations of axes."""
 
     def check(node: Node) -> str | None:
-        for a in attributes:
-            layout = str(node.info.attrs.get(a, ""))
+        for name in attributes:
+            layout = str(node.info.attrs.get(name, ""))
             if any(c.isdigit() for c in layout):
-                return f"{a} {layout} is packed, a permutation of axes is taken"
+                return f"{name} {layout} is packed, a permutation of axes is taken"
         return None
 
     return check
@@ -76,8 +76,8 @@ def window(node: Node) -> str | Unmet | None:
     layout = str(attrs["layout"])
     spatial = [e for e, c in zip(value.shape, layout, strict=True) if c not in "NC"]
     if not static(spatial):
-        told = f"the extents {layout} of the operand are symbolic, static pixels are taken"
-        return Unmet(told, bind(spatial))
+        reason = f"the extents {layout} of the operand are symbolic, static pixels are taken"
+        return Unmet(reason, bind(spatial))
     if attrs.get("ceil_mode") and attrs.get("count_include_pad") and "avg" in node.info.name:
         return "ceil_mode is True with count_include_pad, False is taken"
     return None
@@ -92,7 +92,7 @@ def to_one(node: Node) -> str | Unmet | None:
 
 
 def picture(node: Node) -> str | Unmet | None:
-    """mean: over one to three axes of known extents, so that two are left."""
+    """mean: over one to three axes of known extents, which leaves two."""
     value, axes = node.operand(0), node.info.attrs["axis"]
     if value is None:
         return "the operand is a literal"
@@ -105,15 +105,15 @@ def picture(node: Node) -> str | Unmet | None:
 
 
 def matrices(node: Node) -> str | None:
-    one, two = node.operand(0), node.operand(1)
-    if one is None or two is None or one.rank < 2 or two.rank < 2:
-        ranks = [v.rank if v is not None else 0 for v in (one, two)]
+    first, second = node.operand(0), node.operand(1)
+    if first is None or second is None or first.rank < 2 or second.rank < 2:
+        ranks = [v.rank if v is not None else 0 for v in (first, second)]
         return f"the operands are of rank {ranks[0]} and {ranks[1]}, at least 2 is taken"
     return None
 
 
 def parts(node: Node) -> str | None:
-    """concat: tensors, no more than a region has arguments for."""
+    """concat: at most `MOST_PARTS` tensors."""
     count = len(node.info.operands)
     if any(node.operand(k) is None for k in range(count)):
         return "an operand is a literal"
@@ -132,7 +132,7 @@ def last_axis(node: Node) -> str | Unmet | None:
 
 
 def follows(node: Node) -> str | Unmet | None:
-    """Whether an op can be done to the result of the anchor, element by element."""
+    """The op is elementwise over the result of the anchor."""
     name, attrs = node.info.name, node.info.attrs
     assert node.chain is not None
     if (reason := floating(node) or numbers(node)) is not None:
@@ -144,41 +144,41 @@ def follows(node: Node) -> str | Unmet | None:
     if not same_shape(node.result.shape, node.chain.shape):
         return f"{name} broadcasts the value that it follows"
     if not node.others:
-        fits = ("x1" in attrs) + ("x2" in attrs) == 1
-        return None if fits else f"{name} has no other operand"
+        has_literal = ("x1" in attrs) + ("x2" in attrs) == 1
+        return None if has_literal else f"{name} has no other operand"
     first = node.operand(0) is node.chain
     if name == "relax.divide" and not first:
-        return "it is divided by the value that it follows"
-    return known(node)
+        return "the value that it follows is the divisor, expected it to be the dividend"
+    return broadcastable(node)
 
 
 def numbers(node: Node) -> str | None:
     """Literals that C++ can write, and divisors that have an inverse."""
-    told = {k: float(v) for k, v in node.info.attrs.items() if isinstance(v, (int, float))}
-    for k, v in told.items():
-        if isnan(v) or (node.info.name == "relax.divide" and k == "x2" and v == 0):
-            return f"{node.info.name} has the literal {v}"
+    literals = {k: float(v) for k, v in node.info.attrs.items() if isinstance(v, (int, float))}
+    for name, value in literals.items():
+        if isnan(value) or (node.info.name == "relax.divide" and name == "x2" and value == 0):
+            return f"{node.info.name} has the literal {value}"
     return None
 
 
-def known(node: Node) -> str | None:
-    """The other operand is one tensor, as large as the result, one value a channel, or one."""
+def broadcastable(node: Node) -> str | None:
+    """One other operand, with the result's shape or varying along at most one axis."""
     if len(node.others) != 1:
         return f"{node.info.name} has {len(node.others)} further operands"
-    (other,) = node.others
-    axes = spread(other.shape, node.result.shape)
+    (operand,) = node.others
+    axes = spread(operand.shape, node.result.shape)
     if axes is None:
-        return f"an operand of shape {other.shape} does not broadcast"
-    if len(axes) > 1 and not same_shape(other.shape, node.result.shape):
-        return f"an operand differs along axes {axes}: one, or all of them are taken"
+        return f"an operand of shape {operand.shape} does not broadcast"
+    if len(axes) > 1 and not same_shape(operand.shape, node.result.shape):
+        return f"an operand varies along axes {axes}, expected one axis, or all axes"
     return None
 
 
 def begins(node: Node) -> str | None:
-    """A pointwise op that follows nothing: the first operand is as large as the result."""
+    """A pointwise op without an anchor: its first operand has the result's shape."""
     first = node.operand(0)
     if first is None or not same_shape(first.shape, node.result.shape):
-        return "the first operand is not as large as the result"
+        return "the first operand does not have the result's shape"
     if len(node.info.operands) == 1:
         if eltwise_of(node.info.name, node.info.attrs) is None and "x2" not in node.info.attrs:
             return "the first operand is a literal"
@@ -188,7 +188,7 @@ def begins(node: Node) -> str | None:
         return "both operands are the same value"
     axes = spread(second.shape, node.result.shape)
     if axes is None or (len(axes) > 1 and not same_shape(second.shape, first.shape)):
-        return "the second operand differs along some axes: one, or all of them are taken"
+        return "the second operand varies along some axes, expected one axis, or all axes"
     return None
 
 

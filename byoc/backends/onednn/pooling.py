@@ -1,4 +1,4 @@
-"""Pooling: windows of a given size, windows as large as the picture, means."""
+"""Pooling: windows of a fixed size, windows as large as the image, and means."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ def pooling(frame: OneDnnFunction) -> list[str]:
         return f"{frame.view(tensor)}.expanded({len(out)}){permuted(out, order)}"
 
     extents = [source.shape[data.index(c)] for c in order[2:]]
-    strides, window, dilation, left, right = _sizes(call, extents, [
+    strides, window, dilation, before, after = _sizes(call, extents, [
         call.result.shape[out.index(c)] for c in order[2:]])  # fmt: skip
     return [
         f"const View src = {frame.view(source)}{permuted(data, order)};",
         f"const View dst = {frame.result}{permuted(out, order)};",
         "Post post;", *lines(frame.region.calls[1:], turned),
-        *_pooled(_how(call), [*strides, *window, *dilation, *left, *right]),
+        *_pooled(_how(call), [*strides, *window, *dilation, *before, *after]),
     ]  # fmt: skip
 
 
 def mean(frame: OneDnnFunction) -> list[str]:
-    """A mean over all axes but two: the pool of a picture with these as batch and channels."""
+    """A mean over all but two axes: average pooling with these two as batch and channels."""
     call = frame.region.calls[0]
     (source,) = call.operands
     assert isinstance(source, Tensor)
     rank = len(source.shape)
     over = sorted(int(a) % rank for a in call.attrs["axis"])
     order = [a for a in range(rank) if a not in over] + over
-    left = 2 + len(over) * bool(call.attrs["keepdims"])
+    out_rank = 2 + len(over) * bool(call.attrs["keepdims"])
 
     def turned(tensor: Tensor) -> str:
-        kept = f".expanded({left})"
-        return f"{frame.view(tensor)}{kept}{moved(order) if left > 2 else f'.trailing({rank})'}"
+        kept = f".expanded({out_rank})"
+        return f"{frame.view(tensor)}{kept}{moved(order) if out_rank > 2 else f'.trailing({rank})'}"
 
     n = len(over)
     sizes = [*[1] * n, *(source.shape[a] for a in over), *[0] * 3 * n]
@@ -76,8 +76,8 @@ def _sizes(call: Call, extents: list[int], results: list[int]) -> list[list[int]
     strides, window = list(map(int, attrs["strides"])), list(map(int, attrs["pool_size"]))
     dilation = [int(d) for d in attrs["dilation"]]
     padding = [int(p) for p in attrs["padding"]]
-    left, right = padding[:rank], padding[rank:]
+    before, after = padding[:rank], padding[rank:]
     reach = [(n - 1) * s + (k - 1) * d + 1 - e - p for n, s, k, d, e, p in
-             zip(results, strides, window, dilation, extents, left, strict=True)]  # fmt: skip
-    right = [max(r, x) for r, x in zip(right, reach, strict=True)]
-    return [strides, window, [d - 1 for d in dilation], left, right]
+             zip(results, strides, window, dilation, extents, before, strict=True)]  # fmt: skip
+    after = [max(r, x) for r, x in zip(after, reach, strict=True)]
+    return [strides, window, [d - 1 for d in dilation], before, after]

@@ -75,26 +75,26 @@ def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, f
 
 
 def lines(calls: Sequence[Call], view: Any) -> list[str]:
-    """C++ statements that append the calls to ``post``; ``view`` makes a tensor's expression."""
+    """C++ statements that append the calls to ``post``; ``view`` returns the C++ of a tensor."""
     return [line for c in calls for line in _lines(c, view)]
 
 
 def _lines(call: Call, view: Any) -> list[str]:
     if call.op in SAME:
         return []
-    found = eltwise_of(call.op, call.attrs) or scalar(
+    algorithm = eltwise_of(call.op, call.attrs) or scalar(
         call.op, literal(call, "x1"), literal(call, "x2")
     )
-    if found is not None:
-        return [f"post.eltwise({eltwise(*found)});"]
+    if algorithm is not None:
+        return [f"post.eltwise({eltwise(*algorithm)});"]
     first, second = (o for o in call.operands if isinstance(o, Tensor))
     before = []
-    other, how = second, BINARY[call.op]
+    operand, how = second, BINARY[call.op]
     if first.source != "call" or first.index != call.result.index - 1:
-        other = first
+        operand = first
         if how == "binary_sub":
             before, how = [f"post.eltwise({eltwise('linear', -1.0, 0.0)});"], "binary_add"
-    return [*before, f"post.binary(algorithm::{how}, {view(other)});"]
+    return [*before, f"post.binary(algorithm::{how}, {view(operand)});"]
 
 
 def eltwise(how: str, alpha: float, beta: float) -> str:

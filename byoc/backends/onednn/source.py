@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...backend.region import Array, Region, Tensor
-from ..common.region_source import RegionSource, beginning, exported, row, tensors
+from ..common.region_source import RegionSource, exported, init_function, row, tensors
 
 
 @dataclass
 class OneDnnFunction(RegionSource):
-    """``rounds``: how the region is rearranged. Tensors are in the axes of the program."""
+    """A region as C++; ``rounds`` says where it rounds differently. Axes are the program's."""
 
     rounds: list[str] = field(default_factory=list)
 
@@ -19,7 +19,7 @@ class OneDnnFunction(RegionSource):
         return f"tensor(in, {k})"
 
     def matrix(self, tensor: Tensor, rank: int, merge: bool) -> str:
-        """A tensor with so many axes, or with those before the last one as one."""
+        """The C++ of a tensor with ``rank`` axes; ``merge`` joins all axes but the last."""
         full = f"{self.view(tensor)}.expanded({rank})"
         return f"{full}.merged()" if merge else full
 
@@ -28,7 +28,7 @@ class OneDnnFunction(RegionSource):
 
 
 Converter = Callable[[OneDnnFunction], list[str]]
-"""The statements of a function of ``in``, the shapes, that returns a ``Kernel``."""
+"""Returns the C++ body of a function of the shapes ``in`` that returns a ``Kernel``."""
 
 
 def permuted(layout: str, order: str) -> str:
@@ -51,7 +51,7 @@ def function(region: Region, body: Sequence[str]) -> str:
 
 
 def start(symbols: Sequence[str]) -> str:
-    """What is called at load time with the constants: kernels of fixed shapes are made then."""
+    """The function that gets the constants at load time, and creates kernels of fixed shapes."""
     functions = ", ".join(f"&{s}_" for s in symbols)
     table = f"static Function* const functions[] = {{{functions}}};"
-    return f"\n{table}{beginning(symbols[0], f', functions, {len(symbols)}')}"
+    return f"\n{table}{init_function(symbols[0], f', functions, {len(symbols)}')}"

@@ -1,4 +1,4 @@
-"""Regions as ONNX models in one C++ file's constants, each run by a session of its own."""
+"""Regions as ONNX models in the constants of one C++ file, each with its own session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START = """OPINFO_FUNCTION(__init_%(first)s) {
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The source of all regions of a model."""
+    """The C++ of all regions of a model."""
     shared = library()
     if shared is None:
         raise RuntimeError(available() or "ONNX Runtime is not installed")

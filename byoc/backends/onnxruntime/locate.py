@@ -11,7 +11,7 @@ MEND = "pip install 'opinfo[onnx]'"
 
 
 def available() -> str | None:
-    """Why it cannot be used; None if it can."""
+    """Why ONNX Runtime cannot be used; None if it can."""
     if (reason := no_compiler()) is not None:
         return reason
     if not homes("onnx"):
@@ -26,6 +26,6 @@ def version() -> str:
 
 @functools.cache
 def library() -> Path | None:
-    """The shared object. It is found by this path when a result is loaded, or else by its name."""
-    found = (p for home in homes("onnxruntime") for p in home.glob("capi/libonnxruntime.so*"))
-    return min(found, default=None)
+    """The shared object. A compiled library opens it by this path, or else by its name."""
+    paths = (p for home in homes("onnxruntime") for p in home.glob("capi/libonnxruntime.so*"))
+    return min(paths, default=None)

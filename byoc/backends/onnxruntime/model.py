@@ -9,7 +9,7 @@ from ...backend.region import Region, Tensor
 from .graph_writer import GraphWriter
 from .ops import WRITE
 
-#: The operators' version, and that of the file format: ONNX Runtime 1.17 knows both.
+#: The opset and the version of the file format: ONNX Runtime 1.17 supports both.
 OPSET, IR_VERSION = 20, 9
 
 
@@ -20,28 +20,28 @@ def model(region: Region) -> bytes:
 
     writer = GraphWriter()
     constants = [writer.constant(a) for a in region.constants]
-    made: list[str] = []
+    names: list[str] = []
 
     def name(operand: Tensor | Constant, dtype: str) -> str:
         if isinstance(operand, Constant):
             return writer.scalar(operand.value, dtype)
         if operand.source == "input":
             return f"x{operand.index}"
-        return (constants if operand.source == "constant" else made)[operand.index]
+        return (constants if operand.source == "constant" else names)[operand.index]
 
     for call in region.calls:
-        made.append(
+        names.append(
             WRITE[call.op](writer, call, [name(o, call.result.dtype) for o in call.operands])
         )
     for k, tensor in enumerate(region.results):
-        writer.nodes.append(helper.make_node("Identity", [made[tensor.index]], [f"y{k}"]))
+        writer.nodes.append(helper.make_node("Identity", [names[tensor.index]], [f"y{k}"]))
     inputs = [_value(f"x{k}", t) for k, t in enumerate(region.inputs)]
     outputs = [_value(f"y{k}", t) for k, t in enumerate(region.results)]
     graph = helper.make_graph(writer.nodes, region.symbol, inputs, outputs, writer.initializers)
     opsets = [helper.make_opsetid("", OPSET)]
-    made_model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    onnx.checker.check_model(made_model)
-    return bytes(made_model.SerializeToString())
+    onnx_model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    onnx.checker.check_model(onnx_model)
+    return bytes(onnx_model.SerializeToString())
 
 
 def _value(name: str, tensor: Tensor) -> Any:

@@ -20,14 +20,14 @@ from .graph_writer import GraphWriter
 Write = Callable[[GraphWriter, Call, list[str]], str]
 
 
-def is_(name: str, *taken: Any) -> Callable[[Node], str | None]:
-    """An attribute is one of these."""
+def is_(name: str, *values: Any) -> Callable[[Node], str | None]:
+    """Return a condition: an attribute has one of these values."""
 
     def check(node: Node) -> str | None:
-        found = to_plain(node.info.attrs.get(name))
-        found = list(found) if isinstance(found, (list, tuple)) else found
-        told = " or ".join(map(str, taken))
-        return None if found in taken else f"{name} is {found}, {told} is taken"
+        value = to_plain(node.info.attrs.get(name))
+        value = list(value) if isinstance(value, (list, tuple)) else value
+        expected = " or ".join(map(str, values))
+        return None if value in values else f"{name} is {value}, {expected} is taken"
 
     return check
 
@@ -40,7 +40,7 @@ def fixed(node: Node) -> Unmet | None:
 
 
 def one_unknown(node: Node) -> str | None:
-    """A reshape, of which at most one extent is left to be found."""
+    """At most one extent of the result is symbolic: ONNX infers it."""
     unknown = sum(not isinstance(e, int) for e in node.result.shape)
     if 0 in node.result.shape or unknown > 1:
         return f"the shape {node.result.shape} has more than one symbolic extent, or is empty"
@@ -48,8 +48,8 @@ def one_unknown(node: Node) -> str | None:
 
 
 def trailing(node: Node) -> str | Unmet | None:
-    v, axes = node.operand(0), [int(a) for a in node.info.attrs["axes"]]
-    rank = 0 if v is None else v.rank
+    value, axes = node.operand(0), [int(a) for a in node.info.attrs["axes"]]
+    rank = 0 if value is None else value.rank
     if [a % rank for a in axes] != list(range(rank - len(axes), rank)):
         return f"axes is {axes}, the last ones are taken"
     return is_("scale", True)(node) or is_("center", True)(node)
@@ -65,89 +65,107 @@ def _ints(values: Any) -> list[int]:
 
 
 def plain(name: str, **fixed_: Any) -> Write:
-    """One node over the operands."""
+    """Return a writer of one node over the operands."""
     return lambda w, c, xs: w.node(name, xs, **fixed_)
 
 
 def binary(name: str) -> Write:
-    """One node over two operands, of which one may be a literal."""
+    """Return a writer of one node over two operands, one of which may be a literal."""
 
-    def write(w: GraphWriter, c: Call, xs: list[str]) -> str:
-        given = (x for x, o in zip(xs, c.operands, strict=True) if isinstance(o, Tensor))
-        both = [next(given) if isinstance(a, Tensor) else w.scalar(a, c.result.dtype)
-                for a in c.arguments]  # fmt: skip
-        return w.node(name, both)
+    def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+        tensors = (x for x, o in zip(xs, call.operands, strict=True) if isinstance(o, Tensor))
+        both = [next(tensors) if isinstance(a, Tensor) else writer.scalar(a, call.result.dtype)
+                for a in call.arguments]  # fmt: skip
+        return writer.node(name, both)
 
     return write
 
 
-def conv(w: GraphWriter, c: Call, xs: list[str]) -> str:
+def conv(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     more = {}
-    if c.op.endswith("_transpose"):
-        more["output_padding"] = _ints(c.attrs["output_padding"])
-    return w.node("ConvTranspose" if more else "Conv", xs, strides=_ints(c.attrs["strides"]),
-                  pads=_ints(c.attrs["padding"]), dilations=_ints(c.attrs["dilation"]),
-                  group=int(c.attrs["groups"]), **more)  # fmt: skip
+    if call.op.endswith("_transpose"):
+        more["output_padding"] = _ints(call.attrs["output_padding"])
+    return writer.node(
+        "ConvTranspose" if more else "Conv",
+        xs,
+        strides=_ints(call.attrs["strides"]),
+        pads=_ints(call.attrs["padding"]),
+        dilations=_ints(call.attrs["dilation"]),
+        group=int(call.attrs["groups"]),
+        **more,
+    )
 
 
-def pool(w: GraphWriter, c: Call, xs: list[str]) -> str:
-    told = {"kernel_shape": _ints(c.attrs["pool_size"]), "strides": _ints(c.attrs["strides"]),
-            "pads": _ints(c.attrs["padding"]), "dilations": _ints(c.attrs["dilation"])}  # fmt: skip
-    if "max" in c.op:
-        return w.node("MaxPool", xs, **told)
-    return w.node("AveragePool", xs, count_include_pad=int(c.attrs["count_include_pad"]), **told)
+def pool(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    window = {
+        "kernel_shape": _ints(call.attrs["pool_size"]),
+        "strides": _ints(call.attrs["strides"]),
+        "pads": _ints(call.attrs["padding"]),
+        "dilations": _ints(call.attrs["dilation"]),
+    }
+    if "max" in call.op:
+        return writer.node("MaxPool", xs, **window)
+    return writer.node(
+        "AveragePool", xs, count_include_pad=int(call.attrs["count_include_pad"]), **window
+    )
 
 
 def reduce(name: str) -> Write:
-    def write(w: GraphWriter, c: Call, xs: list[str]) -> str:
-        axes = c.attrs["axis"]
-        given = [*xs, w.ints(axes)] if axes is not None else xs
-        return w.node(name, given, keepdims=int(c.attrs["keepdims"]))
+    def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+        axes = call.attrs["axis"]
+        inputs = [*xs, writer.ints(axes)] if axes is not None else xs
+        return writer.node(name, inputs, keepdims=int(call.attrs["keepdims"]))
 
     return write
 
 
-def reshape(w: GraphWriter, c: Call, xs: list[str]) -> str:
-    shape = [e if isinstance(e, int) else -1 for e in c.result.shape]
-    return w.node("Reshape", [*xs, w.ints(shape)])
+def reshape(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    shape = [e if isinstance(e, int) else -1 for e in call.result.shape]
+    return writer.node("Reshape", [*xs, writer.ints(shape)])
 
 
-def permute(w: GraphWriter, c: Call, xs: list[str]) -> str:
-    axes = c.attrs["axes"]
-    return w.node("Transpose", xs, **({} if axes is None else {"perm": _ints(axes)}))
+def permute(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    axes = call.attrs["axes"]
+    return writer.node("Transpose", xs, **({} if axes is None else {"perm": _ints(axes)}))
 
 
-def slice_(w: GraphWriter, c: Call, xs: list[str]) -> str:
+def slice_(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     order = ("begin", "end", "axes", "strides")
-    return w.node("Slice", [*xs, *(w.ints(c.attrs[k]) for k in order)])
+    return writer.node("Slice", [*xs, *(writer.ints(call.attrs[k]) for k in order)])
 
 
-def pad(w: GraphWriter, c: Call, xs: list[str]) -> str:
-    width = _ints(c.attrs["pad_width"])
-    value = w.scalar(c.attrs["pad_value"], c.result.dtype)
-    return w.node("Pad", [*xs, w.ints(width[::2] + width[1::2]), value])
+def pad(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    width = _ints(call.attrs["pad_width"])
+    value = writer.scalar(call.attrs["pad_value"], call.result.dtype)
+    return writer.node("Pad", [*xs, writer.ints(width[::2] + width[1::2]), value])
 
 
-def norm(w: GraphWriter, c: Call, xs: list[str]) -> str:
-    return w.node("LayerNormalization", xs, axis=-len(c.attrs["axes"]),
-                  epsilon=float(c.attrs["epsilon"]))  # fmt: skip
+def norm(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    return writer.node(
+        "LayerNormalization",
+        xs,
+        axis=-len(call.attrs["axes"]),
+        epsilon=float(call.attrs["epsilon"]),
+    )
 
 
 def clipped(low: float | None = None, high: float | None = None) -> Write:
-    def write(w: GraphWriter, c: Call, xs: list[str]) -> str:
-        least = c.attrs["min"] if low is None else low
-        most = c.attrs["max"] if high is None else high
-        return w.node("Clip", [*xs, *(w.scalar(v, c.result.dtype) for v in (least, most))])
+    def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+        least = call.attrs["min"] if low is None else low
+        most = call.attrs["max"] if high is None else high
+        return writer.node(
+            "Clip", [*xs, *(writer.scalar(v, call.result.dtype) for v in (least, most))]
+        )
 
     return write
 
 
-def silu(w: GraphWriter, c: Call, xs: list[str]) -> str:
-    return w.node("Mul", [*xs, w.node("Sigmoid", xs)])
+def silu(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    return writer.node("Mul", [*xs, writer.node("Sigmoid", xs)])
 
 
 ELEMENTS: dict[str, Write] = {
-    **{f"relax.{k}": plain(v) for k, v in (
+    **{f"relax.{name}": plain(onnx_name) for name, onnx_name in (
         ("sigmoid", "Sigmoid"), ("tanh", "Tanh"), ("exp", "Exp"), ("log", "Log"), ("sqrt", "Sqrt"),
         ("abs", "Abs"), ("negative", "Neg"), ("erf", "Erf"), ("floor", "Floor"), ("ceil", "Ceil"),
         ("sin", "Sin"), ("cos", "Cos"), ("nn.relu", "Relu"), ("nn.gelu", "Gelu"))},
@@ -158,12 +176,13 @@ ELEMENTS: dict[str, Write] = {
     "relax.square": lambda w, c, xs: w.node("Mul", [*xs, *xs]),
     "relax.rsqrt": lambda w, c, xs: w.node("Reciprocal", [w.node("Sqrt", xs)]),
     "relax.nn.leakyrelu": lambda w, c, xs: w.node("LeakyRelu", xs, alpha=float(c.attrs["alpha"])),
-    **{f"relax.{k}": binary(v) for k, v in (
+    **{f"relax.{name}": binary(onnx_name) for name, onnx_name in (
         ("add", "Add"), ("subtract", "Sub"), ("multiply", "Mul"), ("divide", "Div"),
         ("maximum", "Max"), ("minimum", "Min"), ("power", "Pow"))},
 }  # fmt: skip
 REDUCED: dict[str, Write] = {
-    f"relax.{k}": reduce(f"Reduce{k.capitalize()}") for k in ("mean", "sum", "max", "min", "prod")
+    f"relax.{name}": reduce(f"Reduce{name.capitalize()}")
+    for name in ("mean", "sum", "max", "min", "prod")
 }
 SHAPED: dict[str, Write] = dict.fromkeys(
     ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"), reshape)  # fmt: skip
@@ -192,15 +211,19 @@ for _n, _data, _kernel, _back in SPATIAL:
     _single = is_("output_size", [1] * len(_data[2:]))
     OTHERS[f"relax.nn.adaptive_avg_pool{_n}"] = plain("GlobalAveragePool"), (*_layout, _single)
 
-#: By operator, how it is written.
+#: The writer of each operator.
 WRITE: dict[str, Write] = {
-    **ELEMENTS, **REDUCED, **SHAPED, **{k: write for k, (write, _) in OTHERS.items()},
+    **ELEMENTS, **REDUCED, **SHAPED, **{name: write for name, (write, _) in OTHERS.items()},
 }  # fmt: skip
 
 
 def _steps() -> list[PatternStep]:
-    own = (one(k, float32, *cs) for k, (_, cs) in OTHERS.items())
-    return [one((*ELEMENTS, *REDUCED), float32, tensor), one(SHAPED, float32, one_unknown), *own]
+    special = (one(k, float32, *cs) for k, (_, cs) in OTHERS.items())
+    return [
+        one((*ELEMENTS, *REDUCED), float32, tensor),
+        one(SHAPED, float32, one_unknown),
+        *special,
+    ]
 
 
 NETWORK = Coarse("network", *_steps())

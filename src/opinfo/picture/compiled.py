@@ -7,8 +7,8 @@ from typing import Any
 
 from ..analysis.support.wording import plural
 from ..byoc.dispatching.dispatch import Dispatched
-from ..byoc.dispatching.dispatched import Taken
-from ..byoc.matching.diagnose import Left
+from ..byoc.dispatching.dispatched import OffloadedRegion
+from ..byoc.matching.diagnose import FallbackOp
 from ..byoc.measure import Timing
 from ..layout.report.plan_report import PlanReport, describe
 from ..report.layouts import CONVERSION, conversions
@@ -94,7 +94,7 @@ def _end(binding: GraphBinding) -> dict[str, Any]:
     )
 
 
-def _region(binding: GraphBinding, t: Taken, done: Dispatched) -> dict[str, Any]:
+def _region(binding: GraphBinding, t: OffloadedRegion, done: Dispatched) -> dict[str, Any]:
     time = None if t.microseconds is None else duration(t.microseconds)
     flops = f"{share(done, t.flops):.1%} of FLOPs"
     facts = [
@@ -115,7 +115,7 @@ def _region(binding: GraphBinding, t: Taken, done: Dispatched) -> dict[str, Any]
     )
 
 
-def _own(binding: GraphBinding, o: Left | None) -> dict[str, Any]:
+def _own(binding: GraphBinding, o: FallbackOp | None) -> dict[str, Any]:
     label = _short(binding.op if o is None else o.op)
     why = "" if o is None else o.why
     facts = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..byoc.dispatching.dispatch import Dispatched
-from ..byoc.matching.diagnose import Left
+from ..byoc.matching.diagnose import FallbackOp
 from ..byoc.patterns.failure import STAGES
 from .layouts import CONVERSION, conversions, lines_of, table
 
@@ -28,7 +28,7 @@ class LeftGroup:
     op: str
     why: str
     suggestion: str
-    members: tuple[Left, ...]
+    members: tuple[FallbackOp, ...]
 
     def examples(self) -> str:
         """Return the first few, by the model's names if known."""
@@ -37,9 +37,9 @@ class LeftGroup:
         return ", ".join(names[:EXAMPLES]) + (f" and {more} more" if more > 0 else "")
 
 
-def grouped(left: Sequence[Left]) -> list[LeftGroup]:
+def grouped(left: Sequence[FallbackOp]) -> list[LeftGroup]:
     """Group by operator and reason, largest group first."""
-    groups: dict[tuple[str, str, str], list[Left]] = {}
+    groups: dict[tuple[str, str, str], list[FallbackOp]] = {}
     for o in left:
         groups.setdefault((o.op, o.why, o.suggestion), []).append(o)
     found = [LeftGroup(*key, tuple(members)) for key, members in groups.items()]
@@ -54,7 +54,7 @@ def left(done: Dispatched) -> list[tuple[str, str, str, str, str]]:
     ]
 
 
-def reasons(left: Sequence[Left]) -> list[str]:
+def reasons(left: Sequence[FallbackOp]) -> list[str]:
     """Return lines of text for each operator and reason.
 
     ``6 x relax.image.resize2d: no pattern of onednn has relax.image.resize2d``, then examples.
