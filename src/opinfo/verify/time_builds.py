@@ -48,8 +48,8 @@ def time_builds(
         folder.remove()
     if child.returncode:
         raise RuntimeError(f"verify: the process that times failed, status {child.returncode}")
-    found: list[list[float]] = json.loads(out.splitlines()[-1])
-    return found
+    times: list[list[float]] = json.loads(out.splitlines()[-1])
+    return times
 
 
 def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
