@@ -120,7 +120,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     for name in options.model:
         row = measure(name, options.threads, not options.no_default, options.rounds)
-        print(row.told(), flush=True)
+        print(row.as_line(), flush=True)
         store_row(options.json, row, "model", "threads")
     if options.page:
         from benchmarks.backends.byoc_page import page

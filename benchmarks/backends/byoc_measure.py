@@ -39,7 +39,7 @@ class Row:
     again: float
     summary: str
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         ratio = self.measured / self.planned
         return (f"{self.model}: {self.measured:.2f} ms measured, {ratio:.2f} × planned; outputs "
                 f"within {self.outputs:.1e}; {self.candidates} candidates, {self.excluded} "
@@ -85,7 +85,7 @@ def main() -> int:
         database = options.database or Path(folder) / "times.jsonl"
         for name in options.model:
             row = compare(name, options.backend.split(","), database)
-            print(row.told(), flush=True)
+            print(row.as_line(), flush=True)
             store_row(options.json, row, "model")
     return 0
 

@@ -81,7 +81,7 @@ class Row:
     outputs: float
     seconds: float
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         others = {"ONNX Runtime": self.onnx_runtime, "torch.compile": self.torch_compile,
                   "without planning": self.unplanned, "TVM default": self.default}  # fmt: skip
         ratios = [f"{self.onednn / t:.3g} × {name}" for name, t in others.items() if t]

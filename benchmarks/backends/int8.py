@@ -43,7 +43,7 @@ class Row:
     regions: Mapping[str, int]
     summary: str
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self.regions.items())
         return (f"{self.model}: {self.int8:.2f} ms, {self.int8 / self.float32:.2f} × f32, "
                 f"{self.int8 / self.onnx_runtime:.2f} × ONNX Runtime; apart {self.apart:.1e}; "
@@ -124,7 +124,7 @@ def main() -> int:
     rows = []
     for name in options.model:
         rows.append(measure(name, options.threads))
-        print(rows[-1].told(), flush=True)
+        print(rows[-1].as_line(), flush=True)
     if options.json:
         from benchmarks.common.rows import write
 

@@ -51,20 +51,20 @@ def matching(name: str) -> Backend:
         "", tuple(r.symbol for r in regions)))  # fmt: skip
 
 
-def before(found: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
+def before(module: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
     """Operators and FLOPs that the best regions have of a module that is not lowered."""
     rules = MatchRules({backend.name: 3}, {})
-    best = choose_regions(DispatchRequest(found, found, rules, [backend]))
-    told = {op: flops(found.infos[op], op) for op in found.ops}
-    taken = [op for m in best.matches for op in m.ops]
-    mine, every = (sum(op.name not in MOVES for op in ops) for ops in (taken, told))
-    return (mine, every), (sum(map(told.__getitem__, taken)), sum(told.values()))
+    best = choose_regions(DispatchRequest(module, module, rules, [backend]))
+    costs = {op: flops(module.infos[op], op) for op in module.ops}
+    matched = [op for m in best.matches for op in m.ops]
+    counted, every = (sum(op.name not in MOVES for op in ops) for ops in (matched, costs))
+    return (counted, every), (sum(map(costs.__getitem__, matched)), sum(costs.values()))
 
 
-def after(done: Dispatched) -> tuple[tuple[int, int], tuple[int, int]]:
-    ops = sum(name not in MOVES for t in done.taken for name in t.ops)
-    left = sum(o.op not in MOVES for o in done.left)
-    return (ops, ops + left), (sum(t.flops for t in done.taken), done.total)
+def after(dispatched: Dispatched) -> tuple[tuple[int, int], tuple[int, int]]:
+    ops = sum(name not in MOVES for t in dispatched.taken for name in t.ops)
+    remaining = sum(o.op not in MOVES for o in dispatched.left)
+    return (ops, ops + remaining), (sum(t.flops for t in dispatched.taken), dispatched.total)
 
 
 def compare(name: str, mod: Any, backends: Sequence[str]) -> list[Row]:
@@ -73,9 +73,18 @@ def compare(name: str, mod: Any, backends: Sequence[str]) -> list[Row]:
     original, lowered = unlowered(tvm.transform.Sequential(fold)(mod)), prepare(mod)
     rows = []
     for backend in map(matching, backends):
-        one = before(original, backend)
-        two = after(dispatch(lowered, [backend], layouts="best"))
-        rows.append(Row(name, backend.name, one[0], two[0], one[1], two[1]))
+        unlowered_counts = before(original, backend)
+        lowered_counts = after(dispatch(lowered, [backend], layouts="best"))
+        rows.append(
+            Row(
+                name,
+                backend.name,
+                unlowered_counts[0],
+                lowered_counts[0],
+                unlowered_counts[1],
+                lowered_counts[1],
+            )
+        )
     return rows
 
 
@@ -86,15 +95,15 @@ def load(name: str) -> Any:
         return opinfo.load(path, shapes)
 
 
-def whole(name: str, backends: Sequence[str] = BACKENDS) -> list[str]:
-    """Those of some backends that take all of a chain as one region."""
+def backends_taking(name: str, backends: Sequence[str] = BACKENDS) -> list[str]:
+    """Return the backends that take all of a chain as one region."""
     mod = prepare(CHAINS[name].module())
-    found = []
+    names = []
     for backend in map(matching, backends):
-        done = dispatch(mod, [backend], layouts="best")
-        if len(done.taken) == 1 and not done.left:
-            found.append(backend.name)
-    return found
+        dispatched = dispatch(mod, [backend], layouts="best")
+        if len(dispatched.taken) == 1 and not dispatched.left:
+            names.append(backend.name)
+    return names
 
 
 def main() -> int:
@@ -105,20 +114,20 @@ def main() -> int:
     if options.page and not options.json:
         parser.error("--page needs --json")
     warnings.simplefilter("ignore")
-    chains = {name: whole(name) for name in CHAINS}
+    chains = {name: backends_taking(name) for name in CHAINS}
     for name, backends in chains.items():
         print(f"{name}: taken whole by {', '.join(backends) or 'none'}", flush=True)
     rows = []
     for name in options.model:
         for row in compare(name, load(name), options.backend.split(",")):
             rows.append(row)
-            print(row.told(), flush=True)
+            print(row.as_line(), flush=True)
             store_row(options.json, row, "model", "backend")
     if options.page:
         from benchmarks.backends.offload_page import page
 
-        found = [Row(**r) for r in stored_rows(options.json)]
-        options.page.write_text(page(found, chains, MODELS), encoding="utf-8")
+        stored = [Row(**r) for r in stored_rows(options.json)]
+        options.page.write_text(page(stored, chains, MODELS), encoding="utf-8")
     missed = [n for n, backends in chains.items() if CHAINS[n].backend not in backends]
     return 1 if missed or not all(r.good for r in rows) else 0
 

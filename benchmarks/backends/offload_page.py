@@ -27,7 +27,7 @@ def page(rows: Sequence[Row], chains: Mapping[str, Sequence[str]], order: Sequen
     where = {name: k for k, name in enumerate(order)}
     rows = sorted(rows, key=lambda r: where.get(r.model, len(where)))
     taken = sum(map(bool, chains.values()))
-    fewer = [r.told() for r in rows if not r.good]
+    fewer = [r.as_line() for r in rows if not r.good]
     told = "".join(f"\n- {t}" for t in fewer)
     return (f"{HEAD}## Chains\n\n{taken} of {len(chains)} graphs are taken whole, as one region:\n"
             f"\n{table(('graph', 'by'), [(n, ', '.join(b)) for n, b in chains.items()])}\n\n"
@@ -60,7 +60,7 @@ class Row:
         both = ((self.ops_before, self.ops_after), (self.flops_before, self.flops_after))
         return all(b[0] >= a[0] or share(b) >= share(a) - 1e-3 for a, b in both)
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         fewer = "" if self.good else ", fewer"
         return (f"{self.model}, {self.backend}: {_told(self.ops_before)} → "
                 f"{_told(self.ops_after)} ops, {share(self.flops_before):.1%} → "

@@ -73,7 +73,7 @@ def main() -> int:
     rows = []
     for name in options.model or MODELS:
         rows.append(row(name, nets.module(name)))
-        print(told(rows[-1]), flush=True)
+        print(as_line(rows[-1]), flush=True)
     if options.page:
         options.page.write_text(page(rows), encoding="utf-8")
     return 1 if any(r.lost for r in rows) else 0
@@ -108,7 +108,7 @@ def laid(mod: Any) -> Counter[str]:
     return out
 
 
-def told(r: Row) -> str:
+def as_line(r: Row) -> str:
     """A row as one line."""
     return (f"{r.model}: {r.before.ops.total()} raised before, {r.after.ops.total()} after; "
             f"lost: {lost(r)}")  # fmt: skip

@@ -180,21 +180,21 @@ def timed() -> Iterator[dict[str, float]]:
     for module, holder, name in PHASES:
         owner: Any = importlib.import_module(f"opinfo.layout.{module}")
         owner = getattr(owner, holder) if holder else owner
-        own = getattr(owner, name)
-        before.append((owner, name, own))
+        original = getattr(owner, name)
+        before.append((owner, name, original))
 
-        def wrapped(*args: Any, own: Any = own, name: str = name, **options: Any) -> Any:
-            taken, result = cpu_seconds(lambda: own(*args, **options))
-            told = NAMES.get(name, name)
-            spent[told] = spent.get(told, 0.0) + taken
+        def wrapped(*args: Any, original: Any = original, name: str = name, **options: Any) -> Any:
+            seconds, result = cpu_seconds(lambda: original(*args, **options))
+            phase = NAMES.get(name, name)
+            spent[phase] = spent.get(phase, 0.0) + seconds
             return result
 
         setattr(owner, name, wrapped)
     try:
         yield spent
     finally:
-        for owner, name, own in before:
-            setattr(owner, name, own)
+        for owner, name, original in before:
+            setattr(owner, name, original)
 
 
 def planned(mod: Any) -> dict[str, Any]:
@@ -207,18 +207,18 @@ def planned(mod: Any) -> dict[str, Any]:
     reset_peak()
     began = time.perf_counter()
     with timed() as phases:
-        taken, found = cpu_seconds(lambda: plan_layout(mod, WANTED))
+        seconds, plan = cpu_seconds(lambda: plan_layout(mod, WANTED))
     wall = time.perf_counter() - began
-    told = found.report
+    report = plan.report
     return {
-        "ops": len(told.ops),
+        "ops": len(report.ops),
         "prim_funcs": sum(isinstance(f, tirx.PrimFunc) for f in mod.functions.values()),
-        "seconds": taken,
+        "seconds": seconds,
         "wall": wall,
         "phases": phases,
-        "status": told.status,
-        "gap": told.objective - told.bound,
-        "conversions": len(told.conversions),
+        "status": report.status,
+        "gap": report.objective - report.bound,
+        "conversions": len(report.conversions),
         "peak_mib": peak() / 2**20,
         "peak_growth_mib": (peak() - start) / 2**20,
     }
@@ -246,23 +246,23 @@ def resnet50(source: str, runs: int) -> dict[str, Any]:
     def native() -> Any:
         return relax.transform.LegalizeOps()(relax.transform.ConvertLayout(desired)(mod))
 
-    mine, theirs, why = [], [], ""
+    ours, theirs, why = [], [], ""
     for _ in range(runs):
-        mine.append(cpu_seconds(lambda: plan_layout(low, WANTED))[0])
+        ours.append(cpu_seconds(lambda: plan_layout(low, WANTED))[0])
         try:
             theirs.append(cpu_seconds(native)[0])
         except Exception as error:  # TVM raises what it likes
             why = type(error).__name__
-    other = statistics.median(theirs) if theirs else None
-    again = statistics.median(mine)
+    tvm_median = statistics.median(theirs) if theirs else None
+    median = statistics.median(ours)
     return {
         **first,
         "net": f"resnet50 ({source})",
         "kind": "model",
-        "again": again,
-        "tvm": other if other is not None else f"raises {why}",
-        "ratio": None if other is None else again / other,
-        "ratio_first": None if other is None else first["seconds"] / other,
+        "again": median,
+        "tvm": tvm_median if tvm_median is not None else f"raises {why}",
+        "ratio": None if tvm_median is None else median / tvm_median,
+        "ratio_first": None if tvm_median is None else first["seconds"] / tvm_median,
     }
 
 

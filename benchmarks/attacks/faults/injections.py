@@ -57,18 +57,18 @@ def _recursion() -> None:
 
     try:
         again(MARK)
-    except RecursionError as e:
-        raise RecursionError(f"{MARK}: {e}") from e
+    except RecursionError as error:
+        raise RecursionError(f"{MARK}: {error}") from error
 
 
-def _raise(e: BaseException) -> Callable[[], None]:
+def _raise(error: BaseException) -> Callable[[], None]:
     def raising() -> None:
-        raise e
+        raise error
 
     return raising
 
 
-def _no_text(e: BaseException) -> str:
+def _no_text(error: BaseException) -> str:
     raise ValueError("no text")
 
 
@@ -134,9 +134,9 @@ def _converters() -> Iterator[Case]:
                 fail()
             return convert(regions)
 
-        whole = Coarse("whole", one(("relax.add", VICTIM, "relax.exp", "relax.nn.relu")))
+        network = Coarse("whole", one(("relax.add", VICTIM, "relax.exp", "relax.nn.relu")))
         yield Case("convert a coarse region", f"raises {name}",
-                   _with(convert=coarse, patterns=(), coarse=(whole,)))  # fmt: skip
+                   _with(convert=coarse, patterns=(), coarse=(network,)))  # fmt: skip
 
 
 def _hooks() -> Iterator[Case]:
@@ -192,24 +192,24 @@ def _hooks() -> Iterator[Case]:
 
 def _returned() -> Iterator[Case]:
     wrong = {"None": None, "a number": 3, "a list": ["injected"], "a float": float("nan")}
-    for told, value in wrong.items():
+    for text, value in wrong.items():
 
         def converted(regions: Sequence[Region], value: Any = value) -> Any:
             return value if any(map(is_victim, regions)) else convert(regions)
 
-        yield Case("convert a region", f"returns {told}", _with(convert=converted),
+        yield Case("convert a region", f"returns {text}", _with(convert=converted),
                    names=("plain", f"returned {value!r}"))  # fmt: skip
         if value is not None:
-            yield Case("condition", f"returns {told}",
+            yield Case("condition", f"returns {text}",
                        _with(patterns=patterns(lambda node, v=value: v)),
                        names=("plain", f"returned {value!r}"))  # fmt: skip
-            yield Case("available", f"returns {told}", _with(available=lambda v=value: v), ALL,
+            yield Case("available", f"returns {text}", _with(available=lambda v=value: v), ALL,
                        ("plain", f"returned {value!r}"))  # fmt: skip
-        yield Case("version", f"returns {told}", _with(version=lambda v=value: v), frozenset(),
+        yield Case("version", f"returns {text}", _with(version=lambda v=value: v), frozenset(),
                    ("plain", f"returned {value!r}"))  # fmt: skip
     for cost in (None, float("nan"), float("inf"), -1.0, "cheap", True, [1.0]):
-        told = repr(cost)
-        yield Case("cost", f"returns {told}", _with(cost=lambda r, v=cost: v), frozenset(),
+        text = repr(cost)
+        yield Case("cost", f"returns {text}", _with(cost=lambda r, v=cost: v), frozenset(),
                    ("plain", "cost"))  # fmt: skip
     for wants in ({"relax.nn.conv2d": ("NHXX2",)}, {"relax.nn.con2d": ("NHWC",)}, {"add": 3}):
         yield Case("wants", f"are {wants}", _with(wants=wants), frozenset(), ("plain", "layouts"))
@@ -229,9 +229,9 @@ def _written() -> Iterator[Case]:
 
 def _code(failure: str, *names: str, loses: frozenset[str] = frozenset([VICTIM]),
           **changes: Any) -> Case:  # fmt: skip
-    def change(code: Code, r: Region) -> Code:
-        told = {k: v(code, r) if callable(v) else v for k, v in changes.items()}
-        return replace(code, **told)
+    def change(code: Code, region: Region) -> Code:
+        fields = {k: v(code, region) if callable(v) else v for k, v in changes.items()}
+        return replace(code, **fields)
 
     return Case("code", failure, lambda folder: [changed(change)], loses, ("plain", *names))
 
@@ -241,16 +241,16 @@ def _adds(text: str) -> Callable[[Code, Region], str]:
 
 
 def _replaces(old: str, new: str) -> Callable[[Code, Region], str]:
-    def change(code: Code, r: Region) -> str:
-        head, tail = code.source.split(f"static void {r.symbol}_(", 1)
-        body, rest = tail.split(f"OPINFO_TYPED({r.symbol}", 1)
+    def change(code: Code, region: Region) -> str:
+        head, tail = code.source.split(f"static void {region.symbol}_(", 1)
+        body, after = tail.split(f"OPINFO_TYPED({region.symbol}", 1)
         body = body.replace(old, new)
-        return f"{head}static void {r.symbol}_({body}OPINFO_TYPED({r.symbol}{rest}"
+        return f"{head}static void {region.symbol}_({body}OPINFO_TYPED({region.symbol}{after}"
 
     return change
 
 
-def _begins(code: Code, r: Region) -> str:
+def _begins(code: Code, region: Region) -> str:
     """What is called at load time fails; it is by the first region's name."""
     fails = f'return opinfo::fail("ValueError", "{MARK}");'
     return f"{code.source}\nOPINFO_FUNCTION(__init_{code.symbols[0]}) {{ {fails} }}\n"
@@ -281,14 +281,23 @@ def _cxx() -> Iterator[Case]:
     yield _code("includes a file that is not there", MARK,
                 source=_adds(f'\n#include "{MARK}.h"\n'))  # fmt: skip
     yield _code("is not C++", MARK, source=_adds(f"\n{MARK} SYMBOL in Fortran;\n"))
-    yield _code("is cut", "error", source=lambda c, r: c.source[: c.source.rindex(r.symbol)])
+    yield _code(
+        "is cut",
+        "error",
+        source=lambda code, region: code.source[: code.source.rindex(region.symbol)],
+    )
     yield _code("has a static assertion that fails", MARK,
                 source=_adds(f'\nstatic_assert(sizeof(int) == 0, "{MARK}");\n'))  # fmt: skip
     yield _code("has an #error", MARK, source=_adds(f"\n#error {MARK}\n"))
     yield _code("calls what no library has", MARK, source=_adds(
         f'\nextern "C" int {MARK}(); int SYMBOL_more() {{ return {MARK}(); }}\n'))  # fmt: skip
-    yield _code("exports another name", "Cannot find", source=lambda c, r: c.source.replace(
-        f"OPINFO_TYPED({r.symbol},", f"OPINFO_TYPED({MARK},"))  # fmt: skip
+    yield _code(
+        "exports another name",
+        "Cannot find",
+        source=lambda code, region: code.source.replace(
+            f"OPINFO_TYPED({region.symbol},", f"OPINFO_TYPED({MARK},"
+        ),
+    )
     yield _code("exports a name twice", "redefinition", source=_adds(
         "\nOPINFO_FUNCTION(SYMBOL) { return 0; }\n"))  # fmt: skip
     yield _code("takes one tensor too few", "takes 2 tensors but is called with 3",

@@ -57,7 +57,7 @@ def main() -> int:
     results = Results(options.json, options.page)
     for name in options.model or nets.NAMES:
         results.rows.append(measure(name, options.run))
-        print(told(results.rows[-1]), flush=True)
+        print(as_line(results.rows[-1]), flush=True)
         results.save()
     if options.packed or options.page:
         for name in options.model or PACKED_MODELS:
@@ -67,7 +67,7 @@ def main() -> int:
     if options.real or (options.page and not options.model):
         for name in (*OCR, *LIGHT):
             results.real.append(measure_real(name, options.run and name in OCR))
-            print(told(results.real[-1]), flush=True)
+            print(as_line(results.real[-1]), flush=True)
             results.save()
     behind = [r.model for r in results.rows if not ahead(r)]
     print(f"another way leaves fewer on: {', '.join(behind)}" if behind else "none leaves fewer")
@@ -96,7 +96,7 @@ def _json(p: Left | str) -> Any:
     return p if isinstance(p, str) else asdict(p)
 
 
-def told(row: Row) -> str:
+def as_line(row: Row) -> str:
     """A row as one line."""
     plans = ", ".join(f"{mode} {_told(p)}" for mode, p in row.planned.items())
     others = f"ConvertLayout {row.convert_layout.left!r}, ONNX Runtime {row.onnx_runtime!r}"
