@@ -29,8 +29,11 @@ def page() -> str:
         "| operator | recogniser | cases |",
         "|---|---|---|",
     ]
-    for r in recognisers():
-        lines += [f"| `{op}` | `{r.name}` | {cases.get(op, 0)} |" for op in sorted(r.ops)]
+    for recogniser in recognisers():
+        lines += [
+            f"| `{op}` | `{recogniser.name}` | {cases.get(op, 0)} |"
+            for op in sorted(recogniser.ops)
+        ]
     others = _other_names({op for r in recognisers() for op in r.ops})
     lines += [
         "",

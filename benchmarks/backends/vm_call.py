@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.common.resources import Call
 
 
-def call(machine: Any, given: Sequence[Any]) -> Call:
+def call(machine: Any, arguments: Sequence[Any]) -> Call:
     main = machine["main"]
-    return lambda: main(*given)
+    return lambda: main(*arguments)
 
 
 def first(result: Any) -> Any:

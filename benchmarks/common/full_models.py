@@ -79,9 +79,9 @@ def _static(model: Any, name: str, shape: tuple[int, ...]) -> Any:
 
 def inputs(name: str, seed: int = 1) -> dict[str, Array]:
     """Seeded inputs by their names in the file; tokens are those of the torch model's sample."""
-    found = torch_model(name)
-    if found is not None:
-        return {key: _drawn(value, seed) for key, value in found[1].items()}
+    pair = torch_model(name)
+    if pair is not None:
+        return {key: _drawn(value, seed) for key, value in pair[1].items()}
     import onnx
 
     from tests import models
@@ -91,8 +91,8 @@ def inputs(name: str, seed: int = 1) -> dict[str, Array]:
         drawn = np.random.default_rng(seed).standard_normal(ocr.FILES[name][1])
         return {"x": drawn.astype("float32")}
     model = onnx.load(light.path(name))
-    known = {t.name for t in model.graph.initializer}
-    names = [i.name for i in model.graph.input if i.name not in known]
+    weights = {t.name for t in model.graph.initializer}
+    names = [i.name for i in model.graph.input if i.name not in weights]
     return dict(zip(names, models.inputs(name, seed=seed), strict=True))
 
 
@@ -107,9 +107,9 @@ def _exported(name: str) -> tuple[Any, dict[str, Array]]:
     import onnx
     import torch
 
-    found = torch_model(name)
-    assert found is not None
-    net, sample = found
+    pair = torch_model(name)
+    assert pair is not None
+    net, sample = pair
     (value,) = sample.values()
     if "input_ids" in sample:
         net, sample = by_tokens(net), {"tokens": value}
@@ -117,8 +117,8 @@ def _exported(name: str) -> tuple[Any, dict[str, Array]]:
         path = Path(folder) / "model.onnx"
         torch.onnx.export(net, (), str(path), kwargs=sample, dynamo=False, opset_version=18)
         model = onnx.load(path)
-    (given,) = model.graph.input
-    return model, {given.name: value.numpy()}
+    (parameter,) = model.graph.input
+    return model, {parameter.name: value.numpy()}
 
 
 def by_tokens(model: Any) -> Any:
@@ -139,13 +139,13 @@ def by_tokens(model: Any) -> Any:
 
 def save(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]]]:
     """Write the file that `opinfo compile` reads; the shapes that have to be given with it."""
-    found = torch_model(name)
-    if found is not None:
+    pair = torch_model(name)
+    if pair is not None:
         import torch
 
         path = folder / "model.pt2"
         with torch.no_grad():
-            torch.export.save(torch.export.export(found[0], (), found[1], strict=False), path)
+            torch.export.save(torch.export.export(pair[0], (), pair[1], strict=False), path)
         return path, {}
     import onnx
 

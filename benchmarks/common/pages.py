@@ -19,8 +19,8 @@ def add_page_option(parser: argparse.ArgumentParser, name: str) -> None:
 
 def write_below(path: Path, mark: str, text: str) -> None:
     """Replace what follows `mark` in a page; the prose above it stays."""
-    above, found, _ = path.read_text(encoding="utf-8").partition(mark)
-    if not found:
+    above, separator, _ = path.read_text(encoding="utf-8").partition(mark)
+    if not separator:
         raise ValueError(f"{path} has no line {mark!r} to write below; add it")
     path.write_text(f"{above}{mark}\n\n{text}", encoding="utf-8")
 

@@ -42,9 +42,9 @@ def peak() -> int:
 
 def _status(field: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
-        name, _, rest = line.partition(":")
+        name, _, value = line.partition(":")
         if name == field:
-            return int(rest.split()[0]) * 1024
+            return int(value.split()[0]) * 1024
     raise KeyError(field)
 
 
@@ -69,12 +69,12 @@ def in_turns(calls: Sequence[Call], rounds: int = 9) -> list[float]:
     """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
-        for call, taken in zip(calls, times, strict=True):
-            if taken and statistics.median(taken) > 2000:
+        for call, measured in zip(calls, times, strict=True):
+            if measured and statistics.median(measured) > 2000:
                 continue
             time.sleep(SETTLED)
             call()
             start = time.perf_counter()
             call()
-            taken.append(1e3 * (time.perf_counter() - start))
+            measured.append(1e3 * (time.perf_counter() - start))
     return [statistics.median(t) for t in times]

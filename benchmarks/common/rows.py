@@ -18,8 +18,8 @@ STORED = Path(__file__).parents[1] / "results"
 def run_worker(module: str, *words: str) -> Any:
     """What a worker of a benchmark prints as JSON, from a process of its own."""
     command = [sys.executable, "-m", module, "--worker", *words]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return json.loads(told.stdout)
+    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(process.stdout)
 
 
 def write(path: Path, results: Any) -> None:
@@ -45,7 +45,7 @@ def stored_rows(path: Path | None) -> list[dict[str, Any]]:
 
 def store_row(path: Path | None, row: Any, *key: str) -> None:
     """Put a row into a file, in the place of the one with the same ``key``."""
-    told = asdict(row)
-    others = [r for r in stored_rows(path) if any(r[k] != told[k] for k in key)]
+    values = asdict(row)
+    others = [r for r in stored_rows(path) if any(r[k] != values[k] for k in key)]
     if path is not None:
-        write(path, [*others, told])
+        write(path, [*others, values])

@@ -81,7 +81,10 @@ def main() -> int:
 def row(name: str, mod: Any) -> Row:
     """Count the calls of a model before `LegalizeOps`."""
     lowered = relax.transform.LegalizeOps()(mod)
-    planned = {text: calls(plan_layout(lowered, want).module) for text, want in WANTED.items()}
+    planned = {
+        text: calls(plan_layout(lowered, implementation).module)
+        for text, implementation in WANTED.items()
+    }
     return Row(name, calls(lowered), native(mod), planned)
 
 
@@ -98,17 +101,17 @@ def calls(mod: Any) -> int:
     main = fused(mod)["main"]
     live, number = {p.__chandle__() for p in main.params}, 0
     for block in main.body.blocks:
-        for b in block.bindings:
+        for binding in block.bindings:
             used: list[int] = []
 
-            def note(v: Any, used: list[int] = used) -> None:
-                used.append(v.__chandle__())
+            def note(var: Any, used: list[int] = used) -> None:
+                used.append(var.__chandle__())
 
-            tvm_ffi.structural_walk(b.value, (relax.Var, note))
+            tvm_ffi.structural_walk(binding.value, (relax.Var, note))
             if live.isdisjoint(used):
                 continue
-            live.add(b.var.__chandle__())
-            number += isinstance(b.value, relax.Call)  # also of what has no legalisation
+            live.add(binding.var.__chandle__())
+            number += isinstance(binding.value, relax.Call)  # also of what has no legalisation
     return number
 
 

@@ -42,7 +42,7 @@ Each answer has a certificate of at least `proved`.
 
 
 @dataclass(frozen=True)
-class Found:
+class Counts:
     """What is raised: by operator, and by operator with its layouts and axes."""
 
     ops: Counter[str]
@@ -54,8 +54,8 @@ class Row:
     """Count what is raised of a model, unplanned and planned."""
 
     model: str
-    before: Found
-    after: Found
+    before: Counts
+    after: Counts
 
     @property
     def lost(self) -> Counter[str]:
@@ -85,37 +85,37 @@ def row(name: str, mod: Any) -> Row:
     return Row(name, raised(lowered), raised(plan_layout(lowered, NHWC, mode="graph").module))
 
 
-def raised(mod: Any) -> Found:
+def raised(mod: Any) -> Counts:
     """The operators that calls become again."""
-    found = raise_ops(mod)
-    return Found(Counter(s.op for s in found.raised if s.op not in MOVES), laid(found.module))
+    result = raise_ops(mod)
+    return Counts(Counter(s.op for s in result.raised if s.op not in MOVES), laid(result.module))
 
 
 def laid(mod: Any) -> Counter[str]:
     """The operators with layouts or axes, with these as text."""
     out: Counter[str] = Counter()
 
-    def visit(e: Any) -> None:
-        if isinstance(e, relax.Call) and e.attrs is not None and e.op.name not in MOVES:
-            known = {k: getattr(e.attrs, k, None) for k in LAID}
-            told = " ".join(f"{k}={v}" for k, v in known.items() if v is not None)
-            if told:
-                out[f"{e.op.name.removeprefix('relax.')} {told}"] += 1
+    def visit(expr: Any) -> None:
+        if isinstance(expr, relax.Call) and expr.attrs is not None and expr.op.name not in MOVES:
+            attrs = {k: getattr(expr.attrs, k, None) for k in LAID}
+            text = " ".join(f"{k}={v}" for k, v in attrs.items() if v is not None)
+            if text:
+                out[f"{expr.op.name.removeprefix('relax.')} {text}"] += 1
 
-    for _, f in mod.functions_items():
-        if isinstance(f, relax.Function):
-            relax.analysis.post_order_visit(f, visit)
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
     return out
 
 
-def as_line(r: Row) -> str:
+def as_line(result: Row) -> str:
     """A row as one line."""
-    return (f"{r.model}: {r.before.ops.total()} raised before, {r.after.ops.total()} after; "
-            f"lost: {lost(r)}")  # fmt: skip
+    return (f"{result.model}: {result.before.ops.total()} raised before, "
+            f"{result.after.ops.total()} after; lost: {lost(result)}")  # fmt: skip
 
 
-def lost(r: Row) -> str:
-    names = (f"{n} {k.removeprefix('relax.')}" for k, n in sorted(r.lost.items()))
+def lost(result: Row) -> str:
+    names = (f"{n} {k.removeprefix('relax.')}" for k, n in sorted(result.lost.items()))
     return ", ".join(names) or "none"
 
 
@@ -123,10 +123,12 @@ def page(rows: Sequence[Row]) -> str:
     head = ("model", "raised before", "raised after", "lost")
     lines = [(r.model, str(r.before.ops.total()), str(r.after.ops.total()), lost(r)) for r in rows]
     parts = [f"{HEAD}\n{table(head, lines)}\n", "## Layouts and axes\n"]
-    for r in rows:
-        ops = sorted(r.before.laid | r.after.laid)
-        own = [(f"`{op}`", str(r.before.laid[op]), str(r.after.laid[op])) for op in ops]
-        parts.append(f"### {r.model}\n\n{table(('operator', 'before', 'after'), own)}\n")
+    for result in rows:
+        ops = sorted(result.before.laid | result.after.laid)
+        counts = [
+            (f"`{op}`", str(result.before.laid[op]), str(result.after.laid[op])) for op in ops
+        ]
+        parts.append(f"### {result.model}\n\n{table(('operator', 'before', 'after'), counts)}\n")
     return "\n".join(parts)
 
 

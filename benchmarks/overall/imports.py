@@ -45,10 +45,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    found = measure(options.runs)
-    for name, taken in found.items():
-        print(f"{name:14}{taken:6.2f} s {taken / found['tvm'] - 1:+7.1%}")
-    write(options.out, found)
+    times = measure(options.runs)
+    for name, duration in times.items():
+        print(f"{name:14}{duration:6.2f} s {duration / times['tvm'] - 1:+7.1%}")
+    write(options.out, times)
 
 
 if __name__ == "__main__":

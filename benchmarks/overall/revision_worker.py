@@ -71,8 +71,8 @@ def plan(name: str) -> list[float]:
     """A plan for NHWC convolutions, the first time and again."""
     from opinfo.layout import plan_layout
 
-    wanted = {"nn.conv2d": ["NHWC", "OHWI"]}
-    return [seconds(lambda: plan_layout(lowered(name), wanted)) for _ in range(2)]
+    layouts = {"nn.conv2d": ["NHWC", "OHWI"]}
+    return [seconds(lambda: plan_layout(lowered(name), layouts)) for _ in range(2)]
 
 
 def dispatch(name: str) -> list[float]:

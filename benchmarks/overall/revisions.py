@@ -54,9 +54,9 @@ class Process:
             env={**os.environ, **threads, **paths},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        (found,) = self.ask("origin")
-        if not Path(found).is_relative_to(self.tree):
-            raise RuntimeError(f"opinfo of {self.tree} was expected, got {found}")
+        (origin,) = self.ask("origin")
+        if not Path(origin).is_relative_to(self.tree):
+            raise RuntimeError(f"opinfo of {self.tree} was expected, got {origin}")
 
     def ask(self, *step: Any) -> list[Any]:
         """What a step answers."""
@@ -84,16 +84,16 @@ class Process:
 def trees(old: str, new: str | None) -> Iterator[tuple[Path, Path]]:
     """The trees of two revisions, as worktrees of git that go afterwards."""
     with tempfile.TemporaryDirectory(prefix="revisions-") as name, ExitStack() as stack:
-        found = []
+        paths = []
         for place, revision in (("old", old), ("new", new)):
             if revision is None:
-                found.append(ROOT)
+                paths.append(ROOT)
                 continue
             path = Path(name) / place
             _git("worktree", "add", "--detach", str(path), revision)
             stack.callback(_git, "worktree", "remove", "--force", str(path))
-            found.append(path)
-        yield found[0], found[1]
+            paths.append(path)
+        yield paths[0], paths[1]
 
 
 def _git(*words: str) -> None:
@@ -150,21 +150,21 @@ def in_pairs(processes: Sequence[Process], step: Sequence[Any], names: Sequence[
 
 
 @contextmanager
-def both(found: Sequence[Path], folder: Path) -> Iterator[list[Process]]:
+def both(checkouts: Sequence[Path], folder: Path) -> Iterator[list[Process]]:
     """A process of each revision."""
     with ExitStack() as stack:
         processes = []
-        for tree in found:
+        for tree in checkouts:
             process = Process(tree, folder=folder)
             stack.callback(process.close)
             processes.append(process)
         yield processes
 
 
-def fresh(found: Sequence[Path], folder: Path, rounds: int, pairs: Pairs) -> None:
+def fresh(checkouts: Sequence[Path], folder: Path, rounds: int, pairs: Pairs) -> None:
     """Steps that depend on what the process has done before: in processes of their own."""
     for turn in range(rounds):
-        with both(found, folder) as processes:
+        with both(checkouts, folder) as processes:
             for step in ("op_info", "plan", "dispatch"):
                 in_pairs(processes, (step, SMALL), (), turn, pairs)
             for step, models in (("op_info", ANALYSED), ("plan", CONVOLUTIONAL),
@@ -175,11 +175,11 @@ def fresh(found: Sequence[Path], folder: Path, rounds: int, pairs: Pairs) -> Non
         print(f"round {turn + 1} of {rounds}", file=sys.stderr, flush=True)
 
 
-def steady(found: Sequence[Path], folder: Path, rounds: int, turns: int, models: Sequence[str],
+def steady(checkouts: Sequence[Path], folder: Path, rounds: int, turns: int, models: Sequence[str],
            pairs: Pairs) -> None:  # fmt: skip
     """Steps that repeat in one process: a session's hits and calls of compiled models."""
     for start in range(rounds):
-        with both(found, folder) as processes:
+        with both(checkouts, folder) as processes:
             for turn in range(turns + 1):
                 kept = pairs if turn else {}
                 in_pairs(processes, ("hit", "chain", *SIZES), [f"hit, {CHAIN} sites"],
@@ -220,12 +220,12 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # worktrees are removed
     pairs: Pairs = {}
-    with tempfile.TemporaryDirectory() as name, trees(options.old, options.new) as found:
+    with tempfile.TemporaryDirectory() as name, trees(options.old, options.new) as checkouts:
         folder = Path(name)
         prepare(folder, options.quick)
-        fresh(found, folder, 2 if options.quick else 7, pairs)
+        fresh(checkouts, folder, 2 if options.quick else 7, pairs)
         models = SPEED[: 1 if options.quick else None]
-        steady(found, folder, 1 if options.quick else 2, 15, models, pairs)
+        steady(checkouts, folder, 1 if options.quick else 2, 15, models, pairs)
     print(report(pairs, options.old, options.new or "this tree"))
     slower = [name for name, values in pairs.items() if quartiles(values)[1] > options.most]
     print(f"above {options.most}: {', '.join(slower)}" if slower else f"none above {options.most}")

@@ -63,16 +63,16 @@ def measured(name: str, func: Any, values: Sequence[int], rounds: int) -> Row:
     statics = {v: bind(func, {"n": v}) for v in values}
     merged = _built(merge(func, [Exact(f, {"n": v}) for v, f in statics.items()]))
     generic = _built(func)
-    found = []
-    for v in values:
-        arguments = _arguments(statics[v])
-        alone = _built(statics[v])
-        built = {"alone": alone, "merged": merged, "generic": generic}
+    measurements = []
+    for extent in values:
+        arguments = _arguments(statics[extent])
+        single = _built(statics[extent])
+        built = {"alone": single, "merged": merged, "generic": generic}
         calls = {k: _timed(m, arguments) for k, m in built.items()}
-        found.append((v, in_turns(calls, rounds)))
-    ratios = [paired(t) for _, t in found]
-    worst = max(range(len(found)), key=ratios.__getitem__)
-    value, times = found[worst]
+        measurements.append((extent, in_turns(calls, rounds)))
+    ratios = [paired(t) for _, t in measurements]
+    worst = max(range(len(measurements)), key=ratios.__getitem__)
+    value, times = measurements[worst]
     middle = {k: statistics.median(t) * 1e9 for k, t in times.items()}
     return Row(
         name, len(values), value, middle["alone"], middle["merged"], ratios[worst],
@@ -134,12 +134,12 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for count in options.variants:
         for name, func in kernels().items():
-            r = measured(name, func, VALUES[count], options.rounds)
-            rows.append(asdict(r))
-            worst = f"{r.ratio:.3f} at n = {r.value}"
-            told = (name, r.variants, f"{r.alone:.0f}", f"{r.merged:.0f}", worst,
-                    f"{r.median:.3f}", f"{r.generic:.0f}")  # fmt: skip
-            print("| " + " | ".join(map(str, told)) + " |", flush=True)
+            row = measured(name, func, VALUES[count], options.rounds)
+            rows.append(asdict(row))
+            worst = f"{row.ratio:.3f} at n = {row.value}"
+            cells = (name, row.variants, f"{row.alone:.0f}", f"{row.merged:.0f}", worst,
+                    f"{row.median:.3f}", f"{row.generic:.0f}")  # fmt: skip
+            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
     if options.json:
         write(options.json, rows)
 

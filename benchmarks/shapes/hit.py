@@ -87,22 +87,24 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         plain = built(mod, folder, "plain")
         sited = built(specialize_shapes(mod, Config("jit")).module, folder, "sited")
-        x = tvm.runtime.tensor(np.ones((1, WIDTH), "float32"))
+        tensor = tvm.runtime.tensor(np.ones((1, WIDTH), "float32"))
         mains = {n: relax.VirtualMachine(lib, tvm.cpu())["main"]
                  for n, lib in (("plain", plain), ("sited", sited))}  # fmt: skip
         sites = Sites(sited)
         compiled(func, "llvm", "kernel").export_library(f"{folder}/kernel.so")
         kernel = tvm.runtime.load_module(f"{folder}/kernel.so")["kernel"]
-        for held in (0, *HELD):
+        for count in (0, *HELD):
             sites.open(1)
-            for s in sites.sites:
-                sites.configure(s, "jit", 4096)
-                for n in range(1, held + 1):
-                    sites.insert(s.place, (n,), kernel, f"{folder}/kernel.so", "kernel")
-            found = nanoseconds({k: (lambda m=m: m(x)) for k, m in mains.items()}, options.rounds)
-            what = f"hit, {held} shapes" if held else "miss"
-            over = found["sited"] - found["plain"]
-            print(f"{what}: {found['plain']:.0f} ns plain, {over:+.0f} ns", flush=True)
+            for site in sites.sites:
+                sites.configure(site, "jit", 4096)
+                for n in range(1, count + 1):
+                    sites.insert(site.place, (n,), kernel, f"{folder}/kernel.so", "kernel")
+            times = nanoseconds(
+                {k: (lambda m=m: m(tensor)) for k, m in mains.items()}, options.rounds
+            )
+            what = f"hit, {count} shapes" if count else "miss"
+            over = times["sited"] - times["plain"]
+            print(f"{what}: {times['plain']:.0f} ns plain, {over:+.0f} ns", flush=True)
         sites.close()
     return 0
 

@@ -68,21 +68,21 @@ def measure(count: int, runs: int) -> dict[str, Any]:
             store = KernelStore(folder / f"run{run}")
             for n, path in enumerate(built):
                 bare, key = folder / f"bare{run}-{n}.so", f"{n:040x}"
-                other = folder / f"copy{run}-{n}.so"
+                copy = folder / f"copy{run}-{n}.so"
                 shutil.copy(path, bare)
-                found = {
+                durations = {
                     "put": milliseconds(lambda: store.put(key, path)),  # noqa: B023
                     "get": milliseconds(lambda: store.get(key)),  # noqa: B023
-                    "load": milliseconds(lambda: loaded(copied(store, key, other))),  # noqa: B023
+                    "load": milliseconds(lambda: loaded(copied(store, key, copy))),  # noqa: B023
                     "bare": milliseconds(lambda: load_module(str(bare))),  # noqa: B023
                 }
-                for what, taken in found.items():
+                for what, duration in durations.items():
                     times = best.setdefault(what, [float("inf")] * count)
-                    times[n] = min(times[n], taken)
+                    times[n] = min(times[n], duration)
             sizes = [r.size for r in store.ls()]
-    told: dict[str, Any] = {what: median(times) for what, times in best.items()}
-    return {**told, "load p95": percentile(best["load"], 0.95), "bytes": median(sizes),
-            "ratio": told["load"] / told["bare"], "kernels": count, "runs": runs}  # fmt: skip
+    medians: dict[str, Any] = {what: median(times) for what, times in best.items()}
+    return {**medians, "load p95": percentile(best["load"], 0.95), "bytes": median(sizes),
+            "ratio": medians["load"] / medians["bare"], "kernels": count, "runs": runs}  # fmt: skip
 
 
 def main() -> None:
@@ -94,12 +94,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     use_threads(1)
-    found = measure(options.kernels, options.runs)
-    print(f"{found['kernels']} kernels of {found['bytes']:,.0f} bytes: put {found['put']:.3f} ms, "
-          f"get (verified) {found['get']:.3f} ms, load (verified) {found['load']:.3f} ms "
-          f"(95%: {found['load p95']:.3f} ms), bare load_module {found['bare']:.3f} ms: "
-          f"{found['ratio']:.2f} ×")  # fmt: skip
-    write(options.out, found)
+    results = measure(options.kernels, options.runs)
+    print(f"{results['kernels']} kernels of {results['bytes']:,.0f} bytes: "
+          f"put {results['put']:.3f} ms, get (verified) {results['get']:.3f} ms, "
+          f"load (verified) {results['load']:.3f} ms "
+          f"(95%: {results['load p95']:.3f} ms), bare load_module {results['bare']:.3f} ms: "
+          f"{results['ratio']:.2f} ×")  # fmt: skip
+    write(options.out, results)
 
 
 if __name__ == "__main__":

@@ -46,19 +46,19 @@ def worker(library: str, kernels: int, size: int) -> None:
     with Session(library, budget=Budget(kernels=kernels, bytes=size)) as session:
         for line in sys.stdin:
             sizes = json.loads(line)
-            taken = []
+            times = []
             for n in sizes:
-                x = tvm.runtime.tensor(symbolic_models.given("mlp", n))
+                tensor = tvm.runtime.tensor(symbolic_models.input_of("mlp", n))
                 start = time.perf_counter_ns()
-                session(x)
-                taken.append((time.perf_counter_ns() - start) / 1e3)
+                session(tensor)
+                times.append((time.perf_counter_ns() - start) / 1e3)
             session.settle(PAUSE)
             maps = Path("/proc/self/maps").read_text().splitlines()
             mapped = len({m.split()[4] for m in maps if "opinfo-jit-" in m})
-            row = {"us": taken, "resident": resident(), "mapped": mapped}
-            if not sizes:  # what is asked for at the end
-                told = session.stats()
-                row |= {"told": str(told), "bytes": told.bytes}
+            row = {"us": times, "resident": resident(), "mapped": mapped}
+            if not sizes:  # an empty block ends the run
+                stats = session.stats()
+                row |= {"stats": str(stats), "bytes": stats.bytes}
             print(json.dumps(row), flush=True)
 
 
@@ -78,8 +78,8 @@ class Server:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(sizes) + "\n")
         self.process.stdin.flush()
-        found: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return found
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
 
     def stop(self) -> None:
         self.process.communicate()
@@ -105,11 +105,11 @@ def storm(shapes: int, seconds: float, kernels: int, size: int) -> list[Any]:
             block, waiting = waiting[:STORM], waiting[STORM:]
             block += [int(n) for n in rng.choice(USUAL, BLOCK - len(block))]
             order = (0, 1, 2) if len(rows) % 2 else (1, 0, 2)
-            told = {which: servers[which].ask(block) for which in order}
-            rows.append([told[k] for k in range(3)])
+            answers = {which: servers[which].ask(block) for which in order}
+            rows.append([answers[k] for k in range(3)])
         rows.append([s.ask([]) for s in servers])
-        for s in servers:
-            s.stop()
+        for server in servers:
+            server.stop()
     return rows
 
 
@@ -118,9 +118,9 @@ def show(rows: list[Any], size: int) -> None:
     extra = [a["resident"] - b["resident"] for a, b, _ in rows]
     chance = [c["resident"] - b["resident"] for _, b, c in rows]
     ratios = [sum(a["us"]) / sum(b["us"]) for a, b, _ in rows]
-    whole = sum(sum(a["us"]) for a, *_ in rows) / sum(sum(b["us"]) for _, b, _ in rows)
-    told = [
-        f"{len(rows) * BLOCK} requests: {last['told']}",
+    total = sum(sum(a["us"]) for a, *_ in rows) / sum(sum(b["us"]) for _, b, _ in rows)
+    lines = [
+        f"{len(rows) * BLOCK} requests: {last['stats']}",
         f"resident: {mib(last['resident'])}, with generic kernels only {mib(generic['resident'])}",
         f"beyond generic: {mib(extra[0])} after the first block, median {mib(median(extra))}, at "
         f"most {mib(max(extra))}, {max(extra) / size:.2f} x the budget of {mib(size)}",
@@ -128,9 +128,9 @@ def show(rows: list[Any], size: int) -> None:
         f"kernels: {mib(last['bytes'])} as counted, {max(a['mapped'] for a, *_ in rows)} libraries "
         "mapped at most",
         f"time of a block over generic's: median {median(ratios):.3f} x, 95% "
-        f"{percentile(ratios, 0.95):.3f} x, all together {whole:.3f} x",
+        f"{percentile(ratios, 0.95):.3f} x, all together {total:.3f} x",
     ]
-    print("\n".join(told))
+    print("\n".join(lines))
 
 
 def mib(size: float) -> str:

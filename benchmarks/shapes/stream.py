@@ -57,7 +57,7 @@ def measure(name: str) -> Row:
 
     mod = symbolic_models.module(name)
     sizes = symbolic_models.sizes(name)
-    tensors = {n: tvm.runtime.tensor(symbolic_models.given(name, n)) for n in sizes}
+    tensors = {n: tvm.runtime.tensor(symbolic_models.input_of(name, n)) for n in sizes}
     with Session(compile_shapes(mod, "jit")) as session, \
             Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
         for _ in range(3):
@@ -115,7 +115,7 @@ def _torch(name: str, sizes: list[int]) -> Call:
 
     torch.set_num_threads(1)
     compiled = torch.compile(symbolic_models.torch_model(name), dynamic=True)
-    arrays = {n: torch.from_numpy(symbolic_models.given(name, n)) for n in sizes}
+    arrays = {n: torch.from_numpy(symbolic_models.input_of(name, n)) for n in sizes}
 
     def call(n: int) -> Any:
         with torch.inference_mode():

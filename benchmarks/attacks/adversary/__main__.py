@@ -31,7 +31,7 @@ CHUNK = 100
 #: Seconds after which a process has hung.
 PATIENCE = 900
 
-Found = dict[str, Any]
+Logged = dict[str, Any]
 
 
 def main() -> None:
@@ -43,9 +43,9 @@ def main() -> None:
     if options.show is not None:
         _show(options.show)
         return
-    rows = _known(options.log)
-    done = {r["seed"] for r in rows}
-    seeds = [s for s in range(options.first, options.first + options.count) if s not in done]
+    rows = _logged(options.log)
+    judged = {r["seed"] for r in rows}
+    seeds = [s for s in range(options.first, options.first + options.count) if s not in judged]
     for start in range(0, len(seeds), CHUNK):
         rows += _kept(_judged(seeds[start : start + CHUNK]), options.log)
         bad = [r for r in rows if r["verdict"] in ("wrong", "raised", "died")]
@@ -57,8 +57,8 @@ def main() -> None:
         options.page.write_text(text, encoding="utf-8")
     slow = max((r["cpu"] for r in rows), default=0.0) > LONGEST or percentile(rows) > P99
     bad = [r for r in rows if r["verdict"] in ("wrong", "raised", "died")]
-    for r in bad:
-        print(f"{r['verdict']}: {r}", file=sys.stderr)
+    for row in bad:
+        print(f"{row['verdict']}: {row}", file=sys.stderr)
     sys.exit(int(bool(bad or slow or several.differ)))
 
 
@@ -104,10 +104,10 @@ def _show(seed: int) -> None:
 
 
 def _child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
-    own = {"TVM_NUM_THREADS": "1", **env}
+    variables = {"TVM_NUM_THREADS": "1", **env}
     return subprocess.run(
         [sys.executable, "-m", "benchmarks.adversary", *map(str, args)],
-        env={**os.environ, **own},
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -115,7 +115,7 @@ def _child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _judged(seeds: list[int]) -> Iterator[Found]:
+def _judged(seeds: list[int]) -> Iterator[Logged]:
     try:
         run = _child("--worker", *seeds)
         ended = f"exit code {run.returncode}"
@@ -124,25 +124,25 @@ def _judged(seeds: list[int]) -> Iterator[Found]:
     if run is not None and run.returncode == 0:
         yield from map(json.loads, run.stdout.splitlines())
     elif len(seeds) > 1:
-        for s in seeds:
-            yield from _judged([s])
+        for seed in seeds:
+            yield from _judged([seed])
     else:
         yield {"seed": seeds[0], "family": "", "question": "", "verdict": "died", "said": ended,
                "note": "", "cpu": 0.0}  # fmt: skip
 
 
-def _known(log: Path | None) -> list[Found]:
+def _logged(log: Path | None) -> list[Logged]:
     if log is None or not log.exists():
         return []
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def _kept(rows: Iterator[Found], log: Path | None) -> list[Found]:
-    found = list(rows)
+def _kept(rows: Iterator[Logged], log: Path | None) -> list[Logged]:
+    results = list(rows)
     if log is not None:
         with log.open("a") as lines:
-            lines.writelines(json.dumps(r) + "\n" for r in found)
-    return found
+            lines.writelines(json.dumps(r) + "\n" for r in results)
+    return results
 
 
 class Several:
@@ -160,17 +160,17 @@ class Several:
 
 def _under_hash_seeds(options: argparse.Namespace) -> Several:
     """Each run asks in another order, with other names and another hash seed."""
-    found = Several()
+    several = Several()
     for k in range(options.hash_seeds):
         count = options.again or options.count
         run = _child("--ask", options.first, count, "--shuffle", k, PYTHONHASHSEED=str(17 * k + 1))
-        found.runs += 1
+        several.runs += 1
         for line in run.stdout.splitlines():
             seed, question, said = json.loads(line)
-            found.said.setdefault((seed, question), set()).add(said)
-    for (seed, question), texts in sorted(found.differ.items()):
+            several.said.setdefault((seed, question), set()).add(said)
+    for (seed, question), texts in sorted(several.differ.items()):
         print(f"seed {seed}, {question}: {sorted(texts)}", file=sys.stderr)
-    return found
+    return several
 
 
 if __name__ == "__main__":

@@ -68,8 +68,8 @@ def opaque(rng: random.Random) -> Program:
     if kept == "t":
         body += ["for i in range(8):", f"    out[i] = {rng.choice(('t[i]', 'T.exp(t[i])'))}"]
     elif rng.random() < 0.3:
-        again = rng.choice(("T.exp(x[i])", "T.exp(out[i])", "out[i] + x[i]"))
-        body += ["for i in range(8):", f"    out[i] = {again}"]
+        value = rng.choice(("T.exp(x[i])", "T.exp(out[i])", "out[i] + x[i]"))
+        body += ["for i in range(8):", f"    out[i] = {value}"]
     params = [("x", (8,), "float32"), ("out", (8,), "float32")]
     lines = [line.replace("{b}", harmed) for line in body]
     return written("not understood", params, lines)

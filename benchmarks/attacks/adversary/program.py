@@ -25,9 +25,9 @@ class Program:
 
 
 def written(
-    family: str, params: list[tuple[str, Any, str]], body: list[str], **known: Any
+    family: str, params: list[tuple[str, Any, str]], body: list[str], **fields: Any
 ) -> Program:
     """A program of parameters ``(name, shape, dtype)``, the last one written, and its lines."""
     types = (f"{name}: T.Buffer({shape!r}, {dtype!r})" for name, shape, dtype in params)
     text = f"def main({', '.join(types)}):\n" + "".join(f"    {line}\n" for line in body)
-    return Program(family, HEADER + text, len(params) - 1, **known)
+    return Program(family, HEADER + text, len(params) - 1, **fields)

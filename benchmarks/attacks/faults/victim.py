@@ -60,32 +60,35 @@ def patterns(*conditions: Callable[[Node], Any]) -> tuple[Pattern, ...]:
     )
 
 
-def is_victim(r: Region) -> bool:
-    return r.find(VICTIM) is not None
+def is_victim(region: Region) -> bool:
+    return region.find(VICTIM) is not None
 
 
-def body(r: Region) -> str:
+def body(region: Region) -> str:
     """A region's function, from `OPINFO_TYPED`."""
-    names = [f"x{k}" for k in range(len(r.inputs))]
+    names = [f"x{k}" for k in range(len(region.inputs))]
     pointers = [f"  auto* p{n} = reinterpret_cast<float*>(opinfo::data({n}));"
                 for n in (*names, "out")]  # fmt: skip
-    told = "".join(f"    float v{k} = {_value(c)};\n" for k, c in enumerate(r.calls))
+    lines = "".join(f"    float v{k} = {_value(c)};\n" for k, c in enumerate(region.calls))
     count = int(np.prod(SHAPE))
     tensors = ", ".join(f"const DLTensor* {n}" for n in (*names, "out"))
     return (
-        f"static void {r.symbol}_({tensors}) {{\n" + "\n".join(pointers)
-        + f"\n  for (int i = 0; i < {count}; ++i) {{\n{told}    pout[i] = v{len(r.calls) - 1};\n"
-        + f"  }}\n}}\nOPINFO_TYPED({r.symbol}, {r.symbol}_)\n"
+        f"static void {region.symbol}_({tensors}) {{\n" + "\n".join(pointers)
+        + f"\n  for (int i = 0; i < {count}; ++i) {{\n{lines}"
+        + f"    pout[i] = v{len(region.calls) - 1};\n"
+        + f"  }}\n}}\nOPINFO_TYPED({region.symbol}, {region.symbol}_)\n"
     )  # fmt: skip
 
 
-def _value(c: Any) -> str:
-    values = [f"px{o.index}[i]" if o.source == "input" else f"v{o.index}" for o in c.operands]
-    if c.op == "relax.add":
+def _value(call: Any) -> str:
+    values = [f"px{o.index}[i]" if o.source == "input" else f"v{o.index}" for o in call.operands]
+    if call.op == "relax.add":
         return f"{values[0]} + {values[1]}"
-    if c.op == VICTIM:
+    if call.op == VICTIM:
         return f"{values[0]} * {values[1]}"
-    return f"std::fmax({values[0]}, 0.f)" if c.op == "relax.nn.relu" else f"std::exp({values[0]})"
+    return (
+        f"std::fmax({values[0]}, 0.f)" if call.op == "relax.nn.relu" else f"std::exp({values[0]})"
+    )
 
 
 def convert(regions: Sequence[Region]) -> Code:
@@ -101,8 +104,8 @@ def changed(change: Callable[[Code, Region], Code]) -> Backend:
 
     def broken(regions: Sequence[Region]) -> Code:
         code = convert(regions)
-        for r in filter(is_victim, regions):
-            code = change(code, r)
+        for region in filter(is_victim, regions):
+            code = change(code, region)
         return code
 
     return replace(PLAIN, convert=broken)

@@ -89,26 +89,26 @@ def _warm(inspector: Inspector, folder: Path) -> None:
     """Read a good model of ONNX: onnxruntime writes below the home folder when it is imported."""
     path = folder / "files" / "good.onnx"
     path.write_bytes(onnx_files.model().SerializeToString())
-    told = inspector.run("inspect", str(path))
-    if told["code"]:
-        raise RuntimeError(f"a good model is refused: {told['err']}")
+    answer = inspector.run("inspect", str(path))
+    if answer["code"]:
+        raise RuntimeError(f"a good model is refused: {answer['err']}")
 
 
 def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iterator[Case]:
     """The files of all formats. What they try to write is `ran` / "mark"."""
     rng, mark = random.Random(seed), ran / "mark"
-    wanted = {s: round(count * share) for s, share in SHARES.items() if only in ("", s)}
-    if n := wanted.get(".py"):
+    counts = {s: round(count * share) for s, share in SHARES.items() if only in ("", s)}
+    if n := counts.get(".py"):
         yield from scripts.cases(rng, mark, n)
-    if n := wanted.get(".json"):
+    if n := counts.get(".json"):
         yield from graphs.cases(rng, n)
-    if n := wanted.get(".onnx"):
+    if n := counts.get(".onnx"):
         yield from onnx_files.cases(rng, mark, n)
-    if n := wanted.get(".pt2"):
+    if n := counts.get(".pt2"):
         yield from archives.cases(rng, mark, n, archives.saved(folder))
-    if n := wanted.get(".so"):
+    if n := counts.get(".so"):
         yield from libraries.cases(rng, mark, n, folder)
-    if n := wanted.get(".entry"):
+    if n := counts.get(".entry"):
         yield from libraries.entries(rng, n // 2)
 
 
@@ -127,25 +127,25 @@ def judged(
         command = ["inspect", str(path)]
     before = set(folder.rglob("*"))
     try:
-        told = inspector.run(*command)
+        answer = inspector.run(*command)
     except ProcessDied as error:
         return "crashed", str(error)
     ours = {folder / name for name in ("out", "err", "refused")}
     appeared = [str(p) for p in set(folder.rglob("*")) - before - ours]
-    for p in ran.iterdir():
-        p.unlink()
-    err = str(told["err"])
+    for leftover in ran.iterdir():
+        leftover.unlink()
+    err = str(answer["err"])
     if any("mark" in name for name in appeared):
         return "executed", err
-    if told["refused"]:
-        return "executed", str(told["refused"])
-    if appeared or told["events"]:
-        return "acted", f"{appeared} {told['events']}"
-    if told["code"] == 0:
-        return ANSWERED, str(told["out"])
-    if told["code"] == 2 and err.count("\n") == 1 and err.startswith("opinfo: "):
+    if answer["refused"]:
+        return "executed", str(answer["refused"])
+    if appeared or answer["events"]:
+        return "acted", f"{appeared} {answer['events']}"
+    if answer["code"] == 0:
+        return ANSWERED, str(answer["out"])
+    if answer["code"] == 2 and err.count("\n") == 1 and err.startswith("opinfo: "):
         return REFUSED, err.strip()
-    return "not one line", f"exit status {told['code']}: {err!r}"
+    return "not one line", f"exit status {answer['code']}: {err!r}"
 
 
 def table(counts: Counter[Any]) -> str:
@@ -156,9 +156,11 @@ def table(counts: Counter[Any]) -> str:
         "|---" * (len(verdicts) + 2) + "|",
     ]
     for suffix in (*dict.fromkeys(s for s, _ in counts), ""):
-        mine = [sum(n for (s, v), n in counts.items() if v == verdict and suffix in ("", s))
+        numbers = [sum(n for (s, v), n in counts.items() if v == verdict and suffix in ("", s))
                 for verdict in verdicts]  # fmt: skip
-        lines.append(f"| {suffix or 'all'} | {sum(mine)} | " + " | ".join(map(str, mine)) + " |")
+        lines.append(
+            f"| {suffix or 'all'} | {sum(numbers)} | " + " | ".join(map(str, numbers)) + " |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -90,8 +90,8 @@ def _pickles(parts: dict[str, bytes], code: bytes) -> Iterator[tuple[str, dict[s
     constants = "data/constants/model_constants_config.json"
     for name in ("tensor_0", "custom_obj_0", "opaque_obj_0"):
         entry = {**config["config"][key], "path_name": name}
-        told = json.dumps({"config": {"c": entry}}).encode()
-        yield f"pickled {name}", {constants: told, f"data/constants/{name}": code}
+        content = json.dumps({"config": {"c": entry}}).encode()
+        yield f"pickled {name}", {constants: content, f"data/constants/{name}": code}
 
 
 def _models(parts: dict[str, bytes], mark: Path) -> Iterator[tuple[str, dict[str, bytes]]]:

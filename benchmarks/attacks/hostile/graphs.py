@@ -78,8 +78,8 @@ def _written() -> Iterator[Case]:
     """Made by hand: code, bombs, and what TVM's reader would call."""
 
     def graph(name: str, *nodes: tuple[str, Any]) -> Case:
-        told = {"root_index": len(nodes) - 1, "nodes": [{"type": t, "data": d} for t, d in nodes]}
-        return Case(name, ".json", json.dumps(told).encode())
+        values = {"root_index": len(nodes) - 1, "nodes": [{"type": t, "data": d} for t, d in nodes]}
+        return Case(name, ".json", json.dumps(values).encode())
 
     library = base64.b64encode(b"\x7fELF" + b"\0" * 60).decode()
     datas: tuple[Any, ...] = (library, 0, [], "", {"0": library})

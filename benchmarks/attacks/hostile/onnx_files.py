@@ -101,11 +101,11 @@ def _large() -> Iterator[Case]:
     for extents in ([2**40], [2**20, 2**20], [2**62, 2**62], [-5], [0]):
         for op in ("ConstantOfShape", "Expand", "Tile"):
             size = numpy_helper.from_array(np.array(extents, "int64"), "s")
-            one = numpy_helper.from_array(np.ones(1, "float32"), "o")
+            ones = numpy_helper.from_array(np.ones(1, "float32"), "o")
             inputs = ["s"] if op == "ConstantOfShape" else ["o", "s"]
             nodes = [helper.make_node(op, inputs, ["y"])]
             y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-            graph = helper.make_graph(nodes, "g", [], [y], [size, one])
+            graph = helper.make_graph(nodes, "g", [], [y], [size, ones])
             yield Case(f"{op} to {extents}", ".onnx", helper.make_model(graph).SerializeToString())
     inner = model().graph
     for _ in range(60):

@@ -118,10 +118,10 @@ def payloads(mark: Path) -> Iterator[str]:
 
 def cases(rng: random.Random, mark: Path, count: int) -> Iterator[Case]:
     """Every place with some payloads, what must be refused or hang, and changes of valid scripts."""
-    known = list(payloads(mark))
+    snippets = list(payloads(mark))
     each = max(1, count // 2 // len(PLACES))
     for place, text in PLACES.items():
-        for payload in rng.sample(known, min(each, len(known))):
+        for payload in rng.sample(snippets, min(each, len(snippets))):
             content = HEAD + text.format(e=payload, s=repr(payload))
             yield Case(f"{place}: {payload[:40]}", ".py", content.encode())
     yield from _heavy()

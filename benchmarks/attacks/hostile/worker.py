@@ -52,10 +52,10 @@ def main() -> int:
         seen.clear()
         page.write_bytes(bytes(SIZE))
         code = _run(app, job["command"], out, err)
-        told = {"code": code, "out": out.read_text(errors="replace")[-4000:],
+        answer = {"code": code, "out": out.read_text(errors="replace")[-4000:],
                 "err": err.read_text(errors="replace")[-4000:], "events": seen[:5],
                 "refused": page.read_bytes().partition(b"\0")[0].decode()}  # fmt: skip
-        print(json.dumps(told), file=answers, flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
     return 0
 
 
@@ -101,8 +101,8 @@ def _run(app: Any, command: list[str], out: Path, err: Path) -> int:
             os.close(new)
         try:
             app(command)
-        except SystemExit as e:
-            return e.code if isinstance(e.code, int) else int(bool(e.code))
+        except SystemExit as error:
+            return error.code if isinstance(error.code, int) else int(bool(error.code))
         except BaseException:
             traceback.print_exc()
             return 1

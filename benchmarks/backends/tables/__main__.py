@@ -69,11 +69,11 @@ def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
     rows = []
     for table in tables:
         before, after = composites(original, table), composites(raised, table)
-        wants = WANTS.get(table)
-        if wants is not None and str(wants) not in laid:
-            planned = raise_ops(plan(legalised, wants)).module
-            laid[str(wants)] = planned, _converted(original, wants)
-        planned, converted = laid[str(wants)] if wants else (None, None)
+        layouts = WANTS.get(table)
+        if layouts is not None and str(layouts) not in laid:
+            planned = raise_ops(plan(legalised, layouts)).module
+            laid[str(layouts)] = planned, _converted(original, layouts)
+        planned, converted = laid[str(layouts)] if layouts else (None, None)
         rows.append(Row(
             name, table, before.total(), composites(legalised, table).total(), after.total(),
             _total(planned, table), _total(converted, table),
@@ -81,19 +81,19 @@ def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
     return rows
 
 
-def plan(mod: Any, wants: Any) -> Any:
+def plan(mod: Any, layouts: Any) -> Any:
     """The layouts that a table takes, chains kept whole."""
-    return plan_layout(mod, wants, mode="graph", objective=keeping_chains()).module
+    return plan_layout(mod, layouts, mode="graph", objective=keeping_chains()).module
 
 
 def _total(mod: Any, table: str) -> int | None:
     return None if mod is None else composites(mod, table).total()
 
 
-def _converted(mod: Any, wants: Any) -> Any:
+def _converted(mod: Any, layouts: Any) -> Any:
     """TVM's own pass; None where it refuses the module."""
     try:
-        return relax.transform.ConvertLayout({k: list(v) for k, v in wants.items()})(mod)
+        return relax.transform.ConvertLayout({k: list(v) for k, v in layouts.items()})(mod)
     except Exception:  # it raises what it likes
         return None
 
@@ -103,23 +103,23 @@ def page(rows: Sequence[Row]) -> str:
     head = ["| model | table | original | legalised | raised | planned | `ConvertLayout` |",
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     lines = [f"| {r.model} | {r.table} | {r.original} | {r.legalised} | {r.raised} | "
-             f"{_told(r.planned)} | {_told(r.converted)} |"
+             f"{_cell(r.planned)} | {_cell(r.converted)} |"
              for r in rows if r.original or r.raised or r.planned]  # fmt: skip
     lost: Counter[tuple[str, str]] = Counter()
-    for r in rows:
-        if r.lost or r.won:
-            lost[", ".join(sorted(r.lost)) or "–", ", ".join(sorted(r.won)) or "–"] += 1
-    other = [f"| {a} | {b} | {n} |" for (a, b), n in sorted(lost.items())]
+    for row in rows:
+        if row.lost or row.won:
+            lost[", ".join(sorted(row.lost)) or "–", ", ".join(sorted(row.won)) or "–"] += 1
+    differences = [f"| {a} | {b} | {n} |" for (a, b), n in sorted(lost.items())]
     same = sum(r.original == r.raised and not r.lost for r in rows)
     return "\n".join([
         *head, *lines, "",
         f"{same} of {len(rows)} rows match the same patterns as often as before lowering. "
         "In the others:", "",
-        "| matched before | matched after | rows |", "|---|---|---|", *other, "",
+        "| matched before | matched after | rows |", "|---|---|---|", *differences, "",
     ])  # fmt: skip
 
 
-def _told(n: int | None) -> str:
+def _cell(n: int | None) -> str:
     return "" if n is None else str(n)
 
 
@@ -133,11 +133,11 @@ def main() -> None:
     rows = []
     for name in options.model:
         start = time.process_time()
-        for r in measure(name):
-            rows.append(r)
-            counts = (r.original, r.legalised, r.raised, r.planned, r.converted)
-            told = " / ".join(map(_told, counts))
-            print(f"{r.model}, {r.table}: {told}", r.lost or "", r.won or "")
+        for row in measure(name):
+            rows.append(row)
+            counts = (row.original, row.legalised, row.raised, row.planned, row.converted)
+            cells = " / ".join(map(_cell, counts))
+            print(f"{row.model}, {row.table}: {cells}", row.lost or "", row.won or "")
         print(f"  {time.process_time() - start:.1f} s", flush=True)
     if options.page:
         write_below(options.page, MARK, page(rows))

@@ -100,11 +100,11 @@ def _called(mod: Any) -> Counter[str]:
 def _count(mod: Any, func: Any, counted: Counter[str]) -> None:
     local: dict[Any, Any] = {}
     for block in func.body.blocks:
-        for b in block.bindings:
-            if isinstance(b.value, relax.Function):
-                local[b.var] = b.value
+        for binding in block.bindings:
+            if isinstance(binding.value, relax.Function):
+                local[binding.var] = binding.value
                 continue
-            callee = _callee(mod, b.value, local)
+            callee = _callee(mod, binding.value, local)
             if callee is None:
                 continue
             if "Composite" in callee.attrs:
@@ -117,6 +117,6 @@ def _callee(mod: Any, call: Any, local: Mapping[Any, Any]) -> Any:
     if not isinstance(call, tvm.ir.Call):
         return None
     if isinstance(call.op, GlobalVar):
-        found = mod[call.op]
-        return found if isinstance(found, relax.Function) else None
+        func = mod[call.op]
+        return func if isinstance(func, relax.Function) else None
     return next((f for v, f in local.items() if v.same_as(call.op)), None)

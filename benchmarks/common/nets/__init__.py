@@ -61,9 +61,9 @@ def module(name: str, size: int = 64) -> tvm.IRModule:
 def _key() -> str:
     files = [*Path(__file__).parent.glob("*.py")]
     files += (Path(opinfo.__file__).parent / "frontend").glob("*.py")
-    told = [path.read_text() for path in sorted(files)]
-    told += [version(package) for package in ("apache-tvm", "torch", "transformers")]
-    return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+    parts = [path.read_text() for path in sorted(files)]
+    parts += [version(package) for package in ("apache-tvm", "torch", "transformers")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _imported(name: str, size: int) -> tvm.IRModule:
@@ -102,8 +102,8 @@ def torch_model(name: str, size: int = 64) -> tuple[Any, dict[str, Any]]:
     elif name == "coatnet":
         model, sample = attention.coatnet(), {"input": torch.randn(1, 3, 64, 64)}
     else:
-        made = {"unet": convnets.UNet, "yolo": convnets.Yolo}.get(name)
-        model = (made or getattr(convnets, name))()
+        factory = {"unet": convnets.UNet, "yolo": convnets.Yolo}.get(name)
+        model = (factory or getattr(convnets, name))()
         key = "input" if isinstance(model, torch.nn.Sequential) else "x"
         sample = {key: torch.randn(1, 3, size, size)}
     randomise(model)
@@ -115,12 +115,12 @@ def randomise(model: Any) -> None:
     import torch
 
     with torch.no_grad():
-        for name, t in (*model.named_parameters(), *model.named_buffers()):
-            if not t.is_floating_point():
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if not tensor.is_floating_point():
                 continue
             if name.endswith("running_var"):
-                t.uniform_(0.5, 1.5)
-            elif t.ndim <= 1:
-                t.add_(torch.randn_like(t) * 0.1)
-            elif t.ndim == 3:
-                t.add_(torch.randn_like(t) * 0.1)
+                tensor.uniform_(0.5, 1.5)
+            elif tensor.ndim <= 1:
+                tensor.add_(torch.randn_like(tensor) * 0.1)
+            elif tensor.ndim == 3:
+                tensor.add_(torch.randn_like(tensor) * 0.1)

@@ -93,13 +93,13 @@ def plan(
         seconds, planned = cpu_seconds(lambda: plan_layout(lowered, desired=desired, mode=mode))
     except Exception as error:  # the others are still of interest
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:120]}"
-    told = planned.report
+    report = planned.report
     try:
         outputs = "not run" if expected is None else expected.compare(planned.module)
     except Exception as error:  # of compilation
         outputs = f"raises {type(error).__name__}"
-    left = count(planned.module)
-    return Left(left, told.status, told.objective, told.bound, seconds, outputs)
+    conversions = count(planned.module)
+    return Left(conversions, report.status, report.objective, report.bound, seconds, outputs)
 
 
 class Expected:

@@ -24,32 +24,32 @@ class Converted:
     problem: str = ""
 
 
-def left_by_convert_layout(mod: Any, wanted: Mapping[str, Sequence[str]] = WANTED) -> Converted:
+def left_by_convert_layout(mod: Any, required: Mapping[str, Sequence[str]] = WANTED) -> Converted:
     """Convert a module before legalisation, and count."""
-    given = {op: list(layouts) for op, layouts in wanted.items()}
+    desired = {op: list(layouts) for op, layouts in required.items()}
     try:
-        out = relax.transform.ConvertLayout(given)(mod)
+        out = relax.transform.ConvertLayout(desired)(mod)
     except Exception as error:  # TVM raises what it likes
         return Converted(None, f"raises {type(error).__name__}")
     try:
         lowered = relax.transform.LegalizeOps()(out)
     except Exception as error:
         return Converted(count(out), f"does not lower: {type(error).__name__}")
-    left = sorted(_operators(lowered) - _operators(relax.transform.LegalizeOps()(mod)))
-    if left:
-        return Converted(count(lowered), f"does not compile: {', '.join(left)}")
+    unlowered = sorted(_operators(lowered) - _operators(relax.transform.LegalizeOps()(mod)))
+    if unlowered:
+        return Converted(count(lowered), f"does not compile: {', '.join(unlowered)}")
     return Converted(count(lowered))
 
 
 def _operators(mod: Any) -> set[str]:
     """The operators that are called."""
-    found: set[str] = set()
+    names: set[str] = set()
 
     def visit(call: Any) -> None:
         if isinstance(call.op, tvm.ir.Op):
-            found.add(str(call.op.name))
+            names.add(str(call.op.name))
 
     for _, func in mod.functions_items():
         if isinstance(func, relax.Function):
             tvm_ffi.structural_walk(func, (tvm.ir.Call, visit))
-    return found
+    return names

@@ -57,8 +57,8 @@ def bracketed(model: Any) -> Any:
     """The model with each two-dimensional Conv in NHWC, inside a loop."""
     model = shape_inference.infer_shapes(model)
     graph = model.graph
-    known = {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
-    shapes = {n: [d.dim_value for d in v.type.tensor_type.shape.dim] for n, v in known.items()}
+    values = {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
+    shapes = {n: [d.dim_value for d in v.type.tensor_type.shape.dim] for n, v in values.items()}
     nodes: list[Any] = []
     for node in graph.node:
         if node.op_type != "Conv" or len(shapes[node.input[0]]) != 4:
@@ -126,9 +126,9 @@ def transposes(model: Any, values: list[np.ndarray[Any, Any]]) -> Conversions:
     """The transposes of activations that move something, by the shapes of a run."""
     import onnxruntime as ort
 
-    found = list(_on_activations(model.graph))
+    nodes = list(_on_activations(model.graph))
     names = [o.name for o in model.graph.output]
-    for node in found:
+    for node in nodes:
         for name in (node.input[0], node.output[0]):
             if name not in names and name not in {i.name for i in model.graph.input}:
                 model.graph.output.append(onnx.ValueInfoProto(name=name))
@@ -136,10 +136,10 @@ def transposes(model: Any, values: list[np.ndarray[Any, Any]]) -> Conversions:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = _session(model, options)
-    given = dict(zip([i.name for i in session.get_inputs()], values, strict=True))
+    feeds = dict(zip([i.name for i in session.get_inputs()], values, strict=True))
     outputs = [o.name for o in session.get_outputs()]
-    arrays = {**given, **dict(zip(outputs, session.run(outputs, given), strict=True))}
-    moved = [arrays[n.input[0]] for n in found if _moves(arrays[n.input[0]].shape, _order(n))]
+    arrays = {**feeds, **dict(zip(outputs, session.run(outputs, feeds), strict=True))}
+    moved = [arrays[n.input[0]] for n in nodes if _moves(arrays[n.input[0]].shape, _order(n))]
     return Conversions(len(moved), sum(a.nbytes for a in moved))
 
 
