@@ -6,10 +6,9 @@
 Each call of tests/variants is legalised, stripped of all names, attributes and annotations, and
 recognised; the answer is compared with what was built. The table is docs/results/coverage.md.
 
-The whole takes about an hour and a half. It can be run in pieces: with ``--json FILE`` each verdict
-is written there, a line each, as soon as it is found, and with ``--resume`` those that FILE has are
-not judged again (but for the grades of ``--redo``). The page is written when no call is left,
-or with ``--partial`` saying how many are.
+A full run takes about an hour and a half, and can be split: ``--json FILE`` appends each verdict to
+FILE as soon as it is known, and ``--resume`` skips the calls in FILE, except those with a grade of
+``--redo``. The page is written once no call remains, or with ``--partial``, which adds how many do.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def page(
     arguments: str = "",
     remaining: Mapping[str, int] | None = None,
 ) -> str:
-    """The table, and what is not recovered with its reasons."""
+    """Return the page: the table, and the reasons for what is not recovered."""
     counted = {op: [v for v in vs if v.grade != "unlowered"] for op, vs in verdicts.items()}
     every = [v for vs in counted.values() for v in vs]
     lines = [
@@ -80,7 +79,7 @@ def page(
 
 
 def _unjudged(remaining: Mapping[str, int]) -> str:
-    """What a run in pieces has not come to."""
+    """Name the calls that a split run has not judged yet."""
     listing = ", ".join(f"{count} of `{op}`" for op, count in remaining.items() if count)
     return f"\n\nNot judged yet: {listing}." if listing else ""
 
@@ -110,7 +109,7 @@ def _by_type(every: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _others(by_op: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
-    """Operators without a call that is one PrimFunc."""
+    """Yield the operators of which no call lowers to a single PrimFunc."""
     yield "## Operators that are not one PrimFunc\n"
     for op in sorted(lowered()):
         verdicts = by_op.get(op, ())
@@ -120,7 +119,7 @@ def _others(by_op: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
 
 
 def _gaps(counted: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
-    """Every refusal's reason with an example, and every reading that is not the one built."""
+    """Yield the reason of every refusal with an example, and every other operator or attribute."""
     for grade, title in (("wrong", "Wrong"), ("refused", "Gaps"), ("other op", "Other operators"),
                          ("same op", "Other attributes")):  # fmt: skip
         yield f"## {title}\n"
@@ -135,7 +134,7 @@ def _gaps(counted: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
 
 
 def tidy(note: str) -> str:
-    """A reason that is the same in every run: fresh names counted from 0, and not too long."""
+    """Shorten a reason and number fresh names from 0, so that every run prints the same."""
     fresh: dict[str, str] = {}
     named = re.sub(r"\b([qv])\d+\b", lambda m: fresh.setdefault(m[0], f"{m[1]}{len(fresh)}"), note)
     return named if len(named) <= LONGEST else named[:LONGEST].rstrip() + " …"
@@ -148,7 +147,7 @@ LONGEST = 160
 
 
 def stored(path: Path, redo: Sequence[str] = ()) -> dict[str, Verdict]:
-    """The verdicts of earlier runs by call, the last one of each, but for grades to redo."""
+    """Return the latest verdict of each call of earlier runs, except grades to redo."""
     if not path.exists():
         return {}
     verdicts = [Verdict(**json.loads(line)) for line in path.read_text().splitlines()]
@@ -159,7 +158,7 @@ def stored(path: Path, redo: Sequence[str] = ()) -> dict[str, Verdict]:
 def judged(
     calls: Sequence[Variant], jobs: int, verdicts: dict[str, Verdict], log: Path | None
 ) -> dict[str, Verdict]:
-    """The verdicts by call, of those that are not yet known too, which are logged."""
+    """Judge and log the calls without a verdict; return all verdicts by call."""
     remaining = [c for c in calls if str(c) not in verdicts]
     for verdict in run(remaining, jobs):
         verdicts[verdict.variant] = verdict
@@ -171,13 +170,15 @@ def judged(
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, help="at most so many calls of an operator")
+    parser.add_argument("--sample", type=int, help="maximum number of calls of an operator")
     parser.add_argument("--ops", nargs="*", help="only operators with one of these in their name")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write every verdict there, one a line")
-    parser.add_argument("--resume", action="store_true", help="keep the verdicts that are there")
+    parser.add_argument("--resume", action="store_true", help="keep the verdicts in FILE")
     parser.add_argument("--redo", nargs="*", default=(), help="grades that are judged again")
-    parser.add_argument("--partial", action="store_true", help="write the page, calls left or not")
+    parser.add_argument(
+        "--partial", action="store_true", help="write the page even if calls remain"
+    )
     parser.add_argument("--check", action="store_true", help="fail if anything is wrong; no page")
     args = parser.parse_args()
     if args.resume and not args.json:
@@ -201,7 +202,7 @@ def main() -> None:
     else:
         PAGE.write_text(text)
     if any(v.grade == "wrong" for vs in by_op.values() for v in vs):
-        sys.exit("there are wrong answers")
+        sys.exit("some answers are wrong")
 
 
 if __name__ == "__main__":

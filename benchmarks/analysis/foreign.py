@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _table(verdicts: list[tuple[str, Foreign, str, str]]) -> str:
-    """A row a family, and the refused programs with their reasons."""
+    """Return a row for each family, and the refused programs with their reasons."""
     lines = [
         "| family | one operator | recovered | no single operator | refused | wrong |",
         "|---|---|---|---|---|---|",

@@ -67,7 +67,7 @@ def fused(mod: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 class Disagreement(Exception):
-    """The truth itself is not known: an operator before fusion is not recognised."""
+    """The expected operators are unknown, because one is not recognised before fusion."""
 
 
 def truth(mod: Any, func: Any, analyse: Analyse) -> list[Node]:
@@ -136,7 +136,7 @@ def _text(attrs: Any, sizes: Any) -> tuple[tuple[str, str], ...]:
 
 
 def canonical(name: str, attrs: tuple[tuple[str, str], ...], operands: tuple[Any, ...]) -> Node:
-    """One reading of computes that LegalizeOps writes in one way."""
+    """Return one node for all operators that LegalizeOps lowers identically."""
     if name == "relax.multiply" and len(operands) == 2:
         x, y = operands
         if x == y:
@@ -147,7 +147,7 @@ def canonical(name: str, attrs: tuple[tuple[str, str], ...], operands: tuple[Any
 
 
 def measure(name: str, run: int = 0) -> Measured:
-    """Chains of a model; ``run`` of them are computed too."""
+    """Recover the chains of a model, and execute ``run`` of them."""
     row = Measured(name)
     chains, analyse = Chains(), analyser()
     for mod, func, prim in fused(models.module(name)):
@@ -172,7 +172,7 @@ def measure(name: str, run: int = 0) -> Measured:
 
 
 def _renamed(nodes: list[Node]) -> str:
-    """As text, with the names of sizes in the order in which they come."""
+    """Format nodes, with sizes named in order of occurrence."""
     names: dict[str, str] = {}
     text = repr(nodes)
     return re.sub(r"\b[vs]\d+\b", lambda m: names.setdefault(m[0], f"n{len(names)}"), text)

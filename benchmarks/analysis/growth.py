@@ -27,7 +27,7 @@ WARM_UP = 50
 
 
 def modules(count: int) -> list[Any]:
-    """Distinct PrimFuncs, ten operators in turn."""
+    """Return distinct PrimFuncs that cycle through ten operators."""
     from opinfo.analysis.proposal.legalise import legalise
 
     prim_funcs = []
@@ -64,7 +64,7 @@ def _call(kind: int, n: int) -> tuple[Any, list[Any]]:
 
 
 def measure(count: int) -> dict[str, Any]:
-    """The figures of a module with this many PrimFuncs, in this process."""
+    """Measure a module with this many PrimFuncs, in this process."""
     import tvm
 
     import opinfo

@@ -4,7 +4,7 @@
 
 The maps are the corpus of `tests/analysis/index_map` and random ones. Of each, both say whether it
 is bijective, injective or neither, which is compared with what is true (by construction or by
-enumeration); isl also judges the inverse that opinfo derived. Exits with 1 if anybody is wrong.
+enumeration); isl also judges the inverse that opinfo derived. Exits with 1 if either is wrong.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ over symbolic sizes), each inverted by `opinfo.analysis.invert` and decided by i
 
 @dataclass(frozen=True)
 class Row:
-    """One map: its form, what each said of it, and milliseconds."""
+    """One map: its form, both verdicts, and milliseconds."""
 
     name: str
     form: str
@@ -89,7 +89,7 @@ def _kinds(expr: Any) -> Iterator[str]:
 
 
 def maps(count: int) -> Iterator[tuple[str, Any, tuple[Any, ...], tuple[str, ...], str]]:
-    """Name, map, extents, symbolic sizes and what is true of each."""
+    """Yield the name, map, extents, symbolic sizes and true verdict of each map."""
     for case in corpus.corpus():
         fn, shape = case.build(*(tvm.tirx.Var(s, "int64") for s in case.sizes))
         yield case.name, as_map(fn, len(shape)), shape, case.sizes, case.truth
@@ -107,7 +107,7 @@ def maps(count: int) -> Iterator[tuple[str, Any, tuple[Any, ...], tuple[str, ...
 
 def measure(name: str, index_map: Any, shape: tuple[Any, ...], sizes: Sequence[str], true: str,
             operations: int) -> Row:  # fmt: skip
-    """Ask both."""
+    """Invert a map with opinfo and with isl."""
     start = time.perf_counter()
     certificate = invert(index_map, shape)
     our_ms = 1e3 * (time.perf_counter() - start)
@@ -131,7 +131,7 @@ def _grade(said: str, true: str) -> str:
 
 
 def _isl(index_map: Any, shape: Any, sizes: Sequence[str], operations: int) -> tuple[str, int]:
-    """The verdict of isl, and the number of pieces of its inverse where it has one."""
+    """Return isl's verdict, and the number of pieces of its inverse, 0 without one."""
     try:
         with isl_oracle.budget(operations) as context:
             relation = isl_oracle.relation(context, index_map, shape, sizes)
@@ -205,7 +205,7 @@ def _inverses(rows: Sequence[Row]) -> str:
 
 
 def _package() -> str:
-    """What the dependency weighs."""
+    """Describe the cost of the dependency: licence, types, size and import time."""
     about = metadata("islpy")
     sizes = [Path(str(f.locate())).stat().st_size for f in files("islpy") or () if _is_file(f)]
     typed = "typed" if any(f.name == "py.typed" for f in files("islpy") or ()) else "not typed"

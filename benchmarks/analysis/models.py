@@ -3,8 +3,8 @@
     python -m benchmarks.models [--run] [--json FILE] [MODEL ...]
 
 For each model the legalised module is stripped of every name, attribute and annotation; then
-`RaiseOps` has to bring the operators back. `same` counts the calls whose PrimFunc, legalised again,
-is structurally equal to the original's; `--run` compiles both modules with LLVM and compares the
+`RaiseOps` must recover the operators. `same` counts the calls whose PrimFunc, legalised again, is
+structurally equal to the original's; `--run` compiles both modules with LLVM and compares the
 outputs on seeded inputs.
 """
 

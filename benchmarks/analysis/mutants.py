@@ -25,7 +25,7 @@ COLUMNS = ("mutants", "different", "answered", "wrong")
 
 
 def main() -> None:
-    """Run, print a line an operator and a table of the families, exit 1 on any wrong answer."""
+    """Print a line for each operator and a table of families; exit 1 on a wrong answer."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--limit", type=int, default=7, help="mutants of one operator that differ from it"
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def measure(name: str, limit: int) -> dict[str, int]:
-    """Mutants tried until ``limit`` are different; of those the answered and the wrong ones."""
+    """Try mutants until ``limit`` differ; count those answered and those answered wrongly."""
     case = CASES[name]
     original = legalised(case.build, case.operands)
     truth, inputs = op_info(original), feeds(case.operands)
@@ -66,7 +66,7 @@ def measure(name: str, limit: int) -> dict[str, int]:
 
 
 def table(by_operator: dict[str, dict[str, int]]) -> Counter[str]:
-    """Print the counts of each family; the sum of all."""
+    """Print the counts of each family; return their sum."""
     families: dict[str, Counter[str]] = {}
     for name, counts in by_operator.items():
         families.setdefault(CASES[name].family, Counter()).update(counts)

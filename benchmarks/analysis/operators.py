@@ -14,7 +14,7 @@ PAGE = PAGES.parent / "reference" / "operators.md"
 
 
 def page() -> str:
-    """The table: a row an operator, with the recogniser and the number of its cases."""
+    """Return a table with the recogniser and the number of cases of each operator."""
     cases: dict[str, int] = {}
     for module in modules():
         for case in getattr(module, "MATCHES", ()):

@@ -51,8 +51,9 @@ COUNTED = ("recovered", "refused", "wrong")
 
 
 def trials(cases: int, earlier: dict[int, Trial], until: float) -> Iterator[Trial]:
-    """Results of as many cases as were asked for that were moved and are operators that opinfo
-    knows; fewer if the time is over."""
+    """Yield results until ``cases`` of them count, or the time is over.
+
+    A case counts if a transformation applied and opinfo recognises the untransformed operator."""
     counted = 0
     for seed in itertools.count():
         if counted >= cases or (seed not in earlier and time.monotonic() > until):
@@ -63,7 +64,7 @@ def trials(cases: int, earlier: dict[int, Trial], until: float) -> Iterator[Tria
 
 
 def collect(options: argparse.Namespace) -> list[Trial]:
-    """The results, earlier ones too; what there is if interrupted."""
+    """Return all results, including earlier ones; if interrupted, those so far."""
     earlier: dict[int, Trial] = {}
     if options.log and options.resume and options.log.exists():
         read = (Trial(**json.loads(line)) for line in options.log.read_text().splitlines())
@@ -86,7 +87,7 @@ def collect(options: argparse.Namespace) -> list[Trial]:
 
 
 def page(every: Sequence[Trial], cases: int) -> str:
-    """The table of families, and the reasons of what was refused."""
+    """Return the page: a table of families, and the reasons for refusals."""
     counted = [t for t in every if t.status in COUNTED]
     statuses = Counter(t.status for t in every)
     lines = [HEAD.format(cases=cases, found=len(counted)) + _row("family", *COLUMNS)]
@@ -124,12 +125,12 @@ def _often(reason: tuple[str, int]) -> tuple[int, str]:
 
 
 def main() -> None:
-    """Run, print the page, and write it if it is of all cases."""
+    """Run, print the page, and write it if it covers all cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case later")
     parser.add_argument("--log", type=Path, help="write every result there, one a line")
-    parser.add_argument("--resume", action="store_true", help="keep the results that are there")
+    parser.add_argument("--resume", action="store_true", help="keep the results in FILE")
     parser.add_argument("--redo", nargs="*", default=(), help="statuses that are run again")
     parser.add_argument("--verbose", action="store_true", help="print every case that is refused")
     add_page_option(parser, "relaid.md")

@@ -7,7 +7,7 @@ Every operator of `tests/analysis/scheduled_ops.py` is written in every form tha
 answer of the unscheduled PrimFunc, `wrong` another answer. `--run` executes the forms with the
 independent interpreters and judges by the numbers: `wrong` is then an answer that computes
 something else, `renamed` one of another name that computes what the form computes, `unchecked` one
-for which no interpreter has an answer. Forms that TVM's schedule changed are left out.
+that no interpreter can check. Forms that TVM's schedule changed are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZES = {"n": 5, "m": 7, "k": 6}
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether an answer is one of another's: name, operands, attributes."""
+    """Return whether an answer or an alternative has the other's name, operands and attributes."""
     if not (isinstance(a, OpInfo) and isinstance(b, OpInfo)):
         return False
     return _key(b) in {_key(i) for i in (a, *a.alternatives)}
@@ -52,12 +52,12 @@ def values(name: str) -> list[Any]:
     return out
 
 
-#: What an oracle raises that has no answer.
+#: What an oracle raises if it cannot execute a program.
 NO_ANSWER = (Undefined, AssertionError, AttributeError, KeyError, NameError, TypeError, IndexError)
 
 
 def computes(func: Any, operands: list[Any]) -> Any:
-    """What a form computes; None where no oracle has an answer."""
+    """Execute a form; return None if no oracle can."""
     shapes = [p.ty.shape for p in func.params if is_buffer_var(p)]
     for shape, value in zip(shapes, operands, strict=False):
         sizes = [SIZES.get(e.name) if type(e).__name__ == "Var" else int(e) for e in shape]
@@ -72,7 +72,7 @@ def computes(func: Any, operands: list[Any]) -> Any:
 
 
 def means(func: Any, info: OpInfo) -> str:
-    """Whether an answer of another name computes what the form computes, in the form's buffers."""
+    """Return whether an answer with another name computes what the form computes."""
     buffers = [p for p in func.params if is_buffer_var(p)]
     rng = np.random.default_rng(5)
     try:
@@ -86,7 +86,7 @@ def means(func: Any, info: OpInfo) -> str:
 
 
 def judged(func: Any, info: Any, expected: Any, truth: Any, operands: list[Any]) -> str:
-    """The verdict over an answer, by the numbers where ``truth`` has them."""
+    """Return the verdict on an answer, by comparing numbers if ``truth`` is known."""
     alike = same(expected, info)
     if truth is None:
         return "recovered" if alike else "wrong" if info else "refused"

@@ -30,7 +30,7 @@ def microseconds(call: Callable[[], object]) -> float:
 
 
 def function(weights: int) -> Any:
-    """A Relax function of an input and weights that gives its input back."""
+    """Return a Relax function of an input and weights that returns its input."""
     from tvm import relax, tirx
 
     params = [relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 64)))]

@@ -72,7 +72,7 @@ def onnx_runtime(model: Any, values: dict[str, Any], threads: int) -> Call:
 
 
 def torch_compile(name: str, threads: int) -> Call | None:
-    """Compiled when it returns; None where there is no torch module."""
+    """Compile with torch and warm up; None if the model is not a torch module."""
     model = torch_model(name)
     if model is None:
         return None
@@ -103,7 +103,7 @@ def tvm_default(mod: Any, tensors: Sequence[Any]) -> Call:
 
 
 def _cpu() -> float:
-    """CPU seconds of this process and of those that it waited for."""
+    """Return the CPU seconds of this process and of its finished children."""
     return sum(os.times()[:4])
 
 

@@ -29,7 +29,7 @@ COLUMNS = ("model", "ms", "/ ONNX Runtime", "/ torch.compile", "/ TVM default",
 
 
 def page(rows: Sequence[Row], order: Sequence[str]) -> str:
-    """Rows in the order of the models; others last."""
+    """Return the page, with rows in the order of ``order``."""
     where = {name: k for k, name in enumerate(order)}
     rows = sorted(rows, key=lambda r: where.get(r.model, len(where)))
     parts = []

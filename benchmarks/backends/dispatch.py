@@ -43,7 +43,7 @@ Large graphs, with layouts chosen and with the given layouts, in CPU seconds:
 
 @dataclass(frozen=True)
 class Row:
-    """A large graph; ``given``: seconds without a choice of layouts."""
+    """A large graph; ``given`` is the time without choosing layouts."""
 
     net: str
     ops: int
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def compared(seeds: Iterable[int]) -> tuple[int, list[int]]:
-    """How many random modules were compared, and the seeds of those planned wrongly."""
+    """Return the number of random modules compared, and the seeds of those planned wrongly."""
     tried, wrong = 0, []
     for seed in seeds:
         both = objectives(case(seed, 2, 6, special=False))
@@ -92,7 +92,7 @@ def compared(seeds: Iterable[int]) -> tuple[int, list[int]]:
 
 
 def grown(net: str, kind: str, size: int) -> Row:
-    """One graph; a process that has planned others before knows their PrimFuncs' analysis."""
+    """Plan one graph. Analyses of PrimFuncs are reused from graphs planned before."""
     mod, fictitious = lowered(net, size, kind), backends(size)
     fixed_seconds, _ = cpu_seconds(lambda: dispatch(mod, fictitious, classes(size)))
     seconds, dispatched = cpu_seconds(

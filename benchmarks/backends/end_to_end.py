@@ -29,23 +29,23 @@ from benchmarks.common.pages import add_page_option
 from benchmarks.common.resources import use_threads
 from benchmarks.common.rows import model_parser, store_row, stored_rows
 
-#: Model, or model and shapes to give in place of those of `benchmarks.common.full_models`.
+#: A model, or a model and a shape that replaces those of `benchmarks.common.full_models`.
 MODELS = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
           "squeezenet", "vgg19", "zfnet512", "ocr_det", "ocr_det x:n,3,320,320", "ocr_rec",
           "ocr_cls", "torch:bert", "torch:vit", "torch:mobilenet_v2", "torch:mobilenet_v3",
           "torch:unet", "torch:resnet18")  # fmt: skip
 TOLERANCE = 1e-3
-#: A process that has TVM's runtime: loads a library, calls it, keeps what it gives.
+#: A process with TVM's runtime that loads a library, calls it, and stores the results.
 FRESH = """
 import sys, time
 for foreign in ("opinfo", "torch", "onnx", "onnxruntime", "scipy"):
-    sys.modules[foreign] = None  # to import it is an error
+    sys.modules[foreign] = None  # importing it is an error
 import numpy as np, tvm
 from tvm import relax
 
 library, values, results = sys.argv[1:]
-with np.load(values) as found:
-    given = [tvm.runtime.tensor(found[f"x{k}"]) for k in range(len(found.files))]
+with np.load(values) as archive:
+    tensors = [tvm.runtime.tensor(archive[f"x{k}"]) for k in range(len(archive.files))]
 start = time.perf_counter()
 main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
 loaded = time.perf_counter()
@@ -53,7 +53,7 @@ loaded = time.perf_counter()
 def flat(y):
     return [y.numpy()] if isinstance(y, tvm.runtime.Tensor) else [a for z in y for a in flat(z)]
 
-np.savez(results, *flat(main(*given)))
+np.savez(results, *flat(main(*tensors)))
 print(loaded - start)
 """
 HEAD = """# Real models, end to end
@@ -81,7 +81,7 @@ COLUMNS = ("model", "verified", "fresh process", "ops offloaded", "of FLOPs", "c
 
 @dataclass(frozen=True)
 class Row:
-    """``failed``: in which words, "" if all went well."""
+    """One model; ``failed`` is the error message, or ""."""
 
     model: str
     failed: str
@@ -116,7 +116,7 @@ def measure(name: str) -> Row:
 
 
 def compiled(path: Path, folder: Path, shapes: list[str]) -> dict[str, Any]:
-    """What the command says, and how long it took to write the library."""
+    """Run the command; return its figures, and the time until the library was written."""
     library = folder / "model.so"
     words = [sys.executable, "-m", "opinfo", "compile", str(path), "-o", str(library),
              "--backend", "onednn,tvm", "--verify"]  # fmt: skip
@@ -135,7 +135,7 @@ def compiled(path: Path, folder: Path, shapes: list[str]) -> dict[str, Any]:
 def in_a_fresh_process(
     name: str, path: Path, folder: Path, shapes: list[str]
 ) -> tuple[float, float]:
-    """Seconds of loading; the largest difference from the unmodified module's outputs."""
+    """Return the seconds of loading, and the largest difference from the unmodified module."""
     import opinfo
     from opinfo.frontend import parse_shape
     from opinfo.verify.verification import difference

@@ -33,7 +33,7 @@ MODELS = ("resnet50", "squeezenet", "torch:mobilenet_v2", "torch:resnet18")
 
 @dataclass(frozen=True)
 class Row:
-    """Milliseconds of a call, and which patterns have how many regions."""
+    """Milliseconds of a call, and the number of regions of each pattern."""
 
     model: str
     int8: float
@@ -77,7 +77,7 @@ def measure(name: str, threads: int) -> Row:
 
 
 def quantised(model: Any, values: Mapping[str, Any]) -> Any:
-    """What ONNX Runtime makes of a model and seeded values like these."""
+    """Quantise a model with ONNX Runtime, calibrated on ``values``."""
     import onnx
     from onnxruntime import quantization
 

@@ -6,9 +6,9 @@
 
 `cases`: the graphs of `tests.byoc.nvidia_cases`, all of them in one library for TVM's virtual
 machine, against the same numbers computed by TVM on the CPU in float32. `speed`: one region each,
-called on torch's tensors, against torch and TVM's own schedules. `models`: whole models whose other
-operators are TVM's, against the unmodified module on the CPU. Half-precision results may differ by
-what rounding to their type makes; float32 is multiplied as float32 in both (no tf32).
+called on torch's tensors, against torch and TVM's own schedules. `models`: whole models, with TVM
+for the other operators, against the unmodified module on the CPU. Half-precision results may differ
+by rounding; float32 is multiplied as float32 in both (no tf32).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ nn, op = relax.op.nn, relax.op
 
 
 def anywhere(name: str) -> Backend:
-    """The backend, also where there is no GPU: its library is built for another machine."""
+    """Return a backend that is available without a GPU, to build libraries for another machine."""
     backend = find(name)
     return replace(backend, available=lambda: _without_gpu(backend.available()))
 
@@ -55,7 +55,7 @@ def _without_gpu(reason: str | None) -> str | None:
 
 
 def library(dispatched: Dispatched, path: Path, arch: str) -> None:
-    """A dispatched module as a shared object for GPUs of this architecture."""
+    """Export a dispatched module as a shared object for GPUs of this architecture."""
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
     executable = compiled(dispatched.module, target, fuse)
@@ -63,7 +63,7 @@ def library(dispatched: Dispatched, path: Path, arch: str) -> None:
 
 
 def save(path: Path, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
-    """Arrays for numpy alone: bfloat16 as its bits."""
+    """Save arrays for numpy without ml_dtypes: bfloat16 as its bits."""
     saved: dict[str, Any] = {f"x{k}": a.view("uint16") if a.dtype == NUMPY["bfloat16"] else a
             for k, a in enumerate(arrays)}  # fmt: skip
     saved |= {f"y{k}": a for k, a in enumerate(expected)}
@@ -108,7 +108,7 @@ def _model(name: str) -> tuple[Any, list[Array]]:
     return models.module(name), [*models.inputs(name), *models.weights(name)]
 
 
-#: name: backend, type, shapes, graph; torch's own version of it is in `nvidia_run`.
+#: name: backend, type, shapes, graph; `nvidia_run` has the same graph in torch.
 SPEED: dict[str, tuple[str, str, tuple[tuple[int, ...], ...], Callable[..., Any]]] = {}
 
 
@@ -182,7 +182,7 @@ def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:
 
 
 def _order(dispatched: Dispatched, symbol: str) -> list[int]:
-    """Which parameters of `main` a region takes."""
+    """Return the indices of the parameters of `main` that a region takes."""
     main = dispatched.module["main"]
     values = [binding.value for block in main.body.blocks for binding in block.bindings]
     (call,) = [value for value in values
@@ -197,7 +197,7 @@ MODELS = {"squeezenet": ("cudnn", "cublaslt"),
 
 
 def build(folder: Path, arch: str, only: Sequence[str]) -> None:
-    """All libraries, what goes into them and what has to come out, and a list of them."""
+    """Build all libraries, their inputs and expected outputs, and a list of them."""
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[tuple[str, Callable[[], dict[str, Any]]]] = []
     jobs += [(f"cases {n}", lambda n=n: build_cases(n, folder, arch)) for n in CASES]
@@ -220,7 +220,7 @@ def build(folder: Path, arch: str, only: Sequence[str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nvidia")
-    parser.add_argument("--arch", help="of the GPU; its own where there is one, else sm_90")
+    parser.add_argument("--arch", help="architecture of the GPU; default: this machine's, or sm_90")
     parser.add_argument("--build", type=Path, metavar="DIR")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
     parser.add_argument("--json", metavar="FILE")

@@ -21,7 +21,7 @@ import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 from tvm_ffi.libinfo import load_lib_ctypes
 
-if tvm.base._RUNTIME_ONLY:  # TVM does as much where it has its compiler
+if tvm.base._RUNTIME_ONLY:  # with its compiler, TVM does the same itself
     load_lib_ctypes("tvm", "tvm_runtime_cuda", "RTLD_LOCAL",
                     extra_lib_paths=tvm.libinfo.package_lib_paths())  # fmt: skip
 
@@ -39,7 +39,7 @@ TORCH = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.b
 
 
 def on_gpu(array: Array, dtype: str) -> Any:
-    """A torch tensor; bfloat16 is kept as its bits."""
+    """Copy an array to the GPU as a torch tensor; bfloat16 is stored as its bits."""
     tensor = torch.from_numpy(array).cuda()
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
 
@@ -58,7 +58,7 @@ def load_arrays(folder: Path, job: dict[str, Any]) -> tuple[list[Any], list[Arra
 
 
 def machine(folder: Path, file: str) -> Callable[..., list[Any]]:
-    """The `main` of a library: torch's tensors in, torch's tensors out, on torch's stream."""
+    """Return the `main` of a library as a function of torch tensors, on torch's stream."""
     vm = VirtualMachine(tvm.runtime.load_module(str(folder / f"{file}.so")), tvm.cuda(0))
 
     def call(*values: Any) -> list[Any]:
@@ -124,7 +124,7 @@ def dense(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def first(x: Any, weight: Any, bias: Any) -> Any:
-    """Weights in OIHW, the bias as they have it there."""
+    """Convolution, bias and relu in NCHW, with weights in OIHW."""
     pad, groups = weight.shape[2] // 2, weight.shape[0] if weight.shape[1] == 1 else 1
     return torch.relu(
         torch.nn.functional.conv2d(x, weight, bias.reshape(-1), padding=pad, groups=groups)
@@ -140,7 +140,7 @@ def unchanged(*xs: Any) -> Any:
 
 
 def channels_last(x: Any, weight: Any, bias: Any) -> Any:
-    """The same memory, as torch names its axes."""
+    """Return views of NHWC tensors with the axes in torch's order."""
     return x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), bias
 
 
@@ -152,7 +152,7 @@ TIMED: dict[str, Callable[..., Any]] = {"conv": first, "depthwise": first}
 
 
 def timed(calls: Sequence[Callable[[], Any]], each: int = 50, rounds: int = 9) -> list[float]:
-    """Median milliseconds of a call, in turns: events around ``each`` of them."""
+    """Return median milliseconds of a call, in turns, from events around ``each`` calls."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds + 1):
         for call, kept in zip(calls, times, strict=True):
@@ -174,7 +174,7 @@ def machine_info() -> dict[str, Any]:
 
 
 def run_job(folder: Path, job: dict[str, Any] | None) -> dict[str, Any]:
-    """A job in this process; None: the machine."""
+    """Run a job in this process; without a job, describe the machine."""
     if job is None:
         return machine_info()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

@@ -2,13 +2,12 @@
 
     python -m benchmarks.offload [--backend NAME,...] [--json FILE] [--page [FILE]] [MODEL ...]
 
-**before** is what a backend's patterns match of the Relax operators that were imported, names and
-attributes taken from the calls, constants computed as they are after; nothing is lowered, and
-layouts are as they are. **after** is what the same patterns match of the lowered module, where
-operators are recovered from PrimFuncs, with its layouts planned for the backend. A backend is alone
-with TVM each time. NVIDIA's are matched only, so no GPU is needed. The exit status is 1 where less
-is matched after than before, of the operators or of the FLOPs, by number and by share, or one of
-the chains of `tests.byoc.chains` is not taken whole.
+**before** counts the matches of a backend's patterns among the imported Relax operators, with names
+and attributes from the calls and constants folded; nothing is lowered, and layouts are unchanged.
+**after** counts the matches in the lowered module, with operators recovered from PrimFuncs and
+layouts planned for the backend. Each backend is used alone with TVM. NVIDIA's backends only match,
+so no GPU is needed. Exits with 1 if fewer operators or FLOPs are matched after than before, both by
+number and by share, or if a chain of `tests.byoc.chains` is not taken as one region.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.prepare.prepare import prepare
 from tests.byoc.chains import CHAINS
 
-#: Operators that planning removes and adds: they are not counted.
+#: Operators that planning removes and adds, which are not counted.
 MOVES = ("relax.permute_dims", "relax.layout_transform")
 BACKENDS = ("onednn", "blas", "onnxruntime", "cublaslt", "cudnn", "cutlass", "tensorrt")
 
 
 def matching(name: str) -> Backend:
-    """The backend, also where its library is not: it generates nothing."""
+    """Return a backend that matches without its library, and generates no code."""
     return replace(find(name), available=lambda: None, convert=lambda regions: Code(
         "", tuple(r.symbol for r in regions)))  # fmt: skip
 
 
 def before(module: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Operators and FLOPs that the best regions have of a module that is not lowered."""
+    """Return the operators and FLOPs, matched and total, of a module that is not lowered."""
     rules = MatchRules({backend.name: 3}, {})
     best = choose_regions(DispatchRequest(module, module, rules, [backend]))
     costs = {op: flops(module.infos[op], op) for op in module.ops}
@@ -68,7 +67,7 @@ def after(dispatched: Dispatched) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def compare(name: str, mod: Any, backends: Sequence[str]) -> list[Row]:
-    """A row for each backend."""
+    """Return a row for each backend."""
     fold = [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
     original, lowered = unlowered(tvm.transform.Sequential(fold)(mod)), prepare(mod)
     rows = []

@@ -23,7 +23,7 @@ COLUMNS = ("model", "backend", "ops before", "ops after", "FLOPs before", "FLOPs
 
 
 def page(rows: Sequence[Row], chains: Mapping[str, Sequence[str]], order: Sequence[str]) -> str:
-    """Chains, then the models in their order."""
+    """Return the page: chains, then the models in the order of ``order``."""
     where = {name: k for k, name in enumerate(order)}
     rows = sorted(rows, key=lambda r: where.get(r.model, len(where)))
     whole_chains = sum(map(bool, chains.values()))
@@ -46,7 +46,7 @@ def _line(row: Row) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Row:
-    """Operators, but for `MOVES`, and FLOPs, those matched and all of them."""
+    """Operators except `MOVES`, and FLOPs: matched and total, before and after lowering."""
 
     model: str
     backend: str
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def good(self) -> bool:
-        """Whether as much is matched after, by number or by share: what there is changes too."""
+        """Whether as much is matched after, by number or by share, as the totals change too."""
         both = ((self.ops_before, self.ops_after), (self.flops_before, self.flops_after))
         return all(b[0] >= a[0] or share(b) >= share(a) - 1e-3 for a, b in both)
 

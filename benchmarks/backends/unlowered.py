@@ -1,8 +1,7 @@
-"""A module of Relax operators, not lowered, as patterns over recovered operators see one.
+"""Present a module of Relax operators, not lowered, like one of recovered operators.
 
-Nothing is recovered: names, attributes and operands are what the calls say, so that what a pattern
-matches here is what it would match if lowering lost nothing. Literal scalars stand among the
-attributes, as they do for a PrimFunc.
+Names, attributes and operands come from the calls, so a pattern matches here what it would match if
+lowering lost nothing. Literal scalars are attributes, as for a PrimFunc.
 
     R.multiply(x, R.const(2.0))       relax.multiply(%0, x2=2.0)
 """
@@ -29,7 +28,7 @@ PRODUCTS = ("relax.nn.conv", "relax.matmul")
 
 
 def unlowered(mod: Any) -> Lowered:
-    """Its `main`."""
+    """Return the `main` of a module as if it were lowered."""
     gvar = mod.get_global_var("main")
     reader = _Calls(mod)
     reader.function(mod[gvar])
@@ -40,7 +39,7 @@ def unlowered(mod: Any) -> Lowered:
 
 
 class _Calls(_Reader):
-    """Reads a call of a Relax operator as the lowered graph's reader does a ``call_tir``."""
+    """Reads calls of Relax operators as the reader of lowered graphs reads ``call_tir``."""
 
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
@@ -72,7 +71,7 @@ def _info(name: str, call: Any, arguments: Mapping[str, Any], tensors: int) -> O
 
 
 def _named(name: str, call: Any) -> dict[str, Any]:
-    """The arguments by the names that the operator's constructor gives them; tuples taken apart."""
+    """Return the arguments by the names of the constructor's parameters; tuples are split."""
     names = _parameters(name)
     out: dict[str, Any] = {}
     for k, argument in enumerate(call.args):

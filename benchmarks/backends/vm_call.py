@@ -16,7 +16,7 @@ def call(machine: Any, arguments: Sequence[Any]) -> Call:
 
 
 def first(result: Any) -> Any:
-    """The first output as an array."""
+    """Return the first output as an array."""
     if isinstance(result, np.ndarray):
         return result
     return result.numpy() if hasattr(result, "numpy") else first(result[0])

@@ -1,4 +1,4 @@
-"""Models with all of their weights, as users have them, and seeded inputs.
+"""Models of original size with all of their weights, and seeded inputs.
 
 The CNNs of the onnx wheel (`resnet50` …) have seeded weights, PP-OCRv4's `ocr_det`, `ocr_rec` and
 `ocr_cls` their own. `torch:NAME` are torch modules with seeded weights: `torch:bert` is as large as
@@ -24,7 +24,7 @@ MODELS = ("squeezenet", "shufflenet", "resnet50", "inception_v1", "inception_v2"
 
 
 def torch_model(name: str) -> tuple[Any, dict[str, Any]] | None:
-    """The torch module in evaluation mode and its keyword inputs; None where there is none."""
+    """Return the torch module in evaluation mode and its keyword inputs; None for other models."""
     if not name.startswith(TORCH):
         return None
     from benchmarks.common import nets
@@ -34,7 +34,7 @@ def torch_model(name: str) -> tuple[Any, dict[str, Any]] | None:
 
 
 def _base(name: str) -> tuple[Any, dict[str, Any]]:
-    """The size that `transformers` gives a model by itself: that of the paper's base model."""
+    """Return a model of the default size of `transformers`, that of the paper's base model."""
     import torch
     import transformers
 
@@ -51,7 +51,7 @@ def _base(name: str) -> tuple[Any, dict[str, Any]]:
 
 
 def onnx_model(name: str) -> tuple[Any, dict[str, Array]]:
-    """The model as ONNX, its shapes static, and inputs by name."""
+    """Return the model as ONNX with static shapes, and inputs by name."""
     if name.startswith(TORCH):
         return _exported(name)
     import onnx
@@ -67,7 +67,7 @@ def onnx_model(name: str) -> tuple[Any, dict[str, Array]]:
     for fill, array in zip(fills, models.weights(name), strict=True):
         model.graph.initializer.append(numpy_helper.from_array(array, fill.output[0]))
         model.graph.node.remove(fill)
-    model.ir_version = max(model.ir_version, 4)  # before, weights were inputs too
+    model.ir_version = max(model.ir_version, 4)  # in earlier versions, weights are inputs too
     return model, inputs(name)
 
 
@@ -78,7 +78,7 @@ def _static(model: Any, name: str, shape: tuple[int, ...]) -> Any:
 
 
 def inputs(name: str, seed: int = 1) -> dict[str, Array]:
-    """Seeded inputs by their names in the file; tokens are those of the torch model's sample."""
+    """Return seeded inputs by their names in the file; tokens are the torch model's sample."""
     pair = torch_model(name)
     if pair is not None:
         return {key: _drawn(value, seed) for key, value in pair[1].items()}
@@ -122,7 +122,7 @@ def _exported(name: str) -> tuple[Any, dict[str, Array]]:
 
 
 def by_tokens(model: Any) -> Any:
-    """The language model as a function of its tokens; the exporter knows no other way to mask."""
+    """Wrap a language model as a function of its tokens with a mask, as the exporter requires."""
     import torch
 
     class ByTokens(torch.nn.Module):
@@ -138,7 +138,7 @@ def by_tokens(model: Any) -> Any:
 
 
 def save(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]]]:
-    """Write the file that `opinfo compile` reads; the shapes that have to be given with it."""
+    """Write the file that `opinfo compile` reads; return its path and the shapes to pass."""
     pair = torch_model(name)
     if pair is not None:
         import torch

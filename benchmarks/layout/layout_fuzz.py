@@ -4,14 +4,14 @@
                                      [--page [FILE]]
 
 A case is its seed: a graph of 5 to 25 operators with constants and parameters for weights, dead
-values, tuples, other functions, branches, calls in place and impure ones, some of it as Relax
-operators, and random layouts wanted of it. Its results must be the same within float tolerance, the
-module that was given unchanged, the planned one well-formed and the solver's status optimal. Exits
-with 1 if a case differs; `--only SEED` runs one. With `--log FILE` each result is written there as
-soon as it is found, and with `--resume` those that FILE has are not run again.
+values, tuples, other functions, branches, in-place and impure calls, partly as Relax operators, and
+random layout requests. Its results must be the same within float tolerance, the original module
+unchanged, the planned one well-formed and the solver's status optimal. Exits with 1 if a case
+differs; `--only SEED` runs one. `--log FILE` appends each result as soon as it is known, and
+`--resume` skips the cases in FILE.
 
-`--optima N` compares the costs of plans of N graphs of at most 6 operators with the least of all
-plans, found by trying them.
+`--optima N` compares the costs of plans of N graphs of at most 6 operators with the minimum over
+all plans, found by enumeration.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LABELS = {
 
 
 def result(seed: int) -> dict[str, Any]:
-    """What came of a case."""
+    """Plan and run a case; return its row."""
     start = time.process_time()
     status, why, conversions = "equal", "", 0
     try:
@@ -67,7 +67,7 @@ def result(seed: int) -> dict[str, Any]:
 
 
 class Unbuilt(Exception):
-    """The module that was given does not run."""
+    """The original module does not run."""
 
 
 def _judged(seed: int) -> tuple[str, str, int]:
@@ -86,7 +86,7 @@ def _judged(seed: int) -> tuple[str, str, int]:
 
 
 def optima(seeds: range) -> int:
-    """How many plans of small graphs cost more, or less, than the cheapest of all."""
+    """Count the plans of small graphs whose cost is not the minimum."""
     count = Counter[str]()
     for seed in seeds:
         try:
@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def _logged(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
-    """The results of an earlier run."""
+    """Return the results of an earlier run."""
     if not options.log or not options.resume or not options.log.exists():
         if options.log:
             options.log.write_text("")

@@ -28,7 +28,7 @@ NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
 MODELS = ("resnet18", "mobilenet_v2", "shufflenet", "convnext", "unet", "mixed", "bert", "vit")
 #: Attributes that name dimensions.
 LAID = ("data_layout", "kernel_layout", "layout", "axis", "axes")
-#: Those that only change the order or the shape: a plan makes and absorbs them.
+#: Operators that only change order or shape, which planning adds and removes.
 MOVES = frozenset({"relax.permute_dims", "relax.reshape", "relax.layout_transform"})
 
 HEAD = """# Operators raised after planning
@@ -43,7 +43,7 @@ Each answer has a certificate of at least `proved`.
 
 @dataclass(frozen=True)
 class Counts:
-    """What is raised: by operator, and by operator with its layouts and axes."""
+    """Numbers of raised calls: by operator, and by operator with its layouts and axes."""
 
     ops: Counter[str]
     laid: Counter[str]
@@ -51,7 +51,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Row:
-    """Count what is raised of a model, unplanned and planned."""
+    """The raised calls of a model, unplanned and planned."""
 
     model: str
     before: Counts
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def lost(self) -> Counter[str]:
-        """What is raised less often after planning."""
+        """The operators that are raised less often after planning."""
         return self.before.ops - self.after.ops
 
 
@@ -80,19 +80,19 @@ def main() -> int:
 
 
 def row(name: str, mod: Any) -> Row:
-    """What is raised of a model before `LegalizeOps`."""
+    """Legalise a model, and count its raised calls with and without planning."""
     lowered = relax.transform.LegalizeOps()(mod)
     return Row(name, raised(lowered), raised(plan_layout(lowered, NHWC, mode="graph").module))
 
 
 def raised(mod: Any) -> Counts:
-    """The operators that calls become again."""
+    """Raise a module, and count the raised calls."""
     result = raise_ops(mod)
     return Counts(Counter(s.op for s in result.raised if s.op not in MOVES), laid(result.module))
 
 
 def laid(mod: Any) -> Counter[str]:
-    """The operators with layouts or axes, with these as text."""
+    """Count the operators that have layouts or axes, by both."""
     out: Counter[str] = Counter()
 
     def visit(expr: Any) -> None:
@@ -109,7 +109,7 @@ def laid(mod: Any) -> Counter[str]:
 
 
 def as_line(result: Row) -> str:
-    """A row as one line."""
+    """Format a row as one line."""
     return (f"{result.model}: {result.before.ops.total()} raised before, "
             f"{result.after.ops.total()} after; lost: {lost(result)}")  # fmt: skip
 

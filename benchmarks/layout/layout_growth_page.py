@@ -34,7 +34,7 @@ Row = Mapping[str, Any]
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     models = [r for r in rows if r["kind"] == "model"]
     graphs = [r for r in rows if r["kind"] != "model"]
     parts = [HEAD]
@@ -85,7 +85,7 @@ def _memory(row: Row) -> str:
 
 
 def growth(rows: Sequence[Row]) -> float:
-    """The exponent of time over ops between the smallest and the largest graph."""
+    """Return the exponent of time over ops between the smallest and the largest graph."""
     smallest, largest = rows[0], rows[-1]
     return log(largest["seconds"] / smallest["seconds"]) / log(largest["ops"] / smallest["ops"])
 

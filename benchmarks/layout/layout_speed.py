@@ -4,10 +4,10 @@
                                       [--mcpu NAME] [--profile] [--json FILE] [--page [FILE]]
 
 Each model is compiled twice for a target, unplanned and planned with the implementation `tvm-nhwc`;
-no library is called. Targets are this machine's CPU and `generic`, the least that every x86-64 has
-(SSE2), or those of `--mcpu`. The two run in turn, in one thread; what is told is the median of the
-CPU seconds of a run, and how the outputs compare. `--profile` also tells where the time goes. The
-exit status is 1 if a ratio is above the goal or outputs differ.
+no library is called. Targets are this machine's CPU and `generic`, the minimum of every x86-64
+(SSE2), or those of `--mcpu`. The two run in turn, in one thread. Prints the median CPU seconds of a
+run, and the difference of the outputs. `--profile` also prints the slowest functions. Exits with 1
+if a ratio is above the goal or outputs differ.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ difference of the outputs, relative to the largest output. The goal is a ratio o
 
 @dataclass(frozen=True)
 class Row:
-    """A model's seconds and what the plan left."""
+    """A model's seconds, and the conversions in its plan."""
 
     model: str
     mcpu: str
@@ -131,13 +131,13 @@ def measured(subject: PlannedModel, mcpu: str, rounds: int, profile: bool = Fals
 
 
 def machine(mod: Any, mcpu: str) -> Any:
-    """The module compiled by TVM's default pipeline."""
+    """Compile a module with TVM's default pipeline."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": mcpu})
     return relax.VirtualMachine(tvm.compile(mod, target=target), tvm.cpu())
 
 
 def in_turn(machines: Sequence[Any], values: Sequence[Any], rounds: int) -> list[float]:
-    """The median seconds of a run of each."""
+    """Return the median seconds of a run of each machine."""
     seconds: list[list[float]] = [[] for _ in machines]
     for _ in range(rounds):
         for m, times in zip(machines, seconds, strict=True):
@@ -152,7 +152,7 @@ def outputs(machine: Any, values: Sequence[Any]) -> list[Any]:
 
 
 def difference(expected: Sequence[Any], actual: Sequence[Any]) -> float:
-    """The largest one, relative to the largest output."""
+    """Return the largest difference, relative to the largest output."""
     if not all(
         np.isfinite(a).all() and a.shape == b.shape for a, b in zip(expected, actual, strict=True)
     ):
@@ -162,7 +162,7 @@ def difference(expected: Sequence[Any], actual: Sequence[Any]) -> float:
 
 
 def profiled(machine: Any, values: Sequence[Any], most: int = 12) -> str:
-    """The functions that take the most of a run, with the shapes that they were called on."""
+    """List the slowest functions of a run, with the shapes of their arguments."""
     spent: defaultdict[str, float] = defaultdict(float)
     start = 0.0
 
@@ -184,7 +184,7 @@ def profiled(machine: Any, values: Sequence[Any], most: int = 12) -> str:
 
 
 def as_line(row: Row) -> str:
-    """A row as one line."""
+    """Format a row as one line."""
     return (f"{row.model} {row.input} {row.mcpu}: {row.given:.3f} s as given, "
             f"{row.planned:.3f} s planned, ratio {row.ratio:.3f}, "
             f"{row.conversions} conversions, outputs differ by "

@@ -31,7 +31,7 @@ SETS = {
 
 
 def functions(name: str) -> list[Any]:
-    """The PrimFuncs of a model, each once."""
+    """Return the distinct PrimFuncs of a model."""
     mod = relax.transform.LegalizeOps()(light.build(name)[0])
     seen: list[Any] = []
     first = ByStructure(lambda f: seen.append(f))

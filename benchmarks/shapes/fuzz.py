@@ -3,9 +3,9 @@
     python -m benchmarks.shapes.fuzz [--count 200] [--seed 0] [--only SEED]
 
 Each seed is a chain of operators over n and m (`tests.jit.padding.graphs`) and a strategy: a
-generic schedule, buckets, ranges, padded buckets, or kernels compiled for the shapes that come in.
-It is called at every pair of a few sizes, at the buckets, between and beyond them. Exits with 1
-where an output differs, or where the module compiles and runs by TVM alone only.
+generic schedule, buckets, ranges, padded buckets, or kernels compiled for the requested shapes. It
+is called at every pair of a few sizes: buckets, and sizes between and beyond them. Exits with 1 if
+an output differs, or if only TVM alone can compile and run the module.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ STRATEGIES: dict[str, Any] = {
     "padded, finite": Aot({"n": (4, 8), "m": (3, 9)}, pad=True, finite=True),
     "jit": Jit("eager", threshold=1),
 }
-#: Of the largest value of an output.
+#: Accepted difference, relative to the largest value of an output.
 WITHIN = 1e-3
 
 
 def arrays(main: Any, sizes: dict[str, int], seed: int) -> list[Any]:
-    """Arguments of a function: small whole numbers, whose sums are exact (what rounds or compares
-    next to a step is not told from a fault), and 0, which is an index of every tensor."""
+    """Return small integers, whose sums are exact, and 0, which is an index of every tensor.
+
+    With inexact sums, rounding next to a discontinuity would look like a fault.
+    """
     rng = np.random.default_rng(seed)
     out = []
     for param in main.params:
@@ -59,7 +61,7 @@ def arrays(main: Any, sizes: dict[str, int], seed: int) -> list[Any]:
 
 
 def different(got: Any, right: Any) -> str:
-    """What is wrong with an output, "" where it is near."""
+    """Return how an output differs, or "" if it is close."""
     a, b = got.numpy().astype("float64"), right.numpy().astype("float64")
     if a.shape != b.shape:
         return f"shape {a.shape}, not {b.shape}"
@@ -72,7 +74,7 @@ def different(got: Any, right: Any) -> str:
 
 
 def empty(main: Any, sizes: dict[str, int]) -> bool:
-    """Whether a tensor inside has no elements: TVM leaves a sum of none as the memory was."""
+    """Return whether an inner tensor is empty, because TVM does not initialise an empty sum."""
     flags: list[bool] = []
 
     def visit(expr: Any) -> None:
@@ -90,7 +92,7 @@ def symbols(main: Any) -> list[str]:
 
 
 def tried(seed: int, compiler: Compiler) -> tuple[str, str]:
-    """The strategy of a seed, and what came of it: "equal", "not run by TVM" or what is wrong."""
+    """Run a seed; return its strategy and the outcome: "equal", "not run by TVM" or the fault."""
     rng = Random(seed)
     mod = graphs.module(rng, rng.choice((1, 2, 3, 5, 8)))
     kind = rng.choice(list(STRATEGIES))
@@ -101,7 +103,7 @@ def tried(seed: int, compiler: Compiler) -> tuple[str, str]:
     try:
         plain = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"]
         right = [plain(*map(tvm.runtime.tensor, arrays(mod["main"], p, seed))) for p in pairs]
-    except Exception as error:  # what TVM raises
+    except Exception as error:  # TVM may raise anything
         return kind, f"not run by TVM: {type(error).__name__}"
     config = Config(
         _named(STRATEGIES[kind], dims),
@@ -126,7 +128,7 @@ def tried(seed: int, compiler: Compiler) -> tuple[str, str]:
 
 
 def _named(strategy: Any, dims: list[str]) -> Any:
-    """With buckets of the dimensions that there are."""
+    """Restrict the buckets and ranges of a strategy to existing dimensions."""
     if not isinstance(strategy, Aot):
         return strategy
     buckets = {d: strategy.buckets[d] for d in dims if d in strategy.buckets}

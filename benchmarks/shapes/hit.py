@@ -2,9 +2,9 @@
 
     python -m benchmarks.shapes.hit [--calls N]
 
-Two builds of one model, a chain of small kernels, the second with call sites whose kernels are the
-first's: what differs is the site alone. Medians of calls taken in turns, one thread. `miss` is a
-site that has no kernel for the shape and has asked for it before.
+Compares two builds of a chain of small kernels; the second has call sites with the kernels of the
+first, so that only the sites differ. Medians of calls taken in turns, one thread. `miss` is a site
+that lacks the kernel of a shape and has already requested it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HELD = (1, 4, 32, 256)
 
 
 def chain() -> Any:
-    """``x + 1``, CHAIN times, of x: (n, WIDTH), each a call of its own."""
+    """Return CHAIN calls of softmax on x: (n, WIDTH), each a call of its own."""
     from tvm import relax, tirx
 
     from opinfo.byoc.prepare.fuse import fuse
@@ -43,7 +43,7 @@ def chain() -> Any:
 
 
 def built(mod: Any, folder: str, name: str) -> Any:
-    """The library, its code not scheduled."""
+    """Build and load a library without scheduling."""
     import tvm
 
     from opinfo.jit.compile.compile_shapes import OPTIONS
@@ -54,7 +54,7 @@ def built(mod: Any, folder: str, name: str) -> Any:
 
 
 def nanoseconds(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Medians over rounds, a call of the chain's kernels each."""
+    """Return the median nanoseconds of one kernel of the chain, for each call."""
     times: dict[str, list[float]] = {k: [] for k in calls}
     for k in range(rounds + 1):
         for name, call in calls.items():

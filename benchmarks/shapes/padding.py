@@ -4,13 +4,13 @@
 
 Kernels are made at random: operators of all families over symbolic dimensions at any axis, chains
 of them that are fused, and loops over shifted, reversed, strided, windowed, modular, cumulative,
-masked and indirect accesses. Each is compiled, and run at n and at N for several n < N: what the
-proof does not demand is NaN in the padding, or senseless integers, and the valid outputs must have
-the same bits. A kernel whose proof is refused is run in the same way, and with a number everywhere
-in the padding, to see whether it was refused for nothing. Exits with 1 on a wrong proof.
+masked and indirect accesses. Each is compiled, and run at n and at N for several n < N. Where the
+proof requires no value, the padding holds NaN or arbitrary integers, and the valid outputs must
+have the same bits. A kernel without a proof is run in the same way, and with a number everywhere in
+the padding, to find unnecessary refusals. Exits with 1 on a wrong proof.
 
-Equal kernels count once. With `--log FILE` each result is kept at once, and with
-`--resume` the seeds that FILE has are not run again; `--only SEED` shows one seed.
+Equal kernels count once. `--log FILE` appends each result as soon as it is known, and `--resume`
+skips the seeds in FILE; `--only SEED` shows one seed.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from opinfo.jit.dims.symbolic_dims import Symbol, Unbound, symbols
 from opinfo.jit.padding import Padded, pad_safe
 from tests.jit.padding import graphs, loops, oracle
 
-#: Contents of the whole padding that are tried where the proof is refused.
+#: Values for the whole padding, tried if there is no proof.
 NUMBERS = (0, 1, -math.inf, math.inf)
-#: What a reason says, by what it is about.
+#: Patterns of reasons, by topic.
 REASONS = {
     "a clamped or wrapped index that data gives": r"(max|min|truncdiv)\(.*\w\[",
     "data decides where": r"^data determines",
@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 
 def kernels_of(seed: int) -> list[tuple[str, str, Any]]:
-    """The kernels of a seed: their family, what they are called, and they themselves."""
+    """Return the family, the name and the PrimFunc of each kernel of a seed."""
     rng = Random(seed)
     if seed % 3:
         kind, func = loops.function(rng)
@@ -66,7 +66,7 @@ def kernels_of(seed: int) -> list[tuple[str, str, Any]]:
 
 
 def rows(seed: int, seen: set[int]) -> Iterator[Row]:
-    """The results of a seed; one that has no kernel that counts has a row without a verdict."""
+    """Yield the results of a seed, or a row without a verdict if no kernel of it counts."""
     any_row = False
     try:
         kernels = kernels_of(seed)
@@ -110,7 +110,7 @@ def _grows(func: Any, symbol: Symbol) -> bool:
 
 
 def _judged(kernel: oracle.Kernel, name: str, result: Any) -> Row:
-    """What the oracle says of a proof, or of a refusal."""
+    """Judge a proof or a refusal with the oracle."""
     if isinstance(result, Padded):
         contents = {g.param: g.content for g in result.inputs}
         demands = any(c is not None for c in contents.values())
@@ -196,12 +196,12 @@ def _line(family: str, results: list[Row]) -> str:
 
 
 def reason(why: str) -> str:
-    """What a refusal is about."""
+    """Return the topic of a refusal."""
     return next((topic for topic, pattern in REASONS.items() if re.search(pattern, why)), "other")
 
 
 def main() -> None:
-    """Run, print wrong proofs, write the page; exit 1 on a wrong one."""
+    """Run, print wrong proofs and write the page; exit 1 on a wrong proof."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--count", type=int, default=10_000, help="pairs of a kernel and a dimension"
@@ -242,7 +242,7 @@ def _show(seed: int) -> None:
 
 
 def _logged(options: argparse.Namespace) -> list[Row]:
-    """The results of an earlier run."""
+    """Return the results of an earlier run."""
     if not options.log or not options.resume or not options.log.exists():
         if options.log:
             options.log.write_text("")

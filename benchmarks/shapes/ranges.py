@@ -29,7 +29,7 @@ HEAD = "| kernel | n in | n | symbolic | ranged | static | symbolic / ranged | r
 
 
 def rows(name: str, case: Case) -> list[tuple[str, float]]:
-    """By range, the symbolic schedule's time over the ranged one's."""
+    """Return the time of the symbolic schedule over that of the ranged one, by range."""
     import tvm
 
     from opinfo.jit.dims.span import Span

@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """Functions by strategy; what outputs differ by; milliseconds at the first size; reasons."""
+    """Functions, kernels, difference of outputs, milliseconds at the first size, and reasons."""
 
     model: str
     functions: int
@@ -63,7 +63,7 @@ def cnn(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
 
 
 def transformer(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
-    """With the sizes of `tests.models`."""
+    """Return a transformer in the size of `tests.models`, and its inputs for a batch."""
     import torch
 
     import opinfo
@@ -124,7 +124,7 @@ def flat(result: Any) -> list[Array]:
 
 
 def difference(got: Sequence[Array], right: Sequence[Array]) -> float:
-    """The largest, relative to an output's largest value."""
+    """Return the largest difference, relative to an output's largest value."""
     return max(float(np.abs(a.astype("float64") - b).max() / max(float(np.abs(b).max()), 1e-30))
                for a, b in zip(got, right, strict=True))  # fmt: skip
 

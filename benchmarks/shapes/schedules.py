@@ -34,7 +34,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds of a call by implementation, and what schedule and build of the size took."""
+    """Seconds of a call by implementation, and of scheduling and building for the size."""
 
     kernel: str
     n: int
@@ -107,7 +107,7 @@ def cases() -> dict[str, Case]:
 
 
 def timed(calls: Mapping[str, Callable[..., Any]]) -> dict[str, float]:
-    """Median seconds of a call; all take turns."""
+    """Return the median seconds of each call, in turns."""
     often = {}
     for name, call in calls.items():
         call()
@@ -166,7 +166,7 @@ def line(row: Row) -> str:
 
 
 def page(results: Sequence[Row], cpu: str) -> str:
-    """The page of the docs."""
+    """Return the page in Markdown."""
     small = [r.symbolic / r.static for r in results if r.n <= 16]
     better = [r.default / r.static for r in results]
     ours = [r.symbolic / r.static for r in results]

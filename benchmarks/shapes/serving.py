@@ -30,7 +30,7 @@ from benchmarks.shapes import symbolic_models
 
 
 def timed(call: Callable[[], Any]) -> float:
-    """Microseconds."""
+    """Return the microseconds of a call."""
     start = time.perf_counter_ns()
     call()
     return (time.perf_counter_ns() - start) / 1e3
@@ -83,7 +83,7 @@ def restart(seconds: float) -> None:
 
 
 def worker(library: str, kernels: str) -> list[tuple[str, float]]:
-    """Of a process: what became of the kernels, and milliseconds."""
+    """Serve requests; return the event and the milliseconds of each kernel."""
     import tvm
 
     from opinfo.jit import KernelStore, Session

@@ -2,9 +2,9 @@
 
     python -m benchmarks.store [--kernels 40] [--runs 15] [--out FILE]
 
-Real kernels of a product at as many shapes. Each time is the median over kernels of the smallest
-wall time of a kernel, in turns; `load` verifies and copies, so that its ratio to `bare` is what
-safety costs.
+The kernels are matrix products of different shapes. Each time is the median over kernels of the
+smallest wall time of a kernel, in turns; `load` verifies and copies, so that its ratio to `bare` is
+what safety costs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESULTS = STORED / "store.json"
 
 
 def libraries(folder: Path, count: int) -> list[Path]:
-    """Kernels that the linker has just written."""
+    """Build kernels; return their libraries."""
     import tvm
 
     from tests.jit.kernels import product
@@ -46,14 +46,14 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def copied(store: Any, key: str, to: Path) -> Path:
-    """As a session does it."""
+    """Copy a kernel from the store, as a session does."""
     if not store.copy(key, to):
         raise RuntimeError("nothing was stored")
     return to
 
 
 def measure(count: int, runs: int) -> dict[str, Any]:
-    """Every run loads files that this process has not loaded: a library is loaded once."""
+    """Measure on new files in each run, since a process loads the same library only once."""
     from tvm_ffi import load_module
 
     from opinfo.jit.kernels.build_kernel import loaded

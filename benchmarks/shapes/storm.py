@@ -2,12 +2,12 @@
 
     python -m benchmarks.shapes.storm [--shapes 1000] [--seconds 120] [--kernels 32] [--mib 4]
 
-The MLP in three fresh processes, one with `jit` under the budget, two with `generic`, which answer
-the same requests in turns, in blocks of 50, most of a size that does not come again soon. Between
-blocks the first one may compile for some seconds, so that kernels come and go whatever else the
-machine does. Told are the resident memory, the most that the first one has beyond the second at the
-end of a block, over the budget, and what the third has beyond it, which is what malloc leaves to
-chance; the libraries of kernels that are mapped, and the time of a block over generic's.
+The MLP runs in three fresh processes, one with `jit` under the budget, two with `generic`. They
+answer the same requests in turns, in blocks of 50, mostly of sizes that do not recur soon. Between
+blocks the first one may compile for some seconds, so that kernels are added and evicted under any
+load of the machine. Prints the resident memory; the largest excess of the first process over the
+second at the end of a block, relative to the budget; the excess of the third over the second, which
+is chance in malloc; the mapped kernel libraries; and the time of a block relative to generic's.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ import numpy as np
 from benchmarks.common.resources import percentile, resident, use_threads
 from benchmarks.shapes import symbolic_models
 
-#: Requests of a block, and how many of them are of the storm; the others are of a few sizes.
+#: Requests of a block, and how many of them are of the storm; the others have common sizes.
 BLOCK, STORM = 50, 45
 USUAL = (1, 8, 16, 64)
-#: Seconds that may be compiled between two blocks.
+#: Seconds of compiling allowed between two blocks.
 PAUSE = 4.0
 
 
 def worker(library: str, kernels: int, size: int) -> None:
-    """Serve blocks of sizes that come in as lines."""
+    """Serve blocks of sizes, one on each line of standard input."""
     import tvm
 
     from opinfo.jit import Budget, Session
@@ -64,7 +64,7 @@ def worker(library: str, kernels: int, size: int) -> None:
 
 @dataclass
 class Server:
-    """A process of its own."""
+    """A process that serves requests."""
 
     process: subprocess.Popen[str]
 
@@ -86,7 +86,7 @@ class Server:
 
 
 def storm(shapes: int, seconds: float, kernels: int, size: int) -> list[Any]:
-    """What each told of each block."""
+    """Run the storm; return the answers of each process for each block."""
     from opinfo.jit import compile_shapes
 
     rng = np.random.default_rng(0)

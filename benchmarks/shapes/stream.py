@@ -33,7 +33,7 @@ LONG = 5.0
 
 @dataclass(frozen=True)
 class Row:
-    """Milliseconds of the whole stream by each; the largest difference to `jit`, relative."""
+    """Milliseconds of the whole stream by implementation; largest relative difference to `jit`."""
 
     model: str
     sizes: tuple[int, ...]
@@ -92,7 +92,7 @@ def _rate(before: Any, after: Any) -> float:
 
 
 def bound(mod: Any, n: int) -> Any:
-    """The module with its dimension bound."""
+    """Return the module with its dimension bound."""
     from tvm import relax
 
     values = {v.name: n for v in relax.analysis.defined_symbolic_vars(mod["main"])}
@@ -100,7 +100,7 @@ def bound(mod: Any, n: int) -> Any:
 
 
 def _default(mod: Any) -> Any:
-    """TVM's own build, its constants folded."""
+    """Return TVM's own build of a module."""
     import tvm
     from tvm import relax
 
@@ -127,7 +127,7 @@ def _torch(name: str, sizes: list[int]) -> Call:
 
 
 def _onnx_runtime(mod: Any, tensors: Mapping[int, Any]) -> Call:
-    """Run by ONNX Runtime inside TVM's virtual machine: its backend takes the whole graph."""
+    """Return a call of ONNX Runtime in TVM's virtual machine; its backend takes the whole graph."""
     from opinfo.byoc.compile import compile_module
 
     main = compile_module(mod, ["onnxruntime"], plan=False).machine()["main"]
@@ -147,7 +147,7 @@ def _array(result: Any) -> Any:
 
 
 def in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Median milliseconds of a call of each."""
+    """Return the median milliseconds of each call, in turns."""
     often: dict[str, int] = {}
     times: dict[str, list[float]] = {k: [] for k in calls}
     for name, call in calls.items():
@@ -190,7 +190,7 @@ Models: `benchmarks/shapes/symbolic_models.py`."""
 
 
 def parse_options(module: str, doc: str | None, names: Sequence[str]) -> Any:
-    """The options of a benchmark of models that writes a page; the process gets one thread."""
+    """Parse the options of a benchmark of models with a page; set the process to one thread."""
     parser = model_parser(module, doc, names)
     add_page_option(parser, "shapes.md")
     options = parser.parse_args()

@@ -17,7 +17,7 @@ NAMES = ("mlp", "conv", "transformer")
 
 
 def torch_model(name: str) -> Any:
-    """In evaluation mode."""
+    """Return the torch module in evaluation mode."""
     import torch
 
     torch.manual_seed(0)
@@ -25,14 +25,14 @@ def torch_model(name: str) -> Any:
 
 
 def input_of(name: str, n: int, seed: int = 0) -> Array:
-    """The input of a request of size ``n``."""
+    """Return the input of a request of size ``n``."""
     rng = np.random.default_rng(seed + n)
     shape = {"mlp": (n, 256), "conv": (n, 3, 32, 32), "transformer": (1, n, 256)}[name]
     return rng.standard_normal(shape).astype(np.float32)
 
 
 def module(name: str) -> Any:
-    """The Relax module, its weights constants, and the one dimension symbolic."""
+    """Return the Relax module with constant weights and one symbolic dimension."""
     import torch
 
     from opinfo.frontend.formats.from_torch import from_program
@@ -45,7 +45,7 @@ def module(name: str) -> Any:
 
 
 def sizes(name: str, count: int = 50, seed: int = 0) -> list[int]:
-    """The sizes of a stream: a few come often, most seldom."""
+    """Return the sizes of a stream: a few are frequent, most are rare."""
     rng = np.random.default_rng(seed)
     if name == "transformer":  # a prompt, then steps of decoding
         out: list[int] = []

@@ -5,9 +5,8 @@
                                    [--page [FILE]] [--show SEED]
 
 Fails on a wrong answer, an exception, more than 5 s of CPU for one question, a 99th percentile
-above 1 s, or a question that is answered otherwise under another hash seed. Chunks of programs run
-in processes of their own; one that dies is run again program by program. A log that is there is
-gone on with.
+above 1 s, or a question whose answer depends on the hash seed. Each chunk of programs runs in its
+own process; if that dies, its programs run one by one. An existing log is continued.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=5000, help="programs")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first one")
-    parser.add_argument("--hash-seeds", type=int, default=0, help="runs that have to say the same")
+    parser.add_argument("--hash-seeds", type=int, default=0, help="runs that must agree")
     parser.add_argument("--again", type=int, help="programs of each of those runs: all")
     parser.add_argument("--log", type=Path, help="where rows are kept, one a line")
     add_page_option(parser, "adversary.md")
@@ -78,7 +77,7 @@ def _options() -> argparse.Namespace:
 
 
 def _work(options: argparse.Namespace) -> None:
-    """The process that a chunk runs in: rows on standard output."""
+    """Judge or ask about a chunk of programs, and print rows on standard output."""
     from .judge import ask, judge
 
     if options.worker:
@@ -146,7 +145,7 @@ def _kept(rows: Iterator[Logged], log: Path | None) -> list[Logged]:
 
 
 class Several:
-    """What questions are answered in runs under different hash seeds."""
+    """The answers to each question in runs under different hash seeds."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -159,7 +158,7 @@ class Several:
 
 
 def _under_hash_seeds(options: argparse.Namespace) -> Several:
-    """Each run asks in another order, with other names and another hash seed."""
+    """Ask all questions in several orders, with other names and other hash seeds."""
     several = Several()
     for k in range(options.hash_seeds):
         count = options.again or options.count

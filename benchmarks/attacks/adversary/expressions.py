@@ -1,4 +1,4 @@
-"""Formulas of one or two operands that are an operator's, or nearly."""
+"""Formulas of one or two operands that are operators, or nearly."""
 
 from __future__ import annotations
 

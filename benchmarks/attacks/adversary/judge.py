@@ -1,4 +1,4 @@
-"""What became of a program: refused, answered rightly, answered wrongly, or an exception."""
+"""Judge programs: refused, answered rightly, answered wrongly, or an exception."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {"op_info": op_info, "op_infos": op
 
 
 def ask(seed: int, names: int = 0) -> tuple[Program, Any, list[tuple[Row, Any]]]:
-    """The program of a seed, and what is answered about it; None where it does not parse.
+    """Return the program of a seed, its PrimFunc, or None if it does not parse, and the answers.
 
-    Its parameters have other names for each number ``names`` but 0.
+    A number ``names`` other than 0 renames its parameters.
     """
     generated = program(seed)
     source = renamed(generated.source, names) if names else generated.source
@@ -69,7 +69,7 @@ def ask(seed: int, names: int = 0) -> tuple[Program, Any, list[tuple[Row, Any]]]
 
 
 def renamed(source: str, names: int) -> str:
-    """The same program over parameters of other names, which sort in another order."""
+    """Rename the parameters of a program, so that they sort in another order."""
 
     def new(match: re.Match[str]) -> str:
         return f"{chr(ord('a') + (ord(match[0][0]) * (names + 1) + names) % 26)}_{match[0]}_{names}"
@@ -102,7 +102,7 @@ def _answer(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, A
 
 
 def said(answer: Any) -> str:
-    """An answer as text that is the same for every run and for every choice of names."""
+    """Format an answer independently of the run and of names."""
     if isinstance(answer, OpInfo | LayoutNormalised):
         return f"{answer!r}, {'; '.join(answer.certificate.assumptions)}"
     if isinstance(answer, Chain):

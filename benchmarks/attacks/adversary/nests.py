@@ -1,4 +1,4 @@
-"""Loops around a statement, and the families whose loops are the point."""
+"""Loops around a statement, and the families that vary loops."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from .program import Program, written
 
 Shape = tuple[int, ...]
-#: The lines of a statement, given what each of the indices ``i0, i1, …`` is there.
+#: Returns the lines of a statement for expressions of the indices ``i0, i1, …``.
 Statement = Callable[[Mapping[str, str]], str]
 
 
 def renamed(line: str, values: Mapping[str, str]) -> str:
-    """A line with expressions in place of its indices."""
+    """Replace the indices in a line by expressions."""
     return re.sub(r"\bi\d+\b", lambda m: values.get(m[0], m[0]), line)
 
 
 def nest(rng: random.Random, shape: Shape, statement: Statement) -> list[str]:
-    """Loops that run a statement for every element of a shape, in one of many ways."""
+    """Return loops that run a statement for every element of a shape, in a random form."""
     indices = {f"i{d}": f"i{d}" for d in range(len(shape))}
     makers: tuple[Callable[..., list[str]], ...] = (_plain, _plain, _block, _block, _fused, _split)
     return rng.choice(makers)(rng, shape, statement, indices)
@@ -130,7 +130,7 @@ def reductions(rng: random.Random) -> Program:
 
 
 def moves(rng: random.Random) -> Program:
-    """Elements at other places: nothing is computed."""
+    """Data movement: elements change places, and nothing is computed."""
     n, m = rng.choice((1, 2, 3, 4)), rng.choice((1, 2, 3, 4, 6))
     dtype = rng.choice(("float32", "int8", "bool", "int64", "float16"))
     zero = {"bool": "T.bool(False)"}.get(dtype, f"T.{dtype}({rng.choice((0, 0, 1))})")

@@ -1,8 +1,8 @@
-"""What LLVM makes of a program and of the operators that were answered for it, on hostile inputs.
+"""Run a program and the operators answered for it on hostile inputs, both compiled with LLVM.
 
-The program is compiled as it stands; the answer is a Relax function of the operators, legalised and
-compiled by TVM. Both get the same inputs, drawn from the values that break things, less those that
-the certificate assumes away. Outputs are filled with different numbers before.
+The program is compiled unchanged; the answer becomes a Relax function of the operators, legalised
+and compiled by TVM. Both get the same inputs: values that often break code, except those that the
+certificate excludes by an assumption. Outputs are filled with other numbers before.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .program import Program
 
 Array = npt.NDArray[Any]
 Answer = OpInfo | LayoutNormalised | Chain
-#: How far apart results may be that are equal up to rounding.
+#: Accepted differences of results that are equal up to rounding.
 TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
-#: Sets of inputs that a program is run on.
+#: Number of input sets for each program.
 DRAWS = 4
 
 
 @dataclass(frozen=True)
 class Claim:
-    """An answer as operators to run: what it assumes, and whether it is equal bit by bit."""
+    """An answer to run, with the assumptions and exactness of its certificates."""
 
     answer: Answer
     certificates: tuple[Any, ...]
@@ -49,18 +49,18 @@ class Claim:
 
     @property
     def readings(self) -> tuple[LayoutNormalised, ...]:
-        """What is said of buffers in other layouts than the logical ones."""
+        """The readings of buffers in layouts other than the logical ones."""
         infos = infos_of(self.answer)
         readings = (i if isinstance(i, LayoutNormalised) else i.relayout for i in infos)
         return tuple(r for r in readings if r is not None)
 
     def says(self, *words: str) -> bool:
-        """Whether an assumption has one of these words."""
+        """Return whether an assumption contains one of these words."""
         return any(w in a for a in self.assumptions for w in words)
 
 
 def claim(answer: Answer) -> Claim:
-    """What an answer says."""
+    """Return the claim of an answer."""
     return Claim(answer, tuple(i.certificate for i in infos_of(answer)))
 
 
@@ -73,7 +73,7 @@ def infos_of(answer: Answer) -> list[OpInfo | LayoutNormalised]:
 
 
 def compiled(funcs: dict[str, Any]) -> dict[str, Any]:
-    """PrimFuncs as functions to call; those that LLVM does not take are left out."""
+    """Compile PrimFuncs; those that LLVM rejects are omitted."""
     named = {k: f.with_attr("global_symbol", k) for k, f in funcs.items()}
     if not named:
         return {}
@@ -87,7 +87,7 @@ def compiled(funcs: dict[str, Any]) -> dict[str, Any]:
 
 
 def operators(mods: dict[str, Any]) -> dict[str, Any]:
-    """Functions of operators, compiled together; those that do not compile are left out."""
+    """Compile functions of operators together; those that do not compile are omitted."""
     if not mods:
         return {}
     try:
@@ -123,7 +123,7 @@ def _single(func: Any, info: OpInfo | LayoutNormalised) -> Chain:
 
 
 def draws(program: Program, func: Any, claimed: Claim) -> list[list[Array]]:
-    """Inputs on which the answer has to be right."""
+    """Return sets of inputs on which the answer must be right."""
     out = []
     for k in range(DRAWS):
         rng = np.random.default_rng([k, len(program.source)])
@@ -195,7 +195,7 @@ def _integers(dtype: str, program: Program, claimed: Claim) -> Array:
 
 
 def wrong(program: Program, func: Any, run: Any, operator: Any, claimed: Claim) -> str:
-    """How the program and the operators differ on some inputs; empty if they do not."""
+    """Return how the program and the operators differ on some inputs; empty if they agree."""
     with np.errstate(all="ignore"):
         for values in draws(program, func, claimed):
             ours = _program(func, run, values)
@@ -221,7 +221,7 @@ def _flat(result: Any) -> list[Array]:
 
 
 def _overflows(program: Program, func: Any) -> bool:
-    """Whether differences of unsigned numbers of 32 and 64 bits occur, which TVM lets wrap."""
+    """Return whether 32- or 64-bit unsigned subtractions occur, which TVM lets wrap."""
     return bool(re.search(r"'uint(32|64)'", program.source)) and " - " in program.source
 
 
@@ -245,9 +245,9 @@ def _differ(a: Array, b: Array, claimed: Claim) -> str:
 
 
 def reading_wrong(func: Any, claimed: Claim) -> str:
-    """How an answer over other layouts is wrong, at ordinary numbers.
+    """Return how an answer over other layouts is wrong at ordinary numbers; empty if it is right.
 
-    Not of a chain: its steps are over buffers of their own.
+    Chains are not checked: their steps have intermediate buffers.
     """
     if isinstance(claimed.answer, Chain):
         return ""

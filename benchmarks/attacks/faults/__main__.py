@@ -3,9 +3,9 @@
     python -m benchmarks.faults [--only TEXT] [--jobs N] [--page [FILE]]
 
 Each case (`injections.py`) breaks one thing: a function of a backend, its code, the compiler, a
-recogniser, the store of kernels. It runs in a process of its own. The outputs must be those of the
-unmodified module, at most the region that failed may be lost, and a message of one line must name
-what failed; where nothing can be built, the error must. Exits with 1 otherwise.
+recogniser, the store of kernels. It runs in its own process. The outputs must equal those of the
+unmodified module, at most the failing region may be lost, and a one-line message must name what
+failed; if nothing can be built, the error must name it. Exits with 1 otherwise.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ region is lost. **named**: a one-line message says what failed and where.
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a case; ``lost`` are the operators that the backend lost."""
+    """The result of a case; ``lost`` are the operators that the backend lost."""
 
     point: str
     failure: str
@@ -67,7 +67,7 @@ class Row:
 
 
 def compiled(case: Case, expected: Array, folder: Path) -> Row:
-    """The row of a case that compiles the model."""
+    """Compile and run the model in a case, and return its row."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -102,7 +102,7 @@ def judged(case: Case, expected: Array, folder: Path) -> Row:
 
 
 def result(case: Case, expected: Array) -> Row:
-    """The row of a case, from a process of its own."""
+    """Run a case in its own process, and return its row."""
     begun = time.monotonic()
     receiver, sender = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(
@@ -138,13 +138,13 @@ def _child(case: Case, expected: Array, pipe: Any) -> None:
 
 
 def reference() -> Array:
-    """The unmodified module's outputs, computed in another process: this one has no threads."""
+    """Compute the unmodified module's outputs in a child, so that this process has no threads."""
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.apply(unmodified)
 
 
 def page(rows: Sequence[Row]) -> str:
-    """A table by what fails."""
+    """Return the page: a table by injected failure, and the messages."""
     lines = ["| what fails | cases | same | kept | named |", "|---|---|---|---|---|"]
     for point in dict.fromkeys(r.point for r in rows):
         of_point = [r for r in rows if r.point == point]
@@ -167,7 +167,7 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    """Run all, print those that are not as they must be; exit 1 on any."""
+    """Run all cases and print them; exit 1 if one lacks the required outcome."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name has this text")
     parser.add_argument("--jobs", type=int, default=1, help="cases at once")
@@ -184,7 +184,7 @@ def main() -> None:
                   f"{', '.join(row.lost)}; same {row.same}; named {row.named}: {row.said}",
                   flush=True)  # fmt: skip
     bad = sum(not r.good for r in rows)
-    print(f"{len(rows)} injected failures, {bad} not as they must be")
+    print(f"{len(rows)} injected failures, {bad} without the required outcome")
     if options.page is not None:
         options.page.write_text(page(rows), encoding="utf-8")
     sys.exit(int(bad > 0))

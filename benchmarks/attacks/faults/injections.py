@@ -25,7 +25,7 @@ from tests.packages import install
 from .victim import OTHERS, PLAIN, VICTIM, changed, convert, is_victim, patterns
 
 MARK = "injected"
-#: Backends, once everything else is arranged; ``folder`` is empty.
+#: Prepares a case and returns the backends; ``folder`` is empty.
 Arrange = Callable[[Path], Sequence[Backend]]
 ALL = frozenset((VICTIM, *OTHERS))
 
@@ -34,8 +34,8 @@ ALL = frozenset((VICTIM, *OTHERS))
 class Case:
     """``loses``: operators that the backend may lose. ``names``: what a message must say.
 
-    ``refused``: nothing can be built, and the error that is raised must say that. ``runs``: what is
-    called instead of a compile with the backends.
+    ``refused``: nothing can be built, and the raised error must say so. ``runs``: what to run
+    instead of compiling with the backends.
     """
 
     point: str
@@ -72,7 +72,7 @@ def _no_text(error: BaseException) -> str:
     raise ValueError("no text")
 
 
-#: An error that cannot be shown, but for its type.
+#: An error of which only the type can be shown.
 SPEECHLESS = type(f"Speechless_{MARK}", (Exception,), {"__str__": _no_text})
 RAISES: dict[str, Callable[[], None]] = {
     "RecursionError": _recursion,
@@ -91,7 +91,7 @@ HOOKS = (*FEW, "SystemExit", "CancelledError")
 
 
 def cases() -> list[Case]:
-    """All of them; the names differ."""
+    """Return all cases; their names are distinct."""
     parts = (_converters, _hooks, _returned, _written, _cxx, _compilers, _recognisers, _runtime)
     return [c for part in parts for c in part()]
 
@@ -251,12 +251,12 @@ def _replaces(old: str, new: str) -> Callable[[Code, Region], str]:
 
 
 def _begins(code: Code, region: Region) -> str:
-    """What is called at load time fails; it is by the first region's name."""
+    """Add an initialiser, named after the first region, that fails at load time."""
     fails = f'return opinfo::fail("ValueError", "{MARK}");'
     return f"{code.source}\nOPINFO_FUNCTION(__init_{code.symbols[0]}) {{ {fails} }}\n"
 
 
-#: What a library does when it is opened.
+#: What a library does when it is loaded.
 LOADING = {
     "aborts": "abort()",
     "crashes": "*(volatile int*)8 = 1",
@@ -332,7 +332,7 @@ def _compiler(script: str) -> Callable[[Path], Sequence[Backend]]:
 
 #: For the victim's source only.
 ONLY = 'if grep -qs "// injected" $(printf "%s\\n" "$@" | grep "\\.cc$"); then {}; fi'
-#: What the compiler does, and what is said of that: for one region, and for all.
+#: What the compiler does, and the expected message for one region and for all.
 TOOLS: dict[str, tuple[str, ...]] = {
     "exits with 1": ("exit 1", "status 1"),
     "says an error": ("echo 'lib0.cc:7:3: error: injected' >&2; exit 1", "error: injected"),
@@ -372,7 +372,7 @@ def _recogniser(answer: Callable[[Any], Any], op: str = VICTIM) -> Arrange:
     return arrange
 
 
-#: A recogniser may guess: what is only wrong is refused by the certificate, without a word.
+#: Wrong proposals that the certificate refuses without a message, since recognisers may guess.
 GUESSES = ("no operands", "attributes that are unknown")
 
 
@@ -404,7 +404,7 @@ def _recognisers() -> Iterator[Case]:
 
 
 def _runtime() -> Iterator[Case]:
-    """The store of kernels and the compiler of a session, by `fault_session`."""
+    """Yield the cases of a session's kernel store and compiler."""
     from .kernel_store import COMPILERS, STORES
 
     for name, said in STORES.items():

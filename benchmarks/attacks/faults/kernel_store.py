@@ -1,4 +1,4 @@
-"""Faults below a running `Session`: what its store of kernels holds, and who compiles for it."""
+"""Faults below a running `Session`: in its kernel store and in its compiling processes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _full() -> None:
 
 
 def run(kind: str, folder: Path) -> tuple[bool, list[str]]:
-    """Whether all results were right, and what was told."""
+    """Return whether all results were right, and the messages."""
     what, _, name = kind.partition(":")
     store = folder / "store"
     store.mkdir(mode=0o700)

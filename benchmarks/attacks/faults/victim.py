@@ -1,4 +1,4 @@
-"""What `benchmarks.faults` breaks: a small model, and a backend of C++ that has most of it."""
+"""What `benchmarks.faults` breaks: a small model, and a C++ backend that takes most of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def module() -> Any:
-    """Four regions of the backend; tanh stays with TVM."""
+    """Return a module with four regions of the backend; tanh stays with TVM."""
     x, y = (relax.Var(n, relax.TensorType(SHAPE, "float32")) for n in "xy")
     builder = relax.BlockBuilder()
     with builder.function("main", [x, y]):
@@ -41,7 +41,7 @@ def inputs() -> list[Array]:
 
 
 def unmodified() -> Array:
-    """What TVM's own build of the module computes."""
+    """Return the output of TVM's own build of the module."""
     built = tvm.compile(module(), target="llvm")
     out = relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs()))
     return np.array(out.numpy())
@@ -52,7 +52,7 @@ def float32(node: Node) -> str | None:
 
 
 def patterns(*conditions: Callable[[Node], Any]) -> tuple[Pattern, ...]:
-    """Those of the backend; the conditions are the victim's."""
+    """Return the backend's patterns; ``conditions`` apply to the victim."""
     return (
         Pattern("sum", one("relax.add", float32), maybe("relax.nn.relu")),
         Pattern("product", one(VICTIM, float32, *conditions)),
@@ -65,7 +65,7 @@ def is_victim(region: Region) -> bool:
 
 
 def body(region: Region) -> str:
-    """A region's function, from `OPINFO_TYPED`."""
+    """Return the C++ function of a region, exported with `OPINFO_TYPED`."""
     names = [f"x{k}" for k in range(len(region.inputs))]
     pointers = [f"  auto* p{n} = reinterpret_cast<float*>(opinfo::data({n}));"
                 for n in (*names, "out")]  # fmt: skip
@@ -100,7 +100,7 @@ PLAIN = Backend("plain", patterns(), convert)
 
 
 def changed(change: Callable[[Code, Region], Code]) -> Backend:
-    """The backend whose code is changed where the victim is among the regions."""
+    """Return the backend with ``change`` applied to the code of the victim's regions."""
 
     def broken(regions: Sequence[Region]) -> Code:
         code = convert(regions)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.hostile [--cases 1200] [--seed 0] [--only .json] [--page [FILE]]
 
-Each file has to be one line on standard error and exit status 2, or an answer. Prints what is not
-so, and a table of the formats; exit status 1 if there is one.
+Each file must give an answer, or one line on standard error and exit status 2. Prints every other
+outcome and a table of the formats, and exits with 1 if there was one.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from . import archives, graphs, libraries, onnx_files, scripts
 from .case import Case
 
 MARK = "<!-- written by `python -m benchmarks.hostile --page` -->"
-#: Of all cases, by suffix.
+#: Share of all cases by suffix.
 SHARES = {".py": 0.35, ".json": 0.25, ".onnx": 0.15, ".pt2": 0.08, ".so": 0.1, ".entry": 0.07}
 REFUSED, ANSWERED = "one line, exit status 2", "answered"
 
 
 @dataclass
 class Inspector(LineProcess):
-    """The command line in a process that is kept."""
+    """The command line in a long-lived process."""
 
     seconds: float = 180.0
     name: ClassVar[str] = "inspector"
 
     def run(self, *command: str) -> dict[str, Any]:
-        """Exit status, output and events. Raises `ProcessDied`."""
+        """Run a command; return its exit status, output and events. Raises `ProcessDied`."""
         self._start()
         return self._ask({"command": command}, "inspecting")
 
 
 def main() -> None:
-    """Run, print, exit 1 if a file did anything but be read or refused."""
+    """Run and print; exit 1 if a file was neither read nor refused, or did something else too."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=0)
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def inspected(count: int, seed: int, only: str = "", every: bool = False) -> Counter[Any]:
-    """How many files of each suffix had which verdict."""
+    """Return the number of files by suffix and verdict."""
     counts: Counter[Any] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -95,7 +95,7 @@ def _warm(inspector: Inspector, folder: Path) -> None:
 
 
 def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iterator[Case]:
-    """The files of all formats. What they try to write is `ran` / "mark"."""
+    """Yield the files of all formats, which try to write the file `ran` / "mark"."""
     rng, mark = random.Random(seed), ran / "mark"
     counts = {s: round(count * share) for s, share in SHARES.items() if only in ("", s)}
     if n := counts.get(".py"):
@@ -115,7 +115,7 @@ def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iter
 def judged(
     inspector: Inspector, case: Case, place: int, folder: Path, ran: Path
 ) -> tuple[str, str]:
-    """What became of a file, and why."""
+    """Inspect a file; return the verdict and the reason."""
     if case.suffix == ".entry":
         path = folder / "files" / f"store{place}"
         path.mkdir(mode=0o700)
@@ -149,7 +149,7 @@ def judged(
 
 
 def table(counts: Counter[Any]) -> str:
-    """A row for each format."""
+    """Return a table with a row for each format."""
     verdicts = [REFUSED, ANSWERED, *sorted({v for _, v in counts} - {REFUSED, ANSWERED})]
     lines = [
         "| format | files | " + " | ".join(verdicts) + " |",

@@ -35,7 +35,7 @@ from benchmarks.common.pages import add_page_option
 
 from .server import input_of, module
 
-#: A process that writes entries of its own, and is killed while it does.
+#: A process that writes entries of its own, and is killed while writing.
 WRITER = """
 import hashlib, os, sys, time
 from opinfo.jit.store.store import KernelStore
@@ -51,7 +51,7 @@ for n in range(1 << 30):
 
 @dataclass
 class Result:
-    """What was done to the session, and what became of it."""
+    """The attacks on the session, and its report."""
 
     seconds: float
     attacks: Counter[str] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ class Result:
 
     @property
     def failures(self) -> dict[str, Any]:
-        """What must be empty."""
+        """The problems by name; empty if the session survived."""
         counts = self.report.get("counts", {})
         bad = {k: v for k, v in counts.items() if k in ("wrong", "error") or ": " in k}
         bad = {k: v for k, v in bad.items() if k != "after: right"}
@@ -106,7 +106,7 @@ DAMAGES: tuple[Callable[[Path], object], ...] = (
 
 
 def attack(seconds: float, threads: int, sizes: int, seed: int = 0) -> Result:
-    """All of it, in a folder that goes."""
+    """Run all attacks, in a temporary folder."""
     result, rng = Result(seconds), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="session-faults-") as name:
         folder = Path(name)
@@ -182,7 +182,7 @@ def _started(folder: Path, command: list[str]) -> subprocess.Popen[str]:
 def _killed(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
-    for pipe in (process.stdin, process.stdout):  # what it forked off may hold the other ends
+    for pipe in (process.stdin, process.stdout):  # its children may hold the other ends
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
@@ -219,7 +219,7 @@ def _damage(store: Path, rng: random.Random, damaged: set[str]) -> int:
 
 
 def _torn(store: Path, damaged: set[str]) -> int:
-    """Entries that are not whole though nobody damaged them."""
+    """Count incomplete entries that no attack damaged."""
     from opinfo.jit import KernelStore
 
     kernels = KernelStore(store)
@@ -229,7 +229,7 @@ def _torn(store: Path, damaged: set[str]) -> int:
 
 
 def _remains(folder: Path) -> list[str]:
-    """Processes that are still there, and temporary files, once another folder was made."""
+    """Return remaining processes and temporary files, after creating another folder."""
     for _ in range(600):
         remains = [f"process {p.name}" for p in Path("/proc").glob("[0-9]*") if _is_of(p, folder)]
         if not remains:
@@ -248,7 +248,7 @@ def _is_of(process: Path, folder: Path) -> bool:
 
 
 def page(result: Result, threads: int) -> str:
-    """The result, for people."""
+    """Return the page in Markdown."""
     counts, events = result.report.get("counts", {}), result.report.get("events", {})
     rows = [
         ("calls compared with TVM's own build", f"{counts.get('right', 0):,}"),

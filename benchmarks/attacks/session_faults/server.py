@@ -1,7 +1,7 @@
-"""A process that serves under attack: threads that call, forks, and the counts of what went wrong.
+"""A process that serves under attack: it calls from threads, forks, and counts failures.
 
-It is started by `session_faults` with a folder, answers lines on its standard input, and is
-killed at any moment.
+`session_faults` starts it with a folder, stops it by a line on standard input, and may kill it at
+any moment.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from typing import Any
 
 import numpy as np
 
-#: Seconds between two calls of a thread: what compiles and starts needs a CPU, too.
+#: Seconds between two calls of a thread, which leave the CPU to compilers and new processes.
 PAUSE = 0.002
 WIDTH = 32
-#: What float32 sums of this size may differ by: kernels sum in another order.
+#: Accepted difference of float32 sums, since kernels sum in another order.
 WITHIN = 1e-4
-#: Seconds until every size has its kernel again.
+#: Seconds within which every size must have its kernel again.
 RECOVERS = 240.0
-#: Seconds after which a process that was forked off hangs.
+#: Seconds after which a forked process counts as hanging.
 HANGS = 20.0
 
 
 def module() -> Any:
-    """``softmax(relu(x @ a) @ b)`` of x: (n, WIDTH): sites of several functions."""
+    """Return ``softmax(relu(x @ a) @ b)`` of x: (n, WIDTH), with sites of several functions."""
     from tvm import relax, tirx
 
     rng = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def input_of(n: int) -> Any:
 
 
 class Server:
-    """One session, its callers, and what they counted."""
+    """One session, the threads that call it, and their counts."""
 
     def __init__(self, folder: Path, seed: int, threads: int) -> None:
         from opinfo.jit import KernelStore, Session
@@ -72,7 +72,7 @@ class Server:
         self.threads = [threading.Thread(target=self._calls, args=(k,)) for k in range(threads)]
 
     def ask(self, n: int) -> str:
-        """How a call of a size went: ``right``, ``wrong`` or ``error``."""
+        """Call the session with a size; return ``right``, ``wrong`` or ``error``."""
         try:
             got = self.session(self.inputs[n]).numpy()
         except Exception as error:
@@ -92,7 +92,7 @@ class Server:
             self.counts.update(counts)
 
     def forks(self) -> None:
-        """A process is forked off while threads call; what it calls must be right."""
+        """Fork while threads call; the calls of the child must be right."""
         child = os.fork()
         if child == 0:
             outcomes = {self.ask(n) for n in (1, self.sizes)}
@@ -100,7 +100,7 @@ class Server:
         self._ends("forked", child)
 
     def spawns(self) -> None:
-        """The same by multiprocessing, whose processes end as Python's do."""
+        """Fork by multiprocessing, whose processes end like normal Python processes."""
         process = multiprocessing.get_context("fork").Process(target=_exits, args=(self,))
         process.start()
         process.join(HANGS)
@@ -125,11 +125,11 @@ class Server:
         self.counts[what if code == 0 else f"{what}: {_how(code)}"] += 1
 
     def _waits(self) -> None:
-        os.read(0, 1)  # sys.stdin has a lock, which multiprocessing takes in what it forks off
+        os.read(0, 1)  # not sys.stdin: multiprocessing takes its lock in the child
         self.done.set()
 
     def run(self) -> dict[str, Any]:
-        """Serve until a line comes in; forks, and times in which no file can be written."""
+        """Serve until a line arrives; meanwhile fork, and sometimes forbid writing files."""
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         rng = random.Random(self.seed)
         for thread in self.threads:
@@ -154,7 +154,7 @@ class Server:
         return {"counts": dict(self.counts), "first": self.first, **settled}
 
     def _settled(self) -> dict[str, Any]:
-        """After the attack: every size has its kernel in the end."""
+        """Wait until every size has its kernel again; return statistics."""
         for _ in range(3):
             for n in self.inputs:
                 self.counts[f"after: {self.ask(n)}"] += 1
@@ -170,7 +170,7 @@ class Server:
                 "why": sorted({e.why for e in stats.events if e.what == "failed"})[:5]}  # fmt: skip
 
     def _missing(self) -> dict[str, list[int]]:
-        """The sizes that have no kernel, of each site where there are any."""
+        """Return the sizes without a kernel, by site."""
         missing, sites = {}, self.session._manager.sites
         for site in sites.sites:
             compiled = {shape[0] for shape, *_ in sites.stats(site.place, False)["kernels"]}
@@ -188,7 +188,7 @@ def _how(code: int | None) -> str:
 
 
 def resources() -> dict[str, int]:
-    """What this process holds."""
+    """Count the resources that this process holds."""
     gc.collect()
     process = Path("/proc/self")
     maps = {
@@ -204,7 +204,7 @@ def resources() -> dict[str, int]:
 
 
 def main(folder: Path, seed: int, threads: int) -> None:
-    """Serve twice: what the first session leaves, the second one must not add to."""
+    """Serve twice; the second session must not hold more resources than the first left."""
     faulthandler.register(signal.SIGUSR1)
     warnings.simplefilter("ignore")  # damaged entries cause warnings
     server = Server(folder, seed, threads)

@@ -2,10 +2,11 @@
 
     python -m benchmarks.tables [--page [FILE]] [--json FILE] [MODEL ...]
 
-For each model and table the number of composites that TVM's `partition_for_<table>` makes of: the
-module as imported; the module after `LegalizeOps`, all names, attributes and annotations taken out
-of its PrimFuncs; that one raised by `RaiseOps`; and that one planned in graph mode for the layouts
-that the table takes, then raised. `ConvertLayout` is TVM's pass on the module as imported.
+For each model and table, counts the composites that TVM's `partition_for_<table>` creates in: the
+module as imported; the module after `LegalizeOps`, with all names, attributes and annotations
+removed from its PrimFuncs; that module raised by `RaiseOps`; and that module planned in graph mode
+for the layouts that the table takes, then raised. `ConvertLayout` is TVM's pass on the module as
+imported.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MARK = "<!-- written by `python -m benchmarks.tables --page` -->"
 
 @dataclass(frozen=True)
 class Row:
-    """Composites of one table in one model; None where the table wants no layout."""
+    """Composites of one table in one model; None if the table requires no layout."""
 
     model: str
     table: str
@@ -61,7 +62,7 @@ def load(name: str) -> Any:
 
 
 def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
-    """A row for each table."""
+    """Return a row for each table."""
     original = load(name)
     legalised = strip_module(relax.transform.LegalizeOps()(original))
     raised = raise_ops(legalised).module
@@ -82,7 +83,7 @@ def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
 
 
 def plan(mod: Any, layouts: Any) -> Any:
-    """The layouts that a table takes, chains kept whole."""
+    """Plan the layouts that a table takes, without splitting chains."""
     return plan_layout(mod, layouts, mode="graph", objective=keeping_chains()).module
 
 
@@ -91,15 +92,15 @@ def _total(mod: Any, table: str) -> int | None:
 
 
 def _converted(mod: Any, layouts: Any) -> Any:
-    """TVM's own pass; None where it refuses the module."""
+    """Convert with TVM's own pass; None if it rejects the module."""
     try:
         return relax.transform.ConvertLayout({k: list(v) for k, v in layouts.items()})(mod)
-    except Exception:  # it raises what it likes
+    except Exception:  # it may raise anything
         return None
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The tables of the page."""
+    """Return the tables of the page."""
     head = ["| model | table | original | legalised | raised | planned | `ConvertLayout` |",
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     lines = [f"| {r.model} | {r.table} | {r.original} | {r.legalised} | {r.raised} | "

@@ -1,4 +1,4 @@
-"""Small graphs, one for each pattern of TVM's tables: what the pattern is there to match."""
+"""Small graphs, one for each pattern of TVM's tables, which the pattern should match."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tvm import relax
 nn, op = relax.op.nn, relax.op
 Build = Callable[..., Any]
 Case = tuple[tuple[Any, ...], str, Build]
-"""Shapes of the parameters, their dtype, and what is computed of them: `build(emit, *params)`."""
+"""Shapes of the parameters, their dtype, and the graph: `build(emit, *params)`."""
 
 
 def module(cases: Mapping[str, Case]) -> Any:
-    """All cases in one `main`, where TVM's partition functions look: a tuple of results."""
+    """Return a module whose `main`, which TVM partitions, returns the results of all cases."""
     params = {
         name: [relax.Var(f"{name}_{k}", relax.TensorType(s, dtype)) for k, s in enumerate(shapes)]
         for name, (shapes, dtype, _) in cases.items()
@@ -30,7 +30,7 @@ def module(cases: Mapping[str, Case]) -> Any:
 
 
 def _after(bias: bool, act: str, residual: str, last: bool) -> Build:
-    """What may follow an anchor: a bias, an activation, another tensor, a relu."""
+    """Return a builder of what may follow an anchor: bias, activation, residual, relu."""
 
     def build(emit: Any, y: Any, bias_value: Any, residual_value: Any) -> Any:
         y = emit(op.add(y, bias_value)) if bias else y
@@ -55,7 +55,7 @@ def _names(anchor: str, acts: tuple[str, ...]) -> Iterator[tuple[str, Build]]:
 
 
 def convs(layout: str = "NHWC", dtype: str = "float16") -> dict[str, Case]:
-    """Convolutions with a bias, an activation, a residual."""
+    """Return convolutions with a bias, an activation and a residual."""
     out: dict[str, Case] = {}
     shapes = {"x": (2, 16, 8, 8), "w": (8, 16, 3, 3), "b": (1, 8, 1, 1), "r": (2, 8, 8, 8)}
     if layout == "NHWC":
@@ -74,7 +74,7 @@ def convs(layout: str = "NHWC", dtype: str = "float16") -> dict[str, Case]:
 
 
 def matmuls(dtype: str = "float16") -> dict[str, Case]:
-    """Products, the second operand transposed or not, with the same after them."""
+    """Return products, the second operand transposed or not, with the same epilogues."""
     out: dict[str, Case] = {}
     for transposed in (False, True):
         shapes = ((32, 64), (128, 64) if transposed else (64, 128), (128,), (32, 128))
@@ -123,7 +123,7 @@ def _stacked(slices: bool, rank: int, bias: bool) -> Build:
 
 
 def _written_out(cast: bool, bias: bool) -> Build:
-    """Attention as an importer writes it: two products and a softmax."""
+    """Return a builder of attention as importers emit it: two products and a softmax."""
 
     def build(emit: Any, q: Any, k: Any, v: Any, *bs: Any) -> Any:
         def heads(x: Any) -> Any:
@@ -145,7 +145,7 @@ def _written_out(cast: bool, bias: bool) -> Build:
 
 
 def attentions() -> dict[str, Case]:
-    """Attention as one operator, over stacked operands, and written out."""
+    """Return attention as one operator, over stacked operands, and written out."""
     qkv = ((2, 16, 4, 64),) * 3
 
     def plain(emit: Any, q: Any, k: Any, v: Any, *bias: Any) -> Any:
@@ -168,7 +168,7 @@ def attentions() -> dict[str, Case]:
 
 
 def quantised() -> dict[str, Case]:
-    """What cuBLAS has for scaled products."""
+    """Return the scaled products that cuBLAS supports."""
 
     def multiplied(emit: Any, x: Any, weight: Any, a: Any, b: Any) -> Any:
         y = emit(op.matmul(x, emit(op.permute_dims(weight)), out_dtype="float32"))
@@ -197,7 +197,7 @@ def _single(func: Callable[..., Any], *shapes: tuple[int, ...]) -> Case:
 
 
 def singles() -> dict[str, Case]:
-    """One operator each: those that TensorRT's table lists."""
+    """Return a graph for each operator in TensorRT's table."""
     unary = {n: _single(getattr(op, n)) for n in (
         "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "negative", "sin", "cos", "atan", "ceil",
         "floor", "erf")}  # fmt: skip

@@ -112,7 +112,7 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def pretrained(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A small configuration of a model of `transformers`, and its keyword inputs."""
+    """Return a model of `transformers` in a small configuration, and its keyword inputs."""
     import transformers
 
     config, model, options = CONFIGS[name]

@@ -1,4 +1,4 @@
-"""Models whose layouts are the point, built operator by operator."""
+"""Models that exercise layouts, built operator by operator."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Net:
             data_layout=layouts[0], kernel_layout=layouts[1]))  # fmt: skip
 
     def imported(self, x: Any, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> Any:
-        """A convolution of an NHWC framework as an NCHW exchange format has it."""
+        """Emit an NHWC convolution between transposes, as NCHW exchange formats store it."""
         y = self.turn(self.conv(self.turn(x, NCHW), inputs, outputs, kernel, stride), NHWC)
         return self(relax.op.nn.relu(self(relax.op.add(y, self.weight(outputs)))))
 
@@ -63,7 +63,7 @@ def _module(shape: tuple[int, ...], body: Callable[[_Net, Any], Any]) -> Any:
 
 
 def nhwc_import() -> Any:
-    """Four convolutions of an NHWC graph, each between two transposes; the input is NHWC."""
+    """Return four convolutions of an NHWC graph, each between two transposes; NHWC input."""
 
     def body(net: _Net, x: Any) -> Any:
         y = net.imported(x, 3, 16, stride=2)
@@ -77,7 +77,7 @@ def nhwc_import() -> Any:
 
 
 def mixed() -> Any:
-    """Parts in NCHW and parts in NHWC, and nine transposes between them; the input is NCHW."""
+    """Return parts in NCHW and in NHWC with nine transposes between them; NCHW input."""
 
     def block(net: _Net, x: Any, width: int) -> Any:
         """NHWC: convolution, normalisation over the channels, residual."""

@@ -33,7 +33,7 @@ PACKED_MODELS = ("resnet50", *nets.CONVNETS, "mixed", "coatnet", "vit")
 
 @dataclass
 class Results:
-    """What is measured so far; saved after every model, as a run is long."""
+    """The results so far, saved after every model because a run is long."""
 
     json: Path | None
     page: Path | None
@@ -70,7 +70,7 @@ def main() -> int:
             print(as_line(results.real[-1]), flush=True)
             results.save()
     behind = [r.model for r in results.rows if not ahead(r)]
-    print(f"another way leaves fewer on: {', '.join(behind)}" if behind else "none leaves fewer")
+    print(f"another method leaves fewer on: {', '.join(behind)}" if behind else "none leaves fewer")
     return 1 if behind else 0
 
 
@@ -97,7 +97,7 @@ def _json(outcome: Left | str) -> Any:
 
 
 def as_line(row: Row) -> str:
-    """A row as one line."""
+    """Format a row as one line."""
     plans = ", ".join(f"{mode} {_summary(p)}" for mode, p in row.planned.items())
     others = f"ConvertLayout {row.convert_layout.left!r}, ONNX Runtime {row.onnx_runtime!r}"
     return f"{row.model}: {row.before!r} in the model; {others}; planned: {plans}"

@@ -84,7 +84,7 @@ def _bytes(rows: Sequence[Row]) -> str:
 
 
 def _plans(rows: Sequence[Row]) -> str:
-    """Of each plan what the solver says, its time and its outputs."""
+    """Return a table of the solver's result, the time and the outputs of each plan."""
     head = ("model", "mode", "status", "cost", "bound", "planning, CPU s", "LegalizeOps, CPU s",
             "outputs")  # fmt: skip
     lines = []
@@ -161,7 +161,7 @@ def _optimal(row: Row) -> str:
 
 
 def ahead(row: Row) -> bool:
-    """Whether no other way, of those that were measured, leaves fewer conversions."""
+    """Return whether no other measured method leaves fewer conversions."""
     plan = row.planned.get("tir")
     others = [c.number for c in (row.convert_layout.left, row.onnx_runtime)
               if isinstance(c, Conversions)]  # fmt: skip

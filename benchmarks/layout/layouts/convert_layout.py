@@ -1,4 +1,4 @@
-"""TVM's own ConvertLayout, and what it leaves."""
+"""TVM's own ConvertLayout, and the conversions that it leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WANTED = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
 
 @dataclass(frozen=True)
 class Converted:
-    """The conversions left, and what is wrong with the module, nothing if empty."""
+    """The conversions left, and the problem of the module, or ""."""
 
     left: Conversions | None
     problem: str = ""
@@ -29,7 +29,7 @@ def left_by_convert_layout(mod: Any, required: Mapping[str, Sequence[str]] = WAN
     desired = {op: list(layouts) for op, layouts in required.items()}
     try:
         out = relax.transform.ConvertLayout(desired)(mod)
-    except Exception as error:  # TVM raises what it likes
+    except Exception as error:  # TVM may raise anything
         return Converted(None, f"raises {type(error).__name__}")
     try:
         lowered = relax.transform.LegalizeOps()(out)
@@ -42,7 +42,7 @@ def left_by_convert_layout(mod: Any, required: Mapping[str, Sequence[str]] = WAN
 
 
 def _operators(mod: Any) -> set[str]:
-    """The operators that are called."""
+    """Return the operators that a module calls."""
     names: set[str] = set()
 
     def visit(call: Any) -> None:

@@ -1,4 +1,4 @@
-"""The models that are built from Relax operators, as ONNX."""
+"""Convert the models that are built from Relax operators to ONNX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
-#: Operators that are an ONNX operator of the same operands.
+#: Operators with an ONNX equivalent that takes the same operands.
 SAME = {"relax.add": "Add", "relax.matmul": "MatMul", "relax.nn.relu": "Relu"}
 
 
@@ -75,7 +75,7 @@ class _Writer:
 
 
 def to_onnx(mod: tvm.IRModule, nhwc: Callable[..., Any]) -> Any:
-    """A Relax module of a few operators; ``nhwc`` makes the node of an NHWC convolution."""
+    """Convert a Relax module of a few operators; ``nhwc`` builds nodes of NHWC convolutions."""
     main, writer = mod["main"], _Writer(nhwc)
     types = {}
     for block in main.body.blocks:
