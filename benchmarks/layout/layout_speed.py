@@ -109,9 +109,9 @@ class PlannedModel:
     seconds: float
 
     @staticmethod
-    def of(name: str, size: int, want: str) -> PlannedModel:
+    def of(name: str, size: int, implementation: str) -> PlannedModel:
         mod = relax.transform.LegalizeOps()(nets.module(name, size))
-        seconds, planned = cpu_seconds(lambda: plan_layout(mod, want))
+        seconds, planned = cpu_seconds(lambda: plan_layout(mod, implementation))
         return PlannedModel(name, size, mod, planned, seconds)
 
 

@@ -52,11 +52,11 @@ class Case:
 
 
 def _recursion() -> None:
-    def again(text: str) -> None:
-        again(text)
+    def recurse(text: str) -> None:
+        recurse(text)
 
     try:
-        again(MARK)
+        recurse(MARK)
     except RecursionError as error:
         raise RecursionError(f"{MARK}: {error}") from error
 

@@ -46,7 +46,7 @@ def module(name: str, size: int = 64) -> tvm.IRModule:
     if name in BUILT:
         return BUILT[name]()
     if name not in INPUTS:
-        raise KeyError(f"no model is called {name!r}; there are {', '.join((*NAMES, *MORE))}")
+        raise KeyError(f"unknown model {name!r}; expected one of {', '.join((*NAMES, *MORE))}")
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "opinfo-layouts"
     path = root / f"{name}-{size}-{_key()}.json"
     if not path.exists():

@@ -28,7 +28,7 @@ def fuse(mod: tvm.IRModule) -> tvm.IRModule:
     legalized = int64_extents(legalize(mod))
     try:
         return tvm.transform.Sequential(passes)(legalized)
-    except Exception as error:  # TVM's fusion raises what it likes
+    except Exception as error:  # TVM's fusion may raise anything
         raise LegalizeError(f"TVM cannot fuse the model: {one_line(error)}") from error
 
 
@@ -55,7 +55,7 @@ def inspect_fused(
 
 
 def _strategies(fused: tvm.IRModule, prims: Mapping[str, tirx.PrimFunc]) -> dict[str, str]:
-    """The strategy and schedule of each function with symbolic shapes, and why not more."""
+    """Return the strategy, schedule rule and reason for each function with symbolic shapes."""
     try:  # kernels need a newer TVM than the analysis does
         from ..jit import specialize_shapes
         from ..jit.dims.symbolic_dims import static

@@ -47,7 +47,7 @@ def run_in_new_process(
 ) -> dict[str, list[Any] | str]:
     """Call functions of an exported library in new processes.
 
-    A function that ends its process costs only itself: the functions after it run in another one.
+    If a function ends its process, the functions after it run in another one.
 
     Returns:
         The results of each function by name, or the reason why it has none.
@@ -70,7 +70,7 @@ def run_in_new_process(
 
 
 def _run(folder: Path, functions: Sequence[str], imports: Sequence[str]) -> list[str]:
-    """Run functions in one process; return those not run because another one ended it."""
+    """Run functions in one process; return those after a function that ended it."""
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     process = subprocess.run(
         [sys.executable, "-c", SCRIPT, *imports], cwd=folder, capture_output=True,

@@ -34,17 +34,17 @@ class _Sample:
 
 
 def _same_shape(shape: Sequence[int]) -> Sequence[int]:
-    """The shape of a constant that an operator adds: that of the value."""
+    """Return the shape of a constant that equals the value's shape."""
     return shape
 
 
 def _by_column(shape: Sequence[int]) -> Sequence[int]:
-    """One number for each element of the last axis."""
+    """Return the shape of a constant with one number for each element of the last axis."""
     return shape[-1:]
 
 
 def _by_channel(shape: Sequence[int]) -> Sequence[int]:
-    """One number for each element of the second axis."""
+    """Return the shape of a constant with one number for each element of the second axis."""
     return (shape[1], *[1] * (len(shape) - 2)) if len(shape) > 1 else shape
 
 
@@ -68,7 +68,7 @@ def samples(backend: Backend) -> list[Example]:
 
 
 def _through(pattern: Pattern, sample: _Sample, followers: Sequence[_Sample]) -> _Sample | None:
-    """A sample through all steps of a pattern that can follow its anchor, if they are several."""
+    """Extend a sample by the steps that can follow its anchor; None if fewer than two."""
     if sample.ops[0] not in pattern.steps[0].names:
         return None
     chain = sample
@@ -153,7 +153,7 @@ def _chained(before: Callable[..., Any], after: Callable[..., Any]) -> Callable[
 def _after(
     call: Callable[..., Any], shape: Callable[[Sequence[int]], Sequence[int]] | None
 ) -> Callable[..., Any]:
-    """An operator of a value alone, or with a constant whose shape follows from the value's."""
+    """Return a builder of an operator on a value, or on it and a constant with a derived shape."""
 
     def build(emit: Any, const: Any, value: Any) -> Any:
         sizes = None if shape is None else shape([int(e) for e in value.ty.shape])

@@ -100,14 +100,14 @@ class Verified:
         return columns((TIMES[0], head, TIMES[2]), self.rows())
 
     def outcome(self) -> str:
-        """How far the outputs differ, in one line."""
+        """Return the difference of the outputs in one line."""
         line = f"outputs differ by {self.difference:.1e} of their largest value"
         if self.tolerance == TOLERANCE:
             return line
         return f"{line}; values are quantised, {self.tolerance:.1e} is accepted"
 
     def advice(self) -> str:
-        """What to check where the library is slower; empty where it is not."""
+        """Return what to check if the library is slower; empty if it is not."""
         if not self.speed().endswith("slower"):
             return ""
         return (f"the compiled build is slower with {plural(self.threads, 'thread')}; where you "

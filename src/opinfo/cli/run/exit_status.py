@@ -17,7 +17,7 @@ from ...report.printable import printable
 from .quiet import quiet
 from .signals import Signals, kill_descendants, scratch
 
-#: Exit statuses: a problem of the user's, an internal error, a closed pipe.
+#: Exit statuses: a user error, an internal error, a closed pipe.
 PROBLEM, INTERNAL, CLOSED = 2, 1, 141
 
 _stderr: list[TextIO] = []

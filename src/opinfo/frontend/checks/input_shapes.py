@@ -68,7 +68,7 @@ def check_shapes(
 
 
 def _renamed(name: str, shape: Sequence[int | str], k: int) -> str:
-    """How to ask for a shape whose dimension `k` is symbolic."""
+    """Return a hint with the option that makes dimension `k` symbolic."""
     words = ",".join(["n" if k == j else str(d) for j, d in enumerate(shape)])
     return f" (a name makes it symbolic: --shape {name}:{words})"
 

@@ -3,7 +3,7 @@
 It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
 process with limits to read it. It answers ``{"error": text}``, or ``{"module": length}`` followed
 by that many bytes of JSON, which the client must check before loading. Crashes, hangs and memory
-growth end with the fork, so each file meets a fresh process.
+growth end with the fork, so each file gets a fresh process.
 """
 
 from __future__ import annotations
