@@ -20,7 +20,7 @@ page. A figure such as 0.5x is a ratio of times; values below 1x are faster.
 
 @dataclass(frozen=True)
 class Command:
-    """A benchmark: when to run it again, and its page, or what it measured last."""
+    """A benchmark: when to repeat it, and its page or its last result."""
 
     after: str
     page: str | None = None
@@ -149,19 +149,19 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
 
 
 def source(room: str, name: str) -> Path:
-    """The file that `python -m benchmarks.NAME` runs."""
+    """Return the file that `python -m benchmarks.NAME` runs."""
     base = Path(__file__).parent / room / name.removeprefix(f"{room}.")
     return base / "__main__.py" if base.is_dir() else base.with_suffix(".py")
 
 
 def summary(room: str, name: str) -> str:
-    """The first line of a command's docstring."""
+    """Return the first line of a command's docstring."""
     text = ast.get_docstring(ast.parse(source(room, name).read_text(encoding="utf-8"))) or ""
     return text.partition("\n\n")[0].replace("\n", " ")
 
 
 def listing() -> str:
-    """The commands, one a line, for a terminal."""
+    """Return the commands for a terminal, one on each line."""
     return "\n".join(
         f"python -m benchmarks.{name:16} {summary(room, name)}"
         for room, commands in COMMANDS.items()
@@ -170,7 +170,7 @@ def listing() -> str:
 
 
 def page() -> str:
-    """The text of docs/results/index.md."""
+    """Return the text of docs/results/index.md."""
     parts = [HEAD]
     for room, commands in COMMANDS.items():
         rows = [_row(room, name, command) for name, command in commands.items()]

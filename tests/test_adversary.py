@@ -100,7 +100,7 @@ def test_a_recogniser_that_fails_is_an_exception() -> None:
     func = tvm.script.from_source(BODY.format(value="T.exp(x[i, j])"))
     with recogniser_scope():
         recogniser("fails", precedence=1, ops=())(fails)
-        row, answer = judge._asked(judge.Row(0, "by hand", "op_info"), op_info, func)
+        row, answer = judge._answer(judge.Row(0, "by hand", "op_info"), op_info, func)
     assert row.verdict == "raised" and answer is None and "not thought of" in row.note
 
 

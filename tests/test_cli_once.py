@@ -12,7 +12,7 @@ from rich.console import Console
 
 from opinfo.analysis import RecogniserWarning
 from opinfo.analysis.support.progress import stage
-from opinfo.cli.options.common import UserError, forced, loaded, telling
+from opinfo.cli.options.common import UserError, forced, loaded, reporting_warnings
 from opinfo.cli.options.measure_options import MeasureOptions
 from opinfo.cli.run.exit_status import status_of
 from opinfo.cli.run.progress_bar import showing
@@ -40,7 +40,7 @@ def test_an_extent_has_its_values_once() -> None:
 def test_a_warning_cannot_act_on_a_terminal() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, width=300)
-    with telling(console):
+    with reporting_warnings(console):
         warnings.warn(NAME, RecogniserWarning, stacklevel=1)
         warnings.warn(f"{NAME}\nfake line", UserWarning, stacklevel=1)
     lines = file.getvalue().splitlines()

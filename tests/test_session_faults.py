@@ -14,9 +14,9 @@ GOOD = {"counts": {"right": 9, "forked": 2, "after: right": 3}, "lost": 0, "leak
 @pytest.mark.slow
 def test_a_short_attack() -> None:
     found = attack(3.0, 2, 2)
-    assert found.failures == {}, found.told
-    assert found.told["counts"]["right"] > 0 and found.done["entries damaged"] >= 0
-    assert found.told["counts"]["after: right"] == 6
+    assert found.failures == {}, found.report
+    assert found.report["counts"]["right"] > 0 and found.attacks["entries damaged"] >= 0
+    assert found.report["counts"]["after: right"] == 6
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@
 Each call of tests/variants is legalised, stripped of all names, attributes and annotations, and
 recognised; the answer is compared with what was built. The table is docs/results/coverage.md.
 
-The whole takes about an hour and a half. It can be run in pieces: with ``--json FILE`` each verdict
-is written there, a line each, as soon as it is found, and with ``--resume`` those that FILE has are
-not judged again (but for the grades of ``--redo``). The page is written when no call is left,
-or with ``--partial`` saying how many are.
+A full run takes about an hour and a half, and can be split: ``--json FILE`` appends each verdict to
+FILE as soon as it is known, and ``--resume`` skips the calls in FILE, except those with a grade of
+``--redo``. The page is written once no call remains, or with ``--partial``, which adds how many do.
 """
 
 from __future__ import annotations
@@ -62,22 +61,27 @@ def run(calls: Sequence[Variant], jobs: int) -> Iterator[Verdict]:
 
 
 def page(
-    found: Mapping[str, Sequence[Verdict]], given: str = "", left: Mapping[str, int] | None = None
+    verdicts: Mapping[str, Sequence[Verdict]],
+    arguments: str = "",
+    remaining: Mapping[str, int] | None = None,
 ) -> str:
-    """The table, and what is not recovered with its reasons."""
-    counted = {op: [v for v in vs if v.grade != "unlowered"] for op, vs in found.items()}
+    """Return the page: the table, and the reasons for what is not recovered."""
+    counted = {op: [v for v in vs if v.grade != "unlowered"] for op, vs in verdicts.items()}
     every = [v for vs in counted.values() for v in vs]
-    lines = [HEAD.format(calls=len(every), given=given, left=_left(left or {})) + _row(GRADES)]
+    lines = [
+        HEAD.format(calls=len(every), given=arguments, left=_unjudged(remaining or {}))
+        + _row(GRADES)
+    ]
     lines.append("|---|" + "---:|" * (len(GRADES) - 1))
     lines += [_row(_counts(f"`{op}`", vs)) for op, vs in counted.items() if vs]
-    lines += [_row(_counts("**all**", every)), "", *_by_type(every), "", *_others(found)]
+    lines += [_row(_counts("**all**", every)), "", *_by_type(every), "", *_others(verdicts)]
     return "\n".join([*lines, "", *_gaps(counted)]) + "\n"
 
 
-def _left(left: Mapping[str, int]) -> str:
-    """What a run in pieces has not come to."""
-    told = ", ".join(f"{count} of `{op}`" for op, count in left.items() if count)
-    return f"\n\nNot judged yet: {told}." if told else ""
+def _unjudged(remaining: Mapping[str, int]) -> str:
+    """Name the calls that a split run has not judged yet."""
+    listing = ", ".join(f"{count} of `{op}`" for op, count in remaining.items() if count)
+    return f"\n\nNot judged yet: {listing}." if listing else ""
 
 
 GRADES = ("operator", "calls", "exact", "open", "same op", "other op", "refused", "wrong")
@@ -104,33 +108,33 @@ def _by_type(every: Sequence[Verdict]) -> Iterator[str]:
                 yield _row(_counts(f"{dtype}, {'symbolic' if symbolic else 'static'}", some))
 
 
-def _others(found: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
-    """Operators without a call that is one PrimFunc."""
+def _others(by_op: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
+    """Yield the operators of which no call lowers to a single PrimFunc."""
     yield "## Operators that are not one PrimFunc\n"
     for op in sorted(lowered()):
-        verdicts = found.get(op, ())
+        verdicts = by_op.get(op, ())
         if all(v.grade == "unlowered" for v in verdicts):
             reasons = Counter(v.note for v in verdicts).most_common(1)
             yield f"- `{op}`: {status(op)}" + (f"; {reasons[0][0]}" if reasons else "")
 
 
 def _gaps(counted: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
-    """Every refusal's reason with an example, and every reading that is not the one built."""
+    """Yield the reason of every refusal with an example, and every other operator or attribute."""
     for grade, title in (("wrong", "Wrong"), ("refused", "Gaps"), ("other op", "Other operators"),
                          ("same op", "Other attributes")):  # fmt: skip
         yield f"## {title}\n"
         for op, verdicts in counted.items():
             notes: dict[str, list[str]] = {}
-            for v in verdicts:
-                if v.grade == grade:
-                    notes.setdefault(tidy(v.note), []).append(v.variant)
+            for verdict in verdicts:
+                if verdict.grade == grade:
+                    notes.setdefault(tidy(verdict.note), []).append(verdict.variant)
             for note, calls in notes.items():
                 yield f"- `{op}`, {len(calls)}: {note}; as in `{calls[0]}`"
         yield ""
 
 
 def tidy(note: str) -> str:
-    """A reason that is the same in every run: fresh names counted from 0, and not too long."""
+    """Shorten a reason and number fresh names from 0, so that every run prints the same."""
     fresh: dict[str, str] = {}
     named = re.sub(r"\b([qv])\d+\b", lambda m: fresh.setdefault(m[0], f"{m[1]}{len(fresh)}"), note)
     return named if len(named) <= LONGEST else named[:LONGEST].rstrip() + " …"
@@ -143,36 +147,38 @@ LONGEST = 160
 
 
 def stored(path: Path, redo: Sequence[str] = ()) -> dict[str, Verdict]:
-    """The verdicts of earlier runs by call, the last one of each, but for grades to redo."""
+    """Return the latest verdict of each call of earlier runs, except grades to redo."""
     if not path.exists():
         return {}
-    found = [Verdict(**json.loads(line)) for line in path.read_text().splitlines()]
-    last = {v.variant: v for v in found}
+    verdicts = [Verdict(**json.loads(line)) for line in path.read_text().splitlines()]
+    last = {v.variant: v for v in verdicts}
     return {call: v for call, v in last.items() if v.grade not in redo}
 
 
 def judged(
-    calls: Sequence[Variant], jobs: int, known: dict[str, Verdict], log: Path | None
+    calls: Sequence[Variant], jobs: int, verdicts: dict[str, Verdict], log: Path | None
 ) -> dict[str, Verdict]:
-    """The verdicts by call, of those that are not yet known too, which are logged."""
-    left = [c for c in calls if str(c) not in known]
-    for verdict in run(left, jobs):
-        known[verdict.variant] = verdict
+    """Judge and log the calls without a verdict; return all verdicts by call."""
+    remaining = [c for c in calls if str(c) not in verdicts]
+    for verdict in run(remaining, jobs):
+        verdicts[verdict.variant] = verdict
         if log:
             with log.open("a") as lines:
                 lines.write(json.dumps(asdict(verdict)) + "\n")
-    return known
+    return verdicts
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, help="at most so many calls of an operator")
+    parser.add_argument("--sample", type=int, help="maximum number of calls of an operator")
     parser.add_argument("--ops", nargs="*", help="only operators with one of these in their name")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write every verdict there, one a line")
-    parser.add_argument("--resume", action="store_true", help="keep the verdicts that are there")
+    parser.add_argument("--resume", action="store_true", help="keep the verdicts in FILE")
     parser.add_argument("--redo", nargs="*", default=(), help="grades that are judged again")
-    parser.add_argument("--partial", action="store_true", help="write the page, calls left or not")
+    parser.add_argument(
+        "--partial", action="store_true", help="write the page even if calls remain"
+    )
     parser.add_argument("--check", action="store_true", help="fail if anything is wrong; no page")
     args = parser.parse_args()
     if args.resume and not args.json:
@@ -186,17 +192,17 @@ def main() -> None:
     chosen = {op: vs for op, vs in every.items() if not args.ops or any(p in op for p in args.ops)}
     if args.json and not args.resume:
         args.json.write_text("")
-    known = stored(args.json, args.redo) if args.resume else {}
-    known = judged([v for vs in chosen.values() for v in vs], args.jobs, known, args.json)
-    left = {op: sum(str(v) not in known for v in vs) for op, vs in every.items()}
-    found = {op: [known[str(v)] for v in vs if str(v) in known] for op, vs in every.items()}
-    text = page(found, f" --sample {args.sample}" if args.sample else "", left)
-    if args.check or (any(left.values()) and not args.partial):
+    verdicts = stored(args.json, args.redo) if args.resume else {}
+    verdicts = judged([v for vs in chosen.values() for v in vs], args.jobs, verdicts, args.json)
+    remaining = {op: sum(str(v) not in verdicts for v in vs) for op, vs in every.items()}
+    by_op = {op: [verdicts[str(v)] for v in vs if str(v) in verdicts] for op, vs in every.items()}
+    text = page(by_op, f" --sample {args.sample}" if args.sample else "", remaining)
+    if args.check or (any(remaining.values()) and not args.partial):
         print(text)
     else:
         PAGE.write_text(text)
-    if any(v.grade == "wrong" for vs in found.values() for v in vs):
-        sys.exit("there are wrong answers")
+    if any(v.grade == "wrong" for vs in by_op.values() for v in vs):
+        sys.exit("some answers are wrong")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def main() -> None:
     add_page_option(parser, "foreign.md")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
-    told: list[tuple[str, Foreign, str, str]] = []
+    verdicts: list[tuple[str, Foreign, str, str]] = []
     for family, case in corpus():
         if options.family not in family:
             continue
@@ -43,9 +43,9 @@ def main() -> None:
         info = analyse(func).info
         ms = 1000 * (time.perf_counter() - start)
         verdict, why = judge(case, info)
-        told.append((family, case, verdict, info.reason if isinstance(info, Refusal) else why))
-        known = "one operator" if case.op else "no operator"
-        counts[f"{known}: {verdict}"] += 1
+        verdicts.append((family, case, verdict, info.reason if isinstance(info, Refusal) else why))
+        kind = "one operator" if case.op else "no operator"
+        counts[f"{kind}: {verdict}"] += 1
         if options.all or verdict == "wrong" or (verdict == "refused" and case.op):
             certificate = "-" if isinstance(info, Refusal) else info.certificate.kind
             op = operator(info)
@@ -59,26 +59,32 @@ def main() -> None:
     for key in sorted(counts):
         print(f"{key}: {counts[key]}")
     if options.page:
-        write_below(options.page, MARK, _table(told))
+        write_below(options.page, MARK, _table(verdicts))
     sys.exit(_failed(counts))
 
 
-def _table(told: list[tuple[str, Foreign, str, str]]) -> str:
-    """A row a family, and the refused programs with their reasons."""
+def _table(verdicts: list[tuple[str, Foreign, str, str]]) -> str:
+    """Return a row for each family, and the refused programs with their reasons."""
     lines = [
         "| family | one operator | recovered | no single operator | refused | wrong |",
         "|---|---|---|---|---|---|",
     ]
-    families = [*dict.fromkeys(f for f, *_ in told), ""]
+    families = [*dict.fromkeys(f for f, *_ in verdicts), ""]
     for family in families:
-        mine = [(bool(c.op), v) for f, c, v, _ in told if f == family or not family]
-        one = sum(op for op, _ in mine)
-        recovered = mine.count((True, "recovered"))
-        wrong = sum(v == "wrong" for _, v in mine)
-        cells = (one, recovered, len(mine) - one, mine.count((False, "refused")), wrong)
+        of_family = [(bool(c.op), v) for f, c, v, _ in verdicts if f == family or not family]
+        operators = sum(op for op, _ in of_family)
+        recovered = of_family.count((True, "recovered"))
+        wrong = sum(v == "wrong" for _, v in of_family)
+        cells = (
+            operators,
+            recovered,
+            len(of_family) - operators,
+            of_family.count((False, "refused")),
+            wrong,
+        )
         lines.append(f"| {family or 'all'} | " + " | ".join(map(str, cells)) + " |")
     lines += ["", "| refused | operator | reason |", "|---|---|---|"]
-    for family, case, verdict, why in told:
+    for family, case, verdict, why in verdicts:
         if case.op and verdict != "recovered":
             lines.append(f"| {family}: {case.form} | `{case.op}` | {why} |")
     return "\n".join(lines) + "\n"
@@ -86,10 +92,10 @@ def _table(told: list[tuple[str, Foreign, str, str]]) -> str:
 
 def _failed(counts: Counter[str]) -> int:
     recovered = counts["one operator: recovered"]
-    asked = sum(n for key, n in counts.items() if key.startswith("one"))
+    total = sum(n for key, n in counts.items() if key.startswith("one"))
     wrong = sum(n for key, n in counts.items() if key.endswith("wrong"))
-    print(f"recovered {recovered} of {asked}; wrong {wrong}")
-    return int(wrong > 0 or recovered < GOAL * asked)
+    print(f"recovered {recovered} of {total}; wrong {wrong}")
+    return int(wrong > 0 or recovered < GOAL * total)
 
 
 if __name__ == "__main__":

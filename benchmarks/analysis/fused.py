@@ -67,7 +67,7 @@ def fused(mod: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 class Disagreement(Exception):
-    """The truth itself is not known: an operator before fusion is not recognised."""
+    """The expected operators are unknown, because one is not recognised before fusion."""
 
 
 def truth(mod: Any, func: Any, analyse: Analyse) -> list[Node]:
@@ -90,12 +90,12 @@ def _node(mod: Any, value: Any, values: dict[Any, Any], analyse: Analyse) -> Any
         return values[value]
     if type(value).__name__ == "Tuple":
         return tuple(values[v] for v in value.fields)
-    found = analyse(mod[value.args[0]])
-    info = found.info
+    recovered = analyse(mod[value.args[0]])
+    info = recovered.info
     if not isinstance(info, OpInfo):
         raise Disagreement(repr(info))
     arguments = list(value.args[1].fields)
-    sizes = call_sizes(found.params, arguments, value)
+    sizes = call_sizes(recovered.params, arguments, value)
     operands = [o if isinstance(o, Constant) else values[arguments[o]] for o in info.operands]
     return canonical(info.name, _text(info.attrs, sizes), tuple(operands))
 
@@ -104,19 +104,27 @@ def read(chain: Chain) -> list[Node]:
     """The outputs of a chain as nodes over the PrimFunc's parameters."""
     results: list[Node] = []
     several = {
-        o.step for s in chain.steps for o in s.buffers if isinstance(o, StepResult) if o.output
+        operand.step
+        for s in chain.steps
+        for operand in s.buffers
+        if isinstance(operand, StepResult)
+        if operand.output
     }
 
-    def value(o: Any) -> Any:
-        if not isinstance(o, StepResult):
-            return o
-        return (results[o.step], o.output) if o.step in several else results[o.step]
+    def value(operand: Any) -> Any:
+        if not isinstance(operand, StepResult):
+            return operand
+        return (
+            (results[operand.step], operand.output)
+            if operand.step in several
+            else results[operand.step]
+        )
 
-    for s in chain.steps:
-        sizes = {v: v.name for a in s.attrs.values() for v in _sizes(a)}
-        operands = tuple(map(value, s.operands))
-        results.append(canonical(s.name, _text(s.attrs, _variables(sizes)), operands))
-    return [value(o) for o in chain.outputs]
+    for step in chain.steps:
+        sizes = {v: v.name for a in step.attrs.values() for v in _sizes(a)}
+        operands = tuple(map(value, step.operands))
+        results.append(canonical(step.name, _text(step.attrs, _variables(sizes)), operands))
+    return [value(operand) for operand in chain.outputs]
 
 
 def _variables(sizes: Any) -> Any:
@@ -128,7 +136,7 @@ def _text(attrs: Any, sizes: Any) -> tuple[tuple[str, str], ...]:
 
 
 def canonical(name: str, attrs: tuple[tuple[str, str], ...], operands: tuple[Any, ...]) -> Node:
-    """One reading of computes that LegalizeOps writes in one way."""
+    """Return one node for all operators that LegalizeOps lowers identically."""
     if name == "relax.multiply" and len(operands) == 2:
         x, y = operands
         if x == y:
@@ -139,7 +147,7 @@ def canonical(name: str, attrs: tuple[tuple[str, str], ...], operands: tuple[Any
 
 
 def measure(name: str, run: int = 0) -> Measured:
-    """Chains of a model; ``run`` of them are computed too."""
+    """Recover the chains of a model, and execute ``run`` of them."""
     row = Measured(name)
     chains, analyse = Chains(), analyser()
     for mod, func, prim in fused(models.module(name)):
@@ -164,7 +172,7 @@ def measure(name: str, run: int = 0) -> Measured:
 
 
 def _renamed(nodes: list[Node]) -> str:
-    """As text, with the names of sizes in the order in which they come."""
+    """Format nodes, with sizes named in order of occurrence."""
     names: dict[str, str] = {}
     text = repr(nodes)
     return re.sub(r"\b[vs]\d+\b", lambda m: names.setdefault(m[0], f"n{len(names)}"), text)
@@ -172,10 +180,10 @@ def _renamed(nodes: list[Node]) -> str:
 
 def _small(func: Any) -> bool:
     total = 1
-    for p in func.params:
+    for param in func.params:
         count = 1
-        for e in getattr(p.ty, "shape", ()):
-            count *= getattr(e, "value", 2)
+        for extent in getattr(param.ty, "shape", ()):
+            count *= getattr(extent, "value", 2)
         total = max(total, count)
     return total <= LARGEST
 
@@ -202,12 +210,19 @@ def main() -> None:
         row = measure(name, options.run)
         rows.append(row)
         console.print(f"{name}: {row.chains}/{row.functions}, {row.same} the same", highlight=False)
-        for told in (*row.wrong, *row.refused):
-            console.print(f"  {told}", highlight=False, markup=False)
+        for problem in (*row.wrong, *row.refused):
+            console.print(f"  {problem}", highlight=False, markup=False)
     table = Table("model", "fused", "chains", "same", "operators", "run", "wrong", "s")
-    for r in rows:
-        counts = (r.functions, r.chains, r.same, r.operators, r.run, len(r.wrong))
-        table.add_row(r.model, *map(str, counts), f"{r.seconds:.1f}")
+    for result in rows:
+        counts = (
+            result.functions,
+            result.chains,
+            result.same,
+            result.operators,
+            result.run,
+            len(result.wrong),
+        )
+        table.add_row(result.model, *map(str, counts), f"{result.seconds:.1f}")
     console.print(table)
     total, same = sum(r.functions for r in rows), sum(r.same for r in rows)
     wrong = sum(len(r.wrong) for r in rows)

@@ -27,16 +27,16 @@ WARM_UP = 50
 
 
 def modules(count: int) -> list[Any]:
-    """Distinct PrimFuncs, ten operators in turn."""
+    """Return distinct PrimFuncs that cycle through ten operators."""
     from opinfo.analysis.proposal.legalise import legalise
 
-    found = []
+    prim_funcs = []
     for k in range(count):
         call, params = _call(k % 10, 8 + k // 10)
         lowered = legalise(call, params)
         assert lowered is not None
-        found.append(lowered.func)
-    return found
+        prim_funcs.append(lowered.func)
+    return prim_funcs
 
 
 def _call(kind: int, n: int) -> tuple[Any, list[Any]]:
@@ -64,7 +64,7 @@ def _call(kind: int, n: int) -> tuple[Any, list[Any]]:
 
 
 def measure(count: int) -> dict[str, Any]:
-    """The figures of a module with this many PrimFuncs, in this process."""
+    """Measure a module with this many PrimFuncs, in this process."""
     import tvm
 
     import opinfo
@@ -77,18 +77,18 @@ def measure(count: int) -> dict[str, Any]:
     terms, start = len(term._TABLE), resident()
     reset_peak()
     marks: list[float] = []
-    taken, report = cpu_seconds(
+    seconds, report = cpu_seconds(
         lambda: opinfo.inspect(mod, lambda *_: marks.append(time.process_time()))
     )
     highest, tenth = peak(), max(count // 10, 1)
     gc.collect()
-    kept, known = resident() - start, len(report.known)
+    kept, recovered = resident() - start, len(report.known)
     del report
     gc.collect()
     return {
         "prim_funcs": count,
-        "recovered": known,
-        "ms": taken * 1e3 / count,
+        "recovered": recovered,
+        "ms": seconds * 1e3 / count,
         "last_over_first": (marks[-1] - marks[-1 - tenth]) / (marks[tenth] - marks[0]),
         "peak_growth_mib": (highest - start) / 2**20,
         "kept_kib": kept / 2**10 / count,

@@ -46,14 +46,14 @@ class Tally:
     methods: dict[str, int] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
-    def add(self, name: str, want: str, certificate: Any, ms: float, right: bool) -> None:
+    def add(self, name: str, expected: str, certificate: Any, ms: float, right: bool) -> None:
         self.ms.append(ms)
-        self.invertible += want != "not_injective"
+        self.invertible += expected != "not_injective"
         if certificate.verdict == "unknown":
             self.unknown += 1
-        elif not right or (certificate.verdict, want) not in (*ALLOWED, (want, want)):
+        elif not right or (certificate.verdict, expected) not in (*ALLOWED, (expected, expected)):
             self.wrong += 1
-        elif certificate.verdict != want:
+        elif certificate.verdict != expected:
             self.weaker += 1
             self.inverted += certificate.inverse is not None
         elif certificate.inverse is not None:
@@ -61,9 +61,9 @@ class Tally:
             method = certificate.method
             self.methods[method] = self.methods.get(method, 0) + 1
             return
-        elif want == "not_injective":
+        elif expected == "not_injective":
             return
-        self.failures.append(f"{name}: {certificate.verdict}, expected {want}")
+        self.failures.append(f"{name}: {certificate.verdict}, expected {expected}")
 
     def summary(self) -> dict[str, Any]:
         times = sorted(self.ms)
@@ -106,8 +106,8 @@ def literal(kind: str, maps: Iterator[fuzz.Random], total: int) -> Tally:
     tally = Tally(kind)
     for m in track(maps, kind, total):
         certificate, ms = timed(m.fn, m.shape)
-        want = truth(m.fn, m.shape)
-        tally.add(m.name, want, certificate, ms, is_right(certificate, m.fn, m.shape))
+        expected = truth(m.fn, m.shape)
+        tally.add(m.name, expected, certificate, ms, is_right(certificate, m.fn, m.shape))
     return tally
 
 

@@ -4,7 +4,7 @@
 
 The maps are the corpus of `tests/analysis/index_map` and random ones. Of each, both say whether it
 is bijective, injective or neither, which is compared with what is true (by construction or by
-enumeration); isl also judges the inverse that opinfo derived. Exits with 1 if anybody is wrong.
+enumeration); isl also judges the inverse that opinfo derived. Exits with 1 if either is wrong.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ over symbolic sizes), each inverted by `opinfo.analysis.invert` and decided by i
 
 @dataclass(frozen=True)
 class Row:
-    """One map: its form, what each said of it, and milliseconds."""
+    """One map: its form, both verdicts, and milliseconds."""
 
     name: str
     form: str
@@ -78,18 +78,18 @@ def form(index_map: Any, sizes: Sequence[str]) -> str:
     return "div and mod" if kinds & {"FloorDiv", "FloorMod", "Select"} else "affine"
 
 
-def _kinds(e: Any) -> Iterator[str]:
+def _kinds(expr: Any) -> Iterator[str]:
     """The operations of an expression; `product` is one of variables."""
-    parts = [getattr(e, name, None) for name in ("a", "b", "value", "true_value", "false_value")]
+    parts = [getattr(expr, name, None) for name in ("a", "b", "value", "true_value", "false_value")]
     operands = [x for x in parts if isinstance(x, tvm.ir.Expr)]
     literal = any(isinstance(x, tvm.tirx.IntImm) for x in operands)
-    yield "product" if isinstance(e, tvm.tirx.Mul) and not literal else type(e).__name__
-    for x in operands:
-        yield from _kinds(x)
+    yield "product" if isinstance(expr, tvm.tirx.Mul) and not literal else type(expr).__name__
+    for operand in operands:
+        yield from _kinds(operand)
 
 
 def maps(count: int) -> Iterator[tuple[str, Any, tuple[Any, ...], tuple[str, ...], str]]:
-    """Name, map, extents, symbolic sizes and what is true of each."""
+    """Yield the name, map, extents, symbolic sizes and true verdict of each map."""
     for case in corpus.corpus():
         fn, shape = case.build(*(tvm.tirx.Var(s, "int64") for s in case.sizes))
         yield case.name, as_map(fn, len(shape)), shape, case.sizes, case.truth
@@ -107,7 +107,7 @@ def maps(count: int) -> Iterator[tuple[str, Any, tuple[Any, ...], tuple[str, ...
 
 def measure(name: str, index_map: Any, shape: tuple[Any, ...], sizes: Sequence[str], true: str,
             operations: int) -> Row:  # fmt: skip
-    """Ask both."""
+    """Invert a map with opinfo and with isl."""
     start = time.perf_counter()
     certificate = invert(index_map, shape)
     our_ms = 1e3 * (time.perf_counter() - start)
@@ -131,7 +131,7 @@ def _grade(said: str, true: str) -> str:
 
 
 def _isl(index_map: Any, shape: Any, sizes: Sequence[str], operations: int) -> tuple[str, int]:
-    """The verdict of isl, and the number of pieces of its inverse where it has one."""
+    """Return isl's verdict, and the number of pieces of its inverse, 0 without one."""
     try:
         with isl_oracle.budget(operations) as context:
             relation = isl_oracle.relation(context, index_map, shape, sizes)
@@ -154,9 +154,9 @@ def _confirmed(
 ) -> str:
     try:
         with isl_oracle.budget(operations) as context:
-            there = isl_oracle.relation(context, index_map, shape, sizes)
-            back = isl_oracle.inverse_relation(context, inverse, there, sizes)
-            return "confirmed" if isl_oracle.inverse_is_right(there, back) else "refuted"
+            forward = isl_oracle.relation(context, index_map, shape, sizes)
+            backward = isl_oracle.inverse_relation(context, inverse, forward, sizes)
+            return "confirmed" if isl_oracle.inverse_is_right(forward, backward) else "refuted"
     except (isl_oracle.NotAffine, isl_oracle.OutOfBudget) as error:
         return "outside" if isinstance(error, isl_oracle.NotAffine) else "over budget"
 
@@ -171,15 +171,15 @@ def _verdicts(rows: Sequence[Row]) -> str:
                "wrong", "median ms", "99% ms", "longest ms")  # fmt: skip
     lines = []
     for name in (*FORMS, "all"):
-        mine = [r for r in rows if name in (r.form, "all")]
+        of_form = [r for r in rows if name in (r.form, "all")]
         for who, grades, times in (
-            ("opinfo", [r.ours for r in mine], [r.our_ms for r in mine]),
-            ("isl", [r.isl for r in mine], [r.isl_ms for r in mine if r.isl != "outside"]),
+            ("opinfo", [r.ours for r in of_form], [r.our_ms for r in of_form]),
+            ("isl", [r.isl for r in of_form], [r.isl_ms for r in of_form if r.isl != "outside"]),
         ):
             count = Counter(grades)
             numbers = (count["decided"], count["weaker"], count["unknown"] + count["outside"],
                        count["over budget"], count["wrong"])  # fmt: skip
-            lines.append((name, str(len(mine)), who, *map(str, numbers), *_times(times)))
+            lines.append((name, str(len(of_form)), who, *map(str, numbers), *_times(times)))
     return table(columns, lines)
 
 
@@ -196,16 +196,16 @@ def _inverses(rows: Sequence[Row]) -> str:
                "pieces")  # fmt: skip
     lines = []
     for name in (*FORMS, "all"):
-        mine = [r for r in rows if name in (r.form, "all")]
-        count = Counter(r.inverse for r in mine if r.inverse)
+        of_form = [r for r in rows if name in (r.form, "all")]
+        count = Counter(r.inverse for r in of_form if r.inverse)
         numbers = (count.total(), *(count[k] for k in columns[2:-1]))
-        most = max((r.pieces for r in mine), default=0)
+        most = max((r.pieces for r in of_form), default=0)
         lines.append((name, *map(str, numbers), str(most or "")))
     return table(columns, lines)
 
 
 def _package() -> str:
-    """What the dependency weighs."""
+    """Describe the cost of the dependency: licence, types, size and import time."""
     about = metadata("islpy")
     sizes = [Path(str(f.locate())).stat().st_size for f in files("islpy") or () if _is_file(f)]
     typed = "typed" if any(f.name == "py.typed" for f in files("islpy") or ()) else "not typed"
@@ -214,8 +214,8 @@ def _package() -> str:
             f"(z3 {_imported('z3'):.0f} ms).")  # fmt: skip
 
 
-def _is_file(found: Any) -> bool:
-    return Path(str(found.locate())).is_file()
+def _is_file(path: Any) -> bool:
+    return Path(str(path.locate())).is_file()
 
 
 def _imported(module: str) -> float:

@@ -3,8 +3,8 @@
     python -m benchmarks.models [--run] [--json FILE] [MODEL ...]
 
 For each model the legalised module is stripped of every name, attribute and annotation; then
-`RaiseOps` has to bring the operators back. `same` counts the calls whose PrimFunc, legalised again,
-is structurally equal to the original's; `--run` compiles both modules with LLVM and compares the
+`RaiseOps` must recover the operators. `same` counts the calls whose PrimFunc, legalised again, is
+structurally equal to the original's; `--run` compiles both modules with LLVM and compares the
 outputs on seeded inputs.
 """
 
@@ -55,34 +55,34 @@ def measure(name: str, execute: bool = False) -> Measured:
     lowered = relax.transform.LegalizeOps()(models.module(name))
     stripped = strip_module(lowered)
     start = time.perf_counter()
-    found = raise_ops(stripped)
+    result = raise_ops(stripped)
     seconds = time.perf_counter() - start
-    again = relax.transform.LegalizeOps()(found.module)
-    same, different = compare(lowered, again, found)
+    lowered_again = relax.transform.LegalizeOps()(result.module)
+    same, different = compare(lowered, lowered_again, result)
     return Measured(
         name,
         sites=len(calls(lowered)),
-        raised=len(found.raised),
-        certificates=dict(Counter(r.certificate for r in found.raised)),
+        raised=len(result.raised),
+        certificates=dict(Counter(r.certificate for r in result.raised)),
         same=same,
         different_rebuilt=different,
         seconds=seconds,
-        kept=dict(Counter(k.reason for k in found.kept)),
-        outputs=agreement(name, lowered, found.module) if execute else "not run",
+        kept=dict(Counter(k.reason for k in result.kept)),
+        outputs=agreement(name, lowered, result.module) if execute else "not run",
     )
 
 
 def calls(mod: Any) -> list[Any]:
     """The PrimFunc of each call_tir, in program order."""
-    found = []
+    prim_funcs = []
     for _, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         if isinstance(func, relax.Function):
             for block in func.body.blocks:
                 for binding in block.bindings:
                     callee = _callee(binding.value)
                     if callee is not None:
-                        found.append(mod[callee])
-    return found
+                        prim_funcs.append(mod[callee])
+    return prim_funcs
 
 
 def _callee(value: Any) -> Any:
@@ -91,20 +91,20 @@ def _callee(value: Any) -> Any:
     return None
 
 
-def compare(lowered: Any, again: Any, found: Raised) -> tuple[int, int]:
+def compare(lowered: Any, lowered_again: Any, result: Raised) -> tuple[int, int]:
     """Calls whose PrimFunc is structurally the original's; `rebuilt` ones for which it is not."""
-    before, after = calls(lowered), calls(again)
+    before, after = calls(lowered), calls(lowered_again)
     assert len(before) == len(after), "raising and legalising again changed the number of calls"
     equal = [structurally_equal(a, b) for a, b in zip(before, after, strict=True)]
-    rebuilt = {r.site for r in found.raised if r.certificate == "rebuilt"}
+    rebuilt = {r.site for r in result.raised if r.certificate == "rebuilt"}
     return sum(equal), sum(not equal[site] for site in rebuilt)
 
 
-def agreement(name: str, one: Any, two: Any) -> str:
+def agreement(name: str, original: Any, raised: Any) -> str:
     """The largest difference of the outputs, relative to their largest value."""
     values = [*models.inputs(name), *models.weights(name)]
     worst = 0.0
-    for a, b in zip(run(one, values), run(two, values), strict=True):
+    for a, b in zip(run(original, values), run(raised, values), strict=True):
         if a.shape != b.shape or not np.isfinite(np.asarray(a, "float64")).all():
             return "not comparable"
         scale = max(float(np.abs(a).max(initial=0)), 1e-30)
@@ -114,11 +114,11 @@ def agreement(name: str, one: Any, two: Any) -> str:
 
 def table(rows: Sequence[Measured]) -> Table:
     out = Table("model", "sites", "raised", "share", "rebuilt", "proved", "same", "s", "outputs")
-    for r in rows:
+    for row in rows:
         out.add_row(
-            r.model, str(r.sites), str(r.raised), f"{r.share:.1%}",
-            str(r.certificates.get("rebuilt", 0)), str(r.certificates.get("proved", 0)),
-            str(r.same), f"{r.seconds:.2f}", r.outputs,
+            row.model, str(row.sites), str(row.raised), f"{row.share:.1%}",
+            str(row.certificates.get("rebuilt", 0)), str(row.certificates.get("proved", 0)),
+            str(row.same), f"{row.seconds:.2f}", row.outputs,
         )  # fmt: skip
     return out
 

@@ -25,7 +25,7 @@ COLUMNS = ("mutants", "different", "answered", "wrong")
 
 
 def main() -> None:
-    """Run, print a line an operator and a table of the families, exit 1 on any wrong answer."""
+    """Print a line for each operator and a table of families; exit 1 on a wrong answer."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--limit", type=int, default=7, help="mutants of one operator that differ from it"
@@ -34,19 +34,19 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to keep the counts of each operator")
     options = parser.parse_args()
     kept = options.json
-    done = json.loads(kept.read_text()) if kept and kept.exists() else {}
+    counts = json.loads(kept.read_text()) if kept and kept.exists() else {}
     for name in CASES:
-        if options.only in name and name not in done:
-            done[name] = measure(name, options.limit)
-            print(f"{name:22}" + "  ".join(f"{k} {n}" for k, n in done[name].items()), flush=True)
+        if options.only in name and name not in counts:
+            counts[name] = measure(name, options.limit)
+            print(f"{name:22}" + "  ".join(f"{k} {n}" for k, n in counts[name].items()), flush=True)
             if kept:
-                kept.write_text(json.dumps(done, indent=1))
-    total = table(done)
+                kept.write_text(json.dumps(counts, indent=1))
+    total = table(counts)
     sys.exit(int(total["wrong"] > 0))
 
 
 def measure(name: str, limit: int) -> dict[str, int]:
-    """Mutants tried until ``limit`` are different; of those the answered and the wrong ones."""
+    """Try mutants until ``limit`` differ; count those answered and those answered wrongly."""
     case = CASES[name]
     original = legalised(case.build, case.operands)
     truth, inputs = op_info(original), feeds(case.operands)
@@ -55,20 +55,20 @@ def measure(name: str, limit: int) -> dict[str, int]:
     for change, mutant in mutants(original):
         if counts["different"] == limit:
             break
-        found = trial(mutant, truth, inputs, expected)
+        result = trial(mutant, truth, inputs, expected)
         counts["mutants"] += 1
-        counts["different"] += found.different
-        counts["answered"] += found.different and not isinstance(found.info, Refusal)
-        counts["wrong"] += bool(found.wrong)
-        if found.wrong:
-            print(f"WRONG {name}, {change}: {found.wrong}", flush=True)
+        counts["different"] += result.different
+        counts["answered"] += result.different and not isinstance(result.info, Refusal)
+        counts["wrong"] += bool(result.wrong)
+        if result.wrong:
+            print(f"WRONG {name}, {change}: {result.wrong}", flush=True)
     return counts
 
 
-def table(done: dict[str, dict[str, int]]) -> Counter[str]:
-    """Print the counts of each family; the sum of all."""
+def table(by_operator: dict[str, dict[str, int]]) -> Counter[str]:
+    """Print the counts of each family; return their sum."""
     families: dict[str, Counter[str]] = {}
-    for name, counts in done.items():
+    for name, counts in by_operator.items():
         families.setdefault(CASES[name].family, Counter()).update(counts)
     total = sum(families.values(), Counter[str]())
     print(f"\n{'family':24}" + "".join(f"{c:>11}" for c in COLUMNS))

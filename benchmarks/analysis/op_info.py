@@ -41,21 +41,21 @@ def measure(name: str) -> dict[str, Any]:
     start, grown = resident(), 0
     ratios: list[float] = []
     for _ in range(1 + REPEATS):
-        taken, report = cpu_seconds(lambda: opinfo.inspect(lowered))
+        seconds, report = cpu_seconds(lambda: opinfo.inspect(lowered))
         grown = grown or peak() - start
         after, _ = cpu_seconds(lambda: legalize(mod))
-        ratios.append(2 * taken / (before + after))
+        ratios.append(2 * seconds / (before + after))
         before = after
     prims = [f for f in lowered.functions.values() if isinstance(f, tirx.PrimFunc)]
-    alone = [cpu_seconds(lambda f=f: opinfo.analysis.op_info(f))[0] * 1e3 for f in prims]
+    times = [cpu_seconds(lambda f=f: opinfo.analysis.op_info(f))[0] * 1e3 for f in prims]
     return {
         "prim_funcs": len(prims),
         "recovered": len(report.known),
         "legalize_s": after,
         "cold_ratio": ratios[0],
         "warm_ratio": statistics.median(ratios[1:]),
-        "median_ms": statistics.median(alone),
-        "p95_ms": percentile(alone, 0.95),
+        "median_ms": statistics.median(times),
+        "p95_ms": percentile(times, 0.95),
         "peak_growth_mib": grown / 2**20,
     }
 

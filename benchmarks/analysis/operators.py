@@ -14,7 +14,7 @@ PAGE = PAGES.parent / "reference" / "operators.md"
 
 
 def page() -> str:
-    """The table: a row an operator, with the recogniser and the number of its cases."""
+    """Return a table with the recogniser and the number of cases of each operator."""
     cases: dict[str, int] = {}
     for module in modules():
         for case in getattr(module, "MATCHES", ()):
@@ -29,8 +29,11 @@ def page() -> str:
         "| operator | recogniser | cases |",
         "|---|---|---|",
     ]
-    for r in recognisers():
-        lines += [f"| `{op}` | `{r.name}` | {cases.get(op, 0)} |" for op in sorted(r.ops)]
+    for recogniser in recognisers():
+        lines += [
+            f"| `{op}` | `{recogniser.name}` | {cases.get(op, 0)} |"
+            for op in sorted(recogniser.ops)
+        ]
     others = _other_names({op for r in recognisers() for op in r.ops})
     lines += [
         "",

@@ -50,55 +50,56 @@ index maps that the answer claims.
 COUNTED = ("recovered", "refused", "wrong")
 
 
-def trials(cases: int, known: dict[int, Trial], until: float) -> Iterator[Trial]:
-    """Results of as many cases as were asked for that were moved and are operators that opinfo
-    knows; fewer if the time is over."""
-    done = 0
+def trials(cases: int, earlier: dict[int, Trial], until: float) -> Iterator[Trial]:
+    """Yield results until ``cases`` of them count, or the time is over.
+
+    A case counts if a transformation applied and opinfo recognises the untransformed operator."""
+    counted = 0
     for seed in itertools.count():
-        if done >= cases or (seed not in known and time.monotonic() > until):
+        if counted >= cases or (seed not in earlier and time.monotonic() > until):
             return
-        found = known[seed] if seed in known else trial(seed)
-        done += found.status in COUNTED
-        yield found
+        result = earlier[seed] if seed in earlier else trial(seed)
+        counted += result.status in COUNTED
+        yield result
 
 
 def collect(options: argparse.Namespace) -> list[Trial]:
-    """The results, earlier ones too; what there is if interrupted."""
-    known: dict[int, Trial] = {}
+    """Return all results, including earlier ones; if interrupted, those so far."""
+    earlier: dict[int, Trial] = {}
     if options.log and options.resume and options.log.exists():
         read = (Trial(**json.loads(line)) for line in options.log.read_text().splitlines())
-        known = {t.seed: t for t in read if t.status not in options.redo}
+        earlier = {t.seed: t for t in read if t.status not in options.redo}
     elif options.log:
         options.log.write_text("")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     every: list[Trial] = []
     try:
-        for t in trials(options.cases, known, time.monotonic() + options.seconds):
-            every.append(t)
-            if options.log and t.seed not in known:
+        for result in trials(options.cases, earlier, time.monotonic() + options.seconds):
+            every.append(result)
+            if options.log and result.seed not in earlier:
                 with options.log.open("a") as lines:
-                    lines.write(json.dumps(asdict(t)) + "\n")
-            if t.status == "wrong" or (options.verbose and t.status == "refused"):
-                print(t.status, t.seed, t.name, t.detail, flush=True)
+                    lines.write(json.dumps(asdict(result)) + "\n")
+            if result.status == "wrong" or (options.verbose and result.status == "refused"):
+                print(result.status, result.seed, result.name, result.detail, flush=True)
     except KeyboardInterrupt:
         print("interrupted")
     return every
 
 
 def page(every: Sequence[Trial], cases: int) -> str:
-    """The table of families, and the reasons of what was refused."""
-    found = [t for t in every if t.status in COUNTED]
-    left = Counter(t.status for t in every)
-    lines = [HEAD.format(cases=cases, found=len(found)) + _row("family", *COLUMNS)]
+    """Return the page: a table of families, and the reasons for refusals."""
+    counted = [t for t in every if t.status in COUNTED]
+    statuses = Counter(t.status for t in every)
+    lines = [HEAD.format(cases=cases, found=len(counted)) + _row("family", *COLUMNS)]
     lines.append("|---|" + "---:|" * len(COLUMNS))
-    for family in sorted({t.family for t in found}):
-        lines.append(_row(family, *_counts([t for t in found if t.family == family])))
-    lines.append(_row("**all**", *_counts(found)))
+    for family in sorted({t.family for t in counted}):
+        lines.append(_row(family, *_counts([t for t in counted if t.family == family])))
+    lines.append(_row("**all**", *_counts(counted)))
     lines.append(
-        f"\nLeft out: {left['unmoved']} to which no transformation applied, "
-        f"{left['unknown']} that are not recognised where they are not moved.\n\n## Refused\n"
+        f"\nLeft out: {statuses['unmoved']} to which no transformation applied, "
+        f"{statuses['unknown']} that are not recognised where they are not moved.\n\n## Refused\n"
     )
-    reasons = Counter(re.sub(r":.*", "", t.detail) for t in found if t.status == "refused")
+    reasons = Counter(re.sub(r":.*", "", t.detail) for t in counted if t.status == "refused")
     lines += [f"- {count}: {reason}" for reason, count in sorted(reasons.items(), key=_often)]
     return "\n".join(lines) + "\n"
 
@@ -106,13 +107,13 @@ def page(every: Sequence[Trial], cases: int) -> str:
 COLUMNS = ("moved", "recovered", "", "moved, padded", "recovered, padded", "refused", "wrong")
 
 
-def _counts(found: Sequence[Trial]) -> list[object]:
-    status = Counter(t.status for t in found)
-    padded = [t for t in found if t.padded]
+def _counts(counted: Sequence[Trial]) -> list[object]:
+    status = Counter(t.status for t in counted)
+    padded = [t for t in counted if t.padded]
     read = sum(t.status == "recovered" for t in padded)
-    share = f"{status['recovered'] / len(found):.0%}" if found else ""
+    share = f"{status['recovered'] / len(counted):.0%}" if counted else ""
     tail = (status["refused"] or "", status["wrong"] or "")
-    return [len(found), status["recovered"], share, len(padded), read, *tail]
+    return [len(counted), status["recovered"], share, len(padded), read, *tail]
 
 
 def _row(*cells: object) -> str:
@@ -124,12 +125,12 @@ def _often(reason: tuple[str, int]) -> tuple[int, str]:
 
 
 def main() -> None:
-    """Run, print the page, and write it if it is of all cases."""
+    """Run, print the page, and write it if it covers all cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case later")
     parser.add_argument("--log", type=Path, help="write every result there, one a line")
-    parser.add_argument("--resume", action="store_true", help="keep the results that are there")
+    parser.add_argument("--resume", action="store_true", help="keep the results in FILE")
     parser.add_argument("--redo", nargs="*", default=(), help="statuses that are run again")
     parser.add_argument("--verbose", action="store_true", help="print every case that is refused")
     add_page_option(parser, "relaid.md")

@@ -7,7 +7,7 @@ Every operator of `tests/analysis/scheduled_ops.py` is written in every form tha
 answer of the unscheduled PrimFunc, `wrong` another answer. `--run` executes the forms with the
 independent interpreters and judges by the numbers: `wrong` is then an answer that computes
 something else, `renamed` one of another name that computes what the form computes, `unchecked` one
-for which no interpreter has an answer. Forms that TVM's schedule changed are left out.
+that no interpreter can check. Forms that TVM's schedule changed are left out.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SIZES = {"n": 5, "m": 7, "k": 6}
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether an answer is one of another's: name, operands, attributes."""
+    """Return whether an answer or an alternative has the other's name, operands and attributes."""
     if not (isinstance(a, OpInfo) and isinstance(b, OpInfo)):
         return False
     return _key(b) in {_key(i) for i in (a, *a.alternatives)}
 
 
-def _key(i: OpInfo) -> str:
-    return str((i.name, i.operands, sorted(i.to_json()["attrs"].items())))
+def _key(info: OpInfo) -> str:
+    return str((info.name, info.operands, sorted(info.to_json()["attrs"].items())))
 
 
 def values(name: str) -> list[Any]:
@@ -52,50 +52,50 @@ def values(name: str) -> list[Any]:
     return out
 
 
-#: What an oracle raises that has no answer.
+#: What an oracle raises if it cannot execute a program.
 NO_ANSWER = (Undefined, AssertionError, AttributeError, KeyError, NameError, TypeError, IndexError)
 
 
-def computes(func: Any, given: list[Any]) -> Any:
-    """What a form computes; None where no oracle has an answer."""
+def computes(func: Any, operands: list[Any]) -> Any:
+    """Execute a form; return None if no oracle can."""
     shapes = [p.ty.shape for p in func.params if is_buffer_var(p)]
-    for shape, value in zip(shapes, given, strict=False):
+    for shape, value in zip(shapes, operands, strict=False):
         sizes = [SIZES.get(e.name) if type(e).__name__ == "Var" else int(e) for e in shape]
         if sizes != list(value.shape):
             return None
     for oracle in (execute,) if has_threads(func) else (interpret, execute):
         try:
-            return oracle(func, given, SIZES)
+            return oracle(func, operands, SIZES)
         except NO_ANSWER:
             continue
     return None
 
 
-def means(func: Any, found: OpInfo) -> str:
-    """Whether an answer of another name computes what the form computes, in the form's buffers."""
+def means(func: Any, info: OpInfo) -> str:
+    """Return whether an answer with another name computes what the form computes."""
     buffers = [p for p in func.params if is_buffer_var(p)]
     rng = np.random.default_rng(5)
     try:
-        given = [rng.standard_normal(tuple(map(int, p.ty.shape))) for p in buffers[:-1]]
-        got, told = computes(func, given), answer(func, found, given)
+        operands = [rng.standard_normal(tuple(map(int, p.ty.shape))) for p in buffers[:-1]]
+        got, claimed = computes(func, operands), answer(func, info, operands)
     except (*NO_ANSWER, ValueError):
         return "unchecked"
-    if got is None or told is None:
+    if got is None or claimed is None:
         return "unchecked"
-    return "renamed" if agree(got, told) else "wrong"
+    return "renamed" if agree(got, claimed) else "wrong"
 
 
-def judged(func: Any, found: Any, expected: Any, truth: Any, given: list[Any]) -> str:
-    """The verdict over an answer, by the numbers where ``truth`` has them."""
-    alike = same(expected, found)
+def judged(func: Any, info: Any, expected: Any, truth: Any, operands: list[Any]) -> str:
+    """Return the verdict on an answer, by comparing numbers if ``truth`` is known."""
+    alike = same(expected, info)
     if truth is None:
-        return "recovered" if alike else "wrong" if found else "refused"
-    if not found:
-        got = computes(func, given)
+        return "recovered" if alike else "wrong" if info else "refused"
+    if not info:
+        got = computes(func, operands)
         return "changed" if got is not None and not agree(got, truth) else "refused"
     if not alike:
-        return means(func, found)
-    got = computes(func, given)
+        return means(func, info)
+    got = computes(func, operands)
     return "recovered" if got is None or agree(got, truth) else "wrong"
 
 
@@ -117,24 +117,24 @@ def main() -> None:
     for name in options.op.split(","):
         plain = legal(name)
         expected = op_info(plain, alternatives=True)
-        given = values(name)
-        truth = computes(plain, given) if options.run else None
+        operands = values(name)
+        truth = computes(plain, operands) if options.run else None
         count, start = Counter[str](), 0.0
         for form, func in forms(plain):
             if options.form not in form:
                 continue
             bare = strip(func)
             begin = time.perf_counter()
-            found = op_info(bare)
+            info = op_info(bare)
             start += time.perf_counter() - begin
-            verdict = judged(func, found, expected, truth, given)
+            verdict = judged(func, info, expected, truth, operands)
             count[verdict] += 1
             by_form[form.split(",")[0]][verdict] += 1
             if verdict != "recovered":
-                reason = getattr(found, "reason", repr(found))
+                reason = getattr(info, "reason", repr(info))
                 reasons[reason[:60]] += 1
                 if options.verbose:
-                    print(f"    {name}: {form}: {verdict}: {str(found)[:200]}")
+                    print(f"    {name}: {form}: {verdict}: {str(info)[:200]}")
         total += count
         spent += start
         forms_count = count.total()
@@ -146,9 +146,9 @@ def main() -> None:
     everything = total.total() - total["changed"]
     print(f"{'all':20}{everything:7}{total['recovered']:11}{total['wrong']:7}{total['refused']:9}")
     print(f"recovered: {total['recovered'] / max(everything, 1):.1%}", dict(total))
-    for form, c in sorted(by_form.items()):
-        if c["recovered"] < sum(c.values()):
-            print(f"  {form:40} {dict(c)}")
+    for form, counts in sorted(by_form.items()):
+        if counts["recovered"] < sum(counts.values()):
+            print(f"  {form:40} {dict(counts)}")
     for reason, n in reasons.most_common(30):
         print(f"{n:5}  {reason}")
 

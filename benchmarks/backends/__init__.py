@@ -1,1 +1,1 @@
-"""Dispatching and compiling: what backends take, and how fast it runs."""
+"""Dispatching and compiling: the regions of backends, and their speed."""

@@ -30,7 +30,7 @@ def microseconds(call: Callable[[], object]) -> float:
 
 
 def function(weights: int) -> Any:
-    """A Relax function of an input and weights that gives its input back."""
+    """Return a Relax function of an input and weights that returns its input."""
     from tvm import relax, tirx
 
     params = [relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 64)))]
@@ -61,14 +61,14 @@ def main() -> None:
     odd = [placed((5, 64), off=4), *tensors[1:]]
     run = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())["main"]
     np.testing.assert_array_equal(run(*check(odd)[0]).numpy(), arrays[0])
-    told = {
+    calls = {
         "tensors of TVM": lambda: check(tensors),
         "numpy, aligned": lambda: check(arrays),
         "an input that is copied": lambda: check(odd),
         "a call that does nothing": lambda: run(*tensors),
     }
     print(f"{1 + weights} arguments:")
-    for name, call in told.items():
+    for name, call in calls.items():
         print(f"  {name:26}{microseconds(call):7.2f} us")
 
 

@@ -40,23 +40,23 @@ def measure(name: str, threads: int, default: bool, rounds: int = 9) -> Row:
     model, values = onnx_model(name)
     mod = from_model(model, {})
     start = _cpu()
-    found = compile_module(mod, ["onednn"])
+    compiled = compile_module(mod, ["onednn"])
     seconds = _cpu() - start
     plain = compile_module(mod, ["onednn"], plan=False)
-    given = [tvm.runtime.tensor(v) for v in values.values()]
+    tensors = [tvm.runtime.tensor(v) for v in values.values()]
     calls = {
-        "onednn": call(found.machine(), given),
-        "unplanned": call(plain.machine(), given),
+        "onednn": call(compiled.machine(), tensors),
+        "unplanned": call(plain.machine(), tensors),
         "onnx_runtime": onnx_runtime(model, values, threads),
         "torch_compile": torch_compile(name, threads),
-        "default": tvm_default(mod, given) if default else None,
+        "default": tvm_default(mod, tensors) if default else None,
     }
-    there = {key: c for key, c in calls.items() if c is not None}
-    ours, theirs = (first(there[key]()) for key in ("onednn", "onnx_runtime"))
-    apart = float(np.abs(theirs - ours).max() / max(np.abs(theirs).max(), 1e-30))
-    times = dict(zip(there, in_turns(list(there.values()), rounds), strict=True))
-    return Row(name, threads, found.dispatched.summary(), times["onednn"], times["unplanned"],
-               times["onnx_runtime"], times.get("torch_compile"), times.get("default"), apart,
+    present = {key: c for key, c in calls.items() if c is not None}
+    ours, theirs = (first(present[key]()) for key in ("onednn", "onnx_runtime"))
+    difference = float(np.abs(theirs - ours).max() / max(np.abs(theirs).max(), 1e-30))
+    times = dict(zip(present, in_turns(list(present.values()), rounds), strict=True))
+    return Row(name, threads, compiled.dispatched.summary(), times["onednn"], times["unplanned"],
+               times["onnx_runtime"], times.get("torch_compile"), times.get("default"), difference,
                seconds)  # fmt: skip
 
 
@@ -72,14 +72,14 @@ def onnx_runtime(model: Any, values: dict[str, Any], threads: int) -> Call:
 
 
 def torch_compile(name: str, threads: int) -> Call | None:
-    """Compiled when it returns; None where there is no torch module."""
-    found = torch_model(name)
-    if found is None:
+    """Compile with torch and warm up; None if the model is not a torch module."""
+    model = torch_model(name)
+    if model is None:
         return None
     import torch
 
     torch.set_num_threads(threads)
-    compiled, sample = torch.compile(found[0]), found[1]
+    compiled, sample = torch.compile(model[0]), model[1]
 
     def call() -> Any:
         with torch.inference_mode():
@@ -89,7 +89,7 @@ def torch_compile(name: str, threads: int) -> Call | None:
     return call
 
 
-def tvm_default(mod: Any, given: Sequence[Any]) -> Call:
+def tvm_default(mod: Any, tensors: Sequence[Any]) -> Call:
     import tvm
 
     from opinfo.byoc.building.build_library import build_library
@@ -99,11 +99,11 @@ def tvm_default(mod: Any, given: Sequence[Any]) -> Call:
         library = Path(folder) / "model.so"
         build_library(dispatch(tvm.relax.transform.LegalizeOps()(mod), []), library)
         machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
-    return call(machine, given)
+    return call(machine, tensors)
 
 
 def _cpu() -> float:
-    """CPU seconds of this process and of those that it waited for."""
+    """Return the CPU seconds of this process and of its finished children."""
     return sum(os.times()[:4])
 
 
@@ -120,7 +120,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     for name in options.model:
         row = measure(name, options.threads, not options.no_default, options.rounds)
-        print(row.told(), flush=True)
+        print(row.as_line(), flush=True)
         store_row(options.json, row, "model", "threads")
     if options.page:
         from benchmarks.backends.byoc_page import page

@@ -39,7 +39,7 @@ class Row:
     again: float
     summary: str
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         ratio = self.measured / self.planned
         return (f"{self.model}: {self.measured:.2f} ms measured, {ratio:.2f} × planned; outputs "
                 f"within {self.outputs:.1e}; {self.candidates} candidates, {self.excluded} "
@@ -56,21 +56,21 @@ def compare(name: str, backends: Sequence[str], database: Path) -> Row:
 
     model, values = onnx_model(name)
     mod = from_model(model, {})
-    given = [tvm.runtime.tensor(v) for v in values.values()]
+    tensors = [tvm.runtime.tensor(v) for v in values.values()]
     plain = compile_module(mod, backends)
     start = time.perf_counter()
     best = compile_module(mod, backends, measure=Measure(database))
     seconds = time.perf_counter() - start
     start = time.perf_counter()
     compile_module(mod, backends, measure=Measure(database))
-    again = time.perf_counter() - start
-    calls = [call(c.machine(), given) for c in (plain, best)]
-    expected, found = (first(c()) for c in calls)
-    apart = float(np.abs(expected - found).max() / max(np.abs(expected).max(), 1e-30))
+    seconds_again = time.perf_counter() - start
+    calls = [call(c.machine(), tensors) for c in (plain, best)]
+    expected, actual = (first(c()) for c in calls)
+    difference = float(np.abs(expected - actual).max() / max(np.abs(expected).max(), 1e-30))
     times = in_turns(calls)
     timings = best.dispatched.timings
     bad = sum(isinstance(t.result, Excluded) for t in timings)
-    return Row(name, times[0], times[1], apart, len(timings), bad, seconds, again,
+    return Row(name, times[0], times[1], difference, len(timings), bad, seconds, seconds_again,
                best.dispatched.summary())  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def main() -> int:
         database = options.database or Path(folder) / "times.jsonl"
         for name in options.model:
             row = compare(name, options.backend.split(","), database)
-            print(row.told(), flush=True)
+            print(row.as_line(), flush=True)
             store_row(options.json, row, "model")
     return 0
 

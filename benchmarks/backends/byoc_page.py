@@ -29,25 +29,26 @@ COLUMNS = ("model", "ms", "/ ONNX Runtime", "/ torch.compile", "/ TVM default",
 
 
 def page(rows: Sequence[Row], order: Sequence[str]) -> str:
-    """Rows in the order of the models; others last."""
+    """Return the page, with rows in the order of ``order``."""
     where = {name: k for k, name in enumerate(order)}
     rows = sorted(rows, key=lambda r: where.get(r.model, len(where)))
     parts = []
     for threads in sorted({r.threads for r in rows}):
-        mine = [r for r in rows if r.threads == threads]
+        of_threads = [r for r in rows if r.threads == threads]
         plural = "" if threads == 1 else "s"
-        parts.append(f"## {threads} thread{plural}\n\n{table(COLUMNS, [_line(r) for r in mine])}"
-                     f"\n\n{_goal(mine)}\n")  # fmt: skip
+        lines = [_line(r) for r in of_threads]
+        parts.append(f"## {threads} thread{plural}\n\n{table(COLUMNS, lines)}"
+                     f"\n\n{_goal(of_threads)}\n")  # fmt: skip
     return HEAD + "\n".join(parts) + f"\n{_machine()}\n"
 
 
-def _line(r: Row) -> tuple[str, ...]:
-    offloaded, share, *_ = r.summary.split(", ")
-    others = (r.onnx_runtime, r.torch_compile, r.default, r.unplanned)
-    ratios = (f"{r.onednn / t:.3g}" if t else "" for t in others)
-    return (r.model, f"{r.onednn:.2f}", *ratios, f"{r.outputs:.0e}",
+def _line(row: Row) -> tuple[str, ...]:
+    offloaded, share, *_ = row.summary.split(", ")
+    others = (row.onnx_runtime, row.torch_compile, row.default, row.unplanned)
+    ratios = (f"{row.onednn / t:.3g}" if t else "" for t in others)
+    return (row.model, f"{row.onednn:.2f}", *ratios, f"{row.outputs:.0e}",
             offloaded.removeprefix("offloaded ").removesuffix(" ops"),
-            share.removesuffix(" of FLOPs"), f"{r.seconds:.0f}")  # fmt: skip
+            share.removesuffix(" of FLOPs"), f"{row.seconds:.0f}")  # fmt: skip
 
 
 def _goal(rows: Sequence[Row]) -> str:
@@ -58,8 +59,8 @@ def _goal(rows: Sequence[Row]) -> str:
 
 
 def _machine() -> str:
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text().splitlines() if told.exists() else []
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [x.partition(":")[2].strip() for x in lines if x.startswith("model name")]
     packages = ("apache-tvm", "onednn-cpu-gomp", "onnxruntime", "torch")
     versions = ", ".join(f"{p} {version(p)}" for p in packages)
@@ -81,7 +82,7 @@ class Row:
     outputs: float
     seconds: float
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         others = {"ONNX Runtime": self.onnx_runtime, "torch.compile": self.torch_compile,
                   "without planning": self.unplanned, "TVM default": self.default}  # fmt: skip
         ratios = [f"{self.onednn / t:.3g} × {name}" for name, t in others.items() if t]

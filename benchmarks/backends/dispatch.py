@@ -43,7 +43,7 @@ Large graphs, with layouts chosen and with the given layouts, in CPU seconds:
 
 @dataclass(frozen=True)
 class Row:
-    """A large graph; ``given``: seconds without a choice of layouts."""
+    """A large graph; ``given`` is the time without choosing layouts."""
 
     net: str
     ops: int
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def compared(seeds: Iterable[int]) -> tuple[int, list[int]]:
-    """How many random modules were compared, and the seeds of those planned wrongly."""
+    """Return the number of random modules compared, and the seeds of those planned wrongly."""
     tried, wrong = 0, []
     for seed in seeds:
         both = objectives(case(seed, 2, 6, special=False))
@@ -92,15 +92,19 @@ def compared(seeds: Iterable[int]) -> tuple[int, list[int]]:
 
 
 def grown(net: str, kind: str, size: int) -> Row:
-    """One graph; a process that has planned others before knows their PrimFuncs' analysis."""
-    mod, mine = lowered(net, size, kind), backends(size)
-    given, _ = cpu_seconds(lambda: dispatch(mod, mine, classes(size)))
-    seconds, done = cpu_seconds(lambda: dispatch(mod, mine, classes(size), layouts="best"))
-    assert done.report is not None
-    ops = len(done.report.ops)
-    status = done.status if done.report.status == "optimal" else done.report.status
-    return Row(f"{net}, {kind}", ops, seconds, given, len(done.taken),
-               done.report.after.number, status)  # fmt: skip
+    """Plan one graph. Analyses of PrimFuncs are reused from graphs planned before."""
+    mod, fictitious = lowered(net, size, kind), backends(size)
+    fixed_seconds, _ = cpu_seconds(lambda: dispatch(mod, fictitious, classes(size)))
+    seconds, dispatched = cpu_seconds(
+        lambda: dispatch(mod, fictitious, classes(size), layouts="best")
+    )
+    assert dispatched.report is not None
+    ops = len(dispatched.report.ops)
+    status = (
+        dispatched.status if dispatched.report.status == "optimal" else dispatched.report.status
+    )
+    return Row(f"{net}, {kind}", ops, seconds, fixed_seconds, len(dispatched.taken),
+               dispatched.report.after.number, status)  # fmt: skip
 
 
 def page(cases: int, tried: int, wrong: list[int], rows: list[Row]) -> str:
@@ -108,8 +112,8 @@ def page(cases: int, tried: int, wrong: list[int], rows: list[Row]) -> str:
             "status")  # fmt: skip
     lines = [(r.net, f"{r.ops:,}", f"{r.seconds:.1f}", f"{r.given:.1f}", str(r.regions),
               str(r.conversions), r.status) for r in rows]  # fmt: skip
-    told = HEAD.format(tried=tried, skipped=cases - tried, wrong=len(wrong))
-    return f"{told}\n{table(head, lines)}\n"
+    heading = HEAD.format(tried=tried, skipped=cases - tried, wrong=len(wrong))
+    return f"{heading}\n{table(head, lines)}\n"
 
 
 if __name__ == "__main__":

@@ -29,23 +29,23 @@ from benchmarks.common.pages import add_page_option
 from benchmarks.common.resources import use_threads
 from benchmarks.common.rows import model_parser, store_row, stored_rows
 
-#: Model, or model and shapes to give in place of those of `benchmarks.common.full_models`.
+#: A model, or a model and a shape that replaces those of `benchmarks.common.full_models`.
 MODELS = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
           "squeezenet", "vgg19", "zfnet512", "ocr_det", "ocr_det x:n,3,320,320", "ocr_rec",
           "ocr_cls", "torch:bert", "torch:vit", "torch:mobilenet_v2", "torch:mobilenet_v3",
           "torch:unet", "torch:resnet18")  # fmt: skip
 TOLERANCE = 1e-3
-#: A process that has TVM's runtime: loads a library, calls it, keeps what it gives.
+#: A process with TVM's runtime that loads a library, calls it, and stores the results.
 FRESH = """
 import sys, time
 for foreign in ("opinfo", "torch", "onnx", "onnxruntime", "scipy"):
-    sys.modules[foreign] = None  # to import it is an error
+    sys.modules[foreign] = None  # importing it is an error
 import numpy as np, tvm
 from tvm import relax
 
 library, values, results = sys.argv[1:]
-with np.load(values) as found:
-    given = [tvm.runtime.tensor(found[f"x{k}"]) for k in range(len(found.files))]
+with np.load(values) as archive:
+    tensors = [tvm.runtime.tensor(archive[f"x{k}"]) for k in range(len(archive.files))]
 start = time.perf_counter()
 main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
 loaded = time.perf_counter()
@@ -53,7 +53,7 @@ loaded = time.perf_counter()
 def flat(y):
     return [y.numpy()] if isinstance(y, tvm.runtime.Tensor) else [a for z in y for a in flat(z)]
 
-np.savez(results, *flat(main(*given)))
+np.savez(results, *flat(main(*tensors)))
 print(loaded - start)
 """
 HEAD = """# Real models, end to end
@@ -81,7 +81,7 @@ COLUMNS = ("model", "verified", "fresh process", "ops offloaded", "of FLOPs", "c
 
 @dataclass(frozen=True)
 class Row:
-    """``failed``: in which words, "" if all went well."""
+    """One model; ``failed`` is the error message, or ""."""
 
     model: str
     failed: str
@@ -105,37 +105,37 @@ def measure(name: str) -> Row:
         warnings.simplefilter("ignore")
         folder = Path(place)
         path, shapes = save(model, folder)
-        given = [f"{k}:{','.join(map(str, v))}" for k, v in shapes.items()]
-        shaped = [shape] if shape else given
+        saved = [f"{k}:{','.join(map(str, v))}" for k, v in shapes.items()]
+        shaped = [shape] if shape else saved
         try:
             row = compiled(path, folder, shaped)
-            loading, apart = in_a_fresh_process(model, path, folder, shaped)
+            loading, difference = in_a_fresh_process(model, path, folder, shaped)
         except subprocess.CalledProcessError as error:
             return Row(name, (error.stdout or error.stderr).strip().splitlines()[-1])
-        return Row(name, "", fresh=apart, loading=loading, **row)
+        return Row(name, "", fresh=difference, loading=loading, **row)
 
 
 def compiled(path: Path, folder: Path, shapes: list[str]) -> dict[str, Any]:
-    """What the command says, and how long it took to write the library."""
+    """Run the command; return its figures, and the time until the library was written."""
     library = folder / "model.so"
     words = [sys.executable, "-m", "opinfo", "compile", str(path), "-o", str(library),
              "--backend", "onednn,tvm", "--verify"]  # fmt: skip
     start = time.time()
-    told = subprocess.run([*words, *(w for s in shapes for w in ("--shape", s))], check=True,
+    output = subprocess.run([*words, *(w for s in shapes for w in ("--shape", s))], check=True,
                           capture_output=True, text=True).stdout  # fmt: skip
-    there = library.stat()
-    times = dict(re.findall(r"^(unmodified|compiled) +(\S+)", told, re.M))
-    (verified,) = re.findall(r"^outputs differ by (\S+)", told, re.M)
-    (summary,) = re.findall(r"^offloaded .*", told, re.M)
+    stat = library.stat()
+    times = dict(re.findall(r"^(unmodified|compiled) +(\S+)", output, re.M))
+    (verified,) = re.findall(r"^outputs differ by (\S+)", output, re.M)
+    (summary,) = re.findall(r"^offloaded .*", output, re.M)
     return {"verified": float(verified), "summary": summary,
-            "seconds": there.st_mtime - start, "megabytes": there.st_size / 1e6,
+            "seconds": stat.st_mtime - start, "megabytes": stat.st_size / 1e6,
             **{build: float(ms) for build, ms in times.items()}}  # fmt: skip
 
 
 def in_a_fresh_process(
     name: str, path: Path, folder: Path, shapes: list[str]
 ) -> tuple[float, float]:
-    """Seconds of loading; the largest difference from the unmodified module's outputs."""
+    """Return the seconds of loading, and the largest difference from the unmodified module."""
     import opinfo
     from opinfo.frontend import parse_shape
     from opinfo.verify.verification import difference
@@ -144,13 +144,13 @@ def in_a_fresh_process(
     arrays = list(inputs(name).values())
     files = [str(folder / f) for f in ("model.so", "x.npz", "y.npz")]
     np.savez(files[1], **{f"x{k}": a for k, a in enumerate(arrays)})  # type: ignore[arg-type]
-    told = subprocess.run([sys.executable, "-c", FRESH, *files], check=True, capture_output=True,
+    process = subprocess.run([sys.executable, "-c", FRESH, *files], check=True, capture_output=True,
                           text=True, cwd=folder)  # fmt: skip
     expected = run(opinfo.load(path, dict(map(parse_shape, shapes))), arrays)
     with np.load(files[2]) as results:
-        found = [results[key] for key in results.files]
-    differences = [difference(e, f) for e, f in zip(expected, found, strict=True)]
-    return float(told.stdout), max(differences, key=lambda d: (d != d, d))
+        actual = [results[key] for key in results.files]
+    differences = [difference(e, f) for e, f in zip(expected, actual, strict=True)]
+    return float(process.stdout), max(differences, key=lambda d: (d != d, d))
 
 
 def page(rows: list[Row]) -> str:
@@ -162,14 +162,14 @@ def page(rows: list[Row]) -> str:
     return f"{HEAD}{table(COLUMNS, lines)}\n\n{len(rows) - bad} of {len(rows)} agree.\n"
 
 
-def _line(r: Row) -> tuple[str, ...]:
-    if r.failed:
-        return (r.model, r.failed, *[""] * (len(COLUMNS) - 2))
-    offloaded, share, *_ = r.summary.split(", ")
-    return (r.model, f"{r.verified:.0e}", f"{r.fresh:.0e}",
+def _line(row: Row) -> tuple[str, ...]:
+    if row.failed:
+        return (row.model, row.failed, *[""] * (len(COLUMNS) - 2))
+    offloaded, share, *_ = row.summary.split(", ")
+    return (row.model, f"{row.verified:.0e}", f"{row.fresh:.0e}",
             offloaded.removeprefix("offloaded ").removesuffix(" ops"),
-            share.removesuffix(" of FLOPs"), f"{r.seconds:.0f}", f"{r.megabytes:.0f}",
-            f"{r.loading:.2f}", f"{r.unmodified:.0f}", f"{r.compiled:.1f}")  # fmt: skip
+            share.removesuffix(" of FLOPs"), f"{row.seconds:.0f}", f"{row.megabytes:.0f}",
+            f"{row.loading:.2f}", f"{row.unmodified:.0f}", f"{row.compiled:.1f}")  # fmt: skip
 
 
 def main() -> int:
@@ -179,9 +179,9 @@ def main() -> int:
     if options.page and not options.json:
         parser.error("--page needs --json")
     use_threads(1)
-    there = {r["model"] for r in stored_rows(options.json) if not r["failed"]}
+    measured = {r["model"] for r in stored_rows(options.json) if not r["failed"]}
     rows = []
-    for name in options.model or [m for m in MODELS if m not in there]:
+    for name in options.model or [m for m in MODELS if m not in measured]:
         rows.append(measure(name))
         print(rows[-1], flush=True)
         store_row(options.json, rows[-1], "model")

@@ -33,7 +33,7 @@ MODELS = ("resnet50", "squeezenet", "torch:mobilenet_v2", "torch:resnet18")
 
 @dataclass(frozen=True)
 class Row:
-    """Milliseconds of a call, and which patterns have how many regions."""
+    """Milliseconds of a call, and the number of regions of each pattern."""
 
     model: str
     int8: float
@@ -43,7 +43,7 @@ class Row:
     regions: Mapping[str, int]
     summary: str
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self.regions.items())
         return (f"{self.model}: {self.int8:.2f} ms, {self.int8 / self.float32:.2f} × f32, "
                 f"{self.int8 / self.onnx_runtime:.2f} × ONNX Runtime; apart {self.apart:.1e}; "
@@ -64,48 +64,48 @@ def measure(name: str, threads: int) -> Row:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(small.SerializeToString(), options,
                                            providers=["CPUExecutionProvider"])  # fmt: skip
-    found, before = (compile_module(from_model(m, {}), ["onednn"]) for m in (small, plain))
-    given = [tvm.runtime.tensor(v) for v in values.values()]
-    own = tvm.compile(from_model(small, {}), target="llvm")
-    expected = first(tvm.relax.VirtualMachine(own, tvm.cpu())["main"](*given))
-    ours = call(found.machine(), given)
-    apart = float(np.abs(first(ours()) - expected).max() / np.abs(expected).max())
-    times = in_turns([ours, call(before.machine(), given), lambda: session.run(None, values)])
-    regions = Counter(t.pattern for t in found.dispatched.taken)
+    compiled, before = (compile_module(from_model(m, {}), ["onednn"]) for m in (small, plain))
+    tensors = [tvm.runtime.tensor(v) for v in values.values()]
+    reference = tvm.compile(from_model(small, {}), target="llvm")
+    expected = first(tvm.relax.VirtualMachine(reference, tvm.cpu())["main"](*tensors))
+    ours = call(compiled.machine(), tensors)
+    difference = float(np.abs(first(ours()) - expected).max() / np.abs(expected).max())
+    times = in_turns([ours, call(before.machine(), tensors), lambda: session.run(None, values)])
+    regions = Counter(t.pattern for t in compiled.dispatched.taken)
     int8, f32, runtime = times
-    return Row(name, int8, f32, runtime, apart, dict(regions), found.dispatched.summary())
+    return Row(name, int8, f32, runtime, difference, dict(regions), compiled.dispatched.summary())
 
 
 def quantised(model: Any, values: Mapping[str, Any]) -> Any:
-    """What ONNX Runtime makes of a model and seeded values like these."""
+    """Quantise a model with ONNX Runtime, calibrated on ``values``."""
     import onnx
-    from onnxruntime import quantization as q
+    from onnxruntime import quantization
 
-    class Pictures(q.CalibrationDataReader):
+    class Pictures(quantization.CalibrationDataReader):
         def __init__(self) -> None:
-            self.left: Iterator[Any] = iter([values] * 2)
+            self.values: Iterator[Any] = iter([values] * 2)
 
         def get_next(self) -> Any:
-            return next(self.left, None)
+            return next(self.values, None)
 
     with tempfile.TemporaryDirectory() as folder:
-        given, out = Path(folder) / "model.onnx", Path(folder) / "small.onnx"
-        onnx.save(_now(model), given)
-        q.quantize_static(str(given), str(out), Pictures(), per_channel=True,
-                          weight_type=q.QuantType.QInt8)  # fmt: skip
+        source, out = Path(folder) / "model.onnx", Path(folder) / "small.onnx"
+        onnx.save(_now(model), source)
+        quantization.quantize_static(str(source), str(out), Pictures(), per_channel=True,
+                          weight_type=quantization.QuantType.QInt8)  # fmt: skip
         return onnx.load(out)
 
 
 def _now(model: Any) -> Any:
-    """The model in operators of 17, from which on scales by channel are; it has all shapes."""
+    """Convert a model to opset 17, the first with scales per channel, and infer all shapes."""
     import onnx
     from onnx import helper
 
     if model.opset_import[0].version < 17:
-        known = {i.name for i in model.graph.input}
-        model.graph.input.extend(  # old ones had to be there
-            helper.make_tensor_value_info(t.name, t.data_type, t.dims)
-            for t in model.graph.initializer if t.name not in known
+        names = {i.name for i in model.graph.input}
+        model.graph.input.extend(  # old IR versions require initializers among the inputs
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            for tensor in model.graph.initializer if tensor.name not in names
         )  # fmt: skip
         model = onnx.version_converter.convert_version(model, 17)
     return onnx.shape_inference.infer_shapes(model)
@@ -124,7 +124,7 @@ def main() -> int:
     rows = []
     for name in options.model:
         rows.append(measure(name, options.threads))
-        print(rows[-1].told(), flush=True)
+        print(rows[-1].as_line(), flush=True)
     if options.json:
         from benchmarks.common.rows import write
 

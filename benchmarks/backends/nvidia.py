@@ -6,9 +6,9 @@
 
 `cases`: the graphs of `tests.byoc.nvidia_cases`, all of them in one library for TVM's virtual
 machine, against the same numbers computed by TVM on the CPU in float32. `speed`: one region each,
-called on torch's tensors, against torch and TVM's own schedules. `models`: whole models whose other
-operators are TVM's, against the unmodified module on the CPU. Half-precision results may differ by
-what rounding to their type makes; float32 is multiplied as float32 in both (no tf32).
+called on torch's tensors, against torch and TVM's own schedules. `models`: whole models, with TVM
+for the other operators, against the unmodified module on the CPU. Half-precision results may differ
+by rounding; float32 is multiplied as float32 in both (no tf32).
 """
 
 from __future__ import annotations
@@ -45,39 +45,39 @@ nn, op = relax.op.nn, relax.op
 
 
 def anywhere(name: str) -> Backend:
-    """The backend, also where there is no GPU: its library is built for another machine."""
-    found = find(name)
-    return replace(found, available=lambda: _without_gpu(found.available()))
+    """Return a backend that is available without a GPU, to build libraries for another machine."""
+    backend = find(name)
+    return replace(backend, available=lambda: _without_gpu(backend.available()))
 
 
 def _without_gpu(reason: str | None) -> str | None:
     return None if reason is None or "GPU" in reason else reason
 
 
-def library(done: Dispatched, path: Path, arch: str) -> None:
-    """A dispatched module as a shared object for GPUs of this architecture."""
+def library(dispatched: Dispatched, path: Path, arch: str) -> None:
+    """Export a dispatched module as a shared object for GPUs of this architecture."""
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
-    executable = compiled(done.module, target, fuse)
-    executable.export_library(str(path), options=["-O2", *done.options])
+    executable = compiled(dispatched.module, target, fuse)
+    executable.export_library(str(path), options=["-O2", *dispatched.options])
 
 
 def save(path: Path, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
-    """Arrays for numpy alone: bfloat16 as its bits."""
-    kept: dict[str, Any] = {f"x{k}": a.view("uint16") if a.dtype == NUMPY["bfloat16"] else a
+    """Save arrays for numpy without ml_dtypes: bfloat16 as its bits."""
+    saved: dict[str, Any] = {f"x{k}": a.view("uint16") if a.dtype == NUMPY["bfloat16"] else a
             for k, a in enumerate(arrays)}  # fmt: skip
-    kept |= {f"y{k}": a for k, a in enumerate(expected)}
-    np.savez(path, **kept)
+    saved |= {f"y{k}": a for k, a in enumerate(expected)}
+    np.savez(path, **saved)
 
 
 def build_cases(name: str, folder: Path, arch: str) -> dict[str, Any]:
     cases = CASES[name]
-    done = dispatch(prepare(module(cases)), [anywhere(name)])
-    library(done, folder / f"cases_{name}.so", arch)
-    given = [a for case in inputs(cases) for a in case]
+    dispatched = dispatch(prepare(module(cases)), [anywhere(name)])
+    library(dispatched, folder / f"cases_{name}.so", arch)
+    values = [a for case in inputs(cases) for a in case]
     exact = [a for case in inputs(cases, exact=True) for a in case]
-    save(folder / f"cases_{name}.npz", given, run(module(cases, exact=True), exact))
-    return {"kind": "cases", "name": name, "file": f"cases_{name}", "summary": done.summary(),
+    save(folder / f"cases_{name}.npz", values, run(module(cases, exact=True), exact))
+    return {"kind": "cases", "name": name, "file": f"cases_{name}", "summary": dispatched.summary(),
             "results": [[case, c.dtype] for case, c in cases.items()],
             "inputs": [c.dtype for c in cases.values() for _ in c.shapes]}  # fmt: skip
 
@@ -86,15 +86,15 @@ def build_model(name: str, backends: Sequence[str], folder: Path, arch: str) -> 
     mod, values = _model(name)
     chosen = [anywhere(b) for b in backends]
     lowered = prepare(mod)
-    wanted = {k: v for b in chosen for k, v in b.wants.items()}
-    ready = plan_layout(lowered, wanted, mode="graph", objective=keeping_chains()).module
-    done = dispatch(ready, chosen)
-    library(done, folder / f"model_{name}.so", arch)
+    layouts = {k: v for b in chosen for k, v in b.wants.items()}
+    planned = plan_layout(lowered, layouts, mode="graph", objective=keeping_chains()).module
+    dispatched = dispatch(planned, chosen)
+    library(dispatched, folder / f"model_{name}.so", arch)
     plain = dispatch(relax.transform.LegalizeOps()(mod), [])
     library(plain, folder / f"plain_{name}.so", arch)
     save(folder / f"model_{name}.npz", values, run(mod, values))
     return {"kind": "model", "name": name, "file": f"model_{name}", "plain": f"plain_{name}",
-            "summary": done.summary(), "inputs": [str(v.dtype) for v in values]}  # fmt: skip
+            "summary": dispatched.summary(), "inputs": [str(v.dtype) for v in values]}  # fmt: skip
 
 
 def _model(name: str) -> tuple[Any, list[Array]]:
@@ -108,7 +108,7 @@ def _model(name: str) -> tuple[Any, list[Array]]:
     return models.module(name), [*models.inputs(name), *models.weights(name)]
 
 
-#: name: backend, type, shapes, graph; torch's own version of it is in `nvidia_run`.
+#: name: backend, type, shapes, graph; `nvidia_run` has the same graph in torch.
 SPEED: dict[str, tuple[str, str, tuple[tuple[int, ...], ...], Callable[..., Any]]] = {}
 
 
@@ -117,27 +117,29 @@ def _speed(name: str, kind: str, dtype: str, *shapes: tuple[int, ...], by: Seque
         SPEED[f"{name} {dtype}, {backend}"] = (backend, dtype, shapes, GRAPHS[kind])
 
 
-def _dense(e: Any, x: Any, w: Any, b: Any) -> Any:
-    return e(nn.relu(e(op.add(e(op.matmul(x, e(op.permute_dims(w)))), b))))
+def _dense(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    return emit(nn.relu(emit(op.add(emit(op.matmul(x, emit(op.permute_dims(weight)))), bias))))
 
 
-def _conv(e: Any, x: Any, w: Any, b: Any) -> Any:
-    y = nn.conv2d(x, w, padding=int(w.ty.shape[1]) // 2, data_layout="NHWC", kernel_layout="OHWI")
-    return e(nn.relu(e(op.add(e(y), b))))
+def _conv(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    y = nn.conv2d(
+        x, weight, padding=int(weight.ty.shape[1]) // 2, data_layout="NHWC", kernel_layout="OHWI"
+    )
+    return emit(nn.relu(emit(op.add(emit(y), bias))))
 
 
-def _grouped(e: Any, x: Any, w: Any, b: Any) -> Any:
-    y = nn.conv2d(x, w, padding=1, groups=int(w.ty.shape[0]), data_layout="NHWC",
+def _grouped(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    y = nn.conv2d(x, weight, padding=1, groups=int(weight.ty.shape[0]), data_layout="NHWC",
                   kernel_layout="OHWI")  # fmt: skip
-    return e(nn.relu(e(op.add(e(y), b))))
+    return emit(nn.relu(emit(op.add(emit(y), bias))))
 
 
-def _first(e: Any, x: Any, w: Any, b: Any) -> Any:
-    return e(nn.relu(e(op.add(e(nn.conv2d(x, w, padding=1)), b))))
+def _first(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    return emit(nn.relu(emit(op.add(emit(nn.conv2d(x, weight, padding=1)), bias))))
 
 
-def _batch(e: Any, x: Any, y: Any) -> Any:
-    return e(op.matmul(x, y))
+def _batch(emit: Any, x: Any, y: Any) -> Any:
+    return emit(op.matmul(x, y))
 
 
 GRAPHS: dict[str, Callable[..., Any]] = {
@@ -168,23 +170,24 @@ def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:
             out = bb.emit_output(graph(bb.emit, *xs))
         bb.emit_func_output(out)
     mod = relax.transform.LegalizeOps()(bb.get())
-    done = dispatch(mod, [anywhere(backend)])
-    (taken,) = done.taken
+    dispatched = dispatch(mod, [anywhere(backend)])
+    (region,) = dispatched.taken
     file = f"speed_{list(SPEED).index(name)}"
-    library(done, folder / f"{file}.so", arch)
+    library(dispatched, folder / f"{file}.so", arch)
     library(dispatch(mod, []), folder / f"{file}_plain.so", arch)
     kind = next(k for k, g in GRAPHS.items() if g is graph)
     return {"kind": "speed", "name": name, "file": file, "graph": kind, "dtype": dtype,
-            "shapes": shapes, "symbol": taken.symbol, "order": _order(done, taken.symbol),
+            "shapes": shapes, "symbol": region.symbol, "order": _order(dispatched, region.symbol),
             "result": [int(e) for e in mod["main"].ret_ty.shape.values]}  # fmt: skip
 
 
-def _order(done: Dispatched, symbol: str) -> list[int]:
-    """Which parameters of `main` a region takes."""
-    main = done.module["main"]
-    (call,) = [b.value for block in main.body.blocks for b in block.bindings
-               if isinstance(b.value, relax.Call) and isinstance(b.value.args[0], relax.ExternFunc)
-               and b.value.args[0].global_symbol == symbol]  # fmt: skip
+def _order(dispatched: Dispatched, symbol: str) -> list[int]:
+    """Return the indices of the parameters of `main` that a region takes."""
+    main = dispatched.module["main"]
+    values = [binding.value for block in main.body.blocks for binding in block.bindings]
+    (call,) = [value for value in values
+               if isinstance(value, relax.Call) and isinstance(value.args[0], relax.ExternFunc)
+               and value.args[0].global_symbol == symbol]  # fmt: skip
     params = list(main.params)
     return [next(k for k, p in enumerate(params) if p.same_as(a)) for a in call.args[1].fields]
 
@@ -194,7 +197,7 @@ MODELS = {"squeezenet": ("cudnn", "cublaslt"),
 
 
 def build(folder: Path, arch: str, only: Sequence[str]) -> None:
-    """All libraries, what goes into them and what has to come out, and a list of them."""
+    """Build all libraries, their inputs and expected outputs, and a list of them."""
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[tuple[str, Callable[[], dict[str, Any]]]] = []
     jobs += [(f"cases {n}", lambda n=n: build_cases(n, folder, arch)) for n in CASES]
@@ -202,35 +205,35 @@ def build(folder: Path, arch: str, only: Sequence[str]) -> None:
              for n, b in MODELS.items()]  # fmt: skip
     jobs += [(f"speed {n}", lambda n=n: build_speed(n, folder, arch)) for n in SPEED]
     listed = folder / "jobs.json"
-    made = json.loads(listed.read_text()) if listed.exists() else {}
+    entries = json.loads(listed.read_text()) if listed.exists() else {}
     for name, job in jobs:
         if only and not any(part in name for part in only):
             continue
         print(f"{name} ...", flush=True)
         try:
-            made[name] = job()
-        except Exception as e:  # told, and the others go on
-            print(f"{name}: {type(e).__name__}: {e}", flush=True)
-    listed.write_text(json.dumps(made, indent=1))
+            entries[name] = job()
+        except Exception as error:  # reported; the other jobs continue
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+    listed.write_text(json.dumps(entries, indent=1))
     shutil.copy(Path(__file__).with_name("nvidia_run.py"), folder)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nvidia")
-    parser.add_argument("--arch", help="of the GPU; its own where there is one, else sm_90")
+    parser.add_argument("--arch", help="architecture of the GPU; default: this machine's, or sm_90")
     parser.add_argument("--build", type=Path, metavar="DIR")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    there = tvm.cuda(0)
-    arch = options.arch or ("sm_" + there.compute_version.replace(".", "") if there.exist
+    gpu = tvm.cuda(0)
+    arch = options.arch or ("sm_" + gpu.compute_version.replace(".", "") if gpu.exist
                             else "sm_90")  # fmt: skip
     if options.build is not None:
         build(options.build, arch, options.only)
         return 0
-    if not there.exist:
-        print("there is no GPU here: --build DIR makes what runs on another machine")
+    if not gpu.exist:
+        print("no GPU found; build for another machine with --build DIR")
         return 1
     with tempfile.TemporaryDirectory() as folder:
         build(Path(folder), arch, options.only)

@@ -21,7 +21,7 @@ import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 from tvm_ffi.libinfo import load_lib_ctypes
 
-if tvm.base._RUNTIME_ONLY:  # TVM does as much where it has its compiler
+if tvm.base._RUNTIME_ONLY:  # with its compiler, TVM does the same itself
     load_lib_ctypes("tvm", "tvm_runtime_cuda", "RTLD_LOCAL",
                     extra_lib_paths=tvm.libinfo.package_lib_paths())  # fmt: skip
 
@@ -39,26 +39,26 @@ TORCH = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.b
 
 
 def on_gpu(array: Array, dtype: str) -> Any:
-    """A torch tensor; bfloat16 is kept as its bits."""
-    made = torch.from_numpy(array).cuda()
-    return made.view(torch.bfloat16) if dtype == "bfloat16" else made
+    """Copy an array to the GPU as a torch tensor; bfloat16 is stored as its bits."""
+    tensor = torch.from_numpy(array).cuda()
+    return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
 
 
-def apart(found: Any, expected: Array) -> float:
-    one, two = found.double().cpu().numpy(), expected.astype("float64")
-    if one.shape != two.shape or not np.isfinite(one).all():
+def difference(actual: Any, expected: Array) -> float:
+    result, reference = actual.double().cpu().numpy(), expected.astype("float64")
+    if result.shape != reference.shape or not np.isfinite(result).all():
         return float("nan")
-    return float(np.abs(one - two).max() / max(np.abs(two).max(), 1e-30))
+    return float(np.abs(result - reference).max() / max(np.abs(reference).max(), 1e-30))
 
 
-def given(folder: Path, job: dict[str, Any]) -> tuple[list[Any], list[Array]]:
-    with np.load(folder / f"{job.get('data', job['file'])}.npz") as kept:
-        xs = [on_gpu(kept[f"x{k}"], t) for k, t in enumerate(job["inputs"])]
-        return xs, [kept[f"y{k}"] for k in range(len(kept.files) - len(xs))]
+def load_arrays(folder: Path, job: dict[str, Any]) -> tuple[list[Any], list[Array]]:
+    with np.load(folder / f"{job.get('data', job['file'])}.npz") as archive:
+        xs = [on_gpu(archive[f"x{k}"], t) for k, t in enumerate(job["inputs"])]
+        return xs, [archive[f"y{k}"] for k in range(len(archive.files) - len(xs))]
 
 
 def machine(folder: Path, file: str) -> Callable[..., list[Any]]:
-    """The `main` of a library: torch's tensors in, torch's tensors out, on torch's stream."""
+    """Return the `main` of a library as a function of torch tensors, on torch's stream."""
     vm = VirtualMachine(tvm.runtime.load_module(str(folder / f"{file}.so")), tvm.cuda(0))
 
     def call(*values: Any) -> list[Any]:
@@ -74,13 +74,13 @@ def _flat(result: Any) -> list[Any]:
 
 
 def cases(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
-    xs, expected = given(folder, job)
-    found = machine(folder, job["file"])(*xs)
+    xs, expected = load_arrays(folder, job)
+    results = machine(folder, job["file"])(*xs)
     torch.cuda.synchronize()
     wrong: list[str] = []
     worst: dict[str, float] = {}
-    for (name, dtype), a, b in zip(job["results"], found, expected, strict=True):
-        d = apart(a, b)
+    for (name, dtype), a, b in zip(job["results"], results, expected, strict=True):
+        d = difference(a, b)
         worst[dtype] = max(worst.get(dtype, 0.0), d) if d == d else d
         if not d <= TOLERANCE[dtype]:
             wrong.append(f"{name}: {d:.1e}")
@@ -88,10 +88,10 @@ def cases(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def model(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
-    xs, expected = given(folder, job)
+    xs, expected = load_arrays(folder, job)
     calls = [machine(folder, job[k]) for k in ("file", "plain")]
-    found = calls[0](*xs)
-    d = max(apart(a, b) for a, b in zip(found, expected, strict=True))
+    results = calls[0](*xs)
+    d = max(difference(a, b) for a, b in zip(results, expected, strict=True))
     ours, plain = timed([lambda: calls[0](*xs), lambda: calls[1](*xs)], each=3)
     wrong = [] if d <= MODEL_TOLERANCE else [f"{d:.1e}"]
     return {"apart": d, "wrong": wrong, "ms": ours, "tvm_ms": plain, "summary": job["summary"]}
@@ -108,38 +108,40 @@ def speed(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     expected = reference(*[x.double() for x in xs])
     values = [*(xs[k] for k in job["order"]), out]
     function(*values)
-    d = apart(out, expected.cpu().numpy())
-    told = {"apart": d, "wrong": [] if d <= TOLERANCE[job["dtype"]] else [f"{d:.1e}"]}
+    d = difference(out, expected.cpu().numpy())
+    row = {"apart": d, "wrong": [] if d <= TOLERANCE[job["dtype"]] else [f"{d:.1e}"]}
     plain = machine(folder, f"{job['file']}_plain")
-    prepare: Callable[..., Any] = PREPARED.get(job["graph"], as_they_are)
-    ready = prepare(*xs)
+    prepare: Callable[..., Any] = PREPARED.get(job["graph"], unchanged)
+    operands = prepare(*xs)
     run = TIMED.get(job["graph"], reference)
-    ours, theirs = timed([lambda: function(*values), lambda: run(*ready)])
+    ours, theirs = timed([lambda: function(*values), lambda: run(*operands)])
     (tvms,) = timed([lambda: plain(*xs)], each=3, rounds=3)
-    return {**told, "ms": ours, "torch_ms": theirs, "tvm_ms": tvms, "ratio": ours / theirs}
+    return {**row, "ms": ours, "torch_ms": theirs, "tvm_ms": tvms, "ratio": ours / theirs}
 
 
-def dense(x: Any, w: Any, b: Any) -> Any:
-    return torch.relu(torch.nn.functional.linear(x, w, b))
+def dense(x: Any, weight: Any, bias: Any) -> Any:
+    return torch.relu(torch.nn.functional.linear(x, weight, bias))
 
 
-def first(x: Any, w: Any, b: Any) -> Any:
-    """Weights in OIHW, the bias as they have it there."""
-    pad, groups = w.shape[2] // 2, w.shape[0] if w.shape[1] == 1 else 1
-    return torch.relu(torch.nn.functional.conv2d(x, w, b.reshape(-1), padding=pad, groups=groups))
+def first(x: Any, weight: Any, bias: Any) -> Any:
+    """Convolution, bias and relu in NCHW, with weights in OIHW."""
+    pad, groups = weight.shape[2] // 2, weight.shape[0] if weight.shape[1] == 1 else 1
+    return torch.relu(
+        torch.nn.functional.conv2d(x, weight, bias.reshape(-1), padding=pad, groups=groups)
+    )
 
 
-def last(x: Any, w: Any, b: Any) -> Any:
-    return first(*channels_last(x, w, b)).permute(0, 2, 3, 1)
+def last(x: Any, weight: Any, bias: Any) -> Any:
+    return first(*channels_last(x, weight, bias)).permute(0, 2, 3, 1)
 
 
-def as_they_are(*xs: Any) -> Any:
+def unchanged(*xs: Any) -> Any:
     return xs
 
 
-def channels_last(x: Any, w: Any, b: Any) -> Any:
-    """The same memory, as torch names its axes."""
-    return x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), b
+def channels_last(x: Any, weight: Any, bias: Any) -> Any:
+    """Return views of NHWC tensors with the axes in torch's order."""
+    return x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), bias
 
 
 REFERENCES: dict[str, Callable[..., Any]] = {
@@ -150,7 +152,7 @@ TIMED: dict[str, Callable[..., Any]] = {"conv": first, "depthwise": first}
 
 
 def timed(calls: Sequence[Callable[[], Any]], each: int = 50, rounds: int = 9) -> list[float]:
-    """Median milliseconds of a call, in turns: events around ``each`` of them."""
+    """Return median milliseconds of a call, in turns, from events around ``each`` calls."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds + 1):
         for call, kept in zip(calls, times, strict=True):
@@ -165,34 +167,34 @@ def timed(calls: Sequence[Callable[[], Any]], each: int = 50, rounds: int = 9) -
     return [statistics.median(t[1:]) for t in times]
 
 
-def machine_told() -> dict[str, Any]:
+def machine_info() -> dict[str, Any]:
     return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
             "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
             "tvm": tvm.__version__}  # fmt: skip
 
 
-def one(folder: Path, job: dict[str, Any] | None) -> dict[str, Any]:
-    """A job in this process; None: the machine."""
+def run_job(folder: Path, job: dict[str, Any] | None) -> dict[str, Any]:
+    """Run a job in this process; without a job, describe the machine."""
     if job is None:
-        return machine_told()
+        return machine_info()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     stream = torch.cuda.current_stream()
     try:
         with tvm_ffi.use_torch_stream(torch.cuda.stream(stream)):
             return {"cases": cases, "model": model, "speed": speed}[job["kind"]](folder, job)
-    except Exception as e:  # told, and the others go on
-        return {"wrong": [f"{type(e).__name__}: {e}"[:600]]}
+    except Exception as error:  # reported; the other jobs continue
+        return {"wrong": [f"{type(error).__name__}: {error}"[:600]]}
 
 
-def apart_from_others(folder: Path, name: str) -> dict[str, Any]:
-    """A job in a process of its own: a crash costs only that one."""
+def run_in_new_process(folder: Path, name: str) -> dict[str, Any]:
+    """Run a job in its own process, so that a crash does not end the others."""
     words = [sys.executable, __file__, str(folder), "--job", name]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        return {"wrong": [f"its process ended with {done.returncode}: {last}"]}
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    process = subprocess.run(words, capture_output=True, text=True)
+    if process.returncode != 0:
+        last = (process.stderr.strip().splitlines() or [""])[-1]
+        return {"wrong": [f"its process ended with {process.returncode}: {last}"]}
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
 def main() -> int:
@@ -203,15 +205,15 @@ def main() -> int:
     options = parser.parse_args()
     jobs = json.loads((options.folder / "jobs.json").read_text())
     if options.job:
-        print(json.dumps(one(options.folder, jobs.get(options.job))))
+        print(json.dumps(run_job(options.folder, jobs.get(options.job))))
         return 0
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for name in ("machine", *jobs):
-        told[name] = apart_from_others(options.folder, name)
-        print(f"{name}: {told[name]}", flush=True)
+        report[name] = run_in_new_process(options.folder, name)
+        print(f"{name}: {report[name]}", flush=True)
         if options.json is not None:
-            options.json.write_text(json.dumps(told, indent=1))
-    return int(any(t.get("wrong") for t in told.values()))
+            options.json.write_text(json.dumps(report, indent=1))
+    return int(any(t.get("wrong") for t in report.values()))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
     python -m benchmarks.offload [--backend NAME,...] [--json FILE] [--page [FILE]] [MODEL ...]
 
-**before** is what a backend's patterns match of the Relax operators that were imported, names and
-attributes taken from the calls, constants computed as they are after; nothing is lowered, and
-layouts are as they are. **after** is what the same patterns match of the lowered module, where
-operators are recovered from PrimFuncs, with its layouts planned for the backend. A backend is alone
-with TVM each time. NVIDIA's are matched only, so no GPU is needed. The exit status is 1 where less
-is matched after than before, of the operators or of the FLOPs, by number and by share, or one of
-the chains of `tests.byoc.chains` is not taken whole.
+**before** counts the matches of a backend's patterns among the imported Relax operators, with names
+and attributes from the calls and constants folded; nothing is lowered, and layouts are unchanged.
+**after** counts the matches in the lowered module, with operators recovered from PrimFuncs and
+layouts planned for the backend. Each backend is used alone with TVM. NVIDIA's backends only match,
+so no GPU is needed. Exits with 1 if fewer operators or FLOPs are matched after than before, both by
+number and by share, or if a chain of `tests.byoc.chains` is not taken as one region.
 """
 
 from __future__ import annotations
@@ -40,42 +39,51 @@ from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.prepare.prepare import prepare
 from tests.byoc.chains import CHAINS
 
-#: Operators that planning removes and adds: they are not counted.
+#: Operators that planning removes and adds, which are not counted.
 MOVES = ("relax.permute_dims", "relax.layout_transform")
 BACKENDS = ("onednn", "blas", "onnxruntime", "cublaslt", "cudnn", "cutlass", "tensorrt")
 
 
 def matching(name: str) -> Backend:
-    """The backend, also where its library is not: it generates nothing."""
+    """Return a backend that matches without its library, and generates no code."""
     return replace(find(name), available=lambda: None, convert=lambda regions: Code(
         "", tuple(r.symbol for r in regions)))  # fmt: skip
 
 
-def before(found: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Operators and FLOPs that the best regions have of a module that is not lowered."""
+def before(module: Lowered, backend: Backend) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the operators and FLOPs, matched and total, of a module that is not lowered."""
     rules = MatchRules({backend.name: 3}, {})
-    best = choose_regions(DispatchRequest(found, found, rules, [backend]))
-    told = {op: flops(found.infos[op], op) for op in found.ops}
-    taken = [op for m in best.matches for op in m.ops]
-    mine, every = (sum(op.name not in MOVES for op in ops) for ops in (taken, told))
-    return (mine, every), (sum(map(told.__getitem__, taken)), sum(told.values()))
+    best = choose_regions(DispatchRequest(module, module, rules, [backend]))
+    costs = {op: flops(module.infos[op], op) for op in module.ops}
+    matched = [op for m in best.matches for op in m.ops]
+    counted, every = (sum(op.name not in MOVES for op in ops) for ops in (matched, costs))
+    return (counted, every), (sum(map(costs.__getitem__, matched)), sum(costs.values()))
 
 
-def after(done: Dispatched) -> tuple[tuple[int, int], tuple[int, int]]:
-    ops = sum(name not in MOVES for t in done.taken for name in t.ops)
-    left = sum(o.op not in MOVES for o in done.left)
-    return (ops, ops + left), (sum(t.flops for t in done.taken), done.total)
+def after(dispatched: Dispatched) -> tuple[tuple[int, int], tuple[int, int]]:
+    ops = sum(name not in MOVES for t in dispatched.taken for name in t.ops)
+    remaining = sum(o.op not in MOVES for o in dispatched.left)
+    return (ops, ops + remaining), (sum(t.flops for t in dispatched.taken), dispatched.total)
 
 
 def compare(name: str, mod: Any, backends: Sequence[str]) -> list[Row]:
-    """A row for each backend."""
+    """Return a row for each backend."""
     fold = [relax.transform.FoldConstant(), relax.transform.DeadCodeElimination()]
     original, lowered = unlowered(tvm.transform.Sequential(fold)(mod)), prepare(mod)
     rows = []
     for backend in map(matching, backends):
-        one = before(original, backend)
-        two = after(dispatch(lowered, [backend], layouts="best"))
-        rows.append(Row(name, backend.name, one[0], two[0], one[1], two[1]))
+        unlowered_counts = before(original, backend)
+        lowered_counts = after(dispatch(lowered, [backend], layouts="best"))
+        rows.append(
+            Row(
+                name,
+                backend.name,
+                unlowered_counts[0],
+                lowered_counts[0],
+                unlowered_counts[1],
+                lowered_counts[1],
+            )
+        )
     return rows
 
 
@@ -86,15 +94,15 @@ def load(name: str) -> Any:
         return opinfo.load(path, shapes)
 
 
-def whole(name: str, backends: Sequence[str] = BACKENDS) -> list[str]:
-    """Those of some backends that take all of a chain as one region."""
+def backends_taking(name: str, backends: Sequence[str] = BACKENDS) -> list[str]:
+    """Return the backends that take all of a chain as one region."""
     mod = prepare(CHAINS[name].module())
-    found = []
+    names = []
     for backend in map(matching, backends):
-        done = dispatch(mod, [backend], layouts="best")
-        if len(done.taken) == 1 and not done.left:
-            found.append(backend.name)
-    return found
+        dispatched = dispatch(mod, [backend], layouts="best")
+        if len(dispatched.taken) == 1 and not dispatched.left:
+            names.append(backend.name)
+    return names
 
 
 def main() -> int:
@@ -105,20 +113,20 @@ def main() -> int:
     if options.page and not options.json:
         parser.error("--page needs --json")
     warnings.simplefilter("ignore")
-    chains = {name: whole(name) for name in CHAINS}
+    chains = {name: backends_taking(name) for name in CHAINS}
     for name, backends in chains.items():
         print(f"{name}: taken whole by {', '.join(backends) or 'none'}", flush=True)
     rows = []
     for name in options.model:
         for row in compare(name, load(name), options.backend.split(",")):
             rows.append(row)
-            print(row.told(), flush=True)
+            print(row.as_line(), flush=True)
             store_row(options.json, row, "model", "backend")
     if options.page:
         from benchmarks.backends.offload_page import page
 
-        found = [Row(**r) for r in stored_rows(options.json)]
-        options.page.write_text(page(found, chains, MODELS), encoding="utf-8")
+        stored = [Row(**r) for r in stored_rows(options.json)]
+        options.page.write_text(page(stored, chains, MODELS), encoding="utf-8")
     missed = [n for n, backends in chains.items() if CHAINS[n].backend not in backends]
     return 1 if missed or not all(r.good for r in rows) else 0
 

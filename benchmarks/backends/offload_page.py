@@ -23,29 +23,30 @@ COLUMNS = ("model", "backend", "ops before", "ops after", "FLOPs before", "FLOPs
 
 
 def page(rows: Sequence[Row], chains: Mapping[str, Sequence[str]], order: Sequence[str]) -> str:
-    """Chains, then the models in their order."""
+    """Return the page: chains, then the models in the order of ``order``."""
     where = {name: k for k, name in enumerate(order)}
     rows = sorted(rows, key=lambda r: where.get(r.model, len(where)))
-    taken = sum(map(bool, chains.values()))
-    fewer = [r.told() for r in rows if not r.good]
-    told = "".join(f"\n- {t}" for t in fewer)
-    return (f"{HEAD}## Chains\n\n{taken} of {len(chains)} graphs are taken whole, as one region:\n"
-            f"\n{table(('graph', 'by'), [(n, ', '.join(b)) for n, b in chains.items()])}\n\n"
+    whole_chains = sum(map(bool, chains.values()))
+    fewer = [r.as_line() for r in rows if not r.good]
+    listing = "".join(f"\n- {t}" for t in fewer)
+    return (f"{HEAD}## Chains\n\n{whole_chains} of {len(chains)} graphs are taken whole, "
+            f"as one region:\n\n"
+            f"{table(('graph', 'by'), [(n, ', '.join(b)) for n, b in chains.items()])}\n\n"
             f"## Models\n\n{len(rows) - len(fewer)} of {len(rows)} rows have at least as much "
-            f"after as before, of operators and of FLOPs.{told}\n\n"
+            f"after as before, of operators and of FLOPs.{listing}\n\n"
             f"{table(COLUMNS, [_line(r) for r in rows])}\n")  # fmt: skip
 
 
-def _line(r: Row) -> tuple[str, ...]:
+def _line(row: Row) -> tuple[str, ...]:
 
-    counts = (f"{a} of {b}" for a, b in (r.ops_before, r.ops_after))
-    shares = (f"{share(f):.1%}" for f in (r.flops_before, r.flops_after))
-    return (r.model, r.backend, *counts, *shares)
+    counts = (f"{a} of {b}" for a, b in (row.ops_before, row.ops_after))
+    shares = (f"{share(f):.1%}" for f in (row.flops_before, row.flops_after))
+    return (row.model, row.backend, *counts, *shares)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Operators, but for `MOVES`, and FLOPs, those matched and all of them."""
+    """Operators except `MOVES`, and FLOPs: matched and total, before and after lowering."""
 
     model: str
     backend: str
@@ -56,14 +57,14 @@ class Row:
 
     @property
     def good(self) -> bool:
-        """Whether as much is matched after, by number or by share: what there is changes too."""
+        """Whether as much is matched after, by number or by share, as the totals change too."""
         both = ((self.ops_before, self.ops_after), (self.flops_before, self.flops_after))
         return all(b[0] >= a[0] or share(b) >= share(a) - 1e-3 for a, b in both)
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         fewer = "" if self.good else ", fewer"
-        return (f"{self.model}, {self.backend}: {_told(self.ops_before)} → "
-                f"{_told(self.ops_after)} ops, {share(self.flops_before):.1%} → "
+        return (f"{self.model}, {self.backend}: {_part(self.ops_before)} → "
+                f"{_part(self.ops_after)} ops, {share(self.flops_before):.1%} → "
                 f"{share(self.flops_after):.1%} of FLOPs{fewer}")  # fmt: skip
 
 
@@ -71,5 +72,5 @@ def share(part: Sequence[int]) -> float:
     return part[0] / part[1] if part[1] else 1.0
 
 
-def _told(part: Sequence[int]) -> str:
+def _part(part: Sequence[int]) -> str:
     return f"{part[0]} of {part[1]}"

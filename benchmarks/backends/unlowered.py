@@ -1,8 +1,7 @@
-"""A module of Relax operators, not lowered, as patterns over recovered operators see one.
+"""Present a module of Relax operators, not lowered, like one of recovered operators.
 
-Nothing is recovered: names, attributes and operands are what the calls say, so that what a pattern
-matches here is what it would match if lowering lost nothing. Literal scalars stand among the
-attributes, as they do for a PrimFunc.
+Names, attributes and operands come from the calls, so a pattern matches here what it would match if
+lowering lost nothing. Literal scalars are attributes, as for a PrimFunc.
 
     R.multiply(x, R.const(2.0))       relax.multiply(%0, x2=2.0)
 """
@@ -29,18 +28,18 @@ PRODUCTS = ("relax.nn.conv", "relax.matmul")
 
 
 def unlowered(mod: Any) -> Lowered:
-    """Its `main`."""
+    """Return the `main` of a module as if it were lowered."""
     gvar = mod.get_global_var("main")
     reader = _Calls(mod)
     reader.function(mod[gvar])
-    found = Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.tuples,
+    graph = Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.tuples,
                   reader.mutates)  # fmt: skip
-    blocks = tuple(flows(mod[gvar], found))
-    return Lowered(mod, {gvar: found}, reader.infos, {gvar: blocks}, Analyser())
+    blocks = tuple(flows(mod[gvar], graph))
+    return Lowered(mod, {gvar: graph}, reader.infos, {gvar: blocks}, Analyser())
 
 
 class _Calls(_Reader):
-    """Reads a call of a Relax operator as the lowered graph's reader does a ``call_tir``."""
+    """Reads calls of Relax operators as the reader of lowered graphs reads ``call_tir``."""
 
     def __init__(self, mod: Any) -> None:
         super().__init__(mod)
@@ -65,51 +64,55 @@ def _info(name: str, call: Any, arguments: Mapping[str, Any], tensors: int) -> O
         return Refusal("not an operator of Relax")
     attrs = {k: _value(a) for k, a in arguments.items() if not _is_tensor(a) or _literal(a)}
     kind: Any = "kOutEWiseFusable" if name.startswith(PRODUCTS) else "kElemWise"
-    given = {k: _value(getattr(call.attrs, k)) for k in _parameters(name)
+    attributes = {k: _value(getattr(call.attrs, k)) for k in _parameters(name)
              if call.attrs is not None and hasattr(call.attrs, k)}  # fmt: skip
-    return OpInfo(name, {**given, **attrs}, tuple(range(tensors)), kind, (),
+    return OpInfo(name, {**attributes, **attrs}, tuple(range(tensors)), kind, (),
                   Certificate("rebuilt", True))  # fmt: skip
 
 
 def _named(name: str, call: Any) -> dict[str, Any]:
-    """The arguments by the names that the operator's constructor gives them; tuples taken apart."""
+    """Return the arguments by the names of the constructor's parameters; tuples are split."""
     names = _parameters(name)
     out: dict[str, Any] = {}
-    for k, a in enumerate(call.args):
-        own = names[k] if k < len(names) else f"x{k}"
-        parts = list(a.fields) if isinstance(a, relax.Tuple) and _of_tensors(a) else [a]
-        out |= {own if len(parts) == 1 else f"{own}.{j}": p for j, p in enumerate(parts)}
+    for k, argument in enumerate(call.args):
+        param = names[k] if k < len(names) else f"x{k}"
+        parts = (
+            list(argument.fields)
+            if isinstance(argument, relax.Tuple) and _of_tensors(argument)
+            else [argument]
+        )
+        out |= {param if len(parts) == 1 else f"{param}.{j}": p for j, p in enumerate(parts)}
     return out
 
 
 def _parameters(name: str) -> list[str]:
-    found: Any = relax.op
+    constructor: Any = relax.op
     for part in name.removeprefix("relax.").split("."):
-        found = getattr(found, part, None)
-    return list(inspect.signature(found).parameters) if callable(found) else []
+        constructor = getattr(constructor, part, None)
+    return list(inspect.signature(constructor).parameters) if callable(constructor) else []
 
 
-def _of_tensors(a: Any) -> bool:
-    return any(_is_tensor(f) for f in a.fields)
+def _of_tensors(argument: Any) -> bool:
+    return any(_is_tensor(f) for f in argument.fields)
 
 
-def _is_tensor(a: Any) -> bool:
-    return isinstance(a, (relax.Var, GenericConst)) and hasattr(a.ty, "shape")
+def _is_tensor(argument: Any) -> bool:
+    return isinstance(argument, (relax.Var, GenericConst)) and hasattr(argument.ty, "shape")
 
 
-def _literal(a: Any) -> bool:
-    return isinstance(a, GenericConst) and a.ty.ndim == 0
+def _literal(argument: Any) -> bool:
+    return isinstance(argument, GenericConst) and argument.ty.ndim == 0
 
 
-def _value(a: Any) -> Any:
-    if isinstance(a, GenericConst):
-        return a.value.numpy().item()
-    if isinstance(a, (tvm.tirx.IntImm, tvm.tirx.FloatImm)):
-        return a.value
-    if isinstance(a, relax.ShapeExpr):
-        return [_value(v) for v in a.values]
-    if isinstance(a, relax.Tuple):
-        return [_value(v) for v in a.fields]
-    if isinstance(a, (tuple, list, tvm_ffi.Array)):
-        return [_value(v) for v in a]
-    return a
+def _value(argument: Any) -> Any:
+    if isinstance(argument, GenericConst):
+        return argument.value.numpy().item()
+    if isinstance(argument, (tvm.tirx.IntImm, tvm.tirx.FloatImm)):
+        return argument.value
+    if isinstance(argument, relax.ShapeExpr):
+        return [_value(v) for v in argument.values]
+    if isinstance(argument, relax.Tuple):
+        return [_value(v) for v in argument.fields]
+    if isinstance(argument, (tuple, list, tvm_ffi.Array)):
+        return [_value(v) for v in argument]
+    return argument

@@ -10,13 +10,13 @@ import numpy as np
 from benchmarks.common.resources import Call
 
 
-def call(machine: Any, given: Sequence[Any]) -> Call:
+def call(machine: Any, arguments: Sequence[Any]) -> Call:
     main = machine["main"]
-    return lambda: main(*given)
+    return lambda: main(*arguments)
 
 
 def first(result: Any) -> Any:
-    """The first output as an array."""
+    """Return the first output as an array."""
     if isinstance(result, np.ndarray):
         return result
     return result.numpy() if hasattr(result, "numpy") else first(result[0])

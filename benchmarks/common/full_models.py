@@ -1,4 +1,4 @@
-"""Models with all of their weights, as users have them, and seeded inputs.
+"""Models of original size with all of their weights, and seeded inputs.
 
 The CNNs of the onnx wheel (`resnet50` …) have seeded weights, PP-OCRv4's `ocr_det`, `ocr_rec` and
 `ocr_cls` their own. `torch:NAME` are torch modules with seeded weights: `torch:bert` is as large as
@@ -24,7 +24,7 @@ MODELS = ("squeezenet", "shufflenet", "resnet50", "inception_v1", "inception_v2"
 
 
 def torch_model(name: str) -> tuple[Any, dict[str, Any]] | None:
-    """The torch module in evaluation mode and its keyword inputs; None where there is none."""
+    """Return the torch module in evaluation mode and its keyword inputs; None for other models."""
     if not name.startswith(TORCH):
         return None
     from benchmarks.common import nets
@@ -34,7 +34,7 @@ def torch_model(name: str) -> tuple[Any, dict[str, Any]] | None:
 
 
 def _base(name: str) -> tuple[Any, dict[str, Any]]:
-    """The size that `transformers` gives a model by itself: that of the paper's base model."""
+    """Return a model of the default size of `transformers`, that of the paper's base model."""
     import torch
     import transformers
 
@@ -51,7 +51,7 @@ def _base(name: str) -> tuple[Any, dict[str, Any]]:
 
 
 def onnx_model(name: str) -> tuple[Any, dict[str, Array]]:
-    """The model as ONNX, its shapes static, and inputs by name."""
+    """Return the model as ONNX with static shapes, and inputs by name."""
     if name.startswith(TORCH):
         return _exported(name)
     import onnx
@@ -67,7 +67,7 @@ def onnx_model(name: str) -> tuple[Any, dict[str, Array]]:
     for fill, array in zip(fills, models.weights(name), strict=True):
         model.graph.initializer.append(numpy_helper.from_array(array, fill.output[0]))
         model.graph.node.remove(fill)
-    model.ir_version = max(model.ir_version, 4)  # before, weights were inputs too
+    model.ir_version = max(model.ir_version, 4)  # in earlier versions, weights are inputs too
     return model, inputs(name)
 
 
@@ -78,10 +78,10 @@ def _static(model: Any, name: str, shape: tuple[int, ...]) -> Any:
 
 
 def inputs(name: str, seed: int = 1) -> dict[str, Array]:
-    """Seeded inputs by their names in the file; tokens are those of the torch model's sample."""
-    found = torch_model(name)
-    if found is not None:
-        return {key: _drawn(value, seed) for key, value in found[1].items()}
+    """Return seeded inputs by their names in the file; tokens are the torch model's sample."""
+    pair = torch_model(name)
+    if pair is not None:
+        return {key: _drawn(value, seed) for key, value in pair[1].items()}
     import onnx
 
     from tests import models
@@ -91,8 +91,8 @@ def inputs(name: str, seed: int = 1) -> dict[str, Array]:
         drawn = np.random.default_rng(seed).standard_normal(ocr.FILES[name][1])
         return {"x": drawn.astype("float32")}
     model = onnx.load(light.path(name))
-    known = {t.name for t in model.graph.initializer}
-    names = [i.name for i in model.graph.input if i.name not in known]
+    weights = {t.name for t in model.graph.initializer}
+    names = [i.name for i in model.graph.input if i.name not in weights]
     return dict(zip(names, models.inputs(name, seed=seed), strict=True))
 
 
@@ -107,9 +107,9 @@ def _exported(name: str) -> tuple[Any, dict[str, Array]]:
     import onnx
     import torch
 
-    found = torch_model(name)
-    assert found is not None
-    net, sample = found
+    pair = torch_model(name)
+    assert pair is not None
+    net, sample = pair
     (value,) = sample.values()
     if "input_ids" in sample:
         net, sample = by_tokens(net), {"tokens": value}
@@ -117,12 +117,12 @@ def _exported(name: str) -> tuple[Any, dict[str, Array]]:
         path = Path(folder) / "model.onnx"
         torch.onnx.export(net, (), str(path), kwargs=sample, dynamo=False, opset_version=18)
         model = onnx.load(path)
-    (given,) = model.graph.input
-    return model, {given.name: value.numpy()}
+    (parameter,) = model.graph.input
+    return model, {parameter.name: value.numpy()}
 
 
 def by_tokens(model: Any) -> Any:
-    """The language model as a function of its tokens; the exporter knows no other way to mask."""
+    """Wrap a language model as a function of its tokens with a mask, as the exporter requires."""
     import torch
 
     class ByTokens(torch.nn.Module):
@@ -138,14 +138,14 @@ def by_tokens(model: Any) -> Any:
 
 
 def save(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]]]:
-    """Write the file that `opinfo compile` reads; the shapes that have to be given with it."""
-    found = torch_model(name)
-    if found is not None:
+    """Write the file that `opinfo compile` reads; return its path and the shapes to pass."""
+    pair = torch_model(name)
+    if pair is not None:
         import torch
 
         path = folder / "model.pt2"
         with torch.no_grad():
-            torch.export.save(torch.export.export(found[0], (), found[1], strict=False), path)
+            torch.export.save(torch.export.export(pair[0], (), pair[1], strict=False), path)
         return path, {}
     import onnx
 

@@ -1,4 +1,4 @@
-"""The pages of results: where they lie, the option that writes one, tables in Markdown."""
+"""The pages of results: their folder, the option that writes one, tables in Markdown."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def add_page_option(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def write_below(path: Path, mark: str, text: str) -> None:
-    """Replace what follows `mark` in a page; the prose above it stays."""
-    above, found, _ = path.read_text(encoding="utf-8").partition(mark)
-    if not found:
+    """Replace the text after `mark` in a page; the prose above it stays."""
+    above, separator, _ = path.read_text(encoding="utf-8").partition(mark)
+    if not separator:
         raise ValueError(f"{path} has no line {mark!r} to write below; add it")
     path.write_text(f"{above}{mark}\n\n{text}", encoding="utf-8")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -11,26 +11,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-#: Where commands store rows unless `--out` or `--json` says otherwise; git ignores it.
+#: Default folder for rows, without `--out` or `--json`; git ignores it.
 STORED = Path(__file__).parents[1] / "results"
 
 
 def run_worker(module: str, *words: str) -> Any:
-    """What a worker of a benchmark prints as JSON, from a process of its own."""
+    """Run a worker of a benchmark in a new process; return the JSON that it prints."""
     command = [sys.executable, "-m", module, "--worker", *words]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return json.loads(told.stdout)
+    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(process.stdout)
 
 
 def write(path: Path, results: Any) -> None:
-    """Results as JSON."""
+    """Write results as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"written: {path}")
 
 
 def model_parser(module: str, doc: str | None, models: Sequence[str]) -> argparse.ArgumentParser:
-    """The options of a benchmark of some models whose rows are kept."""
+    """Return the options of a benchmark that stores a row for each model."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=doc,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
     parser.add_argument("model", nargs="*", default=models, help=", ".join(models))
@@ -39,13 +39,13 @@ def model_parser(module: str, doc: str | None, models: Sequence[str]) -> argpars
 
 
 def stored_rows(path: Path | None) -> list[dict[str, Any]]:
-    """The rows of a file; none where there is no file yet."""
+    """Return the rows of a file; none if it does not exist."""
     return json.loads(path.read_text()) if path is not None and path.exists() else []
 
 
 def store_row(path: Path | None, row: Any, *key: str) -> None:
-    """Put a row into a file, in the place of the one with the same ``key``."""
-    told = asdict(row)
-    others = [r for r in stored_rows(path) if any(r[k] != told[k] for k in key)]
+    """Store a row in a file, replacing the one with the same ``key``."""
+    values = asdict(row)
+    others = [r for r in stored_rows(path) if any(r[k] != values[k] for k in key)]
     if path is not None:
-        write(path, [*others, told])
+        write(path, [*others, values])

@@ -1,1 +1,1 @@
-"""Planning layouts: what is left, how fast, how right."""
+"""Planning layouts: remaining conversions, speed and correctness."""

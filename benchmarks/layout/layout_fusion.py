@@ -46,7 +46,7 @@ compile after `ConvertLayout`: its `conv2d_transpose` has no legalisation.
 
 @dataclass(frozen=True)
 class Row:
-    """The calls of one model; what does not compile is told as text."""
+    """The numbers of calls of one model; a failure is a text."""
 
     model: str
     given: int
@@ -55,7 +55,7 @@ class Row:
 
     @property
     def behind(self) -> list[str]:
-        """The plans that leave more calls than the native module, or than the given one."""
+        """The plans with more calls than the native module, or else the unplanned one."""
         least = self.native if isinstance(self.native, int) else self.given
         return [name for name, calls in self.planned.items() if calls > least]
 
@@ -81,34 +81,39 @@ def main() -> int:
 def row(name: str, mod: Any) -> Row:
     """Count the calls of a model before `LegalizeOps`."""
     lowered = relax.transform.LegalizeOps()(mod)
-    planned = {text: calls(plan_layout(lowered, want).module) for text, want in WANTED.items()}
+    planned = {
+        text: calls(plan_layout(lowered, implementation).module)
+        for text, implementation in WANTED.items()
+    }
     return Row(name, calls(lowered), native(mod), planned)
 
 
 def native(mod: Any) -> int | str:
-    """The calls of the module that TVM itself converts to NHWC, or why there is none."""
+    """Return the number of calls if TVM converts the module to NHWC, or why it cannot."""
     try:
         return calls(relax.transform.ConvertLayout(NATIVE)(mod))
-    except Exception as error:  # TVM raises what it likes
+    except Exception as error:  # TVM may raise anything
         return f"raises {type(error).__name__}"
 
 
 def calls(mod: Any) -> int:
-    """The calls after fusion; those that only read constants are done beforehand."""
+    """Count the calls after fusion, except those that only read constants."""
     main = fused(mod)["main"]
     live, number = {p.__chandle__() for p in main.params}, 0
     for block in main.body.blocks:
-        for b in block.bindings:
+        for binding in block.bindings:
             used: list[int] = []
 
-            def note(v: Any, used: list[int] = used) -> None:
-                used.append(v.__chandle__())
+            def note(var: Any, used: list[int] = used) -> None:
+                used.append(var.__chandle__())
 
-            tvm_ffi.structural_walk(b.value, (relax.Var, note))
+            tvm_ffi.structural_walk(binding.value, (relax.Var, note))
             if live.isdisjoint(used):
                 continue
-            live.add(b.var.__chandle__())
-            number += isinstance(b.value, relax.Call)  # also of what has no legalisation
+            live.add(binding.var.__chandle__())
+            number += isinstance(
+                binding.value, relax.Call
+            )  # including operators without legalisation
     return number
 
 

@@ -4,14 +4,14 @@
                                      [--page [FILE]]
 
 A case is its seed: a graph of 5 to 25 operators with constants and parameters for weights, dead
-values, tuples, other functions, branches, calls in place and impure ones, some of it as Relax
-operators, and random layouts wanted of it. Its results must be the same within float tolerance, the
-module that was given unchanged, the planned one well-formed and the solver's status optimal. Exits
-with 1 if a case differs; `--only SEED` runs one. With `--log FILE` each result is written there as
-soon as it is found, and with `--resume` those that FILE has are not run again.
+values, tuples, other functions, branches, in-place and impure calls, partly as Relax operators, and
+random layout requests. Its results must be the same within float tolerance, the original module
+unchanged, the planned one well-formed and the solver's status optimal. Exits with 1 if a case
+differs; `--only SEED` runs one. `--log FILE` appends each result as soon as it is known, and
+`--resume` skips the cases in FILE.
 
-`--optima N` compares the costs of plans of N graphs of at most 6 operators with the least of all
-plans, found by trying them.
+`--optima N` compares the costs of plans of N graphs of at most 6 operators with the minimum over
+all plans, found by enumeration.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ run beside the original.
 | result | modules |
 |---|---|
 """
-TOLD = {
+LABELS = {
     "equal": "equal bit for bit",
     "close": "equal up to the order of sums",
     "same": "nothing to change",
@@ -51,42 +51,42 @@ TOLD = {
 
 
 def result(seed: int) -> dict[str, Any]:
-    """What came of a case."""
+    """Plan and run a case; return its row."""
     start = time.process_time()
-    status, why, left = "equal", "", 0
+    status, why, conversions = "equal", "", 0
     try:
-        status, why, left = _judged(seed)
-    except Unbuilt as e:
-        status, why = "unbuilt", str(e)
-    except Different as e:
-        status, why = "different", str(e)
-    except Exception as e:
-        status, why = "fails", f"{type(e).__name__}: {str(e)[-200:]}"
-    return {"seed": seed, "status": status, "why": why, "conversions": left,
+        status, why, conversions = _judged(seed)
+    except Unbuilt as error:
+        status, why = "unbuilt", str(error)
+    except Different as error:
+        status, why = "different", str(error)
+    except Exception as error:
+        status, why = "fails", f"{type(error).__name__}: {str(error)[-200:]}"
+    return {"seed": seed, "status": status, "why": why, "conversions": conversions,
             "seconds": round(time.process_time() - start, 2)}  # fmt: skip
 
 
 class Unbuilt(Exception):
-    """The module that was given does not run."""
+    """The original module does not run."""
 
 
 def _judged(seed: int) -> tuple[str, str, int]:
     try:
-        made = case(seed)
-        want = execute(made.module, made.inputs)
-    except Exception as e:
-        raise Unbuilt(str(e)[-200:]) from None
-    found = planned(made)
-    left, report = len(found.report.conversions), found.report
-    if not report.moved() and not left and not made.pins:
-        if found.module.script() == made.module.script():
+        original = case(seed)
+        expected = execute(original.module, original.inputs)
+    except Exception as error:
+        raise Unbuilt(str(error)[-200:]) from None
+    plan = planned(original)
+    conversions, report = len(plan.report.conversions), plan.report
+    if not report.moved() and not conversions and not original.pins:
+        if plan.module.script() == original.module.script():
             return "same", "", 0
-    equal = compare(want, execute(found.module, physical(made)))
-    return ("equal" if equal else "close"), "", left
+    equal = compare(expected, execute(plan.module, physical(original)))
+    return ("equal" if equal else "close"), "", conversions
 
 
 def optima(seeds: range) -> int:
-    """How many plans of small graphs cost more, or less, than the cheapest of all."""
+    """Count the plans of small graphs whose cost is not the minimum."""
     count = Counter[str]()
     for seed in seeds:
         try:
@@ -122,26 +122,26 @@ def main() -> None:
     if options.only is not None:
         print(_judged(options.only))
         return
-    known = _known(options)
+    results = _logged(options)
     for seed in range(options.seed, options.seed + options.cases):
-        if seed not in known:
-            found = known[seed] = result(seed)
+        if seed not in results:
+            row = results[seed] = result(seed)
             if options.log:
                 with options.log.open("a") as lines:
-                    lines.write(json.dumps(found) + "\n")
-            if found["status"] in BAD:
-                print(f"seed {seed}: {found['status']}: {found['why']}", flush=True)
-    count = Counter(r["status"] for r in known.values())
-    text = HEAD.format(cases=options.cases, seed=options.seed, run=len(known))
-    text += "".join(f"| {told} | {count[status]} |\n" for status, told in TOLD.items())
+                    lines.write(json.dumps(row) + "\n")
+            if row["status"] in BAD:
+                print(f"seed {seed}: {row['status']}: {row['why']}", flush=True)
+    count = Counter(r["status"] for r in results.values())
+    text = HEAD.format(cases=options.cases, seed=options.seed, run=len(results))
+    text += "".join(f"| {label} | {count[status]} |\n" for status, label in LABELS.items())
     print(text)
     if options.page:
         options.page.write_text(text, encoding="utf-8")
     sys.exit(int(any(count[b] for b in BAD)))
 
 
-def _known(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
-    """The results of an earlier run."""
+def _logged(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
+    """Return the results of an earlier run."""
     if not options.log or not options.resume or not options.log.exists():
         if options.log:
             options.log.write_text("")

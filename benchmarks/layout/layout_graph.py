@@ -28,7 +28,7 @@ NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
 MODELS = ("resnet18", "mobilenet_v2", "shufflenet", "convnext", "unet", "mixed", "bert", "vit")
 #: Attributes that name dimensions.
 LAID = ("data_layout", "kernel_layout", "layout", "axis", "axes")
-#: Those that only change the order or the shape: a plan makes and absorbs them.
+#: Operators that only change order or shape, which planning adds and removes.
 MOVES = frozenset({"relax.permute_dims", "relax.reshape", "relax.layout_transform"})
 
 HEAD = """# Operators raised after planning
@@ -42,8 +42,8 @@ Each answer has a certificate of at least `proved`.
 
 
 @dataclass(frozen=True)
-class Found:
-    """What is raised: by operator, and by operator with its layouts and axes."""
+class Counts:
+    """Numbers of raised calls: by operator, and by operator with its layouts and axes."""
 
     ops: Counter[str]
     laid: Counter[str]
@@ -51,15 +51,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Row:
-    """Count what is raised of a model, unplanned and planned."""
+    """The raised calls of a model, unplanned and planned."""
 
     model: str
-    before: Found
-    after: Found
+    before: Counts
+    after: Counts
 
     @property
     def lost(self) -> Counter[str]:
-        """What is raised less often after planning."""
+        """The operators that are raised less often after planning."""
         return self.before.ops - self.after.ops
 
 
@@ -73,49 +73,49 @@ def main() -> int:
     rows = []
     for name in options.model or MODELS:
         rows.append(row(name, nets.module(name)))
-        print(told(rows[-1]), flush=True)
+        print(as_line(rows[-1]), flush=True)
     if options.page:
         options.page.write_text(page(rows), encoding="utf-8")
     return 1 if any(r.lost for r in rows) else 0
 
 
 def row(name: str, mod: Any) -> Row:
-    """What is raised of a model before `LegalizeOps`."""
+    """Legalise a model, and count its raised calls with and without planning."""
     lowered = relax.transform.LegalizeOps()(mod)
     return Row(name, raised(lowered), raised(plan_layout(lowered, NHWC, mode="graph").module))
 
 
-def raised(mod: Any) -> Found:
-    """The operators that calls become again."""
-    found = raise_ops(mod)
-    return Found(Counter(s.op for s in found.raised if s.op not in MOVES), laid(found.module))
+def raised(mod: Any) -> Counts:
+    """Raise a module, and count the raised calls."""
+    result = raise_ops(mod)
+    return Counts(Counter(s.op for s in result.raised if s.op not in MOVES), laid(result.module))
 
 
 def laid(mod: Any) -> Counter[str]:
-    """The operators with layouts or axes, with these as text."""
+    """Count the operators that have layouts or axes, by both."""
     out: Counter[str] = Counter()
 
-    def visit(e: Any) -> None:
-        if isinstance(e, relax.Call) and e.attrs is not None and e.op.name not in MOVES:
-            known = {k: getattr(e.attrs, k, None) for k in LAID}
-            told = " ".join(f"{k}={v}" for k, v in known.items() if v is not None)
-            if told:
-                out[f"{e.op.name.removeprefix('relax.')} {told}"] += 1
+    def visit(expr: Any) -> None:
+        if isinstance(expr, relax.Call) and expr.attrs is not None and expr.op.name not in MOVES:
+            attrs = {k: getattr(expr.attrs, k, None) for k in LAID}
+            text = " ".join(f"{k}={v}" for k, v in attrs.items() if v is not None)
+            if text:
+                out[f"{expr.op.name.removeprefix('relax.')} {text}"] += 1
 
-    for _, f in mod.functions_items():
-        if isinstance(f, relax.Function):
-            relax.analysis.post_order_visit(f, visit)
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
     return out
 
 
-def told(r: Row) -> str:
-    """A row as one line."""
-    return (f"{r.model}: {r.before.ops.total()} raised before, {r.after.ops.total()} after; "
-            f"lost: {lost(r)}")  # fmt: skip
+def as_line(result: Row) -> str:
+    """Format a row as one line."""
+    return (f"{result.model}: {result.before.ops.total()} raised before, "
+            f"{result.after.ops.total()} after; lost: {lost(result)}")  # fmt: skip
 
 
-def lost(r: Row) -> str:
-    names = (f"{n} {k.removeprefix('relax.')}" for k, n in sorted(r.lost.items()))
+def lost(result: Row) -> str:
+    names = (f"{n} {k.removeprefix('relax.')}" for k, n in sorted(result.lost.items()))
     return ", ".join(names) or "none"
 
 
@@ -123,10 +123,12 @@ def page(rows: Sequence[Row]) -> str:
     head = ("model", "raised before", "raised after", "lost")
     lines = [(r.model, str(r.before.ops.total()), str(r.after.ops.total()), lost(r)) for r in rows]
     parts = [f"{HEAD}\n{table(head, lines)}\n", "## Layouts and axes\n"]
-    for r in rows:
-        ops = sorted(r.before.laid | r.after.laid)
-        own = [(f"`{op}`", str(r.before.laid[op]), str(r.after.laid[op])) for op in ops]
-        parts.append(f"### {r.model}\n\n{table(('operator', 'before', 'after'), own)}\n")
+    for result in rows:
+        ops = sorted(result.before.laid | result.after.laid)
+        counts = [
+            (f"`{op}`", str(result.before.laid[op]), str(result.after.laid[op])) for op in ops
+        ]
+        parts.append(f"### {result.model}\n\n{table(('operator', 'before', 'after'), counts)}\n")
     return "\n".join(parts)
 
 

@@ -4,15 +4,15 @@
                                        [--kinds equal,distinct,symbolic] [--out FILE]
                                        [--page [FILE]]
 
-CPU seconds, each row in a process of its own. ResNet-50 is also converted by TVM's `ConvertLayout`
-and `LegalizeOps`, in turn with `plan_layout` in the same process; the ratio is of the medians.
-`first` is the time of the first plan of the process, in which everything else is still unknown.
+Times are CPU seconds; each row comes from its own process. ResNet-50 is also converted by TVM's
+`ConvertLayout` and `LegalizeOps`, in turn with `plan_layout` in the same process; the ratio is of
+the medians. `first` is the time of the first plan of the process, without cached analyses.
 
 The graphs are made of residual blocks of convolutions, of channel shuffles between convolutions, or
-of transformer blocks; a ladder is one part of the problem, in which nothing is fixed. In an `equal`
-graph all blocks have one shape, so that few PrimFuncs are called many times; in a `distinct` one
-each block has a width of its own, and PrimFuncs too; in a `symbolic` one the batch is a variable.
-`--page` also writes the page, of the rows that the file had before this run too.
+of transformer blocks; a ladder is a single part of the problem without fixed values. In an `equal`
+graph all blocks have the same shape, so that few PrimFuncs are called many times; in a `distinct`
+one each block has its own width, and thus its own PrimFuncs; in a `symbolic` one the batch is a
+variable. `--page` also writes the page, including the rows stored before this run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks.layout.layout_growth_page import page
 RESULTS = STORED / "layout_growth.json"
 MODELS = ("torch", "light")
 WANTED = {"nn.conv2d": ["NHWC", "OHWI"]}
-#: What is timed, by the module of the planner that calls it; those inside of others are indented.
+#: The timed functions: the module that calls each, the object that holds it, and its name.
 PHASES = (
     ("planner", "", "graph"),
     ("plan", "OpSpecs", "of"),
@@ -71,7 +71,7 @@ class Net:
         return self.params[-1]
 
     def width(self, step: int) -> int:
-        """The width of the next block."""
+        """Return the width of the next block."""
         self.blocks += 1
         return step * (2 + self.blocks) if self.distinct else step * 2
 
@@ -80,7 +80,7 @@ Emit = Callable[[Any], Any]
 
 
 def residual(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
-    """A convolution to another width, one with a shortcut."""
+    """Emit a convolution to another width, and one with a shortcut."""
     from tvm import relax
 
     op, nn = relax.op, relax.op.nn
@@ -92,7 +92,7 @@ def residual(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
 
 
 def shuffle(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
-    """Convolutions around a channel shuffle."""
+    """Emit convolutions around a channel shuffle."""
     from tvm import relax
 
     op, nn = relax.op, relax.op.nn
@@ -104,7 +104,7 @@ def shuffle(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
 
 
 def transformer(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
-    """Attention of four heads over 16 tokens, then a layer of neurons, both with a shortcut."""
+    """Emit attention of four heads over 16 tokens and a dense layer, both with a shortcut."""
     from tvm import relax
 
     op, nn = relax.op, relax.op.nn
@@ -123,7 +123,7 @@ def transformer(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
 
 
 def ladder(net: Net, emit: Emit, x: Any, before: int, width: int) -> Any:
-    """A rung between two chains, one of which is read turned: some value is converted in each."""
+    """Emit a rung between two chains, one of them transposed, which costs a conversion."""
     from tvm import relax
 
     op = relax.op
@@ -137,7 +137,7 @@ KINDS = {name: ("equal", "distinct", "symbolic") for name in NETS} | {"ladder": 
 
 
 def lowered(name: str, ops: int, kind: str) -> Any:
-    """The legalised module of a net with about this many ops."""
+    """Return the legalised module of a net with about this many ops."""
     from tvm import relax
 
     net, bb = Net(kind), relax.BlockBuilder()
@@ -172,7 +172,7 @@ def lowered(name: str, ops: int, kind: str) -> Any:
 
 @contextmanager
 def timed() -> Iterator[dict[str, float]]:
-    """CPU seconds by phase of the plans that are made inside."""
+    """Yield the CPU seconds by phase of the plans made in the context."""
     import importlib
 
     spent: dict[str, float] = {}
@@ -180,25 +180,25 @@ def timed() -> Iterator[dict[str, float]]:
     for module, holder, name in PHASES:
         owner: Any = importlib.import_module(f"opinfo.layout.{module}")
         owner = getattr(owner, holder) if holder else owner
-        own = getattr(owner, name)
-        before.append((owner, name, own))
+        original = getattr(owner, name)
+        before.append((owner, name, original))
 
-        def wrapped(*args: Any, own: Any = own, name: str = name, **options: Any) -> Any:
-            taken, result = cpu_seconds(lambda: own(*args, **options))
-            told = NAMES.get(name, name)
-            spent[told] = spent.get(told, 0.0) + taken
+        def wrapped(*args: Any, original: Any = original, name: str = name, **options: Any) -> Any:
+            seconds, result = cpu_seconds(lambda: original(*args, **options))
+            phase = NAMES.get(name, name)
+            spent[phase] = spent.get(phase, 0.0) + seconds
             return result
 
         setattr(owner, name, wrapped)
     try:
         yield spent
     finally:
-        for owner, name, own in before:
-            setattr(owner, name, own)
+        for owner, name, original in before:
+            setattr(owner, name, original)
 
 
 def planned(mod: Any) -> dict[str, Any]:
-    """Plan a legalised module: time by phase, what the solver says, memory."""
+    """Plan a legalised module; return times by phase, the solver's status, and memory."""
     from tvm import tirx
 
     from opinfo.layout.plan import plan_layout
@@ -207,25 +207,25 @@ def planned(mod: Any) -> dict[str, Any]:
     reset_peak()
     began = time.perf_counter()
     with timed() as phases:
-        taken, found = cpu_seconds(lambda: plan_layout(mod, WANTED))
+        seconds, plan = cpu_seconds(lambda: plan_layout(mod, WANTED))
     wall = time.perf_counter() - began
-    told = found.report
+    report = plan.report
     return {
-        "ops": len(told.ops),
+        "ops": len(report.ops),
         "prim_funcs": sum(isinstance(f, tirx.PrimFunc) for f in mod.functions.values()),
-        "seconds": taken,
+        "seconds": seconds,
         "wall": wall,
         "phases": phases,
-        "status": told.status,
-        "gap": told.objective - told.bound,
-        "conversions": len(told.conversions),
+        "status": report.status,
+        "gap": report.objective - report.bound,
+        "conversions": len(report.conversions),
         "peak_mib": peak() / 2**20,
         "peak_growth_mib": (peak() - start) / 2**20,
     }
 
 
 def growing(name: str, ops: int, kind: str) -> dict[str, Any]:
-    """One graph, planned by a process that has planned a small one before."""
+    """Plan a small graph first, then measure the plan of a graph of this size."""
     from opinfo.layout.plan import plan_layout
 
     plan_layout(lowered(name, 20, "equal"), WANTED)
@@ -233,7 +233,7 @@ def growing(name: str, ops: int, kind: str) -> dict[str, Any]:
 
 
 def resnet50(source: str, runs: int) -> dict[str, Any]:
-    """ResNet-50: the plan against ConvertLayout and LegalizeOps."""
+    """Measure the plan of ResNet-50 against ConvertLayout and LegalizeOps."""
     from tvm import relax
 
     from opinfo.layout.plan import plan_layout
@@ -246,23 +246,23 @@ def resnet50(source: str, runs: int) -> dict[str, Any]:
     def native() -> Any:
         return relax.transform.LegalizeOps()(relax.transform.ConvertLayout(desired)(mod))
 
-    mine, theirs, why = [], [], ""
+    ours, theirs, why = [], [], ""
     for _ in range(runs):
-        mine.append(cpu_seconds(lambda: plan_layout(low, WANTED))[0])
+        ours.append(cpu_seconds(lambda: plan_layout(low, WANTED))[0])
         try:
             theirs.append(cpu_seconds(native)[0])
-        except Exception as error:  # TVM raises what it likes
+        except Exception as error:  # TVM may raise anything
             why = type(error).__name__
-    other = statistics.median(theirs) if theirs else None
-    again = statistics.median(mine)
+    tvm_median = statistics.median(theirs) if theirs else None
+    median = statistics.median(ours)
     return {
         **first,
         "net": f"resnet50 ({source})",
         "kind": "model",
-        "again": again,
-        "tvm": other if other is not None else f"raises {why}",
-        "ratio": None if other is None else again / other,
-        "ratio_first": None if other is None else first["seconds"] / other,
+        "again": median,
+        "tvm": tvm_median if tvm_median is not None else f"raises {why}",
+        "ratio": None if tvm_median is None else median / tvm_median,
+        "ratio_first": None if tvm_median is None else first["seconds"] / tvm_median,
     }
 
 
@@ -280,7 +280,7 @@ def _resnet50(source: str) -> Any:
 
 
 def show(row: dict[str, Any]) -> None:
-    """One line of the table, and one of its phases."""
+    """Print a row, and a line with its phases."""
     print(f"{row['net']:18}{row['kind']:9}{row['ops']:6}{row['prim_funcs']:10}"
           f"{row['seconds']:9.2f}{row['seconds'] * 1e3 / row['ops']:8.2f}"
           f"  {row['status']}, gap {row['gap']:g}{row['peak_growth_mib']:9.0f} MiB")  # fmt: skip
@@ -328,7 +328,7 @@ def main() -> None:
 
 
 def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows in the order of the first ones, those that were measured again anew."""
+    """Replace old rows by new ones of the same graph, keeping the order."""
     key = operator.itemgetter("net", "kind", "ops")
     rows = {key(r): r for r in old} | {key(r): r for r in new}
     return list(rows.values())

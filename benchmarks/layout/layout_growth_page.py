@@ -34,7 +34,7 @@ Row = Mapping[str, Any]
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     models = [r for r in rows if r["kind"] == "model"]
     graphs = [r for r in rows if r["kind"] != "model"]
     parts = [HEAD]
@@ -61,48 +61,49 @@ GRAPH = ("graph", "blocks", "ops", "PrimFuncs", "CPU s", "wall s", "ms an op", "
          "conversions", "peak memory")  # fmt: skip
 
 
-def _model(r: Row) -> list[str]:
-    known = r["ratio"] is not None
-    other = f"{r['tvm']:.2f} s" if known else r["tvm"]
-    return [r["net"], str(r["ops"]), str(r["prim_funcs"]), f"{r['seconds']:.2f} s",
-            f"{r['again']:.2f} s", other, f"{r['ratio']:.2f}" if known else "-",
-            _solver(r), _memory(r)]  # fmt: skip
+def _model(row: Row) -> list[str]:
+    comparable = row["ratio"] is not None
+    tvm = f"{row['tvm']:.2f} s" if comparable else row["tvm"]
+    return [row["net"], str(row["ops"]), str(row["prim_funcs"]), f"{row['seconds']:.2f} s",
+            f"{row['again']:.2f} s", tvm, f"{row['ratio']:.2f}" if comparable else "-",
+            _solver(row), _memory(row)]  # fmt: skip
 
 
-def _graph(r: Row) -> list[str]:
-    return [r["net"], r["kind"], f"{r['ops']:,}", f"{r['prim_funcs']:,}", f"{r['seconds']:.1f}",
-            f"{r['wall']:.1f}", f"{1e3 * r['seconds'] / r['ops']:.2f}", _solver(r),
-            str(r["conversions"]), _memory(r)]  # fmt: skip
+def _graph(row: Row) -> list[str]:
+    return [row["net"], row["kind"], f"{row['ops']:,}", f"{row['prim_funcs']:,}",
+            f"{row['seconds']:.1f}", f"{row['wall']:.1f}",
+            f"{1e3 * row['seconds'] / row['ops']:.2f}",
+            _solver(row), str(row["conversions"]), _memory(row)]  # fmt: skip
 
 
-def _solver(r: Row) -> str:
-    return f"{r['status']}, gap {r['gap']:g}"
+def _solver(row: Row) -> str:
+    return f"{row['status']}, gap {row['gap']:g}"
 
 
-def _memory(r: Row) -> str:
-    return f"{r['peak_growth_mib']:.0f} MiB"
+def _memory(row: Row) -> str:
+    return f"{row['peak_growth_mib']:.0f} MiB"
 
 
 def growth(rows: Sequence[Row]) -> float:
-    """The exponent of time over ops between the smallest and the largest graph."""
-    one, two = rows[0], rows[-1]
-    return log(two["seconds"] / one["seconds"]) / log(two["ops"] / one["ops"])
+    """Return the exponent of time over ops between the smallest and the largest graph."""
+    smallest, largest = rows[0], rows[-1]
+    return log(largest["seconds"] / smallest["seconds"]) / log(largest["ops"] / smallest["ops"])
 
 
 def _families(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     out: dict[tuple[str, str], list[Row]] = {}
-    for r in sorted(rows, key=lambda r: r["ops"]):
-        out.setdefault((r["net"], r["kind"]), []).append(r)
+    for row in sorted(rows, key=lambda r: r["ops"]):
+        out.setdefault((row["net"], row["kind"]), []).append(row)
     return out
 
 
 def _growths(rows: Sequence[Row]) -> list[list[str]]:
-    return [[*key, f"{own[0]['ops']:,} to {own[-1]['ops']:,}", f"{growth(own):.2f}"]
-            for key, own in sorted(_families(rows).items()) if len(own) > 1]  # fmt: skip
+    return [[*key, f"{family[0]['ops']:,} to {family[-1]['ops']:,}", f"{growth(family):.2f}"]
+            for key, family in sorted(_families(rows).items()) if len(family) > 1]  # fmt: skip
 
 
 def _largest(rows: Sequence[Row]) -> list[Row]:
-    return [own[-1] for _, own in sorted(_families(rows).items())]
+    return [family[-1] for _, family in sorted(_families(rows).items())]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -4,10 +4,10 @@
                                       [--mcpu NAME] [--profile] [--json FILE] [--page [FILE]]
 
 Each model is compiled twice for a target, unplanned and planned with the implementation `tvm-nhwc`;
-no library is called. Targets are this machine's CPU and `generic`, the least that every x86-64 has
-(SSE2), or those of `--mcpu`. The two run in turn, in one thread; what is told is the median of the
-CPU seconds of a run, and how the outputs compare. `--profile` also tells where the time goes. The
-exit status is 1 if a ratio is above the goal or outputs differ.
+no library is called. Targets are this machine's CPU and `generic`, the minimum of every x86-64
+(SSE2), or those of `--mcpu`. The two run in turn, in one thread. Prints the median CPU seconds of a
+run, and the difference of the outputs. `--profile` also prints the slowest functions. Exits with 1
+if a ratio is above the goal or outputs differ.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ difference of the outputs, relative to the largest output. The goal is a ratio o
 
 @dataclass(frozen=True)
 class Row:
-    """A model's seconds and what the plan left."""
+    """A model's seconds, and the conversions in its plan."""
 
     model: str
     mcpu: str
@@ -87,10 +87,10 @@ def main() -> int:
     warnings.simplefilter("ignore")
     rows = []
     for name in options.model or MODELS:
-        given = Given.of(name, options.size, options.want)
+        subject = PlannedModel.of(name, options.size, options.want)
         for mcpu in options.mcpu or (llvm_get_system_cpu(), "generic"):
-            rows.append(measured(given, mcpu, options.rounds, options.profile))
-            print(told(rows[-1]), flush=True)
+            rows.append(measured(subject, mcpu, options.rounds, options.profile))
+            print(as_line(rows[-1]), flush=True)
     if options.json:
         write(options.json, [asdict(r) | {"ratio": r.ratio} for r in rows])
     if options.page:
@@ -99,7 +99,7 @@ def main() -> int:
 
 
 @dataclass(frozen=True)
-class Given:
+class PlannedModel:
     """A model and its plan, which took ``seconds``."""
 
     name: str
@@ -109,58 +109,60 @@ class Given:
     seconds: float
 
     @staticmethod
-    def of(name: str, size: int, want: str) -> Given:
+    def of(name: str, size: int, implementation: str) -> PlannedModel:
         mod = relax.transform.LegalizeOps()(nets.module(name, size))
-        seconds, planned = cpu_seconds(lambda: plan_layout(mod, want))
-        return Given(name, size, mod, planned, seconds)
+        seconds, planned = cpu_seconds(lambda: plan_layout(mod, implementation))
+        return PlannedModel(name, size, mod, planned, seconds)
 
 
-def measured(given: Given, mcpu: str, rounds: int, profile: bool = False) -> Row:
+def measured(subject: PlannedModel, mcpu: str, rounds: int, profile: bool = False) -> Row:
     """Compile and run a model."""
-    size = given.size
-    values = [tvm.runtime.tensor(v) for v in nets.inputs(given.name, size=size)]
-    one, two = machine(given.mod, mcpu), machine(given.planned.module, mcpu)
-    differ = difference(outputs(one, values), outputs(two, values))
+    size = subject.size
+    values = [tvm.runtime.tensor(v) for v in nets.inputs(subject.name, size=size)]
+    original, planned = machine(subject.mod, mcpu), machine(subject.planned.module, mcpu)
+    differ = difference(outputs(original, values), outputs(planned, values))
     if profile:
-        for each in (one, two):
+        for each in (original, planned):
             print(profiled(each, values))
-    first, second = in_turn([one, two], values, rounds)
-    left = given.planned.report.after.number
+    first, second = in_turn([original, planned], values, rounds)
+    conversions = subject.planned.report.after.number
     shape = f"float32[1, 3, {size}, {size}]"
-    return Row(given.name, mcpu, shape, first, second, left, differ, given.seconds)
+    return Row(subject.name, mcpu, shape, first, second, conversions, differ, subject.seconds)
 
 
 def machine(mod: Any, mcpu: str) -> Any:
-    """The module compiled by TVM's default pipeline."""
+    """Compile a module with TVM's default pipeline."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": mcpu})
     return relax.VirtualMachine(tvm.compile(mod, target=target), tvm.cpu())
 
 
 def in_turn(machines: Sequence[Any], values: Sequence[Any], rounds: int) -> list[float]:
-    """The median seconds of a run of each."""
+    """Return the median seconds of a run of each machine."""
     seconds: list[list[float]] = [[] for _ in machines]
     for _ in range(rounds):
-        for m, mine in zip(machines, seconds, strict=True):
-            mine.append(cpu_seconds(lambda m=m: m["main"](*values))[0])
+        for m, times in zip(machines, seconds, strict=True):
+            times.append(cpu_seconds(lambda m=m: m["main"](*values))[0])
     return [statistics.median(s) for s in seconds]
 
 
 def outputs(machine: Any, values: Sequence[Any]) -> list[Any]:
-    found = machine["main"](*values)
-    parts = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
+    result = machine["main"](*values)
+    parts = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [part.numpy().astype("float64") for part in parts]
 
 
-def difference(one: Sequence[Any], two: Sequence[Any]) -> float:
-    """The largest one, relative to the largest output."""
-    if not all(np.isfinite(a).all() and a.shape == b.shape for a, b in zip(one, two, strict=True)):
+def difference(expected: Sequence[Any], actual: Sequence[Any]) -> float:
+    """Return the largest difference, relative to the largest output."""
+    if not all(
+        np.isfinite(a).all() and a.shape == b.shape for a, b in zip(expected, actual, strict=True)
+    ):
         return float("inf")
     return max(float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
-               for a, b in zip(one, two, strict=True))  # fmt: skip
+               for a, b in zip(expected, actual, strict=True))  # fmt: skip
 
 
 def profiled(machine: Any, values: Sequence[Any], most: int = 12) -> str:
-    """The functions that take the most of a run, with the shapes that they were called on."""
+    """List the slowest functions of a run, with the shapes of their arguments."""
     spent: defaultdict[str, float] = defaultdict(float)
     start = 0.0
 
@@ -181,8 +183,8 @@ def profiled(machine: Any, values: Sequence[Any], most: int = 12) -> str:
     return "\n".join([*lines, f"{every * 1e3:9.2f} ms in all"])
 
 
-def told(row: Row) -> str:
-    """A row as one line."""
+def as_line(row: Row) -> str:
+    """Format a row as one line."""
     return (f"{row.model} {row.input} {row.mcpu}: {row.given:.3f} s as given, "
             f"{row.planned:.3f} s planned, ratio {row.ratio:.3f}, "
             f"{row.conversions} conversions, outputs differ by "

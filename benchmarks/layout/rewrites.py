@@ -31,13 +31,13 @@ SETS = {
 
 
 def functions(name: str) -> list[Any]:
-    """The PrimFuncs of a model, each once."""
+    """Return the distinct PrimFuncs of a model."""
     mod = relax.transform.LegalizeOps()(light.build(name)[0])
     seen: list[Any] = []
     first = ByStructure(lambda f: seen.append(f))
-    for f in mod.functions.values():
-        if isinstance(f, tirx.PrimFunc):
-            first(f)
+    for func in mod.functions.values():
+        if isinstance(func, tirx.PrimFunc):
+            first(func)
     return seen
 
 
@@ -55,17 +55,17 @@ def layouts(func: Any, data: Layout, kernel: Layout) -> list[Layout | None]:
 def main(names: list[str]) -> None:
     for name in names or ["resnet50"]:
         funcs = functions(name)
-        for told, (data, kernel) in SETS.items():
-            wanted = [layouts(f, data, kernel) for f in funcs]
+        for label, (data, kernel) in SETS.items():
+            targets = [layouts(f, data, kernel) for f in funcs]
             rewriter, times, kinds = Rewriter(), [], Counter[str]()
-            for f, x in zip(funcs, wanted, strict=True):
+            for func, target in zip(funcs, targets, strict=True):
                 start = time.process_time()
-                found = rewriter(f, x)
+                result = rewriter(func, target)
                 times.append((time.process_time() - start) * 1e3)
-                kinds[found.reason if isinstance(found, Refusal) else
-                      "exact" if found.certificate.exact else "proved"] += 1  # fmt: skip
+                kinds[result.reason if isinstance(result, Refusal) else
+                      "exact" if result.certificate.exact else "proved"] += 1  # fmt: skip
             print(
-                f"{name} {told}: {len(funcs)} PrimFuncs, median {statistics.median(times):.1f} ms,"
+                f"{name} {label}: {len(funcs)} PrimFuncs, median {statistics.median(times):.1f} ms,"
                 f" worst {max(times):.1f} ms, all {sum(times) / 1e3:.2f} s; {dict(kinds)}"
             )
 

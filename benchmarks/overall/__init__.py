@@ -1,1 +1,1 @@
-"""opinfo as a whole: its start-up, and its speed against another revision of it."""
+"""opinfo as a whole: import time, and speed relative to another revision."""

@@ -2,8 +2,8 @@
 
     python -m benchmarks.imports [--runs 7] [--out FILE]
 
-CPU seconds of new interpreters, the imports in turns, so that all meet the same machine; the
-smallest counts, as nothing makes an import faster than it is. `import opinfo` loads names on first
+CPU seconds of new interpreters, with the imports in turns, so that they run under the same load;
+the minimum counts, since load only makes an import slower. `import opinfo` loads names on first
 use; `all of opinfo` loads everything that an analysis needs.
 """
 
@@ -26,13 +26,13 @@ IMPORTS = {
 
 
 def seconds(statement: str) -> float:
-    """CPU seconds of an import in a fresh interpreter."""
+    """Return the CPU seconds of an import in a fresh interpreter."""
     command = [sys.executable, "-c", CODE.format(statement)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def measure(runs: int) -> dict[str, float]:
-    """The smallest time of each import; the first run only fills caches."""
+    """Return the minimum time of each import; the first run only fills caches."""
     rounds = [[seconds(s) for s in IMPORTS.values()] for _ in range(runs + 1)][1:]
     return {
         name: min(times) for name, times in zip(IMPORTS, zip(*rounds, strict=True), strict=True)
@@ -45,10 +45,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    found = measure(options.runs)
-    for name, taken in found.items():
-        print(f"{name:14}{taken:6.2f} s {taken / found['tvm'] - 1:+7.1%}")
-    write(options.out, found)
+    times = measure(options.runs)
+    for name, duration in times.items():
+        print(f"{name:14}{duration:6.2f} s {duration / times['tvm'] - 1:+7.1%}")
+    write(options.out, times)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """One revision under measurement: reads steps on standard input, answers with CPU seconds.
 
-It runs on old trees too, so it uses nothing but what every revision exports. Each line of input is
-`[step, argument, ...]`; each line of output a list of CPU seconds, of one thread.
+It runs on old trees too, so it uses only names that every revision exports. Each line of input is
+`[step, argument, ...]`; each line of output is a list of CPU seconds of one thread.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(sys.argv[1])
-#: Seconds that one timing takes at least; short calls are repeated.
+#: Minimum seconds of one timing; short calls are repeated.
 LONG = 0.05
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """CPU seconds of a call, its own garbage only."""
+    """Return the CPU seconds of a call, without collecting earlier garbage."""
     gc.collect()
     start = time.process_time()
     work()
@@ -30,7 +30,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def repeated(work: Callable[[], Any]) -> float:
-    """Seconds of one call, from as many as :data:`LONG` holds."""
+    """Return the seconds of one call, averaged over as many as fit into :data:`LONG`."""
     seconds(work)
     count = max(1, int(LONG / max(seconds(work), 1e-9)))
     return seconds(lambda: [work() for _ in range(count)]) / count
@@ -51,14 +51,14 @@ def lowered(name: str) -> Any:
 
 
 def origin() -> list[str]:
-    """Which tree is measured."""
+    """Return the tree that is measured."""
     import opinfo
 
     return [str(opinfo.__file__)]
 
 
 def op_info(name: str) -> list[float]:
-    """All PrimFuncs of a model, the first time and again."""
+    """Time the analysis of all PrimFuncs of a model, the first time and again."""
     import tvm
 
     from opinfo.analysis import op_info
@@ -68,15 +68,15 @@ def op_info(name: str) -> list[float]:
 
 
 def plan(name: str) -> list[float]:
-    """A plan for NHWC convolutions, the first time and again."""
+    """Time a plan for NHWC convolutions, the first time and again."""
     from opinfo.layout import plan_layout
 
-    wanted = {"nn.conv2d": ["NHWC", "OHWI"]}
-    return [seconds(lambda: plan_layout(lowered(name), wanted)) for _ in range(2)]
+    layouts = {"nn.conv2d": ["NHWC", "OHWI"]}
+    return [seconds(lambda: plan_layout(lowered(name), layouts)) for _ in range(2)]
 
 
 def dispatch(name: str) -> list[float]:
-    """Regions for oneDNN, the first time and again."""
+    """Time the choice of regions for oneDNN, the first time and again."""
     from opinfo.byoc import dispatch
 
     return [seconds(lambda: dispatch(lowered(name), ["onednn"])) for _ in range(2)]
@@ -94,7 +94,7 @@ def compiled(name: str) -> Any:
 
 
 def speed(name: str) -> list[float]:
-    """A call of a model compiled for oneDNN."""
+    """Time a call of a model compiled for oneDNN."""
     return [repeated(compiled(name))]
 
 
@@ -116,7 +116,7 @@ def session(name: str, sizes: tuple[int, ...]) -> Any:
 
 
 def hit(name: str, *sizes: int) -> list[float]:
-    """A call of a session at a size whose kernels are there."""
+    """Time a call of a session at sizes that have kernels."""
     return [repeated(session(name, sizes))]
 
 

@@ -2,12 +2,11 @@
 
     python -m benchmarks.revisions [--old ac2a9a8] [--new REVISION] [--quick] [--most 1.03]
 
-Each revision runs in child processes with its own tree; the steps alternate between the two, and
-which goes first alternates too, so that what else runs on the machine meets both. `first` is in a
-process that has done nothing but a small model, `again` repeats it; fresh processes for each round.
-Figures are CPU time of one thread; a ratio is the median of new over old, in pairs, with its
-quartiles. Without --new, the new revision is this working tree. Exits with 1 if a ratio is above
---most.
+Each revision runs in child processes with its own tree; the steps alternate between the two, and so
+does which goes first, so that other load on the machine affects both. `first` is in a process that
+has only handled a small model, `again` repeats it; each round has fresh processes. Figures are CPU
+time of one thread; a ratio is the median of new over old, in pairs, with its quartiles. Without
+--new, the new revision is this working tree. Exits with 1 if a ratio is above --most.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ class Process:
             env={**os.environ, **threads, **paths},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        (found,) = self.ask("origin")
-        if not Path(found).is_relative_to(self.tree):
-            raise RuntimeError(f"opinfo of {self.tree} was expected, got {found}")
+        (origin,) = self.ask("origin")
+        if not Path(origin).is_relative_to(self.tree):
+            raise RuntimeError(f"opinfo of {self.tree} was expected, got {origin}")
 
     def ask(self, *step: Any) -> list[Any]:
-        """What a step answers."""
+        """Run a step in the child; return its answer."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(step) + "\n")
         self.process.stdin.flush()
@@ -82,18 +81,18 @@ class Process:
 
 @contextmanager
 def trees(old: str, new: str | None) -> Iterator[tuple[Path, Path]]:
-    """The trees of two revisions, as worktrees of git that go afterwards."""
+    """Yield the trees of two revisions, as temporary git worktrees."""
     with tempfile.TemporaryDirectory(prefix="revisions-") as name, ExitStack() as stack:
-        found = []
+        paths = []
         for place, revision in (("old", old), ("new", new)):
             if revision is None:
-                found.append(ROOT)
+                paths.append(ROOT)
                 continue
             path = Path(name) / place
             _git("worktree", "add", "--detach", str(path), revision)
             stack.callback(_git, "worktree", "remove", "--force", str(path))
-            found.append(path)
-        yield found[0], found[1]
+            paths.append(path)
+        yield paths[0], paths[1]
 
 
 def _git(*words: str) -> None:
@@ -101,7 +100,7 @@ def _git(*words: str) -> None:
 
 
 def prepare(folder: Path, quick: bool) -> None:
-    """Write the models and inputs that both revisions read; nothing of them depends on opinfo."""
+    """Write the models and inputs that both revisions read, which do not depend on opinfo."""
     import numpy as np
     import tvm
 
@@ -121,7 +120,7 @@ def prepare(folder: Path, quick: bool) -> None:
 
 
 def chain() -> Any:
-    """Softmax, CHAIN times, of x: (n, WIDTH): each a call site of a symbolic function."""
+    """Return CHAIN calls of softmax on x: (n, WIDTH), each a call site of a symbolic function."""
     from tvm import relax, tirx
 
     builder = relax.BlockBuilder()
@@ -136,13 +135,13 @@ def chain() -> Any:
     return builder.get()
 
 
-#: By the name of a figure, the seconds of the old and the new revision in pairs.
+#: The seconds of the old and the new revision in pairs, by the name of the figure.
 Pairs = dict[str, list[tuple[float, float]]]
 
 
 def in_pairs(processes: Sequence[Process], step: Sequence[Any], names: Sequence[str], turn: int,
              pairs: Pairs) -> None:  # fmt: skip
-    """One step of both; the one that goes first alternates."""
+    """Run a step in both processes; which goes first alternates."""
     order = (0, 1) if turn % 2 == 0 else (1, 0)
     answers = {k: processes[k].ask(*step) for k in order}
     for place, name in enumerate(names):
@@ -150,21 +149,21 @@ def in_pairs(processes: Sequence[Process], step: Sequence[Any], names: Sequence[
 
 
 @contextmanager
-def both(found: Sequence[Path], folder: Path) -> Iterator[list[Process]]:
-    """A process of each revision."""
+def both(checkouts: Sequence[Path], folder: Path) -> Iterator[list[Process]]:
+    """Yield a process for each revision."""
     with ExitStack() as stack:
         processes = []
-        for tree in found:
+        for tree in checkouts:
             process = Process(tree, folder=folder)
             stack.callback(process.close)
             processes.append(process)
         yield processes
 
 
-def fresh(found: Sequence[Path], folder: Path, rounds: int, pairs: Pairs) -> None:
-    """Steps that depend on what the process has done before: in processes of their own."""
+def fresh(checkouts: Sequence[Path], folder: Path, rounds: int, pairs: Pairs) -> None:
+    """Run the steps that depend on the history of a process, in fresh processes."""
     for turn in range(rounds):
-        with both(found, folder) as processes:
+        with both(checkouts, folder) as processes:
             for step in ("op_info", "plan", "dispatch"):
                 in_pairs(processes, (step, SMALL), (), turn, pairs)
             for step, models in (("op_info", ANALYSED), ("plan", CONVOLUTIONAL),
@@ -175,11 +174,11 @@ def fresh(found: Sequence[Path], folder: Path, rounds: int, pairs: Pairs) -> Non
         print(f"round {turn + 1} of {rounds}", file=sys.stderr, flush=True)
 
 
-def steady(found: Sequence[Path], folder: Path, rounds: int, turns: int, models: Sequence[str],
+def steady(checkouts: Sequence[Path], folder: Path, rounds: int, turns: int, models: Sequence[str],
            pairs: Pairs) -> None:  # fmt: skip
-    """Steps that repeat in one process: a session's hits and calls of compiled models."""
+    """Repeat steps in one process: a session's hits and calls of compiled models."""
     for start in range(rounds):
-        with both(found, folder) as processes:
+        with both(checkouts, folder) as processes:
             for turn in range(turns + 1):
                 kept = pairs if turn else {}
                 in_pairs(processes, ("hit", "chain", *SIZES), [f"hit, {CHAIN} sites"],
@@ -190,7 +189,7 @@ def steady(found: Sequence[Path], folder: Path, rounds: int, turns: int, models:
 
 
 def report(pairs: Pairs, old: str, new: str) -> str:
-    """A row a figure: milliseconds of both, the ratio and its quartiles."""
+    """Return a table with milliseconds of both, the ratio and its quartiles for each figure."""
     lines = []
     for name, values in pairs.items():
         low, middle, high = quartiles(values)
@@ -202,7 +201,7 @@ def report(pairs: Pairs, old: str, new: str) -> str:
 
 
 def quartiles(values: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """Of the ratios new over old."""
+    """Return the quartiles of the ratios new over old."""
     ratios = sorted(after / max(before, 1e-9) for before, after in values)
     if len(ratios) == 1:
         return ratios[0], ratios[0], ratios[0]
@@ -218,14 +217,16 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, one model's speed")
     parser.add_argument("--most", type=float, default=1.03, help="ratio that is still as fast")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # worktrees are removed
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit("terminated")
+    )  # an exit removes the worktrees
     pairs: Pairs = {}
-    with tempfile.TemporaryDirectory() as name, trees(options.old, options.new) as found:
+    with tempfile.TemporaryDirectory() as name, trees(options.old, options.new) as checkouts:
         folder = Path(name)
         prepare(folder, options.quick)
-        fresh(found, folder, 2 if options.quick else 7, pairs)
+        fresh(checkouts, folder, 2 if options.quick else 7, pairs)
         models = SPEED[: 1 if options.quick else None]
-        steady(found, folder, 1 if options.quick else 2, 15, models, pairs)
+        steady(checkouts, folder, 1 if options.quick else 2, 15, models, pairs)
     print(report(pairs, options.old, options.new or "this tree"))
     slower = [name for name, values in pairs.items() if quartiles(values)[1] > options.most]
     print(f"above {options.most}: {', '.join(slower)}" if slower else f"none above {options.most}")

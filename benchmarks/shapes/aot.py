@@ -25,7 +25,7 @@ Times = dict[str, list[float]]
 
 @dataclass
 class Row:
-    """A kernel: nanoseconds of a call alone and merged, at the value where the ratio is worst."""
+    """A kernel: nanoseconds of a call alone and merged, at the value with the worst ratio."""
 
     kernel: str
     variants: int
@@ -41,7 +41,7 @@ VALUES = {8: (1, 4, 8, 12, 16, 24, 32, 48), 32: tuple(range(2, 66, 2)), 1: (16,)
 
 
 def kernels() -> dict[str, Any]:
-    """Small kernels with the dimension n."""
+    """Return small kernels with the dimension n."""
     from tvm import relax
 
     from tests.jit.legalised import kernel
@@ -56,23 +56,23 @@ def kernels() -> dict[str, Any]:
 
 
 def measured(name: str, func: Any, values: Sequence[int], rounds: int) -> Row:
-    """The row of a kernel."""
+    """Measure a kernel; return its row."""
     from opinfo.jit.aot.merge import Exact, merge
     from opinfo.jit.dims.symbolic_dims import bind
 
     statics = {v: bind(func, {"n": v}) for v in values}
     merged = _built(merge(func, [Exact(f, {"n": v}) for v, f in statics.items()]))
     generic = _built(func)
-    found = []
-    for v in values:
-        arguments = _arguments(statics[v])
-        alone = _built(statics[v])
-        built = {"alone": alone, "merged": merged, "generic": generic}
+    measurements = []
+    for extent in values:
+        arguments = _arguments(statics[extent])
+        single = _built(statics[extent])
+        built = {"alone": single, "merged": merged, "generic": generic}
         calls = {k: _timed(m, arguments) for k, m in built.items()}
-        found.append((v, in_turns(calls, rounds)))
-    ratios = [paired(t) for _, t in found]
-    worst = max(range(len(found)), key=ratios.__getitem__)
-    value, times = found[worst]
+        measurements.append((extent, in_turns(calls, rounds)))
+    ratios = [paired(t) for _, t in measurements]
+    worst = max(range(len(measurements)), key=ratios.__getitem__)
+    value, times = measurements[worst]
     middle = {k: statistics.median(t) * 1e9 for k, t in times.items()}
     return Row(
         name, len(values), value, middle["alone"], middle["merged"], ratios[worst],
@@ -81,7 +81,7 @@ def measured(name: str, func: Any, values: Sequence[int], rounds: int) -> Row:
 
 
 def paired(times: Times) -> float:
-    """The median of the ratios of turns that follow each other: what slows both is in neither."""
+    """Return the median ratio of consecutive turns, in which load that slows both cancels."""
     pairs = zip(times["merged"], times["alone"], strict=True)
     return statistics.median(m / a for m, a in pairs)
 
@@ -103,7 +103,7 @@ def _arguments(func: Any) -> list[Any]:
 
 
 def _timed(module: Any, arguments: Sequence[Any]) -> Callable[[], float]:
-    """Seconds of a call, of about a millisecond of calls."""
+    """Return a timer that averages over about a millisecond of calls, in seconds."""
     import tvm
 
     once = module.time_evaluator("kernel", tvm.cpu(), number=50)(*arguments).mean
@@ -112,7 +112,7 @@ def _timed(module: Any, arguments: Sequence[Any]) -> Callable[[], float]:
 
 
 def in_turns(calls: dict[str, Callable[[], float]], rounds: int) -> Times:
-    """The times of each, measured one after the other so that noise is shared."""
+    """Return the times of each call, measured in turns so that noise affects all."""
     times: Times = {k: [] for k in calls}
     for turn in range(rounds):
         order = list(calls) if turn % 2 else list(reversed(calls))
@@ -134,12 +134,12 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for count in options.variants:
         for name, func in kernels().items():
-            r = measured(name, func, VALUES[count], options.rounds)
-            rows.append(asdict(r))
-            worst = f"{r.ratio:.3f} at n = {r.value}"
-            told = (name, r.variants, f"{r.alone:.0f}", f"{r.merged:.0f}", worst,
-                    f"{r.median:.3f}", f"{r.generic:.0f}")  # fmt: skip
-            print("| " + " | ".join(map(str, told)) + " |", flush=True)
+            row = measured(name, func, VALUES[count], options.rounds)
+            rows.append(asdict(row))
+            worst = f"{row.ratio:.3f} at n = {row.value}"
+            cells = (name, row.variants, f"{row.alone:.0f}", f"{row.merged:.0f}", worst,
+                    f"{row.median:.3f}", f"{row.generic:.0f}")  # fmt: skip
+            print("| " + " | ".join(map(str, cells)) + " |", flush=True)
     if options.json:
         write(options.json, rows)
 

@@ -3,9 +3,9 @@
     python -m benchmarks.shapes.fuzz [--count 200] [--seed 0] [--only SEED]
 
 Each seed is a chain of operators over n and m (`tests.jit.padding.graphs`) and a strategy: a
-generic schedule, buckets, ranges, padded buckets, or kernels compiled for the shapes that come in.
-It is called at every pair of a few sizes, at the buckets, between and beyond them. Exits with 1
-where an output differs, or where the module compiles and runs by TVM alone only.
+generic schedule, buckets, ranges, padded buckets, or kernels compiled for the requested shapes. It
+is called at every pair of a few sizes: buckets, and sizes between and beyond them. Exits with 1 if
+an output differs, or if only TVM alone can compile and run the module.
 """
 
 from __future__ import annotations
@@ -40,26 +40,28 @@ STRATEGIES: dict[str, Any] = {
     "padded, finite": Aot({"n": (4, 8), "m": (3, 9)}, pad=True, finite=True),
     "jit": Jit("eager", threshold=1),
 }
-#: Of the largest value of an output.
+#: Accepted difference, relative to the largest value of an output.
 WITHIN = 1e-3
 
 
 def arrays(main: Any, sizes: dict[str, int], seed: int) -> list[Any]:
-    """Arguments of a function: small whole numbers, whose sums are exact (what rounds or compares
-    next to a step is not told from a fault), and 0, which is an index of every tensor."""
+    """Return small integers, whose sums are exact, and 0, which is an index of every tensor.
+
+    With inexact sums, rounding next to a discontinuity would look like a fault.
+    """
     rng = np.random.default_rng(seed)
     out = []
-    for p in main.params:
-        shape = [int(e) if isinstance(e, tirx.IntImm) else sizes[e.name] for e in p.ty.shape]
-        if str(p.ty.dtype).startswith("float"):
-            out.append(rng.integers(-3, 4, shape).astype(str(p.ty.dtype)))
+    for param in main.params:
+        shape = [int(e) if isinstance(e, tirx.IntImm) else sizes[e.name] for e in param.ty.shape]
+        if str(param.ty.dtype).startswith("float"):
+            out.append(rng.integers(-3, 4, shape).astype(str(param.ty.dtype)))
         else:
-            out.append(np.zeros(shape, str(p.ty.dtype)))
+            out.append(np.zeros(shape, str(param.ty.dtype)))
     return out
 
 
 def different(got: Any, right: Any) -> str:
-    """What is wrong with an output, "" where it is near."""
+    """Return how an output differs, or "" if it is close."""
     a, b = got.numpy().astype("float64"), right.numpy().astype("float64")
     if a.shape != b.shape:
         return f"shape {a.shape}, not {b.shape}"
@@ -72,17 +74,17 @@ def different(got: Any, right: Any) -> str:
 
 
 def empty(main: Any, sizes: dict[str, int]) -> bool:
-    """Whether a tensor inside has no elements: TVM leaves a sum of none as the memory was."""
-    found: list[bool] = []
+    """Return whether an inner tensor is empty, because TVM does not initialise an empty sum."""
+    flags: list[bool] = []
 
-    def visit(e: Any) -> None:
-        shape = getattr(getattr(e, "ty", None), "shape", None)
+    def visit(expr: Any) -> None:
+        shape = getattr(getattr(expr, "ty", None), "shape", None)
         for extent in getattr(shape, "values", ()):
             named = [(v, tirx.IntImm("int64", sizes[v.name])) for v in variables(extent)]
-            found.append(int(replaced(extent, named)) < 1)
+            flags.append(int(replaced(extent, named)) < 1)
 
     relax.analysis.post_order_visit(main, visit)
-    return any(found)
+    return any(flags)
 
 
 def symbols(main: Any) -> list[str]:
@@ -90,7 +92,7 @@ def symbols(main: Any) -> list[str]:
 
 
 def tried(seed: int, compiler: Compiler) -> tuple[str, str]:
-    """The strategy of a seed, and what came of it: "equal", "not run by TVM" or what is wrong."""
+    """Run a seed; return its strategy and the outcome: "equal", "not run by TVM" or the fault."""
     rng = Random(seed)
     mod = graphs.module(rng, rng.choice((1, 2, 3, 5, 8)))
     kind = rng.choice(list(STRATEGIES))
@@ -101,32 +103,32 @@ def tried(seed: int, compiler: Compiler) -> tuple[str, str]:
     try:
         plain = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"]
         right = [plain(*map(tvm.runtime.tensor, arrays(mod["main"], p, seed))) for p in pairs]
-    except Exception as e:  # what TVM raises
-        return kind, f"not run by TVM: {type(e).__name__}"
-    given = Config(
+    except Exception as error:  # TVM may raise anything
+        return kind, f"not run by TVM: {type(error).__name__}"
+    config = Config(
         _named(STRATEGIES[kind], dims),
         dims={d: Dim(1, None, 1, (2, 8)) for d in dims} if kind == "jit" else {},
     )
     try:
-        done = compile_shapes(mod, given)
-        with Session(done, compiler=compiler) as session:
-            for again in range(2 if kind == "jit" else 1):
-                for p, r in zip(pairs, right, strict=True):
-                    told = different(session(*arrays(mod["main"], p, seed)), r)
-                    if told:
-                        return kind, f"WRONG at {p}, round {again}: {told}"
+        compiled = compile_shapes(mod, config)
+        with Session(compiled, compiler=compiler) as session:
+            for turn in range(2 if kind == "jit" else 1):
+                for extents, expected in zip(pairs, right, strict=True):
+                    fault = different(session(*arrays(mod["main"], extents, seed)), expected)
+                    if fault:
+                        return kind, f"WRONG at {extents}, round {turn}: {fault}"
                 session.settle()
             failed = [e.why for e in session.stats().events if e.what == "failed"]
-    except Exception as e:
-        return kind, f"FAILED: {type(e).__name__}: {str(e)[-300:]}"
+    except Exception as error:
+        return kind, f"FAILED: {type(error).__name__}: {str(error)[-300:]}"
     if failed:
         return kind, f"KERNEL: {failed[0]}"
-    taken = sum(f.strategy == given.default for f in done.functions)
-    return kind, f"equal, {'some' if taken else 'no'} function by it"
+    count = sum(f.strategy == config.default for f in compiled.functions)
+    return kind, f"equal, {'some' if count else 'no'} function by it"
 
 
 def _named(strategy: Any, dims: list[str]) -> Any:
-    """With buckets of the dimensions that there are."""
+    """Restrict the buckets and ranges of a strategy to existing dimensions."""
     if not isinstance(strategy, Aot):
         return strategy
     buckets = {d: strategy.buckets[d] for d in dims if d in strategy.buckets}
@@ -139,18 +141,22 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
-    given = parser.parse_args()
-    seeds = range(given.seed, given.seed + given.count) if given.only is None else [given.only]
-    found: Counter[str] = Counter()
+    options = parser.parse_args()
+    seeds = (
+        range(options.seed, options.seed + options.count)
+        if options.only is None
+        else [options.only]
+    )
+    counts: Counter[str] = Counter()
     bad, start, compiler = 0, time.monotonic(), Compiler()
     for seed in seeds:
-        kind, told = tried(seed, compiler)
-        if told.startswith(("WRONG", "FAILED", "KERNEL")):
+        kind, outcome = tried(seed, compiler)
+        if outcome.startswith(("WRONG", "FAILED", "KERNEL")):
             bad += 1
-            print(f"seed {seed}: {kind}: {told}", flush=True)
-        found[f"{kind}: {told.partition(':')[0]}"] += 1
+            print(f"seed {seed}: {kind}: {outcome}", flush=True)
+        counts[f"{kind}: {outcome.partition(':')[0]}"] += 1
     compiler.close()
-    for what, count in sorted(found.items()):
+    for what, count in sorted(counts.items()):
         print(f"{count:6} {what}")
     print(f"{len(seeds)} chains, {bad} wrong or failed, {time.monotonic() - start:.0f} s")
     return 1 if bad else 0

@@ -2,9 +2,9 @@
 
     python -m benchmarks.shapes.hit [--calls N]
 
-Two builds of one model, a chain of small kernels, the second with call sites whose kernels are the
-first's: what differs is the site alone. Medians of calls taken in turns, one thread. `miss` is a
-site that has no kernel for the shape and has asked for it before.
+Compares two builds of a chain of small kernels; the second has call sites with the kernels of the
+first, so that only the sites differ. Medians of calls taken in turns, one thread. `miss` is a site
+that lacks the kernel of a shape and has already requested it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HELD = (1, 4, 32, 256)
 
 
 def chain() -> Any:
-    """``x + 1``, CHAIN times, of x: (n, WIDTH), each a call of its own."""
+    """Return CHAIN calls of softmax on x: (n, WIDTH), each a call of its own."""
     from tvm import relax, tirx
 
     from opinfo.byoc.prepare.fuse import fuse
@@ -43,7 +43,7 @@ def chain() -> Any:
 
 
 def built(mod: Any, folder: str, name: str) -> Any:
-    """The library, its code not scheduled."""
+    """Build and load a library without scheduling."""
     import tvm
 
     from opinfo.jit.compile.compile_shapes import OPTIONS
@@ -54,7 +54,7 @@ def built(mod: Any, folder: str, name: str) -> Any:
 
 
 def nanoseconds(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Medians over rounds, a call of the chain's kernels each."""
+    """Return the median nanoseconds of one kernel of the chain, for each call."""
     times: dict[str, list[float]] = {k: [] for k in calls}
     for k in range(rounds + 1):
         for name, call in calls.items():
@@ -87,22 +87,24 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         plain = built(mod, folder, "plain")
         sited = built(specialize_shapes(mod, Config("jit")).module, folder, "sited")
-        x = tvm.runtime.tensor(np.ones((1, WIDTH), "float32"))
+        tensor = tvm.runtime.tensor(np.ones((1, WIDTH), "float32"))
         mains = {n: relax.VirtualMachine(lib, tvm.cpu())["main"]
                  for n, lib in (("plain", plain), ("sited", sited))}  # fmt: skip
         sites = Sites(sited)
         compiled(func, "llvm", "kernel").export_library(f"{folder}/kernel.so")
         kernel = tvm.runtime.load_module(f"{folder}/kernel.so")["kernel"]
-        for held in (0, *HELD):
+        for count in (0, *HELD):
             sites.open(1)
-            for s in sites.sites:
-                sites.configure(s, "jit", 4096)
-                for n in range(1, held + 1):
-                    sites.insert(s.place, (n,), kernel, f"{folder}/kernel.so", "kernel")
-            found = nanoseconds({k: (lambda m=m: m(x)) for k, m in mains.items()}, options.rounds)
-            what = f"hit, {held} shapes" if held else "miss"
-            over = found["sited"] - found["plain"]
-            print(f"{what}: {found['plain']:.0f} ns plain, {over:+.0f} ns", flush=True)
+            for site in sites.sites:
+                sites.configure(site, "jit", 4096)
+                for n in range(1, count + 1):
+                    sites.insert(site.place, (n,), kernel, f"{folder}/kernel.so", "kernel")
+            times = nanoseconds(
+                {k: (lambda m=m: m(tensor)) for k, m in mains.items()}, options.rounds
+            )
+            what = f"hit, {count} shapes" if count else "miss"
+            over = times["sited"] - times["plain"]
+            print(f"{what}: {times['plain']:.0f} ns plain, {over:+.0f} ns", flush=True)
         sites.close()
     return 0
 

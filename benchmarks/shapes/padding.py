@@ -4,13 +4,13 @@
 
 Kernels are made at random: operators of all families over symbolic dimensions at any axis, chains
 of them that are fused, and loops over shifted, reversed, strided, windowed, modular, cumulative,
-masked and indirect accesses. Each is compiled, and run at n and at N for several n < N: what the
-proof does not demand is NaN in the padding, or senseless integers, and the valid outputs must have
-the same bits. A kernel whose proof is refused is run in the same way, and with a number everywhere
-in the padding, to see whether it was refused for nothing. Exits with 1 on a wrong proof.
+masked and indirect accesses. Each is compiled, and run at n and at N for several n < N. Where the
+proof requires no value, the padding holds NaN or arbitrary integers, and the valid outputs must
+have the same bits. A kernel without a proof is run in the same way, and with a number everywhere in
+the padding, to find unnecessary refusals. Exits with 1 on a wrong proof.
 
-Equal kernels count once. With `--log FILE` each result is kept at once, and with
-`--resume` the seeds that FILE has are not run again; `--only SEED` shows one seed.
+Equal kernels count once. `--log FILE` appends each result as soon as it is known, and `--resume`
+skips the seeds in FILE; `--only SEED` shows one seed.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from opinfo.jit.dims.symbolic_dims import Symbol, Unbound, symbols
 from opinfo.jit.padding import Padded, pad_safe
 from tests.jit.padding import graphs, loops, oracle
 
-#: Contents of the whole padding that are tried where the proof is refused.
+#: Values for the whole padding, tried if there is no proof.
 NUMBERS = (0, 1, -math.inf, math.inf)
-#: What a reason says, by what it is about.
+#: Patterns of reasons, by topic.
 REASONS = {
     "a clamped or wrapped index that data gives": r"(max|min|truncdiv)\(.*\w\[",
     "data decides where": r"^data determines",
@@ -52,8 +52,8 @@ REASONS = {
 Row = dict[str, Any]
 
 
-def made(seed: int) -> list[tuple[str, str, Any]]:
-    """The kernels of a seed: their family, what they are called, and they themselves."""
+def kernels_of(seed: int) -> list[tuple[str, str, Any]]:
+    """Return the family, the name and the PrimFunc of each kernel of a seed."""
     rng = Random(seed)
     if seed % 3:
         kind, func = loops.function(rng)
@@ -66,13 +66,13 @@ def made(seed: int) -> list[tuple[str, str, Any]]:
 
 
 def rows(seed: int, seen: set[int]) -> Iterator[Row]:
-    """The results of a seed; one that has no kernel that counts has a row without a verdict."""
+    """Yield the results of a seed, or a row without a verdict if no kernel of it counts."""
     any_row = False
     try:
-        kernels = made(seed)
-    except Exception as e:
+        kernels = kernels_of(seed)
+    except Exception as error:
         kernels = []
-        print(f"seed {seed}: not made: {str(e)[-100:]}", file=sys.stderr)
+        print(f"seed {seed}: not made: {str(error)[-100:]}", file=sys.stderr)
     for family, name, func in kernels:
         plain = tirx.PrimFunc(func.params, func.body)
         key = int(tvm_ffi.structural_hash(plain))
@@ -88,31 +88,31 @@ def rows(seed: int, seen: set[int]) -> Iterator[Row]:
 
 def _of_kernel(func: Any) -> Iterator[Row]:
     try:
-        known = [s for s in symbols(func) if _grows(func, s)]
+        dims = [s for s in symbols(func) if _grows(func, s)]
     except Unbound:
         return
-    if not known:
+    if not dims:
         return
     try:
         kernel = oracle.compiled(func)
-    except oracle.Unbuilt as e:
-        print(f"not built: {e}", file=sys.stderr)
+    except oracle.Unbuilt as error:
+        print(f"not built: {error}", file=sys.stderr)
         return
-    for s in known:
+    for symbol in dims:
         start = time.process_time()
-        found = pad_safe(func, s.name)
+        result = pad_safe(func, symbol.name)
         ms = round((time.process_time() - start) * 1e3, 1)
-        yield {"dim": s.name, "ms": ms, **_judged(kernel, s.name, found)}
+        yield {"dim": symbol.name, "ms": ms, **_judged(kernel, symbol.name, result)}
 
 
-def _grows(func: Any, s: Symbol) -> bool:
-    return any(tirx.is_buffer_var(p) for p in func.params) and s.name in ("n", "m")
+def _grows(func: Any, symbol: Symbol) -> bool:
+    return any(tirx.is_buffer_var(p) for p in func.params) and symbol.name in ("n", "m")
 
 
-def _judged(kernel: oracle.Kernel, name: str, found: Any) -> Row:
-    """What the oracle says of a proof, or of a refusal."""
-    if isinstance(found, Padded):
-        contents = {g.param: g.content for g in found.inputs}
+def _judged(kernel: oracle.Kernel, name: str, result: Any) -> Row:
+    """Judge a proof or a refusal with the oracle."""
+    if isinstance(result, Padded):
+        contents = {g.param: g.content for g in result.inputs}
         demands = any(c is not None for c in contents.values())
         good = oracle.safe(kernel, name, contents)
         return {"verdict": "proved" if good else "wrong", "demands": demands}
@@ -121,15 +121,15 @@ def _judged(kernel: oracle.Kernel, name: str, found: Any) -> Row:
         if oracle.safe(kernel, name, _everywhere(kernel, value)):
             safe = str(value)
             break
-    return {"verdict": "refused", "safe": safe, "why": found.reason}
+    return {"verdict": "refused", "safe": safe, "why": result.reason}
 
 
 def _everywhere(kernel: oracle.Kernel, value: float) -> dict[int, Any]:
-    whole = 0 if math.isinf(value) else int(value)
+    integer = 0 if math.isinf(value) else int(value)
     return {
-        k: value if "float" in str(p.ty.dtype) else whole
-        for k, p in enumerate(kernel.func.params)
-        if tirx.is_buffer_var(p)
+        k: value if "float" in str(param.ty.dtype) else integer
+        for k, param in enumerate(kernel.func.params)
+        if tirx.is_buffer_var(param)
     }
 
 
@@ -161,34 +161,34 @@ shapes and values may not reveal a difference. *Safe with a number*: refused, an
 """
 
 
-def page(found: list[Row], count: int, seed: int) -> str:
-    found = [r for r in found if r["verdict"]]
-    verdicts = Counter(r["verdict"] for r in found)
-    lost = [r for r in found if r.get("safe") == "anything"]
-    number = [r for r in found if r.get("safe") not in (None, "", "anything")]
+def page(results: list[Row], count: int, seed: int) -> str:
+    results = [r for r in results if r["verdict"]]
+    verdicts = Counter(r["verdict"] for r in results)
+    lost = [r for r in results if r.get("safe") == "anything"]
+    number = [r for r in results if r.get("safe") not in (None, "", "anything")]
     safe = verdicts["proved"] + len(lost)
-    times = sorted(r["ms"] for r in found)
+    times = sorted(r["ms"] for r in results)
     text = HEAD.format(
-        count=count, seed=seed, pairs=len(found), kernels=len({r["kernel"] for r in found}),
+        count=count, seed=seed, pairs=len(results), kernels=len({r["kernel"] for r in results}),
         wrong=verdicts["wrong"], safe=safe, proved=verdicts["proved"],
         share=verdicts["proved"] / max(safe, 1), median=times[len(times) // 2],
         worst=times[len(times) * 99 // 100],
     )  # fmt: skip
-    for family in sorted({r["family"] for r in found}):
-        text += _line(family, [r for r in found if r["family"] == family])
-    text += _line("all", found)
+    for family in sorted({r["family"] for r in results}):
+        text += _line(family, [r for r in results if r["family"] == family])
+    text += _line("all", results)
     text += TAIL.format(safe=safe, wide=verdicts["proved"] / max(safe + len(number), 1))
-    why, other = (Counter(reason(r["why"]) for r in x) for x in (lost, number))
-    for told in sorted({*why, *other}, key=lambda w: (-why[w], w)):
-        text += f"| {told} | {why[told]} | {other[told]} |\n"
+    why, by_number = (Counter(reason(r["why"]) for r in x) for x in (lost, number))
+    for topic in sorted({*why, *by_number}, key=lambda w: (-why[w], w)):
+        text += f"| {topic} | {why[topic]} | {by_number[topic]} |\n"
     return text
 
 
-def _line(family: str, found: list[Row]) -> str:
-    refused = [r for r in found if r["verdict"] == "refused"]
+def _line(family: str, results: list[Row]) -> str:
+    refused = [r for r in results if r["verdict"] == "refused"]
     counts = (
-        len(found), sum(r["verdict"] == "proved" for r in found),
-        sum(bool(r.get("demands")) for r in found), sum(r["verdict"] == "wrong" for r in found),
+        len(results), sum(r["verdict"] == "proved" for r in results),
+        sum(bool(r.get("demands")) for r in results), sum(r["verdict"] == "wrong" for r in results),
         sum(not r["safe"] for r in refused), sum(r["safe"] == "anything" for r in refused),
         sum(r["safe"] not in ("", "anything") for r in refused),
     )  # fmt: skip
@@ -196,12 +196,12 @@ def _line(family: str, found: list[Row]) -> str:
 
 
 def reason(why: str) -> str:
-    """What a refusal is about."""
-    return next((told for told, pattern in REASONS.items() if re.search(pattern, why)), "other")
+    """Return the topic of a refusal."""
+    return next((topic for topic, pattern in REASONS.items() if re.search(pattern, why)), "other")
 
 
 def main() -> None:
-    """Run, print wrong proofs, write the page; exit 1 on a wrong one."""
+    """Run, print wrong proofs and write the page; exit 1 on a wrong proof."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--count", type=int, default=10_000, help="pairs of a kernel and a dimension"
@@ -215,34 +215,34 @@ def main() -> None:
     if options.only is not None:
         _show(options.only)
         return
-    found = _known(options)
-    seen = {r["kernel"] for r in found if r["verdict"]}
-    seed = max((r["seed"] + 1 for r in found), default=options.seed)
-    while sum(bool(r["verdict"]) for r in found) < options.count:
+    results = _logged(options)
+    seen = {r["kernel"] for r in results if r["verdict"]}
+    seed = max((r["seed"] + 1 for r in results), default=options.seed)
+    while sum(bool(r["verdict"]) for r in results) < options.count:
         for row in rows(seed, seen):
-            found.append(row)
+            results.append(row)
             if options.log:
                 with options.log.open("a") as lines:
                     lines.write(json.dumps(row) + "\n")
             if row["verdict"] == "wrong":
                 print(f"seed {seed}: a wrong proof for {row['dim']} of {row['name']}", flush=True)
         seed += 1
-    text = page(found, options.count, options.seed)
+    text = page(results, options.count, options.seed)
     print(text)
     if options.page:
         options.page.write_text(text, encoding="utf-8")
-    sys.exit(int(any(r["verdict"] == "wrong" for r in found)))
+    sys.exit(int(any(r["verdict"] == "wrong" for r in results)))
 
 
 def _show(seed: int) -> None:
-    for family, name, func in made(seed):
+    for family, name, func in kernels_of(seed):
         print(f"# {family}: {name}\n{func.script()}")
         for row in _of_kernel(func):
             print(row)
 
 
-def _known(options: argparse.Namespace) -> list[Row]:
-    """The results of an earlier run."""
+def _logged(options: argparse.Namespace) -> list[Row]:
+    """Return the results of an earlier run."""
     if not options.log or not options.resume or not options.log.exists():
         if options.log:
             options.log.write_text("")

@@ -29,7 +29,7 @@ HEAD = "| kernel | n in | n | symbolic | ranged | static | symbolic / ranged | r
 
 
 def rows(name: str, case: Case) -> list[tuple[str, float]]:
-    """By range, the symbolic schedule's time over the ranged one's."""
+    """Return the time of the symbolic schedule over that of the ranged one, by range."""
     import tvm
 
     from opinfo.jit.dims.span import Span
@@ -40,19 +40,20 @@ def rows(name: str, case: Case) -> list[tuple[str, float]]:
     symbolic = built(scheduled(func).func)
     out = []
     for low, high, multiple, sizes in RANGES:
-        made = schedule(func, TARGET, {"n": Span(low, high, multiple)})
-        assert isinstance(made, Scheduled), made
-        ranged = built(made.func)
+        result = schedule(func, TARGET, {"n": Span(low, high, multiple)})
+        assert isinstance(result, Scheduled), result
+        ranged = built(result.func)
         label = f"{low}…{high}" + (f" by {multiple}" if multiple > 1 else "")
         for n in sizes:
             tensors = [tvm.runtime.tensor(a) for a in inputs(func, {"n": n})]
             kernels = {"symbolic": symbolic, "ranged": ranged,
                        "static": built(scheduled(at(func, {"n": n})).func)}  # fmt: skip
-            found = timed({k: lambda f=f, t=tensors: f(*t) for k, f in kernels.items()})
-            s, r, e = (1e6 * found[k] for k in kernels)
-            out.append((label, s / r))
-            print(f"| {name} | {label} | {n} | {s:.1f} | {r:.1f} | {e:.1f} | {s / r:.2f} "
-                  f"| {r / e:.2f} |", flush=True)  # fmt: skip
+            seconds = timed({k: lambda f=f, t=tensors: f(*t) for k, f in kernels.items()})
+            symbolic_us, ranged_us, static_us = (1e6 * seconds[k] for k in kernels)
+            out.append((label, symbolic_us / ranged_us))
+            print(f"| {name} | {label} | {n} | {symbolic_us:.1f} | {ranged_us:.1f} "
+                  f"| {static_us:.1f} | {symbolic_us / ranged_us:.2f} "
+                  f"| {ranged_us / static_us:.2f} |", flush=True)  # fmt: skip
     return out
 
 
@@ -62,12 +63,12 @@ def main() -> None:
     parser.add_argument("kernel", nargs="*")
     options = parser.parse_args()
     use_threads(1)
-    known: dict[str, Any] = {k: c for k, c in cases().items() if "n" in str(c.shapes)}
+    kernels: dict[str, Any] = {k: c for k, c in cases().items() if "n" in str(c.shapes)}
     print(HEAD, "|---|---|---:|---:|---:|---:|---:|---:|", sep="\n")
-    chosen = options.kernel or [k for k in known if "conv" not in k and "depthwise" not in k]
-    found = [r for name in chosen for r in rows(name, known[name])]
-    for label in dict.fromkeys(label for label, _ in found):
-        mean = statistics.geometric_mean(v for k, v in found if k == label)
+    chosen = options.kernel or [k for k in kernels if "conv" not in k and "depthwise" not in k]
+    ratios = [r for name in chosen for r in rows(name, kernels[name])]
+    for label in dict.fromkeys(label for label, _ in ratios):
+        mean = statistics.geometric_mean(v for k, v in ratios if k == label)
         print(f"n in {label}: symbolic / ranged {mean:.2f} (geometric mean)")
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.rows import store_row, stored_rows
-from benchmarks.shapes.stream import asked, in_turns
+from benchmarks.shapes.stream import in_turns, parse_options
 
 CNNS = ("resnet50", "squeezenet", "densenet121", "inception_v1", "ocr_det",
         "ocr_rec", "ocr_cls")  # fmt: skip
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """Functions by strategy; what outputs differ by; milliseconds at the first size; reasons."""
+    """Functions, kernels, difference of outputs, milliseconds at the first size, and reasons."""
 
     model: str
     functions: int
@@ -44,11 +44,11 @@ class Row:
     milliseconds: Mapping[str, float]
     reasons: Mapping[str, int]
 
-    def told(self) -> str:
-        rest = ", ".join(f"{k} {v:.2f} ms" for k, v in self.milliseconds.items())
+    def as_line(self) -> str:
+        times = ", ".join(f"{k} {v:.2f} ms" for k, v in self.milliseconds.items())
         return (f"{self.model}: {self.scheduled} of {self.functions} functions scheduled, "
-                f"{self.sites} sites, {self.kernels} kernels, {self.hit_rate:.0%} by them; {rest}; "
-                f"outputs within {self.apart:.1e}; {dict(self.reasons)}")  # fmt: skip
+                f"{self.sites} sites, {self.kernels} kernels, {self.hit_rate:.0%} by them; "
+                f"{times}; outputs within {self.apart:.1e}; {dict(self.reasons)}")  # fmt: skip
 
 
 def cnn(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
@@ -63,17 +63,17 @@ def cnn(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
 
 
 def transformer(name: str) -> tuple[Any, Callable[[int], list[Array]]]:
-    """With the sizes of `tests.models`."""
+    """Return a transformer in the size of `tests.models`, and its inputs for a batch."""
     import torch
 
     import opinfo
-    from tests.models import transformer as t
+    from tests.models import transformer as transformers
 
     bare = name.removesuffix("_n")
-    (value,) = t.torch_model(bare)[1].values()
+    (value,) = transformers.torch_model(bare)[1].values()
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / "model.pt2"
-        torch.export.save(t.program(bare, symbolic=True), path)
+        torch.export.save(transformers.program(bare, symbolic=True), path)
         mod = opinfo.load(path)
     return mod, lambda n: [np.concatenate([value.numpy()[:1]] * n)]
 
@@ -85,35 +85,35 @@ def measure(name: str) -> Row:
     from opinfo.byoc.codegen.host import native_target
     from opinfo.jit import Aot, Session, compile_shapes
 
-    mod, given = (cnn if name in CNNS else transformer)(name)
+    mod, arguments = (cnn if name in CNNS else transformer)(name)
     symbols = sorted(relax.analysis.defined_symbolic_vars(mod["main"]), key=lambda v: v.name)
     buckets = {v.name: (1, 2) if k else (1, 3) for k, v in enumerate(symbols)}
     default = relax.VirtualMachine(tvm.compile(mod, native_target()), tvm.cpu())["main"]
-    right = {n: flat(default(*map(tvm.runtime.tensor, given(n)))) for n in SIZES}
-    wanted: dict[str, Any] = {"jit": "jit", "generic": "generic", "aot": Aot(buckets, pad=True)}
-    done = {k: compile_shapes(mod, s) for k, s in wanted.items()}
-    sessions = {k: Session(d) for k, d in done.items()}
-    apart = 0.0
+    right = {n: flat(default(*map(tvm.runtime.tensor, arguments(n)))) for n in SIZES}
+    strategies: dict[str, Any] = {"jit": "jit", "generic": "generic", "aot": Aot(buckets, pad=True)}
+    compiled = {k: compile_shapes(mod, s) for k, s in strategies.items()}
+    sessions = {k: Session(d) for k, d in compiled.items()}
+    worst = 0.0
     for _ in range(3):
         for n in SIZES:
-            tensors = list(map(tvm.runtime.tensor, given(n)))
+            tensors = list(map(tvm.runtime.tensor, arguments(n)))
             for session in sessions.values():
-                apart = max(apart, difference(flat(session(*tensors)), right[n]))
+                worst = max(worst, difference(flat(session(*tensors)), right[n]))
         sessions["jit"].settle(1200)
     before = sessions["jit"].stats()
-    tensors = list(map(tvm.runtime.tensor, given(SIZES[0])))
+    tensors = list(map(tvm.runtime.tensor, arguments(SIZES[0])))
     times = in_turns({"TVM default": lambda: default(*tensors),
                       **{k: lambda s=s: s(*tensors) for k, s in sessions.items()}}, 5)  # fmt: skip
     after = sessions["jit"].stats()
-    for s in sessions.values():
-        s.close()
+    for session in sessions.values():
+        session.close()
     hits, misses = (sum(getattr(s, k) for s in after.sites) - sum(getattr(s, k)
                     for s in before.sites) for k in ("hits", "misses"))  # fmt: skip
-    functions = done["jit"].functions
+    functions = compiled["jit"].functions
     reasons = Counter(f.why for f in functions if f.why)
     reasons.update(f"{e.what}: {e.why}" for e in after.events if e.what in ("failed", "refused"))
     rate, scheduled = hits / max(hits + misses, 1), sum(f.rule != "none" for f in functions)
-    return Row(name, len(functions), scheduled, len(after.sites), after.kernels, rate, apart, times,
+    return Row(name, len(functions), scheduled, len(after.sites), after.kernels, rate, worst, times,
                dict(reasons))  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def flat(result: Any) -> list[Array]:
 
 
 def difference(got: Sequence[Array], right: Sequence[Array]) -> float:
-    """The largest, relative to an output's largest value."""
+    """Return the largest difference, relative to an output's largest value."""
     return max(float(np.abs(a.astype("float64") - b).max() / max(float(np.abs(b).max()), 1e-30))
                for a, b in zip(got, right, strict=True))  # fmt: skip
 
@@ -135,10 +135,10 @@ def page(rows: list[Row]) -> str:
     names = ("TVM default", "generic", "aot")
     columns = ("model", "functions", "scheduled", "call sites", "kernels", "jit, ms",
                *(f"{n} / jit" for n in names), "by special kernels", "outputs within")  # fmt: skip
-    lines = [(r.model, str(r.functions), str(r.scheduled), str(r.sites), str(r.kernels),
-              f"{r.milliseconds['jit']:.2f}",
-              *(f"{r.milliseconds[n] / r.milliseconds['jit']:.3g}" for n in names),
-              f"{r.hit_rate:.0%}", f"{r.apart:.0e}") for r in rows]  # fmt: skip
+    lines = [(row.model, str(row.functions), str(row.scheduled), str(row.sites), str(row.kernels),
+              f"{row.milliseconds['jit']:.2f}",
+              *(f"{row.milliseconds[n] / row.milliseconds['jit']:.3g}" for n in names),
+              f"{row.hit_rate:.0%}", f"{row.apart:.0e}") for row in rows]  # fmt: skip
     return f"# Real models with symbolic shapes\n\n{HEAD}\n\n{table(columns, lines)}\n"
 
 
@@ -151,12 +151,12 @@ ones of `tests/models/transformer.py`."""
 
 
 def main() -> int:
-    options = asked("benchmarks.shapes.real", __doc__, NAMES)
+    options = parse_options("benchmarks.shapes.real", __doc__, NAMES)
     worst = 0.0
     for name in options.model:
         row = measure(name)
         worst = max(worst, row.apart)
-        print(row.told(), flush=True)
+        print(row.as_line(), flush=True)
         store_row(options.json, row, "model")
     if options.page:
         rows = [Row(**r) for r in stored_rows(options.json)]

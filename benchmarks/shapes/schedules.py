@@ -34,7 +34,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds of a call by implementation, and what schedule and build of the size took."""
+    """Seconds of a call by implementation, and of scheduling and building for the size."""
 
     kernel: str
     n: int
@@ -50,27 +50,35 @@ def cases() -> dict[str, Case]:
     import torch
     from tvm import relax
 
-    op, nn, f = relax.op, relax.op.nn, torch.nn.functional
+    op, nn, functional = relax.op, relax.op.nn, torch.nn.functional
 
     def dense(k: int, m: int) -> Case:
         return Case([["n", k], [k, m], [m]],
                     lambda emit, x, w, b: nn.relu(emit(op.add(emit(op.matmul(x, w)), b))),
                     lambda x, w, b: (x @ w + b).relu_())  # fmt: skip
 
-    def conv(c: int, d: int, size: int, kernel: int, stride: int = 1, groups: int = 1) -> Case:
-        def expr(emit: Any, x: Any, w: Any, b: Any) -> Any:
-            y = emit(nn.conv2d(x, w, strides=stride, padding=kernel // 2, groups=groups))
-            return nn.relu(emit(op.add(y, b)))
+    def conv(
+        channels: int, filters: int, size: int, kernel: int, stride: int = 1, groups: int = 1
+    ) -> Case:
+        def expr(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+            y = emit(nn.conv2d(x, weight, strides=stride, padding=kernel // 2, groups=groups))
+            return nn.relu(emit(op.add(y, bias)))
 
-        def plain(x: Any, w: Any, b: Any) -> Any:
-            return (f.conv2d(x, w, None, stride, kernel // 2, 1, groups) + b).relu_()
+        def plain(x: Any, weight: Any, bias: Any) -> Any:
+            return (
+                functional.conv2d(x, weight, None, stride, kernel // 2, 1, groups) + bias
+            ).relu_()
 
-        shapes: Any = [["n", c, size, size], [d, c // groups, kernel, kernel], [1, d, 1, 1]]
+        shapes: Any = [
+            ["n", channels, size, size],
+            [filters, channels // groups, kernel, kernel],
+            [1, filters, 1, 1],
+        ]
         return Case(shapes, expr, plain, (1, 3))
 
     def gelu(k: int, m: int) -> Case:
         return Case([["n", k], [k, m]], lambda emit, x, w: nn.gelu(emit(op.matmul(x, w))),
-                    lambda x, w: f.gelu(x @ w))  # fmt: skip
+                    lambda x, w: functional.gelu(x @ w))  # fmt: skip
 
     heads: Any = [1, 4, "n", 64]
     return {
@@ -84,10 +92,10 @@ def cases() -> dict[str, Case]:
         "mixed": Case([[1, 4, "n", "n"], heads], lambda emit, s, v: op.matmul(s, v),
                       lambda s, v: s @ v),
         "softmax": Case([[1, 4, "n", "n"]], lambda emit, x: nn.softmax(x, -1),
-                        lambda x: f.softmax(x, -1)),
+                        lambda x: functional.softmax(x, -1)),
         "layer_norm 768": Case([["n", 768], [768], [768]],
                                lambda emit, x, g, b: nn.layer_norm(x, g, b, [-1]),
-                               lambda x, g, b: f.layer_norm(x, (768,), g, b)),
+                               lambda x, g, b: functional.layer_norm(x, (768,), g, b)),
         "conv 3x3 64 of 56": conv(64, 64, 56, 3),
         "conv 3x3 /2 64-128 of 56": conv(64, 128, 56, 3, 2),
         "conv 3x3 256 of 14": conv(256, 256, 14, 3),
@@ -99,21 +107,21 @@ def cases() -> dict[str, Case]:
 
 
 def timed(calls: Mapping[str, Callable[..., Any]]) -> dict[str, float]:
-    """Median seconds of a call; all take turns."""
+    """Return the median seconds of each call, in turns."""
     often = {}
     for name, call in calls.items():
         call()
         start = time.thread_time()
         call()
         often[name] = max(1, int(LEAST / max(time.thread_time() - start, 1e-7)))
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
             start = time.thread_time()
             for _ in range(often[name]):
                 call()
-            found[name].append((time.thread_time() - start) / often[name])
-    return {name: statistics.median(v) for name, v in found.items()}
+            seconds[name].append((time.thread_time() - start) / often[name])
+    return {name: statistics.median(v) for name, v in seconds.items()}
 
 
 def rows(name: str, case: Case) -> list[Row]:
@@ -127,18 +135,18 @@ def rows(name: str, case: Case) -> list[Row]:
     out = []
     for n in case.sizes:
         start = time.thread_time()
-        found = scheduled(at(func, {"n": n}))
+        result = scheduled(at(func, {"n": n}))
         middle = time.thread_time()
-        static = built(found.func)
+        static = built(result.func)
         end = time.thread_time()
         arrays = inputs(func, {"n": n})
         tensors = [tvm.runtime.tensor(a) for a in arrays]
-        given = [torch.from_numpy(a) for a in arrays[:-1]]
+        torch_inputs = [torch.from_numpy(a) for a in arrays[:-1]]
         calls = {
             "default": lambda t=tensors: default(*t),
             "symbolic": lambda t=tensors: symbolic(*t),
             "static": lambda t=tensors, k=static: k(*t),
-            "torch": lambda g=given: case.torch(*g),
+            "torch": lambda g=torch_inputs: case.torch(*g),
         }
         with torch.inference_mode():
             out.append(Row(name, n, **timed(calls), schedule=middle - start, build=end - middle))
@@ -150,18 +158,18 @@ HEAD = ("| kernel | n | default | symbolic | static | torch | default / static "
         "| symbolic / static | schedule ms | build ms |")  # fmt: skip
 
 
-def line(r: Row) -> str:
-    times = " | ".join(f"{1e6 * t:.1f}" for t in (r.default, r.symbolic, r.static, r.torch))
-    ratios = f"{r.default / r.static:.1f} | {r.symbolic / r.static:.2f}"
-    return (f"| {r.kernel} | {r.n} | {times} | {ratios} | {1e3 * r.schedule:.0f} "
-            f"| {1e3 * r.build:.0f} |")  # fmt: skip
+def line(row: Row) -> str:
+    times = " | ".join(f"{1e6 * t:.1f}" for t in (row.default, row.symbolic, row.static, row.torch))
+    ratios = f"{row.default / row.static:.1f} | {row.symbolic / row.static:.2f}"
+    return (f"| {row.kernel} | {row.n} | {times} | {ratios} | {1e3 * row.schedule:.0f} "
+            f"| {1e3 * row.build:.0f} |")  # fmt: skip
 
 
-def page(found: Sequence[Row], cpu: str) -> str:
-    """The page of the docs."""
-    small = [r.symbolic / r.static for r in found if r.n <= 16]
-    better = [r.default / r.static for r in found]
-    ours = [r.symbolic / r.static for r in found]
+def page(results: Sequence[Row], cpu: str) -> str:
+    """Return the page in Markdown."""
+    small = [r.symbolic / r.static for r in results if r.n <= 16]
+    better = [r.default / r.static for r in results]
+    ours = [r.symbolic / r.static for r in results]
     rule = "|---" * 2 + "|---:" * 8 + "|"
     return "\n".join([
         "# Schedules of kernels", "",
@@ -173,7 +181,7 @@ def page(found: Sequence[Row], cpu: str) -> str:
         f"least {min(better):.1f}x. Over opinfo's symbolic schedule: geometric mean",
         f"{statistics.geometric_mean(ours):.2f}x, "
         f"for n up to 16 {statistics.geometric_mean(small):.2f}x.",
-        "", HEAD, rule, *map(line, found), "",
+        "", HEAD, rule, *map(line, results), "",
     ])  # fmt: skip
 
 
@@ -188,11 +196,11 @@ def main() -> None:
     from tvm.target import codegen
 
     torch.set_num_threads(1)
-    known = cases()
+    kernels = cases()
     print(HEAD)
-    found = [r for name in options.kernel or known for r in rows(name, known[name])]
+    results = [r for name in options.kernel or kernels for r in rows(name, kernels[name])]
     if options.page is not None:
-        options.page.write_text(page(found, str(codegen.llvm_get_system_cpu())), encoding="utf-8")
+        options.page.write_text(page(results, str(codegen.llvm_get_system_cpu())), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from benchmarks.shapes import symbolic_models
 
 
 def timed(call: Callable[[], Any]) -> float:
-    """Microseconds."""
+    """Return the microseconds of a call."""
     start = time.perf_counter_ns()
     call()
     return (time.perf_counter_ns() - start) / 1e3
@@ -46,7 +46,7 @@ def latency(seconds: float) -> None:
             Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
         rng = np.random.default_rng(0)
         sizes = [int(n) for n in rng.integers(1, 65, 64)]
-        inputs = {n: tvm.runtime.tensor(symbolic_models.given("mlp", n)) for n in set(sizes)}
+        inputs = {n: tvm.runtime.tensor(symbolic_models.input_of("mlp", n)) for n in set(sizes)}
         for n in inputs:
             generic(inputs[n])
         first = [(timed(lambda n=n: ours(inputs[n])), timed(lambda n=n: generic(inputs[n])))
@@ -54,17 +54,17 @@ def latency(seconds: float) -> None:
         both: tuple[list[float], list[float]] = ([], [])
         end, k = time.monotonic() + seconds, 0
         while time.monotonic() < end:
-            x = inputs[sizes[k % len(sizes)]]
+            tensor = inputs[sizes[k % len(sizes)]]
             order = (0, 1) if k % 2 else (1, 0)
             for which in order:
-                both[which].append(timed(lambda s=(ours, generic)[which], x=x: s(x)))
+                both[which].append(timed(lambda s=(ours, generic)[which], x=tensor: s(x)))
             k += 1
         counts = ours.stats().counts
     extra = max(a - b for a, b in first) / 1e3
     print(f"latency: first call of a shape at most {extra:.2f} ms over generic")
-    for q in (50, 99, 99.9):
-        a, b = (float(np.percentile(v, q)) for v in both)
-        print(f"latency: p{q:g} {a:.0f} us, generic only {b:.0f} us, {a / b:.2f} x "
+    for percent in (50, 99, 99.9):
+        a, b = (float(np.percentile(v, percent)) for v in both)
+        print(f"latency: p{percent:g} {a:.0f} us, generic only {b:.0f} us, {a / b:.2f} x "
               f"({len(both[0])} requests, {dict(counts)})")  # fmt: skip
 
 
@@ -75,23 +75,23 @@ def restart(seconds: float) -> None:
         library, kernels = str(Path(name) / "model.so"), str(Path(name) / "kernels")
         compile_shapes(symbolic_models.module("mlp"), "jit").export(library)
         for number in (1, 2):
-            told = run_worker("benchmarks.shapes.serving", library, kernels)
-            loaded = [took for what, took in told if what == "loaded"]
+            events = run_worker("benchmarks.shapes.serving", library, kernels)
+            loaded = [took for what, took in events if what == "loaded"]
             each = (f": {statistics.median(loaded):.2f} ms each, the first {loaded[0]:.2f}, 95% "
                     f"{percentile(loaded, 0.95):.2f}" if loaded else "")  # fmt: skip
-            print(f"restart: process {number}: {len(loaded)} of {len(told)} from disk{each}")
+            print(f"restart: process {number}: {len(loaded)} of {len(events)} from disk{each}")
 
 
 def worker(library: str, kernels: str) -> list[tuple[str, float]]:
-    """Of a process: what became of the kernels, and milliseconds."""
+    """Serve requests; return the event and the milliseconds of each kernel."""
     import tvm
 
     from opinfo.jit import KernelStore, Session
 
     with Session(library, store=KernelStore(kernels)) as session:
         for n in range(1, 21):
-            x = tvm.runtime.tensor(symbolic_models.given("mlp", n))
-            session(x), session(x)
+            tensor = tvm.runtime.tensor(symbolic_models.input_of("mlp", n))
+            session(tensor), session(tensor)
         if not session.settle(600):
             raise RuntimeError("kernels are not compiled after ten minutes")
         return [(e.what, e.milliseconds) for e in session.stats().events]

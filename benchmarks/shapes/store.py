@@ -2,9 +2,9 @@
 
     python -m benchmarks.store [--kernels 40] [--runs 15] [--out FILE]
 
-Real kernels of a product at as many shapes. Each time is the median over kernels of the smallest
-wall time of a kernel, in turns; `load` verifies and copies, so that its ratio to `bare` is what
-safety costs.
+The kernels are matrix products of different shapes. Each time is the median over kernels of the
+smallest wall time of a kernel, in turns; `load` verifies and copies, so that its ratio to `bare` is
+what safety costs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESULTS = STORED / "store.json"
 
 
 def libraries(folder: Path, count: int) -> list[Path]:
-    """Kernels that the linker has just written."""
+    """Build kernels; return their libraries."""
     import tvm
 
     from tests.jit.kernels import product
@@ -46,14 +46,14 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def copied(store: Any, key: str, to: Path) -> Path:
-    """As a session does it."""
+    """Copy a kernel from the store, as a session does."""
     if not store.copy(key, to):
         raise RuntimeError("nothing was stored")
     return to
 
 
 def measure(count: int, runs: int) -> dict[str, Any]:
-    """Every run loads files that this process has not loaded: a library is loaded once."""
+    """Measure on new files in each run, since a process loads the same library only once."""
     from tvm_ffi import load_module
 
     from opinfo.jit.kernels.build_kernel import loaded
@@ -68,21 +68,21 @@ def measure(count: int, runs: int) -> dict[str, Any]:
             store = KernelStore(folder / f"run{run}")
             for n, path in enumerate(built):
                 bare, key = folder / f"bare{run}-{n}.so", f"{n:040x}"
-                other = folder / f"copy{run}-{n}.so"
+                copy = folder / f"copy{run}-{n}.so"
                 shutil.copy(path, bare)
-                found = {
+                durations = {
                     "put": milliseconds(lambda: store.put(key, path)),  # noqa: B023
                     "get": milliseconds(lambda: store.get(key)),  # noqa: B023
-                    "load": milliseconds(lambda: loaded(copied(store, key, other))),  # noqa: B023
+                    "load": milliseconds(lambda: loaded(copied(store, key, copy))),  # noqa: B023
                     "bare": milliseconds(lambda: load_module(str(bare))),  # noqa: B023
                 }
-                for what, taken in found.items():
+                for what, duration in durations.items():
                     times = best.setdefault(what, [float("inf")] * count)
-                    times[n] = min(times[n], taken)
+                    times[n] = min(times[n], duration)
             sizes = [r.size for r in store.ls()]
-    told: dict[str, Any] = {what: median(times) for what, times in best.items()}
-    return {**told, "load p95": percentile(best["load"], 0.95), "bytes": median(sizes),
-            "ratio": told["load"] / told["bare"], "kernels": count, "runs": runs}  # fmt: skip
+    medians: dict[str, Any] = {what: median(times) for what, times in best.items()}
+    return {**medians, "load p95": percentile(best["load"], 0.95), "bytes": median(sizes),
+            "ratio": medians["load"] / medians["bare"], "kernels": count, "runs": runs}  # fmt: skip
 
 
 def main() -> None:
@@ -94,12 +94,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     use_threads(1)
-    found = measure(options.kernels, options.runs)
-    print(f"{found['kernels']} kernels of {found['bytes']:,.0f} bytes: put {found['put']:.3f} ms, "
-          f"get (verified) {found['get']:.3f} ms, load (verified) {found['load']:.3f} ms "
-          f"(95%: {found['load p95']:.3f} ms), bare load_module {found['bare']:.3f} ms: "
-          f"{found['ratio']:.2f} ×")  # fmt: skip
-    write(options.out, found)
+    results = measure(options.kernels, options.runs)
+    print(f"{results['kernels']} kernels of {results['bytes']:,.0f} bytes: "
+          f"put {results['put']:.3f} ms, get (verified) {results['get']:.3f} ms, "
+          f"load (verified) {results['load']:.3f} ms "
+          f"(95%: {results['load p95']:.3f} ms), bare load_module {results['bare']:.3f} ms: "
+          f"{results['ratio']:.2f} ×")  # fmt: skip
+    write(options.out, results)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
     python -m benchmarks.shapes.storm [--shapes 1000] [--seconds 120] [--kernels 32] [--mib 4]
 
-The MLP in three fresh processes, one with `jit` under the budget, two with `generic`, which answer
-the same requests in turns, in blocks of 50, most of a size that does not come again soon. Between
-blocks the first one may compile for some seconds, so that kernels come and go whatever else the
-machine does. Told are the resident memory, the most that the first one has beyond the second at the
-end of a block, over the budget, and what the third has beyond it, which is what malloc leaves to
-chance; the libraries of kernels that are mapped, and the time of a block over generic's.
+The MLP runs in three fresh processes, one with `jit` under the budget, two with `generic`. They
+answer the same requests in turns, in blocks of 50, mostly of sizes that do not recur soon. Between
+blocks the first one may compile for some seconds, so that kernels are added and evicted under any
+load of the machine. Prints the resident memory; the largest excess of the first process over the
+second at the end of a block, relative to the budget; the excess of the third over the second, which
+is chance in malloc; the mapped kernel libraries; and the time of a block relative to generic's.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ import numpy as np
 from benchmarks.common.resources import percentile, resident, use_threads
 from benchmarks.shapes import symbolic_models
 
-#: Requests of a block, and how many of them are of the storm; the others are of a few sizes.
+#: Requests of a block, and how many of them are of the storm; the others have common sizes.
 BLOCK, STORM = 50, 45
 USUAL = (1, 8, 16, 64)
-#: Seconds that may be compiled between two blocks.
+#: Seconds of compiling allowed between two blocks.
 PAUSE = 4.0
 
 
 def worker(library: str, kernels: int, size: int) -> None:
-    """Serve blocks of sizes that come in as lines."""
+    """Serve blocks of sizes, one on each line of standard input."""
     import tvm
 
     from opinfo.jit import Budget, Session
@@ -46,25 +46,25 @@ def worker(library: str, kernels: int, size: int) -> None:
     with Session(library, budget=Budget(kernels=kernels, bytes=size)) as session:
         for line in sys.stdin:
             sizes = json.loads(line)
-            taken = []
+            times = []
             for n in sizes:
-                x = tvm.runtime.tensor(symbolic_models.given("mlp", n))
+                tensor = tvm.runtime.tensor(symbolic_models.input_of("mlp", n))
                 start = time.perf_counter_ns()
-                session(x)
-                taken.append((time.perf_counter_ns() - start) / 1e3)
+                session(tensor)
+                times.append((time.perf_counter_ns() - start) / 1e3)
             session.settle(PAUSE)
             maps = Path("/proc/self/maps").read_text().splitlines()
             mapped = len({m.split()[4] for m in maps if "opinfo-jit-" in m})
-            row = {"us": taken, "resident": resident(), "mapped": mapped}
-            if not sizes:  # what is asked for at the end
-                told = session.stats()
-                row |= {"told": str(told), "bytes": told.bytes}
+            row = {"us": times, "resident": resident(), "mapped": mapped}
+            if not sizes:  # an empty block ends the run
+                stats = session.stats()
+                row |= {"stats": str(stats), "bytes": stats.bytes}
             print(json.dumps(row), flush=True)
 
 
 @dataclass
 class Server:
-    """A process of its own."""
+    """A process that serves requests."""
 
     process: subprocess.Popen[str]
 
@@ -78,15 +78,15 @@ class Server:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(sizes) + "\n")
         self.process.stdin.flush()
-        found: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return found
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
 
     def stop(self) -> None:
         self.process.communicate()
 
 
 def storm(shapes: int, seconds: float, kernels: int, size: int) -> list[Any]:
-    """What each told of each block."""
+    """Run the storm; return the answers of each process for each block."""
     from opinfo.jit import compile_shapes
 
     rng = np.random.default_rng(0)
@@ -105,11 +105,11 @@ def storm(shapes: int, seconds: float, kernels: int, size: int) -> list[Any]:
             block, waiting = waiting[:STORM], waiting[STORM:]
             block += [int(n) for n in rng.choice(USUAL, BLOCK - len(block))]
             order = (0, 1, 2) if len(rows) % 2 else (1, 0, 2)
-            told = {which: servers[which].ask(block) for which in order}
-            rows.append([told[k] for k in range(3)])
+            answers = {which: servers[which].ask(block) for which in order}
+            rows.append([answers[k] for k in range(3)])
         rows.append([s.ask([]) for s in servers])
-        for s in servers:
-            s.stop()
+        for server in servers:
+            server.stop()
     return rows
 
 
@@ -118,9 +118,9 @@ def show(rows: list[Any], size: int) -> None:
     extra = [a["resident"] - b["resident"] for a, b, _ in rows]
     chance = [c["resident"] - b["resident"] for _, b, c in rows]
     ratios = [sum(a["us"]) / sum(b["us"]) for a, b, _ in rows]
-    whole = sum(sum(a["us"]) for a, *_ in rows) / sum(sum(b["us"]) for _, b, _ in rows)
-    told = [
-        f"{len(rows) * BLOCK} requests: {last['told']}",
+    total = sum(sum(a["us"]) for a, *_ in rows) / sum(sum(b["us"]) for _, b, _ in rows)
+    lines = [
+        f"{len(rows) * BLOCK} requests: {last['stats']}",
         f"resident: {mib(last['resident'])}, with generic kernels only {mib(generic['resident'])}",
         f"beyond generic: {mib(extra[0])} after the first block, median {mib(median(extra))}, at "
         f"most {mib(max(extra))}, {max(extra) / size:.2f} x the budget of {mib(size)}",
@@ -128,9 +128,9 @@ def show(rows: list[Any], size: int) -> None:
         f"kernels: {mib(last['bytes'])} as counted, {max(a['mapped'] for a, *_ in rows)} libraries "
         "mapped at most",
         f"time of a block over generic's: median {median(ratios):.3f} x, 95% "
-        f"{percentile(ratios, 0.95):.3f} x, all together {whole:.3f} x",
+        f"{percentile(ratios, 0.95):.3f} x, all together {total:.3f} x",
     ]
-    print("\n".join(told))
+    print("\n".join(lines))
 
 
 def mib(size: float) -> str:

@@ -33,7 +33,7 @@ LONG = 5.0
 
 @dataclass(frozen=True)
 class Row:
-    """Milliseconds of the whole stream by each; the largest difference to `jit`, relative."""
+    """Milliseconds of the whole stream by implementation; largest relative difference to `jit`."""
 
     model: str
     sizes: tuple[int, ...]
@@ -41,12 +41,13 @@ class Row:
     outputs: float
     hit_rate: float
 
-    def told(self) -> str:
+    def as_line(self) -> str:
         ours = self.milliseconds["jit"]
-        rest = ", ".join(f"{name} {t / ours:.3g} x" for name, t in self.milliseconds.items()
+        others = ", ".join(f"{name} {t / ours:.3g} x" for name, t in self.milliseconds.items()
                          if name != "jit")  # fmt: skip
-        return (f"{self.model}: {len(self.sizes)} shapes in {ours:.2f} ms; {rest}; outputs within "
-                f"{self.outputs:.1e}; {self.hit_rate:.0%} by special kernels")  # fmt: skip
+        return (f"{self.model}: {len(self.sizes)} shapes in {ours:.2f} ms; {others}; "
+                f"outputs within {self.outputs:.1e}; "
+                f"{self.hit_rate:.0%} by special kernels")  # fmt: skip
 
 
 def measure(name: str) -> Row:
@@ -56,7 +57,7 @@ def measure(name: str) -> Row:
 
     mod = symbolic_models.module(name)
     sizes = symbolic_models.sizes(name)
-    tensors = {n: tvm.runtime.tensor(symbolic_models.given(name, n)) for n in sizes}
+    tensors = {n: tvm.runtime.tensor(symbolic_models.input_of(name, n)) for n in sizes}
     with Session(compile_shapes(mod, "jit")) as session, \
             Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
         for _ in range(3):
@@ -73,15 +74,15 @@ def measure(name: str) -> Row:
             "torch.compile": _torch(name, sizes),
             "ONNX Runtime": _onnx_runtime(mod, tensors),
         }
-        apart = max(_apart(calls, n) for n in set(sizes))
+        worst = max(_worst_difference(calls, n) for n in set(sizes))
         before = session.stats()
         times = {n: in_turns({k: (lambda c=c, n=n: c(n)) for k, c in calls.items()})
                  for n in sorted(set(sizes))}  # fmt: skip
         after = session.stats()
-        for s in static.values():
-            s.close()
+        for bound_session in static.values():
+            bound_session.close()
     total = {k: sum(times[n][k] for n in sizes) for k in calls}
-    return Row(name, tuple(sizes), total, apart, _rate(before, after))
+    return Row(name, tuple(sizes), total, worst, _rate(before, after))
 
 
 def _rate(before: Any, after: Any) -> float:
@@ -91,15 +92,15 @@ def _rate(before: Any, after: Any) -> float:
 
 
 def bound(mod: Any, n: int) -> Any:
-    """The module with its dimension bound."""
+    """Return the module with its dimension bound."""
     from tvm import relax
 
-    found = {v.name: n for v in relax.analysis.defined_symbolic_vars(mod["main"])}
-    return relax.transform.BindSymbolicVars(found)(mod)
+    values = {v.name: n for v in relax.analysis.defined_symbolic_vars(mod["main"])}
+    return relax.transform.BindSymbolicVars(values)(mod)
 
 
 def _default(mod: Any) -> Any:
-    """TVM's own build, its constants folded."""
+    """Return TVM's own build of a module."""
     import tvm
     from tvm import relax
 
@@ -114,11 +115,11 @@ def _torch(name: str, sizes: list[int]) -> Call:
 
     torch.set_num_threads(1)
     compiled = torch.compile(symbolic_models.torch_model(name), dynamic=True)
-    given = {n: torch.from_numpy(symbolic_models.given(name, n)) for n in sizes}
+    arrays = {n: torch.from_numpy(symbolic_models.input_of(name, n)) for n in sizes}
 
     def call(n: int) -> Any:
         with torch.inference_mode():
-            return compiled(given[n])
+            return compiled(arrays[n])
 
     for n in sorted(set(sizes)):
         call(n)
@@ -126,14 +127,14 @@ def _torch(name: str, sizes: list[int]) -> Call:
 
 
 def _onnx_runtime(mod: Any, tensors: Mapping[int, Any]) -> Call:
-    """Run by ONNX Runtime inside TVM's virtual machine: its backend takes the whole graph."""
+    """Return a call of ONNX Runtime in TVM's virtual machine; its backend takes the whole graph."""
     from opinfo.byoc.compile import compile_module
 
     main = compile_module(mod, ["onnxruntime"], plan=False).machine()["main"]
     return lambda n: main(tensors[n])
 
 
-def _apart(calls: Mapping[str, Call], n: int) -> float:
+def _worst_difference(calls: Mapping[str, Call], n: int) -> float:
     ours = _array(calls["jit"](n))
     scale = max(float(np.abs(ours).max()), 1e-30)
     return max(float(np.abs(_array(c(n)) - ours).max()) / scale for c in calls.values())
@@ -146,7 +147,7 @@ def _array(result: Any) -> Any:
 
 
 def in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Median milliseconds of a call of each."""
+    """Return the median milliseconds of each call, in turns."""
     often: dict[str, int] = {}
     times: dict[str, list[float]] = {k: [] for k in calls}
     for name, call in calls.items():
@@ -170,10 +171,12 @@ def page(rows: list[Row]) -> str:
     columns = ("model", "stream, ms", *(f"{n} / jit" for n in names if n != "jit"),
                "outputs within", "by special kernels")  # fmt: skip
     lines = []
-    for r in rows:
-        ours = r.milliseconds["jit"]
-        rest = (f"{t / ours:.3g}" for n, t in r.milliseconds.items() if n != "jit")
-        lines.append((r.model, f"{ours:.2f}", *rest, f"{r.outputs:.0e}", f"{r.hit_rate:.0%}"))
+    for row in rows:
+        ours = row.milliseconds["jit"]
+        ratios = (f"{t / ours:.3g}" for n, t in row.milliseconds.items() if n != "jit")
+        lines.append(
+            (row.model, f"{ours:.2f}", *ratios, f"{row.outputs:.0e}", f"{row.hit_rate:.0%}")
+        )
     return f"# Streams of shapes\n\n{HEAD}\n\n{table(columns, lines)}\n"
 
 
@@ -186,8 +189,8 @@ schedules; **ONNX Runtime** its backend, which takes the whole graph, in TVM's v
 Models: `benchmarks/shapes/symbolic_models.py`."""
 
 
-def asked(module: str, doc: str | None, names: Sequence[str]) -> Any:
-    """The options of a benchmark of models that writes a page; the process gets one thread."""
+def parse_options(module: str, doc: str | None, names: Sequence[str]) -> Any:
+    """Parse the options of a benchmark of models with a page; set the process to one thread."""
     parser = model_parser(module, doc, names)
     add_page_option(parser, "shapes.md")
     options = parser.parse_args()
@@ -199,10 +202,10 @@ def asked(module: str, doc: str | None, names: Sequence[str]) -> Any:
 
 
 def main() -> int:
-    options = asked("benchmarks.shapes.stream", __doc__, symbolic_models.NAMES)
+    options = parse_options("benchmarks.shapes.stream", __doc__, symbolic_models.NAMES)
     for name in options.model:
         row = measure(name)
-        print(row.told(), flush=True)
+        print(row.as_line(), flush=True)
         store_row(options.json, row, "model")
     if options.page:
         rows = [Row(**r) for r in stored_rows(options.json)]

@@ -17,27 +17,27 @@ NAMES = ("mlp", "conv", "transformer")
 
 
 def torch_model(name: str) -> Any:
-    """In evaluation mode."""
+    """Return the torch module in evaluation mode."""
     import torch
 
     torch.manual_seed(0)
     return {"mlp": _mlp, "conv": _conv, "transformer": _transformer}[name](torch.nn).eval()
 
 
-def given(name: str, n: int, seed: int = 0) -> Array:
-    """The input of a request of size ``n``."""
+def input_of(name: str, n: int, seed: int = 0) -> Array:
+    """Return the input of a request of size ``n``."""
     rng = np.random.default_rng(seed + n)
     shape = {"mlp": (n, 256), "conv": (n, 3, 32, 32), "transformer": (1, n, 256)}[name]
     return rng.standard_normal(shape).astype(np.float32)
 
 
 def module(name: str) -> Any:
-    """The Relax module, its weights constants, and the one dimension symbolic."""
+    """Return the Relax module with constant weights and one symbolic dimension."""
     import torch
 
     from opinfo.frontend.formats.from_torch import from_program
 
-    sample = torch.from_numpy(given(name, 8))
+    sample = torch.from_numpy(input_of(name, 8))
     axis = 1 if name == "transformer" else 0
     dims = ({axis: torch.export.Dim("n", min=1, max=4096)},)
     program = torch.export.export(torch_model(name), (sample,), dynamic_shapes=dims)
@@ -45,7 +45,7 @@ def module(name: str) -> Any:
 
 
 def sizes(name: str, count: int = 50, seed: int = 0) -> list[int]:
-    """The sizes of a stream: a few come often, most seldom."""
+    """Return the sizes of a stream: a few are frequent, most are rare."""
     rng = np.random.default_rng(seed)
     if name == "transformer":  # a prompt, then steps of decoding
         out: list[int] = []
@@ -63,14 +63,14 @@ def _mlp(nn: Any) -> Any:
 
 def _conv(nn: Any) -> Any:
     class Block(nn.Module):
-        def __init__(self, c: int, d: int, stride: int) -> None:
+        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
             super().__init__()
-            self.one = nn.Conv2d(c, d, 3, stride, 1)
-            self.two = nn.Conv2d(d, d, 3, 1, 1)
-            self.skip = nn.Conv2d(c, d, 1, stride)
+            self.first = nn.Conv2d(inputs, outputs, 3, stride, 1)
+            self.second = nn.Conv2d(outputs, outputs, 3, 1, 1)
+            self.skip = nn.Conv2d(inputs, outputs, 1, stride)
 
         def forward(self, x: Any) -> Any:
-            return (self.two(self.one(x).relu()) + self.skip(x)).relu()
+            return (self.second(self.first(x).relu()) + self.skip(x)).relu()
 
     return nn.Sequential(Block(3, 32, 1), Block(32, 64, 2), Block(64, 64, 2),
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))  # fmt: skip
@@ -85,8 +85,8 @@ def _transformer(nn: Any, width: int = 256, heads: int = 4) -> Any:
             self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
         def forward(self, x: Any) -> Any:
-            h = self.normed(x)
-            q, k, v = (self.split(f(h)) for f in (self.q, self.k, self.v))
+            hidden = self.normed(x)
+            q, k, v = (self.split(f(hidden)) for f in (self.q, self.k, self.v))
             scores = (q @ k.transpose(-1, -2)) * (1 / math.sqrt(width // heads))
             mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(1, -1, width)
             x = x + self.out(mixed)

@@ -157,11 +157,11 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
     """
     from .layout.plan import implementation, plan_layout
 
-    given = implementation(op, prim_func, layouts)
+    replacement = implementation(op, prim_func, layouts)
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.ReplaceOpImpl")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
-        return plan_layout(mod, implementations=[given]).module
+        return plan_layout(mod, implementations=[replacement]).module
 
     return run
 
@@ -203,12 +203,12 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
     """
     from .jit.config.strategy import checked_config
 
-    given = checked_config(strategy)
+    settings = checked_config(strategy)
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.SpecializeShapes")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
         from .jit.compile.specialize import specialize_shapes
 
-        return specialize_shapes(mod, given, target).module
+        return specialize_shapes(mod, settings, target).module
 
     return run

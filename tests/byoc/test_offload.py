@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tvm import relax
 
-from benchmarks.backends.offload import before, compare, matching, whole
+from benchmarks.backends.offload import backends_taking, before, compare, matching
 from benchmarks.backends.offload_page import Row
 from benchmarks.backends.unlowered import unlowered
 
@@ -18,7 +18,7 @@ from .chains import CHAINS
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_is_taken_whole(name: str) -> None:
     backend = CHAINS[name].backend
-    assert whole(name, [backend]) == [backend]
+    assert backends_taking(name, [backend]) == [backend]
 
 
 def _some(emit: Any, rng: Any, x: Any) -> Any:
@@ -51,7 +51,7 @@ def test_as_much_is_matched_after_lowering() -> None:
 
 def test_fewer_are_told() -> None:
     row = Row("m", "b", (5, 10), (4, 10), (8, 10), (9, 10))
-    assert not row.good and row.told().endswith(", fewer")
+    assert not row.good and row.as_line().endswith(", fewer")
     assert Row("m", "b", (5, 10), (5, 12), (8, 10), (7, 8)).good
     assert not Row("m", "b", (5, 10), (6, 10), (8, 10), (7, 10)).good
     assert Row("m", "b", (5, 10), (6, 10), (8000, 10000), (7999, 10000)).good

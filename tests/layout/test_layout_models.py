@@ -35,5 +35,5 @@ def test_an_imported_model_agrees_with_torch() -> None:
 
 def test_every_model_has_an_input_and_unknown_ones_are_named() -> None:
     assert set(nets.INPUTS) == {*nets.NAMES, *nets.MORE}
-    with pytest.raises(KeyError, match="no model is called 'alexnet'"):
+    with pytest.raises(KeyError, match="unknown model 'alexnet'"):
         nets.module("alexnet")

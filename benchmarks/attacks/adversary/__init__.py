@@ -1,1 +1,1 @@
-"""PrimFuncs made to be answered wrongly, each run against the operator that was answered."""
+"""PrimFuncs that invite wrong answers, each run against the recovered operator."""

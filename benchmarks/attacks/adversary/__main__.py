@@ -5,9 +5,8 @@
                                    [--page [FILE]] [--show SEED]
 
 Fails on a wrong answer, an exception, more than 5 s of CPU for one question, a 99th percentile
-above 1 s, or a question that is answered otherwise under another hash seed. Chunks of programs run
-in processes of their own; one that dies is run again program by program. A log that is there is
-gone on with.
+above 1 s, or a question whose answer depends on the hash seed. Each chunk of programs runs in its
+own process; if that dies, its programs run one by one. An existing log is continued.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ CHUNK = 100
 #: Seconds after which a process has hung.
 PATIENCE = 900
 
-Found = dict[str, Any]
+Logged = dict[str, Any]
 
 
 def main() -> None:
@@ -43,9 +42,9 @@ def main() -> None:
     if options.show is not None:
         _show(options.show)
         return
-    rows = _known(options.log)
-    done = {r["seed"] for r in rows}
-    seeds = [s for s in range(options.first, options.first + options.count) if s not in done]
+    rows = _logged(options.log)
+    judged = {r["seed"] for r in rows}
+    seeds = [s for s in range(options.first, options.first + options.count) if s not in judged]
     for start in range(0, len(seeds), CHUNK):
         rows += _kept(_judged(seeds[start : start + CHUNK]), options.log)
         bad = [r for r in rows if r["verdict"] in ("wrong", "raised", "died")]
@@ -57,8 +56,8 @@ def main() -> None:
         options.page.write_text(text, encoding="utf-8")
     slow = max((r["cpu"] for r in rows), default=0.0) > LONGEST or percentile(rows) > P99
     bad = [r for r in rows if r["verdict"] in ("wrong", "raised", "died")]
-    for r in bad:
-        print(f"{r['verdict']}: {r}", file=sys.stderr)
+    for row in bad:
+        print(f"{row['verdict']}: {row}", file=sys.stderr)
     sys.exit(int(bool(bad or slow or several.differ)))
 
 
@@ -66,7 +65,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=5000, help="programs")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first one")
-    parser.add_argument("--hash-seeds", type=int, default=0, help="runs that have to say the same")
+    parser.add_argument("--hash-seeds", type=int, default=0, help="runs that must agree")
     parser.add_argument("--again", type=int, help="programs of each of those runs: all")
     parser.add_argument("--log", type=Path, help="where rows are kept, one a line")
     add_page_option(parser, "adversary.md")
@@ -78,7 +77,7 @@ def _options() -> argparse.Namespace:
 
 
 def _work(options: argparse.Namespace) -> None:
-    """The process that a chunk runs in: rows on standard output."""
+    """Judge or ask about a chunk of programs, and print rows on standard output."""
     from .judge import ask, judge
 
     if options.worker:
@@ -104,10 +103,10 @@ def _show(seed: int) -> None:
 
 
 def _child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
-    own = {"TVM_NUM_THREADS": "1", **env}
+    variables = {"TVM_NUM_THREADS": "1", **env}
     return subprocess.run(
         [sys.executable, "-m", "benchmarks.adversary", *map(str, args)],
-        env={**os.environ, **own},
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -115,7 +114,7 @@ def _child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _judged(seeds: list[int]) -> Iterator[Found]:
+def _judged(seeds: list[int]) -> Iterator[Logged]:
     try:
         run = _child("--worker", *seeds)
         ended = f"exit code {run.returncode}"
@@ -124,29 +123,29 @@ def _judged(seeds: list[int]) -> Iterator[Found]:
     if run is not None and run.returncode == 0:
         yield from map(json.loads, run.stdout.splitlines())
     elif len(seeds) > 1:
-        for s in seeds:
-            yield from _judged([s])
+        for seed in seeds:
+            yield from _judged([seed])
     else:
         yield {"seed": seeds[0], "family": "", "question": "", "verdict": "died", "said": ended,
                "note": "", "cpu": 0.0}  # fmt: skip
 
 
-def _known(log: Path | None) -> list[Found]:
+def _logged(log: Path | None) -> list[Logged]:
     if log is None or not log.exists():
         return []
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def _kept(rows: Iterator[Found], log: Path | None) -> list[Found]:
-    found = list(rows)
+def _kept(rows: Iterator[Logged], log: Path | None) -> list[Logged]:
+    results = list(rows)
     if log is not None:
         with log.open("a") as lines:
-            lines.writelines(json.dumps(r) + "\n" for r in found)
-    return found
+            lines.writelines(json.dumps(r) + "\n" for r in results)
+    return results
 
 
 class Several:
-    """What questions are answered in runs under different hash seeds."""
+    """The answers to each question in runs under different hash seeds."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -159,18 +158,18 @@ class Several:
 
 
 def _under_hash_seeds(options: argparse.Namespace) -> Several:
-    """Each run asks in another order, with other names and another hash seed."""
-    found = Several()
+    """Ask all questions in several orders, with other names and other hash seeds."""
+    several = Several()
     for k in range(options.hash_seeds):
         count = options.again or options.count
         run = _child("--ask", options.first, count, "--shuffle", k, PYTHONHASHSEED=str(17 * k + 1))
-        found.runs += 1
+        several.runs += 1
         for line in run.stdout.splitlines():
             seed, question, said = json.loads(line)
-            found.said.setdefault((seed, question), set()).add(said)
-    for (seed, question), texts in sorted(found.differ.items()):
+            several.said.setdefault((seed, question), set()).add(said)
+    for (seed, question), texts in sorted(several.differ.items()):
         print(f"seed {seed}, {question}: {sorted(texts)}", file=sys.stderr)
-    return found
+    return several
 
 
 if __name__ == "__main__":

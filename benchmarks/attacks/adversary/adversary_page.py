@@ -44,8 +44,8 @@ def page(rows: Sequence[dict[str, Any]], several: Any, count: int, first: int) -
         ]
     lines += ["| family | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 1) + "|"]
     for family in sorted({r["family"] for r in rows}):
-        own = Counter(r["verdict"] for r in rows if r["family"] == family)
-        lines.append(f"| {family} | " + " | ".join(str(own[v]) for v in VERDICTS) + " |")
+        verdicts = Counter(r["verdict"] for r in rows if r["family"] == family)
+        lines.append(f"| {family} | " + " | ".join(str(verdicts[v]) for v in VERDICTS) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Formulas of one or two operands that are an operator's, or nearly."""
+"""Formulas of one or two operands that are operators, or nearly."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def literal(dtype: str, value: object) -> str:
     return f"T.{dtype}({value!r})"
 
 
-def _filled(rng: random.Random, o: Operands, forms: tuple[str, ...]) -> str:
+def _filled(rng: random.Random, operands: Operands, forms: tuple[str, ...]) -> str:
     """A form with loads and literals: ``{x}``, ``{y}``, ``{0}`` to ``{2}``, ``{h}``, ``{m}``."""
-    names = {"x": o.x, "y": o.y, "t": o.dtype}
-    if "float" in o.dtype:
+    names = {"x": operands.x, "y": operands.y, "t": operands.dtype}
+    if "float" in operands.dtype:
         names |= {
-            "zero": literal(o.dtype, rng.choice((0.0, 0.0, -0.0))),
-            "one": literal(o.dtype, rng.choice((1.0, 1.0, 1.0, -1.0, 2.0))),
-            "half": literal(o.dtype, rng.choice((0.5, 0.5, 2.0, 0.25))),
-            "low": literal(o.dtype, rng.choice((0.0, -1.0, 2.0, "-inf"))),
-            "high": literal(o.dtype, rng.choice((6.0, 1.0, -1.0, "inf"))),
+            "zero": literal(operands.dtype, rng.choice((0.0, 0.0, -0.0))),
+            "one": literal(operands.dtype, rng.choice((1.0, 1.0, 1.0, -1.0, 2.0))),
+            "half": literal(operands.dtype, rng.choice((0.5, 0.5, 2.0, 0.25))),
+            "low": literal(operands.dtype, rng.choice((0.0, -1.0, 2.0, "-inf"))),
+            "high": literal(operands.dtype, rng.choice((6.0, 1.0, -1.0, "inf"))),
         }
     return rng.choice(forms).format(**names)
 
 
-def formula(rng: random.Random, o: Operands) -> tuple[str, str]:
+def formula(rng: random.Random, operands: Operands) -> tuple[str, str]:
     """Arithmetic and functions; now and then one inside another."""
-    forms = _FORMULAS if o.dtype == "float32" else _PLAIN
-    value = _filled(rng, o, forms)
+    forms = _FORMULAS if operands.dtype == "float32" else _PLAIN
+    value = _filled(rng, operands, forms)
     if rng.random() < 0.25:
-        value = _filled(rng, Operands(f"({value})", o.y, o.dtype), _PLAIN)
-    return value, o.dtype
+        value = _filled(rng, Operands(f"({value})", operands.y, operands.dtype), _PLAIN)
+    return value, operands.dtype
 
 
 _PLAIN = (
@@ -74,14 +74,14 @@ _FORMULAS = (
 )  # fmt: skip
 
 
-def selection(rng: random.Random, o: Operands) -> tuple[str, str]:
+def selection(rng: random.Random, operands: Operands) -> tuple[str, str]:
     """Minima, clips, signs, comparisons."""
     if rng.random() < 0.35:
-        return _filled(rng, o, _TRUTHS), "bool"
-    value = _filled(rng, o, _SELECTIONS)
+        return _filled(rng, operands, _TRUTHS), "bool"
+    value = _filled(rng, operands, _SELECTIONS)
     if rng.random() < 0.2:
-        value = _filled(rng, Operands(f"({value})", o.y, o.dtype), _SELECTIONS)
-    return value, o.dtype
+        value = _filled(rng, Operands(f"({value})", operands.y, operands.dtype), _SELECTIONS)
+    return value, operands.dtype
 
 
 _SELECTIONS = (
@@ -110,14 +110,19 @@ _TRUTHS = (
 )  # fmt: skip
 
 
-def integer(rng: random.Random, o: Operands) -> tuple[str, str]:
+def integer(rng: random.Random, operands: Operands) -> tuple[str, str]:
     """Arithmetic of integers; the result may be widened or narrowed."""
     k = rng.choice((0, 1, 2, 3, 7, 8, 31, 100))
     k = min(k, 31) if rng.random() < 0.9 else k
-    if o.dtype in ("int8", "uint8"):
+    if operands.dtype in ("int8", "uint8"):
         k = min(k, 7) if rng.random() < 0.7 else k
-    named = {"x": o.x, "y": o.y, "k": f"T.{o.dtype}({k})", "one": f"T.{o.dtype}(1)"}
-    named |= {"z": f"T.{o.dtype}(0)", "p": f"T.{o.dtype}({max(k, 1)})"}
+    named = {
+        "x": operands.x,
+        "y": operands.y,
+        "k": f"T.{operands.dtype}({k})",
+        "one": f"T.{operands.dtype}(1)",
+    }
+    named |= {"z": f"T.{operands.dtype}(0)", "p": f"T.{operands.dtype}({max(k, 1)})"}
     if rng.random() < 0.2:
         return rng.choice(_ORDERS).format(**named), "bool"
     value = rng.choice(_ARITHMETIC).format(**named)
@@ -126,7 +131,7 @@ def integer(rng: random.Random, o: Operands) -> tuple[str, str]:
     if rng.random() < 0.3:
         target = rng.choice(INTEGERS)
         return f"T.Cast({target!r}, {value})", target
-    return value, o.dtype
+    return value, operands.dtype
 
 
 _ARITHMETIC = (
@@ -153,9 +158,9 @@ _ORDERS = (
 )  # fmt: skip
 
 
-def conversion(rng: random.Random, o: Operands) -> tuple[str, str]:
+def conversion(rng: random.Random, operands: Operands) -> tuple[str, str]:
     """A chain of casts; the types between may be narrower."""
-    value, dtype = o.x, o.dtype
+    value, dtype = operands.x, operands.dtype
     for _ in range(rng.choice((1, 1, 2, 2, 3))):
         if dtype != "bool" and rng.random() < 0.15:
             value = f"({value}) + T.{dtype}(1)"

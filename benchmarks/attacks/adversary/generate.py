@@ -1,8 +1,8 @@
 """PrimFuncs that are nearly operators, generated: one seed is one program.
 
 A program is an expression that is an operator's, or almost, in a nest of loops that computes every
-element of one output, or almost. What its author knows goes with it: values of data that decide a
-place, and whether iterations race.
+element of one output, or almost. A program records what the generator knows: the range of data used
+as indices, and whether iterations race.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def elementwise(rng: random.Random) -> Program:
 
 
 def nans(rng: random.Random) -> Program:
-    """Selections, minima and signs, which treat NaN and zeros in ways of their own."""
+    """Selections, minima and signs, which treat NaN and signed zeros differently."""
     return _pointwise(rng, "NaN, inf, -0", expressions.selection)
 
 
@@ -75,7 +75,7 @@ def _pointwise(
 
 
 def predicates(rng: random.Random) -> Program:
-    """Statements under conditions, some of which leave elements out or write them twice."""
+    """Conditional statements, some of which skip elements or write them twice."""
     n = rng.choice((4, 6, 8))
     value = rng.choice(("T.exp(x[i])", "x[i] + y[i]", "T.max(x[i], T.float32(0))"))
     k = rng.randrange(n + 1)

@@ -1,4 +1,4 @@
-"""What became of a program: refused, answered rightly, answered wrongly, or an exception."""
+"""Judge programs: refused, answered rightly, answered wrongly, or an exception."""
 
 from __future__ import annotations
 
@@ -49,44 +49,44 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {"op_info": op_info, "op_infos": op
 
 
 def ask(seed: int, names: int = 0) -> tuple[Program, Any, list[tuple[Row, Any]]]:
-    """The program of a seed, and what is answered about it; None where it does not parse.
+    """Return the program of a seed, its PrimFunc, or None if it does not parse, and the answers.
 
-    Its parameters have other names for each number ``names`` but 0.
+    A number ``names`` other than 0 renames its parameters.
     """
-    p = program(seed)
-    source = renamed(p.source, names) if names else p.source
+    generated = program(seed)
+    source = renamed(generated.source, names) if names else generated.source
     try:
         func = tvm.script.from_source(source)
     except Exception:  # the parser's own errors have no common type
-        return p, None, []
-    answers = [_asked(Row(seed, p.family, q), f, func) for q, f in QUESTIONS.items()]
+        return generated, None, []
+    answers = [_answer(Row(seed, generated.family, q), f, func) for q, f in QUESTIONS.items()]
     if answers[0][1] is None:  # it may be an operator over other layouts
-        row = Row(seed, p.family, "layout_normalised")
-        answers.append(_asked(row, layout_normalised, func))
+        row = Row(seed, generated.family, "layout_normalised")
+        answers.append(_answer(row, layout_normalised, func))
     for row, _ in answers:  # reasons name buffers
         row.said = re.sub(rf"\b[a-z]_(x|y|w|p|out)_{names}\b", r"\1", row.said)
-    return p, func, answers
+    return generated, func, answers
 
 
 def renamed(source: str, names: int) -> str:
-    """The same program over parameters of other names, which sort in another order."""
+    """Rename the parameters of a program, so that they sort in another order."""
 
-    def new(m: re.Match[str]) -> str:
-        return f"{chr(ord('a') + (ord(m[0][0]) * (names + 1) + names) % 26)}_{m[0]}_{names}"
+    def new(match: re.Match[str]) -> str:
+        return f"{chr(ord('a') + (ord(match[0][0]) * (names + 1) + names) % 26)}_{match[0]}_{names}"
 
     return re.sub(r"(?<![\w.'\"])(x|y|w|p|out)\b(?!')", new, source)
 
 
-def _asked(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, Any]:
+def _answer(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, Any]:
     start, answer = time.process_time(), None
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RecogniserWarning)
             answer = question(func)
-    except Exception as e:
-        place = traceback.extract_tb(e.__traceback__)[-1]
-        row.verdict, row.said = "raised", type(e).__name__
-        row.note = f"{e} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"[:300]
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        row.verdict, row.said = "raised", type(error).__name__
+        row.note = f"{error} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"[:300]
         return row, None
     finally:
         row.cpu = time.process_time() - start
@@ -102,7 +102,7 @@ def _asked(row: Row, question: Callable[[Any], Any], func: Any) -> tuple[Row, An
 
 
 def said(answer: Any) -> str:
-    """An answer as text that is the same for every run and for every choice of names."""
+    """Format an answer independently of the run and of names."""
     if isinstance(answer, OpInfo | LayoutNormalised):
         return f"{answer!r}, {'; '.join(answer.certificate.assumptions)}"
     if isinstance(answer, Chain):
@@ -113,11 +113,11 @@ def said(answer: Any) -> str:
 def judge(seeds: Iterable[int]) -> list[Row]:
     """Answer, compile all at once, run and compare."""
     rows, same = list[Row](), list[tuple[Row, Row]]()
-    asked: dict[str, tuple[Program, Any, Row, Claim]] = {}
+    pending: dict[str, tuple[Program, Any, Row, Claim]] = {}
     funcs: dict[str, Any] = {}
     mods: dict[str, Any] = {}
     for seed in seeds:
-        p, func, answers = ask(seed)
+        generated, func, answers = ask(seed)
         first: Row | None = None
         for row, answer in answers:
             rows.append(row)
@@ -127,34 +127,36 @@ def judge(seeds: Iterable[int]) -> list[Row]:
                 same.append((first, row))  # a chain of the operator that was answered
                 continue
             first = row
-            key, found = f"{row.question}_{seed}", oracle.claim(answer)
-            if p.races:
-                told = found.says("no two iterations")
-                row.verdict = "right" if told else "wrong"
-                row.note = "" if told else "iterations race, and the certificate does not say it"
+            key, claim = f"{row.question}_{seed}", oracle.claim(answer)
+            if generated.races:
+                admitted = claim.says("no two iterations")
+                row.verdict = "right" if admitted else "wrong"
+                row.note = (
+                    "" if admitted else "iterations race, but the certificate does not say so"
+                )
                 continue
-            if found.readings:
-                fault = oracle.reading_wrong(func, found)
+            if claim.readings:
+                fault = oracle.reading_wrong(func, claim)
                 row.verdict, row.note = ("wrong", fault) if fault else ("right", "other layouts")
                 continue
             try:
-                mods[key] = oracle.module(func, found)
-            except NotComposed as e:
-                row.verdict, row.note = "unrun", str(e)
+                mods[key] = oracle.module(func, claim)
+            except NotComposed as error:
+                row.verdict, row.note = "unrun", str(error)
                 continue
-            except Exception as e:
-                row.verdict, row.note = "wrong", f"the answer is no call: {str(e)[-200:]}"
+            except Exception as error:
+                row.verdict, row.note = "wrong", f"the answer cannot be called: {str(error)[-200:]}"
                 continue
-            asked[key], funcs[f"p{seed}"] = (p, func, row, found), func
+            pending[key], funcs[f"p{seed}"] = (generated, func, row, claim), func
     runs, calls = oracle.compiled(funcs), oracle.operators(mods)
-    for key, (p, func, row, found) in asked.items():
+    for key, (generated, func, row, claim) in pending.items():
         run, call = runs.get(f"p{row.seed}"), calls.get(key)
         if run is None or call is None:
             row.verdict = "unrun"
             row.note = "the program" if run is None else "the operator" + " does not compile"
             continue
-        fault = oracle.wrong(p, func, run, call, found)
+        fault = oracle.wrong(generated, func, run, call, claim)
         row.verdict, row.note = ("wrong", fault) if fault else ("right", "")
-    for one, row in same:
-        row.verdict, row.note = one.verdict, one.note
+    for earlier, row in same:
+        row.verdict, row.note = earlier.verdict, earlier.note
     return rows

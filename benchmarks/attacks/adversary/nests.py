@@ -1,4 +1,4 @@
-"""Loops around a statement, and the families whose loops are the point."""
+"""Loops around a statement, and the families that vary loops."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 from .program import Program, written
 
 Shape = tuple[int, ...]
-#: The lines of a statement, given what each of the indices ``i0, i1, …`` is there.
+#: Returns the lines of a statement for expressions of the indices ``i0, i1, …``.
 Statement = Callable[[Mapping[str, str]], str]
 
 
 def renamed(line: str, values: Mapping[str, str]) -> str:
-    """A line with expressions in place of its indices."""
+    """Replace the indices in a line by expressions."""
     return re.sub(r"\bi\d+\b", lambda m: values.get(m[0], m[0]), line)
 
 
 def nest(rng: random.Random, shape: Shape, statement: Statement) -> list[str]:
-    """Loops that run a statement for every element of a shape, in one of many ways."""
-    own = {f"i{d}": f"i{d}" for d in range(len(shape))}
-    ways: tuple[Callable[..., list[str]], ...] = (_plain, _plain, _block, _block, _fused, _split)
-    return rng.choice(ways)(rng, shape, statement, own)
+    """Return loops that run a statement for every element of a shape, in a random form."""
+    indices = {f"i{d}": f"i{d}" for d in range(len(shape))}
+    makers: tuple[Callable[..., list[str]], ...] = (_plain, _plain, _block, _block, _fused, _split)
+    return rng.choice(makers)(rng, shape, statement, indices)
 
 
 def _indented(lines: list[str], by: int = 1) -> list[str]:
@@ -30,26 +30,26 @@ def _indented(lines: list[str], by: int = 1) -> list[str]:
 
 
 def _plain(
-    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+    rng: random.Random, shape: Shape, statement: Statement, indices: dict[str, str]
 ) -> list[str]:
-    lines = [statement(own)]
+    lines = [statement(indices)]
     for d in reversed(range(len(shape))):
-        e = shape[d]
+        extent = shape[d]
         kind = rng.choice(("range", "range", "T.serial", "T.unroll", *["T.parallel"] * (d == 0)))
-        if d == len(shape) - 1 and e > 1 and rng.random() < 0.2:
+        if d == len(shape) - 1 and extent > 1 and rng.random() < 0.2:
             kind = "T.vectorized"
         if kind == "range" and rng.random() < 0.2:
             lines = [renamed(line, {f"i{d}": f"(i{d} - 2)"}) for line in lines]
-            lines = [f"for i{d} in range(2, {e + 2}):", *_indented(lines)]
+            lines = [f"for i{d} in range(2, {extent + 2}):", *_indented(lines)]
             continue
         if rng.random() < 0.2:
-            lines = [renamed(line, {f"i{d}": f"({e - 1} - i{d})"}) for line in lines]
-        lines = [f"for i{d} in {kind}({e}):", *_indented(lines)]
+            lines = [renamed(line, {f"i{d}": f"({extent - 1} - i{d})"}) for line in lines]
+        lines = [f"for i{d} in {kind}({extent}):", *_indented(lines)]
     return lines
 
 
 def _block(
-    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+    rng: random.Random, shape: Shape, statement: Statement, indices: dict[str, str]
 ) -> list[str]:
     names = [f"i{d}" for d in range(len(shape))]
     order = rng.sample(range(len(shape)), len(shape))
@@ -62,7 +62,7 @@ def _block(
 
 
 def _fused(
-    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+    rng: random.Random, shape: Shape, statement: Statement, indices: dict[str, str]
 ) -> list[str]:
     total, values = 1, {}
     for d in reversed(range(len(shape))):
@@ -74,15 +74,15 @@ def _fused(
 
 
 def _split(
-    rng: random.Random, shape: Shape, statement: Statement, own: dict[str, str]
+    rng: random.Random, shape: Shape, statement: Statement, indices: dict[str, str]
 ) -> list[str]:
-    by, e = rng.choice((2, 3, 4)), shape[0]
-    lines = [statement({**own, "i0": f"(a * {by} + b)"})]
-    if e % by:
-        lines = [f"if a * {by} + b < {e}:", *_indented(lines)]
+    by, extent = rng.choice((2, 3, 4)), shape[0]
+    lines = [statement({**indices, "i0": f"(a * {by} + b)"})]
+    if extent % by:
+        lines = [f"if a * {by} + b < {extent}:", *_indented(lines)]
     for d in reversed(range(1, len(shape))):
         lines = [f"for i{d} in range({shape[d]}):", *_indented(lines)]
-    return [f"for a, b in T.grid({-(-e // by)}, {by}):", *_indented(lines)]
+    return [f"for a, b in T.grid({-(-extent // by)}, {by}):", *_indented(lines)]
 
 
 # ---------------------------------------------------------------------------- families
@@ -105,22 +105,22 @@ def reductions(rng: random.Random) -> Program:
     combine = rng.choice(("{o} + {v}", "{o} + {v}", "T.max({o}, {v})", "T.min({o}, {v})",
                           "{o} * {v}", "{v} + {o}", "T.max({v}, {o})", "{o} - {v}",
                           "T.Select({v} > {o}, {v}, {o})"))  # fmt: skip
-    o = "out[i]"
-    step = combine.format(o=o, v=value)
-    later = combine.format(o=o, v=re.sub(r"\bk\b", "(k + 1)", value))
+    output = "out[i]"
+    step = combine.format(o=output, v=value)
+    later = combine.format(o=output, v=re.sub(r"\bk\b", "(k + 1)", value))
     body = rng.choice(
         (
-            [f"for i in range({n}):", f"    {o} = {start}", f"    for k in range({m}):",
-             f"        {o} = {step}"],
-            [f"for i in range({n}):", f"    {o} = {start}", f"for k, i in T.grid({m}, {n}):",
-             f"    {o} = {step}"],
+            [f"for i in range({n}):", f"    {output} = {start}", f"    for k in range({m}):",
+             f"        {output} = {step}"],
+            [f"for i in range({n}):", f"    {output} = {start}", f"for k, i in T.grid({m}, {n}):",
+             f"    {output} = {step}"],
             [f"for i, k in T.grid({n}, {m}):", "    with T.sblock('b'):",
              "        vi, vk = T.axis.remap('SR', [i, k])", "        with T.init():",
              f"            out[vi] = {start}",
-             "        " + re.sub(r"\b([ik])\b", r"v\1", f"{o} = {step}")],
-            [f"for i in range({n}):", f"    {o} = {value.replace('k', '0') if m else start}",
+             "        " + re.sub(r"\b([ik])\b", r"v\1", f"{output} = {step}")],
+            [f"for i in range({n}):", f"    {output} = {value.replace('k', '0') if m else start}",
              f"    for k in range({m} - 1):",
-             f"        {o} = {later}"],
+             f"        {output} = {later}"],
         )
     )  # fmt: skip
     params = [("x", shape, dtype), ("y", (m,), dtype), ("out", (n,), target)]
@@ -130,7 +130,7 @@ def reductions(rng: random.Random) -> Program:
 
 
 def moves(rng: random.Random) -> Program:
-    """Elements at other places: nothing is computed."""
+    """Data movement: elements change places, and nothing is computed."""
     n, m = rng.choice((1, 2, 3, 4)), rng.choice((1, 2, 3, 4, 6))
     dtype = rng.choice(("float32", "int8", "bool", "int64", "float16"))
     zero = {"bool": "T.bool(False)"}.get(dtype, f"T.{dtype}({rng.choice((0, 0, 1))})")
@@ -170,35 +170,41 @@ def moves(rng: random.Random) -> Program:
 def windows(rng: random.Random) -> Program:
     """Products and windows with strides, dilation and padding, nearly convolutions and pools."""
     n, k = rng.choice((4, 5, 6)), rng.choice((1, 2, 3))
-    s, d, p = rng.choice((1, 1, 2)), rng.choice((1, 1, 2)), rng.choice((0, 0, 1))
-    o = (n + 2 * p - d * (k - 1) - 1) // s + 1
-    at = f"i * {s} + r * {d}" + (f" - {p}" if p else "")
+    stride, dilation, pad = rng.choice((1, 1, 2)), rng.choice((1, 1, 2)), rng.choice((0, 0, 1))
+    length = (n + 2 * pad - dilation * (k - 1) - 1) // stride + 1
+    at = f"i * {stride} + r * {dilation}" + (f" - {pad}" if pad else "")
     fill = rng.choice(("T.float32(0)", "T.float32(0)", "T.float32('-inf')", "T.float32(1)"))
-    guard = rng.choice((f"0 <= {at} and {at} < {n}", f"{p} <= i * {s} + r * {d} and {at} < {n}"))
-    x = f"x[0, c, {at}]"
-    read = f"T.if_then_else({guard}, {x}, {fill})" if p else x
+    guard = rng.choice(
+        (f"0 <= {at} and {at} < {n}", f"{pad} <= i * {stride} + r * {dilation} and {at} < {n}")
+    )
+    element = f"x[0, c, {at}]"
+    read = f"T.if_then_else({guard}, {element}, {fill})" if pad else element
     form = rng.choice(("conv", "conv", "max", "avg", "matmul"))
-    c = rng.choice((1, 2, 3))
+    channels = rng.choice((1, 2, 3))
     if form == "conv":
-        w = rng.choice(("w[f, c, r]", f"w[f, c, {k - 1} - r]", "w[c, f, r]"))
-        shape = (c, 2, k) if w == "w[c, f, r]" else (2, c, k)
-        body = [f"for f, i in T.grid(2, {o}):", "    out[0, f, i] = T.float32(0)",
-                f"    for c, r in T.grid({c}, {k}):",
-                f"        out[0, f, i] = out[0, f, i] + {read} * {w}"]  # fmt: skip
-        params = [("x", (1, c, n), "float32"), ("w", shape, "float32"),
-                  ("out", (1, 2, o), "float32")]  # fmt: skip
+        weight = rng.choice(("w[f, c, r]", f"w[f, c, {k - 1} - r]", "w[c, f, r]"))
+        shape = (channels, 2, k) if weight == "w[c, f, r]" else (2, channels, k)
+        body = [f"for f, i in T.grid(2, {length}):", "    out[0, f, i] = T.float32(0)",
+                f"    for c, r in T.grid({channels}, {k}):",
+                f"        out[0, f, i] = out[0, f, i] + {read} * {weight}"]  # fmt: skip
+        params = [("x", (1, channels, n), "float32"), ("w", shape, "float32"),
+                  ("out", (1, 2, length), "float32")]  # fmt: skip
         return written("windows", params, body)
     if form == "matmul":
         return _matmul(rng)
     start = {"max": rng.choice(("T.min_value('float32')", "T.float32('-inf')", "T.float32(0)"))}
     step = {"max": f"T.max(out[0, c, i], {read})"}.get(form, f"out[0, c, i] + {read}")
     first = start.get(form, "T.float32(0)")
-    body = [f"for c, i in T.grid({c}, {o}):", f"    out[0, c, i] = {first}",
+    body = [f"for c, i in T.grid({channels}, {length}):", f"    out[0, c, i] = {first}",
             f"    for r in range({k}):", f"        out[0, c, i] = {step}"]  # fmt: skip
     if form == "avg":
         by = rng.choice((f"T.float32({k})", f"T.float32({k + 1})", f"T.Cast('float32', {k})"))
         body.append(f"    out[0, c, i] = out[0, c, i] / {by}")
-    return written("windows", [("x", (1, c, n), "float32"), ("out", (1, c, o), "float32")], body)
+    return written(
+        "windows",
+        [("x", (1, channels, n), "float32"), ("out", (1, channels, length), "float32")],
+        body,
+    )
 
 
 def _matmul(rng: random.Random) -> Program:

@@ -1,7 +1,7 @@
-"""A statement that is understood next to one that hardly is, over one memory.
+"""A statement that can be analysed, next to one that hardly can, over the same memory.
 
-The second one has a loop, a view, a pointer or a jump that an analysis may give up on. Whether it
-does or not: what the statement overwrites, skips or reads has to be in the answer.
+The second one has a loop, a view, a pointer or a jump that an analysis may give up on. In either
+case the answer must account for what the statement overwrites, skips or reads.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ ALSO = (
 
 
 def opaque(rng: random.Random) -> Program:
-    """What is written by one statement, and by another one through some name."""
+    """A buffer that one statement writes directly, and another through an alias."""
     first = rng.choice(("T.exp(x[i])", "x[i] * T.float32(2)", "x[7 - i]", "T.tanh(x[i])"))
     kept = rng.choice(("out", "t"))  # what the first statement writes
     harmed = rng.choice((kept, kept, kept, "s"))
     before, inside, name = rng.choice(NAMES)
     store = f"{name} = {rng.choice(VALUES).replace('[i]', '[v]' if 'v]' in name else '[i]')}"
     also = rng.choice(ALSO)
-    if rng.random() < 0.3 and harmed != "s":  # only the other thing is done to it
+    if rng.random() < 0.3 and harmed != "s":  # only the second statement writes it
         before, inside, store = (), (), "s[i] = x[i]"
     body = [SCRATCH.format(b=b) for b in ("t", "s")] + list(before)
     body += ["for i in range(8):", f"    {kept}[i] = {first}"]
@@ -68,8 +68,8 @@ def opaque(rng: random.Random) -> Program:
     if kept == "t":
         body += ["for i in range(8):", f"    out[i] = {rng.choice(('t[i]', 'T.exp(t[i])'))}"]
     elif rng.random() < 0.3:
-        again = rng.choice(("T.exp(x[i])", "T.exp(out[i])", "out[i] + x[i]"))
-        body += ["for i in range(8):", f"    out[i] = {again}"]
+        value = rng.choice(("T.exp(x[i])", "T.exp(out[i])", "out[i] + x[i]"))
+        body += ["for i in range(8):", f"    out[i] = {value}"]
     params = [("x", (8,), "float32"), ("out", (8,), "float32")]
     lines = [line.replace("{b}", harmed) for line in body]
     return written("not understood", params, lines)

@@ -1,8 +1,8 @@
-"""What LLVM makes of a program and of the operators that were answered for it, on hostile inputs.
+"""Run a program and the operators answered for it on hostile inputs, both compiled with LLVM.
 
-The program is compiled as it stands; the answer is a Relax function of the operators, legalised and
-compiled by TVM. Both get the same inputs, drawn from the values that break things, less those that
-the certificate assumes away. Outputs are filled with different numbers before.
+The program is compiled unchanged; the answer becomes a Relax function of the operators, legalised
+and compiled by TVM. Both get the same inputs: values that often break code, except those that the
+certificate excludes by an assumption. Outputs are filled with other numbers before.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .program import Program
 
 Array = npt.NDArray[Any]
 Answer = OpInfo | LayoutNormalised | Chain
-#: How far apart results may be that are equal up to rounding.
+#: Accepted differences of results that are equal up to rounding.
 TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
-#: Sets of inputs that a program is run on.
+#: Number of input sets for each program.
 DRAWS = 4
 
 
 @dataclass(frozen=True)
 class Claim:
-    """An answer as operators to run: what it assumes, and whether it is equal bit by bit."""
+    """An answer to run, with the assumptions and exactness of its certificates."""
 
     answer: Answer
     certificates: tuple[Any, ...]
@@ -49,18 +49,18 @@ class Claim:
 
     @property
     def readings(self) -> tuple[LayoutNormalised, ...]:
-        """What is said of buffers in other layouts than the logical ones."""
+        """The readings of buffers in layouts other than the logical ones."""
         infos = infos_of(self.answer)
-        found = (i if isinstance(i, LayoutNormalised) else i.relayout for i in infos)
-        return tuple(r for r in found if r is not None)
+        readings = (i if isinstance(i, LayoutNormalised) else i.relayout for i in infos)
+        return tuple(r for r in readings if r is not None)
 
     def says(self, *words: str) -> bool:
-        """Whether an assumption has one of these words."""
+        """Return whether an assumption contains one of these words."""
         return any(w in a for a in self.assumptions for w in words)
 
 
 def claim(answer: Answer) -> Claim:
-    """What an answer says."""
+    """Return the claim of an answer."""
     return Claim(answer, tuple(i.certificate for i in infos_of(answer)))
 
 
@@ -73,7 +73,7 @@ def infos_of(answer: Answer) -> list[OpInfo | LayoutNormalised]:
 
 
 def compiled(funcs: dict[str, Any]) -> dict[str, Any]:
-    """PrimFuncs as functions to call; those that LLVM does not take are left out."""
+    """Compile PrimFuncs; those that LLVM rejects are omitted."""
     named = {k: f.with_attr("global_symbol", k) for k, f in funcs.items()}
     if not named:
         return {}
@@ -87,12 +87,12 @@ def compiled(funcs: dict[str, Any]) -> dict[str, Any]:
 
 
 def operators(mods: dict[str, Any]) -> dict[str, Any]:
-    """Functions of operators, compiled together; those that do not compile are left out."""
+    """Compile functions of operators together; those that do not compile are omitted."""
     if not mods:
         return {}
     try:
-        whole = tvm.IRModule({relax.GlobalVar(k): _public(m["main"], k) for k, m in mods.items()})
-        machine = relax.VirtualMachine(tvm.compile(whole, target="llvm"), tvm.cpu())
+        joined = tvm.IRModule({relax.GlobalVar(k): _public(m["main"], k) for k, m in mods.items()})
+        machine = relax.VirtualMachine(tvm.compile(joined, target="llvm"), tvm.cpu())
         return {k: machine[k] for k in mods}
     except Exception:
         if len(mods) == 1:
@@ -104,9 +104,9 @@ def _public(func: Any, name: str) -> Any:
     return func.with_attr("global_symbol", name)
 
 
-def module(func: Any, found: Claim) -> Any:
+def module(func: Any, claimed: Claim) -> Any:
     """The Relax module of an answer over the program's own buffers."""
-    answer = found.answer
+    answer = claimed.answer
     return compose(func, answer if isinstance(answer, Chain) else _single(func, answer))
 
 
@@ -122,47 +122,47 @@ def _single(func: Any, info: OpInfo | LayoutNormalised) -> Chain:
 # ---------------------------------------------------------------------------- inputs
 
 
-def draws(program: Program, func: Any, found: Claim) -> list[list[Array]]:
-    """Inputs on which the answer has to be right."""
+def draws(program: Program, func: Any, claimed: Claim) -> list[list[Array]]:
+    """Return sets of inputs on which the answer must be right."""
     out = []
     for k in range(DRAWS):
         rng = np.random.default_rng([k, len(program.source)])
-        out.append([_input(rng, program, func, j, found) for j in range(program.inputs)])
+        out.append([_input(rng, program, func, j, claimed) for j in range(program.inputs)])
     return out
 
 
-def _input(rng: Any, program: Program, func: Any, j: int, found: Claim) -> Array:
+def _input(rng: Any, program: Program, func: Any, j: int, claimed: Claim) -> Array:
     ty = func.params[j].ty
     shape, dtype = tuple(int(e) for e in ty.shape), str(ty.dtype)
     if j in program.places:
         low, high = program.places[j]
-        if found.says("no two iterations"):
+        if claimed.says("no two iterations"):
             return np.resize(rng.permutation(high - low + 1) + low, shape).astype(dtype)
         return np.asarray(rng.integers(low, high + 1, shape)).astype(dtype)
-    pool = _pool(dtype, program, found)
+    pool = _pool(dtype, program, claimed)
     return np.asarray(rng.choice(pool, shape)).astype(dtype)
 
 
-def _pool(dtype: str, program: Program, found: Claim) -> Array:
+def _pool(dtype: str, program: Program, claimed: Claim) -> Array:
     if dtype == "bool":
         return np.asarray([False, True])
     if "float" in dtype:
-        return _floats(dtype, program, found)
-    return _integers(dtype, program, found)
+        return _floats(dtype, program, claimed)
+    return _integers(dtype, program, claimed)
 
 
-def _floats(dtype: str, program: Program, found: Claim) -> Array:
-    if found.says(FITS):
+def _floats(dtype: str, program: Program, claimed: Claim) -> Array:
+    if claimed.says(FITS):
         signed = "uint" not in program.source
         return np.asarray([0.0, 0.5, 1.0, 1.5, 2.5, 2.75, 3.0] + [-0.5, -1.0, -2.5] * signed, dtype)
     tame = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, -0.5, -1.0, -1.5, -2.5]
-    if not found.exact and found.says("reassociation", "real arithmetic", CANCELS):
+    if not claimed.exact and claimed.says("reassociation", "real arithmetic", CANCELS):
         return np.asarray(tame, dtype)
     info = np.finfo(dtype)
     wild = [0.0, 7.5, 1e-3, float(info.max), float(info.min), float(info.smallest_subnormal)]
-    if not found.says("finite", CANCELS):
+    if not claimed.says("finite", CANCELS):
         wild += [np.inf, -np.inf]
-    if not found.says("NaN", "finite"):
+    if not claimed.says("NaN", "finite"):
         wild += [np.nan, -0.0]
     return np.asarray([*tame, *wild], dtype)
 
@@ -170,23 +170,23 @@ def _floats(dtype: str, program: Program, found: Claim) -> Array:
 _ARITHMETIC = re.compile(r" [-+*] |abs|= -|\(-|shift_left")
 
 
-def _integers(dtype: str, program: Program, found: Claim) -> Array:
+def _integers(dtype: str, program: Program, claimed: Claim) -> Array:
     bits = np.iinfo(dtype)
-    if found.says(FITS):
+    if claimed.says(FITS):
         signed = bits.min < 0 and "uint" not in program.source
         return np.asarray([0, 1, 2, 3, 7, 9] + [-1, -3, -8] * signed, dtype)
-    if found.says(SHIFTS):
+    if claimed.says(SHIFTS):
         return np.asarray([0, 1, 2, 3, 5, 7], dtype)
     pool = [0, 1, 2, 3, 5, 7, 9, 100]
     if bits.min < 0:
         pool += [-1, -2, -3, -7, -8, -100]
-    if found.says(DIVIDES):
+    if claimed.says(DIVIDES):
         pool.remove(0)
     narrow = bits.bits < 32
     if narrow or not _ARITHMETIC.search(re.sub(r"\[[^\]]*\]", "", program.source)):
         pool += [int(bits.max), int(bits.max) - 1, int(bits.min) + 1]
-        pool += [] if found.says(DIVIDES) else [int(bits.min)]
-    if found.says(DIVIDES) and 0 in pool:
+        pool += [] if claimed.says(DIVIDES) else [int(bits.min)]
+    if claimed.says(DIVIDES) and 0 in pool:
         pool = [v for v in pool if v]
     return np.asarray(pool, dtype)
 
@@ -194,13 +194,13 @@ def _integers(dtype: str, program: Program, found: Claim) -> Array:
 # ---------------------------------------------------------------------------- running
 
 
-def wrong(program: Program, func: Any, run: Any, operator: Any, found: Claim) -> str:
-    """How the program and the operators differ on some inputs; empty if they do not."""
+def wrong(program: Program, func: Any, run: Any, operator: Any, claimed: Claim) -> str:
+    """Return how the program and the operators differ on some inputs; empty if they agree."""
     with np.errstate(all="ignore"):
-        for values in draws(program, func, found):
-            mine = _program(func, run, values)
+        for values in draws(program, func, claimed):
+            ours = _program(func, run, values)
             theirs = _flat(operator(*map(tvm.runtime.tensor, values)))[0]
-            fault = _differ(mine, theirs, found)
+            fault = _differ(ours, theirs, claimed)
             if fault and not _overflows(program, func):
                 return f"{fault} on {[v.tolist() for v in values]}"
     return ""
@@ -221,14 +221,14 @@ def _flat(result: Any) -> list[Array]:
 
 
 def _overflows(program: Program, func: Any) -> bool:
-    """Whether differences of unsigned numbers of 32 and 64 bits occur, which TVM lets wrap."""
+    """Return whether 32- or 64-bit unsigned subtractions occur, which TVM lets wrap."""
     return bool(re.search(r"'uint(32|64)'", program.source)) and " - " in program.source
 
 
-def _differ(a: Array, b: Array, found: Claim) -> str:
+def _differ(a: Array, b: Array, claimed: Claim) -> str:
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype}{a.shape} and {b.dtype}{b.shape}"
-    if found.exact:
+    if claimed.exact:
         same = np.asarray(a == b)
         if "float" in str(a.dtype):
             same = (same & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
@@ -236,7 +236,7 @@ def _differ(a: Array, b: Array, found: Claim) -> str:
         tolerance = TOLERANCE.get(str(a.dtype), 0.0)
         x, y = a.astype("float64"), b.astype("float64")
         same = np.isclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)
-        if found.says("real arithmetic", "finite"):
+        if claimed.says("real arithmetic", "finite"):
             same |= ~(np.isfinite(x) & np.isfinite(y))
     if same.all():
         return ""
@@ -244,17 +244,17 @@ def _differ(a: Array, b: Array, found: Claim) -> str:
     return f"{a[place]!r} and {b[place]!r} at {tuple(map(int, place))}"
 
 
-def reading_wrong(func: Any, found: Claim) -> str:
-    """How an answer over other layouts is wrong, at ordinary numbers.
+def reading_wrong(func: Any, claimed: Claim) -> str:
+    """Return how an answer over other layouts is wrong at ordinary numbers; empty if it is right.
 
-    Not of a chain: its steps are over buffers of their own.
+    Chains are not checked: their steps have intermediate buffers.
     """
-    if isinstance(found.answer, Chain):
+    if isinstance(claimed.answer, Chain):
         return ""
     try:
-        check(func, found.readings[0], {}, range(len(func.params)))
-    except Wrong as e:
-        return str(e)
+        check(func, claimed.readings[0], {}, range(len(func.params)))
+    except Wrong as error:
+        return str(error)
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A program that was generated, with what its author knows of it."""
+"""A generated program, with what the generator knows about it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ HEADER = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n"
 
 @dataclass(frozen=True)
 class Program:
-    """TVMScript, how many of the parameters are inputs, and what is known of them.
+    """TVMScript, the number of inputs among its parameters, and facts about them.
 
-    ``places`` gives the range of an input that decides a place; ``races`` says that iterations
-    that run at the same time may store in one element, ``broken`` that a pass of TVM drops a part.
+    ``places`` maps inputs that are used as indices to their ranges; ``races`` says that parallel
+    iterations may store to the same element, ``broken`` that a TVM pass drops part of the program.
     """
 
     family: str
@@ -25,9 +25,9 @@ class Program:
 
 
 def written(
-    family: str, params: list[tuple[str, Any, str]], body: list[str], **known: Any
+    family: str, params: list[tuple[str, Any, str]], body: list[str], **fields: Any
 ) -> Program:
-    """A program of parameters ``(name, shape, dtype)``, the last one written, and its lines."""
+    """Return a program from parameters ``(name, shape, dtype)``, the output last, and its lines."""
     types = (f"{name}: T.Buffer({shape!r}, {dtype!r})" for name, shape, dtype in params)
     text = f"def main({', '.join(types)}):\n" + "".join(f"    {line}\n" for line in body)
-    return Program(family, HEADER + text, len(params) - 1, **known)
+    return Program(family, HEADER + text, len(params) - 1, **fields)

@@ -3,9 +3,9 @@
     python -m benchmarks.faults [--only TEXT] [--jobs N] [--page [FILE]]
 
 Each case (`injections.py`) breaks one thing: a function of a backend, its code, the compiler, a
-recogniser, the store of kernels. It runs in a process of its own. The outputs must be those of the
-unmodified module, at most the region that failed may be lost, and a message of one line must name
-what failed; where nothing can be built, the error must. Exits with 1 otherwise.
+recogniser, the store of kernels. It runs in its own process. The outputs must equal those of the
+unmodified module, at most the failing region may be lost, and a one-line message must name what
+failed; if nothing can be built, the error must name it. Exits with 1 otherwise.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ region is lost. **named**: a one-line message says what failed and where.
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a case; ``lost`` are the operators that the backend lost."""
+    """The result of a case; ``lost`` are the operators that the backend lost."""
 
     point: str
     failure: str
@@ -67,29 +67,29 @@ class Row:
 
 
 def compiled(case: Case, expected: Array, folder: Path) -> Row:
-    """The row of a case that compiles the model."""
-    with warnings.catch_warnings(record=True) as told:
+    """Compile and run the model in a case, and return its row."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = compile_module(module(), case.arrange(folder), plan=False)
-        except Exception as e:
-            said = f"{type(e).__name__}: {e}"
+            library = compile_module(module(), case.arrange(folder), plan=False)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
             return _row(case, case.refused, [said], ())
-    out = found.machine()["main"](*map(tvm.runtime.tensor, inputs())).numpy()
+    out = library.machine()["main"](*map(tvm.runtime.tensor, inputs())).numpy()
     same = bool(np.allclose(out, expected, rtol=1e-5, atol=1e-6)) and not case.refused
-    taken = Counter(op for t in found.dispatched.taken for op in t.ops)
-    lost = tuple((Counter((VICTIM, *OTHERS)) - taken).elements())
-    messages = [str(w.message) for w in told if issubclass(w.category, UserWarning)]
-    return _row(case, same, [*messages, *(o.why for o in found.dispatched.left)], lost)
+    offloaded = Counter(op for t in library.dispatched.taken for op in t.ops)
+    lost = tuple((Counter((VICTIM, *OTHERS)) - offloaded).elements())
+    messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return _row(case, same, [*messages, *(o.why for o in library.dispatched.left)], lost)
 
 
 def _row(case: Case, same: bool, said: Sequence[str], lost: Sequence[str]) -> Row:
-    found = next((s for s in said if all(n in s for n in case.names)), "")
-    named = not case.names or ("\n" not in found and found != "")
+    message = next((s for s in said if all(n in s for n in case.names)), "")
+    named = not case.names or ("\n" not in message and message != "")
     kept = set(lost) <= case.loses
-    told = "; ".join(said)[:400] if not named else found if case.names else ""
-    told = re.sub(rf"{re.escape(tempfile.gettempdir())}/(?:[\w.-]+/)+", "", told.replace(ROOT, ""))
-    return Row(case.point, case.failure, same, kept, named, tuple(lost), told)
+    text = "; ".join(said)[:400] if not named else message if case.names else ""
+    text = re.sub(rf"{re.escape(tempfile.gettempdir())}/(?:[\w.-]+/)+", "", text.replace(ROOT, ""))
+    return Row(case.point, case.failure, same, kept, named, tuple(lost), text)
 
 
 def judged(case: Case, expected: Array, folder: Path) -> Row:
@@ -102,25 +102,27 @@ def judged(case: Case, expected: Array, folder: Path) -> Row:
 
 
 def result(case: Case, expected: Array) -> Row:
-    """The row of a case, from a process of its own."""
+    """Run a case in its own process, and return its row."""
     begun = time.monotonic()
-    one, two = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_child, args=(case, expected, two))
+    receiver, sender = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(
+        target=_child, args=(case, expected, sender)
+    )
     process.start()
-    two.close()
-    told: Any = "it hangs"
-    if one.poll(SECONDS):
+    sender.close()
+    answer: Any = "it hangs"
+    if receiver.poll(SECONDS):
         try:
-            told = one.recv()
+            answer = receiver.recv()
         except EOFError:
             process.join()
-            told = f"it ended with {process.exitcode}"
+            answer = f"it ended with {process.exitcode}"
     else:
         process.kill()
     process.join()
-    if isinstance(told, str):
-        told = asdict(Row(case.point, case.failure, False, False, False, said=told))
-    return Row(**{**told, "seconds": round(time.monotonic() - begun, 1)})
+    if isinstance(answer, str):
+        answer = asdict(Row(case.point, case.failure, False, False, False, said=answer))
+    return Row(**{**answer, "seconds": round(time.monotonic() - begun, 1)})
 
 
 def _child(case: Case, expected: Array, pipe: Any) -> None:
@@ -128,27 +130,27 @@ def _child(case: Case, expected: Array, pipe: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             pipe.send(asdict(judged(case, expected, Path(folder))))
-        except BaseException as e:
-            last = traceback.extract_tb(e.__traceback__)[-1]
-            pipe.send(f"{type(e).__name__}: {e} ({Path(last.filename).name}:{last.lineno})")
+        except BaseException as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            pipe.send(f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})")
         finally:
             pipe.close()
 
 
 def reference() -> Array:
-    """The unmodified module's outputs, computed in another process: this one has no threads."""
+    """Compute the unmodified module's outputs in a child, so that this process has no threads."""
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.apply(unmodified)
 
 
 def page(rows: Sequence[Row]) -> str:
-    """A table by what fails."""
+    """Return the page: a table by injected failure, and the messages."""
     lines = ["| what fails | cases | same | kept | named |", "|---|---|---|---|---|"]
     for point in dict.fromkeys(r.point for r in rows):
-        mine = [r for r in rows if r.point == point]
+        of_point = [r for r in rows if r.point == point]
         numbers = (
-            len(mine),
-            *(sum(getattr(r, k) for r in mine) for k in ("same", "kept", "named")),
+            len(of_point),
+            *(sum(getattr(r, k) for r in of_point) for k in ("same", "kept", "named")),
         )
         lines.append(f"| {point} | {' | '.join(map(str, numbers))} |")
     good = sum(r.good for r in rows)
@@ -156,14 +158,16 @@ def page(rows: Sequence[Row]) -> str:
         str(sum(getattr(r, k) for r in rows)) for k in ("same", "kept", "named")) + " |", "",
         f"{good} of {len(rows)} injected failures have the required outcome.", "",
         "## Messages", ""]  # fmt: skip
-    for r in rows:
-        said = r.said.replace("`", "'").replace("|", "\\|")
-        lines.append(f"- {r.point}, {r.failure}: {f'`{said}`' if said else 'refused in silence'}")
+    for row in rows:
+        said = row.said.replace("`", "'").replace("|", "\\|")
+        lines.append(
+            f"- {row.point}, {row.failure}: {f'`{said}`' if said else 'refused in silence'}"
+        )
     return HEAD + "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Run all, print those that are not as they must be; exit 1 on any."""
+    """Run all cases and print them; exit 1 if one lacks the required outcome."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name has this text")
     parser.add_argument("--jobs", type=int, default=1, help="cases at once")
@@ -180,7 +184,7 @@ def main() -> None:
                   f"{', '.join(row.lost)}; same {row.same}; named {row.named}: {row.said}",
                   flush=True)  # fmt: skip
     bad = sum(not r.good for r in rows)
-    print(f"{len(rows)} injected failures, {bad} not as they must be")
+    print(f"{len(rows)} injected failures, {bad} without the required outcome")
     if options.page is not None:
         options.page.write_text(page(rows), encoding="utf-8")
     sys.exit(int(bad > 0))

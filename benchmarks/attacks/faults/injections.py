@@ -25,7 +25,7 @@ from tests.packages import install
 from .victim import OTHERS, PLAIN, VICTIM, changed, convert, is_victim, patterns
 
 MARK = "injected"
-#: Backends, once everything else is arranged; ``folder`` is empty.
+#: Prepares a case and returns the backends; ``folder`` is empty.
 Arrange = Callable[[Path], Sequence[Backend]]
 ALL = frozenset((VICTIM, *OTHERS))
 
@@ -34,8 +34,8 @@ ALL = frozenset((VICTIM, *OTHERS))
 class Case:
     """``loses``: operators that the backend may lose. ``names``: what a message must say.
 
-    ``refused``: nothing can be built, and the error that is raised must say that. ``runs``: what is
-    called instead of a compile with the backends.
+    ``refused``: nothing can be built, and the raised error must say so. ``runs``: what to run
+    instead of compiling with the backends.
     """
 
     point: str
@@ -52,27 +52,27 @@ class Case:
 
 
 def _recursion() -> None:
-    def again(text: str) -> None:
-        again(text)
+    def recurse(text: str) -> None:
+        recurse(text)
 
     try:
-        again(MARK)
-    except RecursionError as e:
-        raise RecursionError(f"{MARK}: {e}") from e
+        recurse(MARK)
+    except RecursionError as error:
+        raise RecursionError(f"{MARK}: {error}") from error
 
 
-def _raise(e: BaseException) -> Callable[[], None]:
+def _raise(error: BaseException) -> Callable[[], None]:
     def raising() -> None:
-        raise e
+        raise error
 
     return raising
 
 
-def _no_text(e: BaseException) -> str:
+def _no_text(error: BaseException) -> str:
     raise ValueError("no text")
 
 
-#: An error that cannot be shown, but for its type.
+#: An error of which only the type can be shown.
 SPEECHLESS = type(f"Speechless_{MARK}", (Exception,), {"__str__": _no_text})
 RAISES: dict[str, Callable[[], None]] = {
     "RecursionError": _recursion,
@@ -91,7 +91,7 @@ HOOKS = (*FEW, "SystemExit", "CancelledError")
 
 
 def cases() -> list[Case]:
-    """All of them; the names differ."""
+    """Return all cases; their names are distinct."""
     parts = (_converters, _hooks, _returned, _written, _cxx, _compilers, _recognisers, _runtime)
     return [c for part in parts for c in part()]
 
@@ -134,9 +134,9 @@ def _converters() -> Iterator[Case]:
                 fail()
             return convert(regions)
 
-        whole = Coarse("whole", one(("relax.add", VICTIM, "relax.exp", "relax.nn.relu")))
+        network = Coarse("whole", one(("relax.add", VICTIM, "relax.exp", "relax.nn.relu")))
         yield Case("convert a coarse region", f"raises {name}",
-                   _with(convert=coarse, patterns=(), coarse=(whole,)))  # fmt: skip
+                   _with(convert=coarse, patterns=(), coarse=(network,)))  # fmt: skip
 
 
 def _hooks() -> Iterator[Case]:
@@ -192,24 +192,24 @@ def _hooks() -> Iterator[Case]:
 
 def _returned() -> Iterator[Case]:
     wrong = {"None": None, "a number": 3, "a list": ["injected"], "a float": float("nan")}
-    for told, value in wrong.items():
+    for text, value in wrong.items():
 
         def converted(regions: Sequence[Region], value: Any = value) -> Any:
             return value if any(map(is_victim, regions)) else convert(regions)
 
-        yield Case("convert a region", f"returns {told}", _with(convert=converted),
+        yield Case("convert a region", f"returns {text}", _with(convert=converted),
                    names=("plain", f"returned {value!r}"))  # fmt: skip
         if value is not None:
-            yield Case("condition", f"returns {told}",
+            yield Case("condition", f"returns {text}",
                        _with(patterns=patterns(lambda node, v=value: v)),
                        names=("plain", f"returned {value!r}"))  # fmt: skip
-            yield Case("available", f"returns {told}", _with(available=lambda v=value: v), ALL,
+            yield Case("available", f"returns {text}", _with(available=lambda v=value: v), ALL,
                        ("plain", f"returned {value!r}"))  # fmt: skip
-        yield Case("version", f"returns {told}", _with(version=lambda v=value: v), frozenset(),
+        yield Case("version", f"returns {text}", _with(version=lambda v=value: v), frozenset(),
                    ("plain", f"returned {value!r}"))  # fmt: skip
     for cost in (None, float("nan"), float("inf"), -1.0, "cheap", True, [1.0]):
-        told = repr(cost)
-        yield Case("cost", f"returns {told}", _with(cost=lambda r, v=cost: v), frozenset(),
+        text = repr(cost)
+        yield Case("cost", f"returns {text}", _with(cost=lambda r, v=cost: v), frozenset(),
                    ("plain", "cost"))  # fmt: skip
     for wants in ({"relax.nn.conv2d": ("NHXX2",)}, {"relax.nn.con2d": ("NHWC",)}, {"add": 3}):
         yield Case("wants", f"are {wants}", _with(wants=wants), frozenset(), ("plain", "layouts"))
@@ -229,9 +229,9 @@ def _written() -> Iterator[Case]:
 
 def _code(failure: str, *names: str, loses: frozenset[str] = frozenset([VICTIM]),
           **changes: Any) -> Case:  # fmt: skip
-    def change(code: Code, r: Region) -> Code:
-        told = {k: v(code, r) if callable(v) else v for k, v in changes.items()}
-        return replace(code, **told)
+    def change(code: Code, region: Region) -> Code:
+        fields = {k: v(code, region) if callable(v) else v for k, v in changes.items()}
+        return replace(code, **fields)
 
     return Case("code", failure, lambda folder: [changed(change)], loses, ("plain", *names))
 
@@ -241,22 +241,22 @@ def _adds(text: str) -> Callable[[Code, Region], str]:
 
 
 def _replaces(old: str, new: str) -> Callable[[Code, Region], str]:
-    def change(code: Code, r: Region) -> str:
-        head, tail = code.source.split(f"static void {r.symbol}_(", 1)
-        body, rest = tail.split(f"OPINFO_TYPED({r.symbol}", 1)
+    def change(code: Code, region: Region) -> str:
+        head, tail = code.source.split(f"static void {region.symbol}_(", 1)
+        body, after = tail.split(f"OPINFO_TYPED({region.symbol}", 1)
         body = body.replace(old, new)
-        return f"{head}static void {r.symbol}_({body}OPINFO_TYPED({r.symbol}{rest}"
+        return f"{head}static void {region.symbol}_({body}OPINFO_TYPED({region.symbol}{after}"
 
     return change
 
 
-def _begins(code: Code, r: Region) -> str:
-    """What is called at load time fails; it is by the first region's name."""
+def _begins(code: Code, region: Region) -> str:
+    """Add an initialiser, named after the first region, that fails at load time."""
     fails = f'return opinfo::fail("ValueError", "{MARK}");'
     return f"{code.source}\nOPINFO_FUNCTION(__init_{code.symbols[0]}) {{ {fails} }}\n"
 
 
-#: What a library does when it is opened.
+#: What a library does when it is loaded.
 LOADING = {
     "aborts": "abort()",
     "crashes": "*(volatile int*)8 = 1",
@@ -281,14 +281,23 @@ def _cxx() -> Iterator[Case]:
     yield _code("includes a file that is not there", MARK,
                 source=_adds(f'\n#include "{MARK}.h"\n'))  # fmt: skip
     yield _code("is not C++", MARK, source=_adds(f"\n{MARK} SYMBOL in Fortran;\n"))
-    yield _code("is cut", "error", source=lambda c, r: c.source[: c.source.rindex(r.symbol)])
+    yield _code(
+        "is cut",
+        "error",
+        source=lambda code, region: code.source[: code.source.rindex(region.symbol)],
+    )
     yield _code("has a static assertion that fails", MARK,
                 source=_adds(f'\nstatic_assert(sizeof(int) == 0, "{MARK}");\n'))  # fmt: skip
     yield _code("has an #error", MARK, source=_adds(f"\n#error {MARK}\n"))
     yield _code("calls what no library has", MARK, source=_adds(
         f'\nextern "C" int {MARK}(); int SYMBOL_more() {{ return {MARK}(); }}\n'))  # fmt: skip
-    yield _code("exports another name", "Cannot find", source=lambda c, r: c.source.replace(
-        f"OPINFO_TYPED({r.symbol},", f"OPINFO_TYPED({MARK},"))  # fmt: skip
+    yield _code(
+        "exports another name",
+        "Cannot find",
+        source=lambda code, region: code.source.replace(
+            f"OPINFO_TYPED({region.symbol},", f"OPINFO_TYPED({MARK},"
+        ),
+    )
     yield _code("exports a name twice", "redefinition", source=_adds(
         "\nOPINFO_FUNCTION(SYMBOL) { return 0; }\n"))  # fmt: skip
     yield _code("takes one tensor too few", "takes 2 tensors but is called with 3",
@@ -323,7 +332,7 @@ def _compiler(script: str) -> Callable[[Path], Sequence[Backend]]:
 
 #: For the victim's source only.
 ONLY = 'if grep -qs "// injected" $(printf "%s\\n" "$@" | grep "\\.cc$"); then {}; fi'
-#: What the compiler does, and what is said of that: for one region, and for all.
+#: What the compiler does, and the expected message for one region and for all.
 TOOLS: dict[str, tuple[str, ...]] = {
     "exits with 1": ("exit 1", "status 1"),
     "says an error": ("echo 'lib0.cc:7:3: error: injected' >&2; exit 1", "error: injected"),
@@ -363,7 +372,7 @@ def _recogniser(answer: Callable[[Any], Any], op: str = VICTIM) -> Arrange:
     return arrange
 
 
-#: A recogniser may guess: what is only wrong is refused by the certificate, without a word.
+#: Wrong proposals that the certificate refuses without a message, since recognisers may guess.
 GUESSES = ("no operands", "attributes that are unknown")
 
 
@@ -395,7 +404,7 @@ def _recognisers() -> Iterator[Case]:
 
 
 def _runtime() -> Iterator[Case]:
-    """The store of kernels and the compiler of a session, by `fault_session`."""
+    """Yield the cases of a session's kernel store and compiler."""
     from .kernel_store import COMPILERS, STORES
 
     for name, said in STORES.items():

@@ -1,4 +1,4 @@
-"""Faults below a running `Session`: what its store of kernels holds, and who compiles for it."""
+"""Faults below a running `Session`: in its kernel store and in its compiling processes."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def _full() -> None:
 
 
 def run(kind: str, folder: Path) -> tuple[bool, list[str]]:
-    """Whether all results were right, and what was told."""
+    """Return whether all results were right, and the messages."""
     what, _, name = kind.partition(":")
     store = folder / "store"
     store.mkdir(mode=0o700)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if what == "compiler":
             command = (sys.executable, "-c", STUB % COMPILERS[name][0])
@@ -104,9 +104,9 @@ def run(kind: str, folder: Path) -> tuple[bool, list[str]]:
                     ENTRIES[name][0](entry)
             else:
                 FOLDERS[name][0](store)
-            again, more = _served(store, Compiler())
-            right, events = right and again, [*events, *more]
-    return right, [*(str(w.message) for w in told), *events]
+            right_again, more = _served(store, Compiler())
+            right, events = right and right_again, [*events, *more]
+    return right, [*(str(w.message) for w in caught), *events]
 
 
 def _served(store: Path, compiler: Compiler) -> tuple[bool, list[str]]:
@@ -115,9 +115,9 @@ def _served(store: Path, compiler: Compiler) -> tuple[bool, list[str]]:
         with Session(compile_shapes(modules.dense()), store=KernelStore(store),
                      compiler=compiler) as session:  # fmt: skip
             for n in SIZES:
-                x = modules.rows(n)
-                got = session(tvm.runtime.tensor(x)).numpy()
-                right &= bool(np.allclose(got, modules.expected(x), rtol=1e-4, atol=1e-5))
+                rows = modules.rows(n)
+                got = session(tvm.runtime.tensor(rows)).numpy()
+                right &= bool(np.allclose(got, modules.expected(rows), rtol=1e-4, atol=1e-5))
             session.settle()
             events = [str(e) for e in session.stats().events]
     finally:

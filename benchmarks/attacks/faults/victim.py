@@ -1,4 +1,4 @@
-"""What `benchmarks.faults` breaks: a small model, and a backend of C++ that has most of it."""
+"""What `benchmarks.faults` breaks: a small model, and a C++ backend that takes most of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def module() -> Any:
-    """Four regions of the backend; tanh stays with TVM."""
+    """Return a module with four regions of the backend; tanh stays with TVM."""
     x, y = (relax.Var(n, relax.TensorType(SHAPE, "float32")) for n in "xy")
     builder = relax.BlockBuilder()
     with builder.function("main", [x, y]):
@@ -41,7 +41,7 @@ def inputs() -> list[Array]:
 
 
 def unmodified() -> Array:
-    """What TVM's own build of the module computes."""
+    """Return the output of TVM's own build of the module."""
     built = tvm.compile(module(), target="llvm")
     out = relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs()))
     return np.array(out.numpy())
@@ -52,7 +52,7 @@ def float32(node: Node) -> str | None:
 
 
 def patterns(*conditions: Callable[[Node], Any]) -> tuple[Pattern, ...]:
-    """Those of the backend; the conditions are the victim's."""
+    """Return the backend's patterns; ``conditions`` apply to the victim."""
     return (
         Pattern("sum", one("relax.add", float32), maybe("relax.nn.relu")),
         Pattern("product", one(VICTIM, float32, *conditions)),
@@ -60,32 +60,35 @@ def patterns(*conditions: Callable[[Node], Any]) -> tuple[Pattern, ...]:
     )
 
 
-def is_victim(r: Region) -> bool:
-    return r.find(VICTIM) is not None
+def is_victim(region: Region) -> bool:
+    return region.find(VICTIM) is not None
 
 
-def body(r: Region) -> str:
-    """A region's function, from `OPINFO_TYPED`."""
-    names = [f"x{k}" for k in range(len(r.inputs))]
+def body(region: Region) -> str:
+    """Return the C++ function of a region, exported with `OPINFO_TYPED`."""
+    names = [f"x{k}" for k in range(len(region.inputs))]
     pointers = [f"  auto* p{n} = reinterpret_cast<float*>(opinfo::data({n}));"
                 for n in (*names, "out")]  # fmt: skip
-    told = "".join(f"    float v{k} = {_value(c)};\n" for k, c in enumerate(r.calls))
+    lines = "".join(f"    float v{k} = {_value(c)};\n" for k, c in enumerate(region.calls))
     count = int(np.prod(SHAPE))
     tensors = ", ".join(f"const DLTensor* {n}" for n in (*names, "out"))
     return (
-        f"static void {r.symbol}_({tensors}) {{\n" + "\n".join(pointers)
-        + f"\n  for (int i = 0; i < {count}; ++i) {{\n{told}    pout[i] = v{len(r.calls) - 1};\n"
-        + f"  }}\n}}\nOPINFO_TYPED({r.symbol}, {r.symbol}_)\n"
+        f"static void {region.symbol}_({tensors}) {{\n" + "\n".join(pointers)
+        + f"\n  for (int i = 0; i < {count}; ++i) {{\n{lines}"
+        + f"    pout[i] = v{len(region.calls) - 1};\n"
+        + f"  }}\n}}\nOPINFO_TYPED({region.symbol}, {region.symbol}_)\n"
     )  # fmt: skip
 
 
-def _value(c: Any) -> str:
-    values = [f"px{o.index}[i]" if o.source == "input" else f"v{o.index}" for o in c.operands]
-    if c.op == "relax.add":
+def _value(call: Any) -> str:
+    values = [f"px{o.index}[i]" if o.source == "input" else f"v{o.index}" for o in call.operands]
+    if call.op == "relax.add":
         return f"{values[0]} + {values[1]}"
-    if c.op == VICTIM:
+    if call.op == VICTIM:
         return f"{values[0]} * {values[1]}"
-    return f"std::fmax({values[0]}, 0.f)" if c.op == "relax.nn.relu" else f"std::exp({values[0]})"
+    return (
+        f"std::fmax({values[0]}, 0.f)" if call.op == "relax.nn.relu" else f"std::exp({values[0]})"
+    )
 
 
 def convert(regions: Sequence[Region]) -> Code:
@@ -97,12 +100,12 @@ PLAIN = Backend("plain", patterns(), convert)
 
 
 def changed(change: Callable[[Code, Region], Code]) -> Backend:
-    """The backend whose code is changed where the victim is among the regions."""
+    """Return the backend with ``change`` applied to the code of the victim's regions."""
 
     def broken(regions: Sequence[Region]) -> Code:
         code = convert(regions)
-        for r in filter(is_victim, regions):
-            code = change(code, r)
+        for region in filter(is_victim, regions):
+            code = change(code, region)
         return code
 
     return replace(PLAIN, convert=broken)

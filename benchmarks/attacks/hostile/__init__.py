@@ -1,1 +1,1 @@
-"""Files that try to run code, to write, to crash or to hang whoever reads them."""
+"""Files that try to run code or to write, or to make their reader crash or hang."""

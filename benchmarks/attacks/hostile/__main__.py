@@ -2,8 +2,8 @@
 
     python -m benchmarks.hostile [--cases 1200] [--seed 0] [--only .json] [--page [FILE]]
 
-Each file has to be one line on standard error and exit status 2, or an answer. Prints what is not
-so, and a table of the formats; exit status 1 if there is one.
+Each file must give an answer, or one line on standard error and exit status 2. Prints every other
+outcome and a table of the formats, and exits with 1 if there was one.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from . import archives, graphs, libraries, onnx_files, scripts
 from .case import Case
 
 MARK = "<!-- written by `python -m benchmarks.hostile --page` -->"
-#: Of all cases, by suffix.
+#: Share of all cases by suffix.
 SHARES = {".py": 0.35, ".json": 0.25, ".onnx": 0.15, ".pt2": 0.08, ".so": 0.1, ".entry": 0.07}
 REFUSED, ANSWERED = "one line, exit status 2", "answered"
 
 
 @dataclass
 class Inspector(LineProcess):
-    """The command line in a process that is kept."""
+    """The command line in a long-lived process."""
 
     seconds: float = 180.0
     name: ClassVar[str] = "inspector"
 
     def run(self, *command: str) -> dict[str, Any]:
-        """Exit status, output and events. Raises `ProcessDied`."""
+        """Run a command; return its exit status, output and events. Raises `ProcessDied`."""
         self._start()
         return self._ask({"command": command}, "inspecting")
 
 
 def main() -> None:
-    """Run, print, exit 1 if a file did anything but be read or refused."""
+    """Run and print; exit 1 if a file was neither read nor refused, or did something else too."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=0)
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def inspected(count: int, seed: int, only: str = "", every: bool = False) -> Counter[Any]:
-    """How many files of each suffix had which verdict."""
+    """Return the number of files by suffix and verdict."""
     counts: Counter[Any] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -89,33 +89,33 @@ def _warm(inspector: Inspector, folder: Path) -> None:
     """Read a good model of ONNX: onnxruntime writes below the home folder when it is imported."""
     path = folder / "files" / "good.onnx"
     path.write_bytes(onnx_files.model().SerializeToString())
-    told = inspector.run("inspect", str(path))
-    if told["code"]:
-        raise RuntimeError(f"a good model is refused: {told['err']}")
+    answer = inspector.run("inspect", str(path))
+    if answer["code"]:
+        raise RuntimeError(f"a good model is refused: {answer['err']}")
 
 
 def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iterator[Case]:
-    """The files of all formats. What they try to write is `ran` / "mark"."""
+    """Yield the files of all formats, which try to write the file `ran` / "mark"."""
     rng, mark = random.Random(seed), ran / "mark"
-    wanted = {s: round(count * share) for s, share in SHARES.items() if only in ("", s)}
-    if n := wanted.get(".py"):
+    counts = {s: round(count * share) for s, share in SHARES.items() if only in ("", s)}
+    if n := counts.get(".py"):
         yield from scripts.cases(rng, mark, n)
-    if n := wanted.get(".json"):
+    if n := counts.get(".json"):
         yield from graphs.cases(rng, n)
-    if n := wanted.get(".onnx"):
+    if n := counts.get(".onnx"):
         yield from onnx_files.cases(rng, mark, n)
-    if n := wanted.get(".pt2"):
+    if n := counts.get(".pt2"):
         yield from archives.cases(rng, mark, n, archives.saved(folder))
-    if n := wanted.get(".so"):
+    if n := counts.get(".so"):
         yield from libraries.cases(rng, mark, n, folder)
-    if n := wanted.get(".entry"):
+    if n := counts.get(".entry"):
         yield from libraries.entries(rng, n // 2)
 
 
 def judged(
     inspector: Inspector, case: Case, place: int, folder: Path, ran: Path
 ) -> tuple[str, str]:
-    """What became of a file, and why."""
+    """Inspect a file; return the verdict and the reason."""
     if case.suffix == ".entry":
         path = folder / "files" / f"store{place}"
         path.mkdir(mode=0o700)
@@ -127,38 +127,40 @@ def judged(
         command = ["inspect", str(path)]
     before = set(folder.rglob("*"))
     try:
-        told = inspector.run(*command)
+        answer = inspector.run(*command)
     except ProcessDied as error:
         return "crashed", str(error)
     ours = {folder / name for name in ("out", "err", "refused")}
     appeared = [str(p) for p in set(folder.rglob("*")) - before - ours]
-    for p in ran.iterdir():
-        p.unlink()
-    err = str(told["err"])
+    for leftover in ran.iterdir():
+        leftover.unlink()
+    err = str(answer["err"])
     if any("mark" in name for name in appeared):
         return "executed", err
-    if told["refused"]:
-        return "executed", str(told["refused"])
-    if appeared or told["events"]:
-        return "acted", f"{appeared} {told['events']}"
-    if told["code"] == 0:
-        return ANSWERED, str(told["out"])
-    if told["code"] == 2 and err.count("\n") == 1 and err.startswith("opinfo: "):
+    if answer["refused"]:
+        return "executed", str(answer["refused"])
+    if appeared or answer["events"]:
+        return "acted", f"{appeared} {answer['events']}"
+    if answer["code"] == 0:
+        return ANSWERED, str(answer["out"])
+    if answer["code"] == 2 and err.count("\n") == 1 and err.startswith("opinfo: "):
         return REFUSED, err.strip()
-    return "not one line", f"exit status {told['code']}: {err!r}"
+    return "not one line", f"exit status {answer['code']}: {err!r}"
 
 
 def table(counts: Counter[Any]) -> str:
-    """A row for each format."""
+    """Return a table with a row for each format."""
     verdicts = [REFUSED, ANSWERED, *sorted({v for _, v in counts} - {REFUSED, ANSWERED})]
     lines = [
         "| format | files | " + " | ".join(verdicts) + " |",
         "|---" * (len(verdicts) + 2) + "|",
     ]
     for suffix in (*dict.fromkeys(s for s, _ in counts), ""):
-        mine = [sum(n for (s, v), n in counts.items() if v == verdict and suffix in ("", s))
+        numbers = [sum(n for (s, v), n in counts.items() if v == verdict and suffix in ("", s))
                 for verdict in verdicts]  # fmt: skip
-        lines.append(f"| {suffix or 'all'} | {sum(mine)} | " + " | ".join(map(str, mine)) + " |")
+        lines.append(
+            f"| {suffix or 'all'} | {sum(numbers)} | " + " | ".join(map(str, numbers)) + " |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ from .case import Case, command, damaged
 
 
 class _Runs:
-    """What runs when it is unpickled."""
+    """An object that runs code when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -26,7 +26,7 @@ class _Runs:
 
 
 def saved(folder: Path) -> bytes:
-    """A small program with a symbolic size."""
+    """Return the archive of a small program with a symbolic size."""
     import torch
 
     net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
@@ -38,7 +38,7 @@ def saved(folder: Path) -> bytes:
 
 
 def records(content: bytes) -> dict[str, bytes]:
-    """The records of an archive, by name below its folder."""
+    """Return the records of an archive, by name below its folder."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {i.filename.partition("/")[2]: archive.read(i) for i in archive.infolist()}
 
@@ -52,7 +52,7 @@ def packed(parts: dict[str, bytes], how: int = zipfile.ZIP_STORED) -> bytes:
 
 
 def cases(rng: random.Random, mark: Path, count: int, content: bytes) -> Iterator[Case]:
-    """Archives made by hand, then random changes of one record or of the file."""
+    """Yield hand-written archives, then random changes of one record or of the file."""
     parts = records(content)
     code = pickle.dumps(_Runs(mark))
     for name, changed in (*_pickles(parts, code), *_models(parts, mark)):
@@ -78,7 +78,7 @@ def cases(rng: random.Random, mark: Path, count: int, content: bytes) -> Iterato
 
 
 def _pickles(parts: dict[str, bytes], code: bytes) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Pickles where archives may have some."""
+    """Yield archives with pickles in the places that may hold them."""
     yield "pickled sample inputs", {"data/sample_inputs/model.pt": code}
     yield "old weights", {"data/weights/model.pt": code}
     yield "old constants", {"data/constants/model.pt": code}
@@ -90,12 +90,12 @@ def _pickles(parts: dict[str, bytes], code: bytes) -> Iterator[tuple[str, dict[s
     constants = "data/constants/model_constants_config.json"
     for name in ("tensor_0", "custom_obj_0", "opaque_obj_0"):
         entry = {**config["config"][key], "path_name": name}
-        told = json.dumps({"config": {"c": entry}}).encode()
-        yield f"pickled {name}", {constants: told, f"data/constants/{name}": code}
+        content = json.dumps({"config": {"c": entry}}).encode()
+        yield f"pickled {name}", {constants: content, f"data/constants/{name}": code}
 
 
 def _models(parts: dict[str, bytes], mark: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Code where torch evaluates, imports, or writes source."""
+    """Yield archives with code where torch evaluates, imports, or writes source."""
     name = "models/model.json"
     text = parts[name].decode()
     run = command(mark)
@@ -122,7 +122,7 @@ def _models(parts: dict[str, bytes], mark: Path) -> Iterator[tuple[str, dict[str
 
 
 def _replace(value: Any, key: str, new: str) -> bool:
-    """Set the first string of this key."""
+    """Set the first string under a key."""
     if isinstance(value, list):
         return any(_replace(part, key, new) for part in value)
     if not isinstance(value, dict):

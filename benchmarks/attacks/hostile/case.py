@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Bytes of the page that says what the limits refused.
+#: Size in bytes of the page that reports what the limits refused.
 SIZE = 4096
 
 
@@ -20,7 +20,7 @@ class Case:
 
 
 def damaged(rng: random.Random, content: bytes) -> bytes:
-    """Some bytes changed, removed, doubled, or the end cut off."""
+    """Change, remove or repeat some bytes, or cut off the end."""
     data = bytearray(content)
     match rng.randrange(4):
         case 0:
@@ -38,5 +38,5 @@ def damaged(rng: random.Random, content: bytes) -> bytes:
 
 
 def command(mark: Path) -> str:
-    """Python that leaves a mark."""
+    """Return Python code that writes the mark."""
     return f"__import__('os').system('touch {mark}')"

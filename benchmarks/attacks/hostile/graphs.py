@@ -22,7 +22,7 @@ ODD: tuple[Any, ...] = (0, -1, 1, 2**31, 2**63, 2**64, 1e400, 0.5, True, None, "
 
 
 def cases(rng: random.Random, count: int) -> Iterator[Case]:
-    """Graphs of small modules, each with one to three changes."""
+    """Yield graphs of small modules, each with one to three changes."""
     texts = [tvm.ir.save_json(from_text(HEAD + text)) for text in VALID]
     lowered = [tvm.relax.transform.LegalizeOps()(from_text(HEAD + t)) for t in VALID]
     graphs = [json.loads(text) for text in (*texts, *map(tvm.ir.save_json, lowered))]
@@ -75,11 +75,11 @@ def _items(data: Any) -> list[tuple[Any, Any]]:
 
 
 def _written() -> Iterator[Case]:
-    """Made by hand: code, bombs, and what TVM's reader would call."""
+    """Yield hand-written graphs: code, bombs, and functions that TVM's reader would call."""
 
     def graph(name: str, *nodes: tuple[str, Any]) -> Case:
-        told = {"root_index": len(nodes) - 1, "nodes": [{"type": t, "data": d} for t, d in nodes]}
-        return Case(name, ".json", json.dumps(told).encode())
+        values = {"root_index": len(nodes) - 1, "nodes": [{"type": t, "data": d} for t, d in nodes]}
+        return Case(name, ".json", json.dumps(values).encode())
 
     library = base64.b64encode(b"\x7fELF" + b"\0" * 60).decode()
     datas: tuple[Any, ...] = (library, 0, [], "", {"0": library})

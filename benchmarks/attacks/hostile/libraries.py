@@ -26,7 +26,7 @@ TABLES = (
 
 
 def library(folder: Path, mark: Path, table: str | None) -> bytes:
-    """A library whose constructor leaves a mark, with a table or without."""
+    """Build a library whose constructor writes the mark, with or without a table."""
     text = f"#include <cstdio>\n__attribute__((constructor)) void run() {{\n" \
         f'  if (FILE* f = fopen("{mark}", "w")) fclose(f);\n}}\n'  # fmt: skip
     if table is not None:
@@ -39,7 +39,7 @@ def library(folder: Path, mark: Path, table: str | None) -> bytes:
 
 
 def cases(rng: random.Random, mark: Path, count: int, folder: Path) -> Iterator[Case]:
-    """Libraries of ours and of others, then random bytes of them."""
+    """Yield libraries with and without opinfo's table, then random changes of their bytes."""
     ours = library(folder, mark, json.dumps(TABLE))
     yield Case("a constructor", ".so", library(folder, mark, None))
     yield Case("a constructor and a table", ".so", ours)
@@ -58,7 +58,7 @@ def cases(rng: random.Random, mark: Path, count: int, folder: Path) -> Iterator[
 
 
 def entries(rng: random.Random, count: int) -> Iterator[Case]:
-    """Files of a store of kernels, for `opinfo cache ls`."""
+    """Yield files of a kernel store, for `opinfo cache ls`."""
     key = "k" * 64
     good = packed(key, {"function": "f", "shape": "n=1", "target": "llvm"}, b"\x7fELF" * 50)
     yield Case("as it should be", ".entry", good)

@@ -17,7 +17,7 @@ NUMBERS = (0, -1, 1, 7, 2**31, 2**62, -(2**63))
 
 
 def model(shape: tuple[Any, ...] = (1, 3, 8, 8)) -> Any:
-    """A convolution, a shape, a reshape and an addition."""
+    """Return a model with a convolution, a shape, a reshape and an addition."""
     rng = np.random.default_rng(0)
     weight = numpy_helper.from_array(rng.standard_normal((4, 3, 3, 3)).astype("float32"), "w")
     target = numpy_helper.from_array(np.array([1, -1], "int64"), "t")
@@ -34,7 +34,7 @@ def model(shape: tuple[Any, ...] = (1, 3, 8, 8)) -> Any:
 
 
 def cases(rng: random.Random, mark: Path, count: int) -> Iterator[Case]:
-    """Models made by hand, then random fields and bytes."""
+    """Yield hand-written models, then random changes of fields and bytes."""
     yield from _external(mark)
     yield from _large()
     for k in range(count):
@@ -47,7 +47,7 @@ def cases(rng: random.Random, mark: Path, count: int) -> Iterator[Case]:
 
 
 def _change(rng: random.Random, message: Any) -> str:
-    """One field, anywhere in the message, set to something else, removed or doubled."""
+    """Set a random field of a message to another value, remove it or duplicate it."""
     where = message
     while True:
         fields = where.ListFields()
@@ -101,11 +101,11 @@ def _large() -> Iterator[Case]:
     for extents in ([2**40], [2**20, 2**20], [2**62, 2**62], [-5], [0]):
         for op in ("ConstantOfShape", "Expand", "Tile"):
             size = numpy_helper.from_array(np.array(extents, "int64"), "s")
-            one = numpy_helper.from_array(np.ones(1, "float32"), "o")
+            ones = numpy_helper.from_array(np.ones(1, "float32"), "o")
             inputs = ["s"] if op == "ConstantOfShape" else ["o", "s"]
             nodes = [helper.make_node(op, inputs, ["y"])]
             y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-            graph = helper.make_graph(nodes, "g", [], [y], [size, one])
+            graph = helper.make_graph(nodes, "g", [], [y], [size, ones])
             yield Case(f"{op} to {extents}", ".onnx", helper.make_model(graph).SerializeToString())
     inner = model().graph
     for _ in range(60):

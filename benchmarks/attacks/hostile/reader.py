@@ -1,7 +1,7 @@
 """The process that reads, with a canary: `python -m benchmarks.hostile.reader PAGE [--unguarded]`.
 
-What the limits refuse to a file is written to the page, a file that is shared as memory: the
-process that reads may write no other way. What the error becomes of does not matter then.
+What the limits refuse is written to the page, a file mapped as shared memory, because the reading
+process cannot write in any other way. Where the error then leads does not matter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> int:
             raise
 
     limits._refuse = noted
-    if "--unguarded" in sys.argv:  # for the test that the canary sees what runs
+    if "--unguarded" in sys.argv:  # for the test that the canary detects execution
         unguarded: dict[str, Any] = {"check": lambda tree, scope: None, "BUILTINS": vars(builtins)}
         vars(from_script).update(unguarded)
     return read_files()

@@ -1,4 +1,4 @@
-"""TVMScript that tries to act: payloads by places, and changes of valid scripts."""
+"""TVMScript that tries to run code: payloads in many places, and changes of valid scripts."""
 # ruff: noqa: E501 (lines of files)
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Module:
         return y
 """,
 )
-#: Where an expression goes; `{e}` is it, `{s}` is a string of it.
+#: Places for an expression: `{e}` is the expression, `{s}` a string literal of it.
 PLACES = {
     "dimension of R.Tensor": "@R.function\ndef f(x: R.Tensor(({s},), 'float32')):\n    return x\n",
     "dimension of T.Buffer": "@T.prim_func\ndef f(A: T.Buffer(({s},), 'float32')):\n    T.evaluate(0)\n",
@@ -89,7 +89,7 @@ PLACES = {
 
 
 def payloads(mark: Path) -> Iterator[str]:
-    """Expressions that leave a mark, if they are evaluated."""
+    """Yield expressions that write the mark if evaluated."""
     run = f"system('touch {mark}')"
     yield command(mark)
     yield f"open('{mark}', 'w')"
@@ -117,11 +117,11 @@ def payloads(mark: Path) -> Iterator[str]:
 
 
 def cases(rng: random.Random, mark: Path, count: int) -> Iterator[Case]:
-    """Every place with some payloads, what must be refused or hang, and changes of valid scripts."""
-    known = list(payloads(mark))
+    """Yield payloads in every place, scripts that overload a parser, and changes of valid scripts."""
+    snippets = list(payloads(mark))
     each = max(1, count // 2 // len(PLACES))
     for place, text in PLACES.items():
-        for payload in rng.sample(known, min(each, len(known))):
+        for payload in rng.sample(snippets, min(each, len(snippets))):
             content = HEAD + text.format(e=payload, s=repr(payload))
             yield Case(f"{place}: {payload[:40]}", ".py", content.encode())
     yield from _heavy()
@@ -132,7 +132,7 @@ def cases(rng: random.Random, mark: Path, count: int) -> Iterator[Case]:
 
 
 def _tokens(rng: random.Random, text: str) -> str:
-    """Some words, numbers and signs taken for others of the same text."""
+    """Replace some words, numbers and signs by others of the same text."""
     parts = re.findall(r"\w+|\s+|[^\w\s]", text)
     solid = [k for k, part in enumerate(parts) if not part.isspace()]
     for _ in range(rng.randint(1, 3)):
@@ -141,7 +141,7 @@ def _tokens(rng: random.Random, text: str) -> str:
 
 
 def _heavy() -> Iterator[Case]:
-    """Nested deeply, endless, or large."""
+    """Yield scripts that are deeply nested, endless, or large."""
     body = "@T.prim_func\ndef f(A: T.Buffer((4,), 'float32')):\n    {}\n"
     for name, text in {
         "nested parentheses": "T.evaluate(" + "(" * 5000 + "1" + ")" * 5000 + ")",

@@ -1,7 +1,7 @@
 """The process that inspects: `python -m benchmarks.hostile.worker FOLDER [--unguarded]`.
 
-A line of JSON for each file, ``{"command": [...]}``; the answer is the exit status and what was
-printed. What acts is noted: events of `sys.audit` here, and what the limits of the reader refuse.
+Each input line is JSON, ``{"command": [...]}``; the answer is the exit status and the output.
+Attempts to act are recorded: events of `sys.audit` here, and what the reader's limits refuse.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .case import SIZE
 EVENTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen",
           "socket.connect", "ctypes.dlopen", "os.remove", "os.rename", "os.mkdir", "os.symlink",
           "os.chmod")  # fmt: skip
-#: Modules that act for whoever calls them.
+#: Modules that act on behalf of their caller.
 FILES = ("tempfile", "os", "shutil", "contextlib", "pathlib", "subprocess")
-#: Seconds of CPU and bytes for a file here, so that bombs cost little.
+#: CPU seconds and bytes allowed for a file, small so that bombs cost little.
 SECONDS, BYTES = 10, 1 << 30
 
 
@@ -31,7 +31,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "w")
     folder = Path(sys.argv[1])
     out, err = folder / "out", folder / "err"
-    tempfile.gettempdir()  # to find it, Python writes a file there and removes it
+    tempfile.gettempdir()  # Python writes a test file to find the folder
     os.environ["HOME"] = str(folder)
     from opinfo.cli import app
     from opinfo.frontend.process import apart
@@ -41,7 +41,7 @@ def main() -> int:
     apart.SECONDS, apart.BASE = SECONDS, BYTES
     reading = (sys.executable, "-m", "benchmarks.hostile.reader", str(page), *sys.argv[2:])
     apart.shared_reader().command = reading
-    apart.shared_reader().start()  # in a folder that no command takes with it
+    apart.shared_reader().start()  # outside the folder that a command removes
     seen: list[str] = []
     ours = _ours()
     sys.addaudithook(lambda event, args: _note(seen, event, args, ours, reading))
@@ -52,15 +52,15 @@ def main() -> int:
         seen.clear()
         page.write_bytes(bytes(SIZE))
         code = _run(app, job["command"], out, err)
-        told = {"code": code, "out": out.read_text(errors="replace")[-4000:],
+        answer = {"code": code, "out": out.read_text(errors="replace")[-4000:],
                 "err": err.read_text(errors="replace")[-4000:], "events": seen[:5],
                 "refused": page.read_bytes().partition(b"\0")[0].decode()}  # fmt: skip
-        print(json.dumps(told), file=answers, flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
     return 0
 
 
 def _ours() -> frozenset[CodeType]:
-    """What makes and removes the folder of a command, and that of the reader."""
+    """Return the code that creates and removes the folders of a command and of the reader."""
     from opinfo.byoc.process import folder
     from opinfo.cli.run import signals
 
@@ -83,7 +83,7 @@ def _note(
 
 
 def _caller() -> CodeType | None:
-    """The code of the innermost frame that is not of `FILES`."""
+    """Return the code of the innermost frame outside `FILES`."""
     frame = sys._getframe(2).f_back  # beyond _note and the hook
     while frame is not None:
         if frame.f_globals.get("__name__") not in FILES:
@@ -101,8 +101,8 @@ def _run(app: Any, command: list[str], out: Path, err: Path) -> int:
             os.close(new)
         try:
             app(command)
-        except SystemExit as e:
-            return e.code if isinstance(e.code, int) else int(bool(e.code))
+        except SystemExit as error:
+            return error.code if isinstance(error.code, int) else int(bool(error.code))
         except BaseException:
             traceback.print_exc()
             return 1

@@ -33,9 +33,9 @@ from typing import Any
 
 from benchmarks.common.pages import add_page_option
 
-from .server import given, module
+from .server import input_of, module
 
-#: A process that writes entries of its own, and is killed while it does.
+#: A process that writes entries of its own, and is killed while writing.
 WRITER = """
 import hashlib, os, sys, time
 from opinfo.jit.store.store import KernelStore
@@ -51,23 +51,23 @@ for n in range(1 << 30):
 
 @dataclass
 class Result:
-    """What was done to the session, and what became of it."""
+    """The attacks on the session, and its report."""
 
     seconds: float
-    done: Counter[str] = field(default_factory=Counter)
-    told: dict[str, Any] = field(default_factory=dict)
+    attacks: Counter[str] = field(default_factory=Counter)
+    report: dict[str, Any] = field(default_factory=dict)
     torn: int = 0
-    left: list[str] = field(default_factory=list)
+    remains: list[str] = field(default_factory=list)
 
     @property
     def failures(self) -> dict[str, Any]:
-        """What must be empty."""
-        counts = self.told.get("counts", {})
+        """The problems by name; empty if the session survived."""
+        counts = self.report.get("counts", {})
         bad = {k: v for k, v in counts.items() if k in ("wrong", "error") or ": " in k}
         bad = {k: v for k, v in bad.items() if k != "after: right"}
-        for name, value in (("torn entries", self.torn), ("left behind", self.left),
-                            ("lost kernels", self.told.get("lost", -1)),
-                            ("leaked", self.told.get("leaked", "unknown"))):  # fmt: skip
+        for name, value in (("torn entries", self.torn), ("left behind", self.remains),
+                            ("lost kernels", self.report.get("lost", -1)),
+                            ("leaked", self.report.get("leaked", "unknown"))):  # fmt: skip
             if value:
                 bad[name] = value
         return bad
@@ -106,8 +106,8 @@ DAMAGES: tuple[Callable[[Path], object], ...] = (
 
 
 def attack(seconds: float, threads: int, sizes: int, seed: int = 0) -> Result:
-    """All of it, in a folder that goes."""
-    found, rng = Result(seconds), random.Random(seed)
+    """Run all attacks, in a temporary folder."""
+    result, rng = Result(seconds), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="session-faults-") as name:
         folder = Path(name)
         (folder / "tmp").mkdir()
@@ -119,15 +119,15 @@ def attack(seconds: float, threads: int, sizes: int, seed: int = 0) -> Result:
         while time.monotonic() < end:
             what = rng.random()
             if what < 0.75:
-                found.done["entries damaged"] += _damage(folder / "store", rng, damaged)
+                result.attacks["entries damaged"] += _damage(folder / "store", rng, damaged)
             elif what < 0.85:
                 _killed(writer)
-                writer, _ = _writer(folder), found.done.update(["writers killed"])
+                writer, _ = _writer(folder), result.attacks.update(["writers killed"])
             elif time.monotonic() > next_kill:
-                found.done["compilers killed"] += _kill_compilers((stays, goes))
+                result.attacks["compilers killed"] += _kill_compilers((stays, goes))
                 if rng.random() < 0.4:
                     _killed(goes)
-                    goes, _ = _server(folder, 2, rng.randrange(1 << 20)), found.done.update(
+                    goes, _ = _server(folder, 2, rng.randrange(1 << 20)), result.attacks.update(
                         ["servers killed"])  # fmt: skip
                 next_kill = time.monotonic() + rng.uniform(2, 6)
             time.sleep(rng.uniform(0, 0.4))
@@ -135,11 +135,11 @@ def attack(seconds: float, threads: int, sizes: int, seed: int = 0) -> Result:
         _killed(goes)
         out, _ = stays.communicate("stop\n")
         with contextlib.suppress(IndexError, ValueError):
-            found.told = json.loads(out.splitlines()[-1])
-        found.told.setdefault("first", f"the process that stays ended with {stays.returncode}")
-        found.torn = _torn(folder / "store", damaged)
-        found.left = _left(folder)
-    return found
+            result.report = json.loads(out.splitlines()[-1])
+        result.report.setdefault("first", f"the process that stays ended with {stays.returncode}")
+        result.torn = _torn(folder / "store", damaged)
+        result.remains = _remains(folder)
+    return result
 
 
 def _prepare(folder: Path, sizes: int) -> None:
@@ -151,7 +151,7 @@ def _prepare(folder: Path, sizes: int) -> None:
 
     compile_shapes(module()).export(folder / "model.so")
     main = relax.VirtualMachine(tvm.compile(module(), "llvm"), tvm.cpu())["main"]
-    right = {str(n): main(tvm.runtime.tensor(given(n))).numpy() for n in range(1, sizes + 1)}
+    right = {str(n): main(tvm.runtime.tensor(input_of(n))).numpy() for n in range(1, sizes + 1)}
     np.savez(folder / "right.npz", **right)
     (folder / "library.so").write_bytes((folder / "model.so").read_bytes()[:30_000])
 
@@ -182,7 +182,7 @@ def _started(folder: Path, command: list[str]) -> subprocess.Popen[str]:
 def _killed(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
-    for pipe in (process.stdin, process.stdout):  # what it forked off may hold the other ends
+    for pipe in (process.stdin, process.stdout):  # its children may hold the other ends
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
@@ -206,10 +206,10 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def _damage(store: Path, rng: random.Random, damaged: set[str]) -> int:
-    found = sorted(store.glob("*.so"))
-    if not found:
+    entries = sorted(store.glob("*.so"))
+    if not entries:
         return 0
-    path = rng.choice(found)
+    path = rng.choice(entries)
     damaged.add(path.name)
     try:
         rng.choice(DAMAGES)(path)
@@ -219,25 +219,25 @@ def _damage(store: Path, rng: random.Random, damaged: set[str]) -> int:
 
 
 def _torn(store: Path, damaged: set[str]) -> int:
-    """Entries that are not whole though nobody damaged them."""
+    """Count incomplete entries that no attack damaged."""
     from opinfo.jit import KernelStore
 
-    found = KernelStore(store)
+    kernels = KernelStore(store)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sum(found.get(p.stem) is None for p in store.glob("*.so") if p.name not in damaged)
+        return sum(kernels.get(p.stem) is None for p in store.glob("*.so") if p.name not in damaged)
 
 
-def _left(folder: Path) -> list[str]:
-    """Processes that are still there, and temporary files, once another folder was made."""
+def _remains(folder: Path) -> list[str]:
+    """Return remaining processes and temporary files, after creating another folder."""
     for _ in range(600):
-        left = [f"process {p.name}" for p in Path("/proc").glob("[0-9]*") if _is_of(p, folder)]
-        if not left:
+        remains = [f"process {p.name}" for p in Path("/proc").glob("[0-9]*") if _is_of(p, folder)]
+        if not remains:
             break
         time.sleep(0.1)
     code = "from opinfo.byoc.process.folder import Folder; Folder('opinfo-')"
     _started(folder, [sys.executable, "-c", code]).communicate()
-    return left + [str(p.relative_to(folder)) for p in (folder / "tmp").iterdir()]
+    return remains + [str(p.relative_to(folder)) for p in (folder / "tmp").iterdir()]
 
 
 def _is_of(process: Path, folder: Path) -> bool:
@@ -247,27 +247,27 @@ def _is_of(process: Path, folder: Path) -> bool:
         return False
 
 
-def page(found: Result, threads: int) -> str:
-    """The result, for people."""
-    counts, events = found.told.get("counts", {}), found.told.get("events", {})
+def page(result: Result, threads: int) -> str:
+    """Return the page in Markdown."""
+    counts, events = result.report.get("counts", {}), result.report.get("events", {})
     rows = [
         ("calls compared with TVM's own build", f"{counts.get('right', 0):,}"),
         ("wrong, errors", f"{counts.get('wrong', 0)}, {counts.get('error', 0)}"),
-        *((f"{what}", f"{n}") for what, n in sorted(found.done.items())),
+        *((f"{what}", f"{n}") for what, n in sorted(result.attacks.items())),
         ("processes forked off, by `os.fork` and `multiprocessing`",
          f"{counts.get('forked', 0)}, {counts.get('multiprocessing', 0)}"),
         ("times in which no file could be written", str(counts.get("disk full", 0))),
         ("kernels: " + ", ".join(events), ", ".join(map(str, events.values()))),
-        ("sizes without a kernel in the end", str(found.told.get("lost"))),
-        ("torn entries in the store", str(found.torn)),
+        ("sizes without a kernel in the end", str(result.report.get("lost"))),
+        ("torn entries in the store", str(result.torn)),
         ("leaked descriptors, threads, processes, mapped libraries",
-         str(sum(found.told.get("leaked", {}).values()))),
-        ("processes and temporary files left behind", str(len(found.left))),
+         str(sum(result.report.get("leaked", {}).values()))),
+        ("processes and temporary files left behind", str(len(result.remains))),
     ]  # fmt: skip
     table = "\n".join(f"| {a} | {b} |" for a, b in rows)
     doc = (__doc__ or "").split("\n\n", 2)[2].partition("Exit status")[0].strip()
     return (f"# A session under attack\n\n`python -m benchmarks.session_faults --seconds "
-            f"{found.seconds:g}`, {threads} threads:\n\n| | |\n| --- | --- |\n{table}\n\n"
+            f"{result.seconds:g}`, {threads} threads:\n\n| | |\n| --- | --- |\n{table}\n\n"
             f"{doc}\n")  # fmt: skip
 
 
@@ -281,15 +281,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     add_page_option(parser, "session-faults.md")
     options = parser.parse_args()
-    found = attack(options.seconds, options.threads, options.sizes, options.seed)
-    print(page(found, options.threads))
-    for name, value in found.failures.items():
+    result = attack(options.seconds, options.threads, options.sizes, options.seed)
+    print(page(result, options.threads))
+    for name, value in result.failures.items():
         print(f"{name}: {value}")
-    if found.failures:
-        print(json.dumps(found.told, indent=1))
+    if result.failures:
+        print(json.dumps(result.report, indent=1))
     if options.page is not None:
-        options.page.write_text(page(found, options.threads), encoding="utf-8")
-    return 1 if found.failures else 0
+        options.page.write_text(page(result, options.threads), encoding="utf-8")
+    return 1 if result.failures else 0
 
 
 if __name__ == "__main__":

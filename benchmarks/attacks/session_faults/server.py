@@ -1,7 +1,7 @@
-"""A process that serves under attack: threads that call, forks, and the counts of what went wrong.
+"""A process that serves under attack: it calls from threads, forks, and counts failures.
 
-It is started by `session_faults` with a folder, answers lines on its standard input, and is
-killed at any moment.
+`session_faults` starts it with a folder, stops it by a line on standard input, and may kill it at
+any moment.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from typing import Any
 
 import numpy as np
 
-#: Seconds between two calls of a thread: what compiles and starts needs a CPU, too.
+#: Seconds between two calls of a thread, which leave the CPU to compilers and new processes.
 PAUSE = 0.002
 WIDTH = 32
-#: What float32 sums of this size may differ by: kernels sum in another order.
+#: Accepted difference of float32 sums, since kernels sum in another order.
 WITHIN = 1e-4
-#: Seconds until every size has its kernel again.
+#: Seconds within which every size must have its kernel again.
 RECOVERS = 240.0
-#: Seconds after which a process that was forked off hangs.
+#: Seconds after which a forked process counts as hanging.
 HANGS = 20.0
 
 
 def module() -> Any:
-    """``softmax(relu(x @ a) @ b)`` of x: (n, WIDTH): sites of several functions."""
+    """Return ``softmax(relu(x @ a) @ b)`` of x: (n, WIDTH), with sites of several functions."""
     from tvm import relax, tirx
 
     rng = np.random.default_rng(0)
@@ -52,19 +52,19 @@ def module() -> Any:
     return builder.get()
 
 
-def given(n: int) -> Any:
+def input_of(n: int) -> Any:
     return np.random.default_rng(n).standard_normal((n, WIDTH)).astype("float32")
 
 
 class Server:
-    """One session, its callers, and what they counted."""
+    """One session, the threads that call it, and their counts."""
 
     def __init__(self, folder: Path, seed: int, threads: int) -> None:
         from opinfo.jit import KernelStore, Session
 
         self.right = dict(np.load(folder / "right.npz"))
         self.sizes = len(self.right)
-        self.inputs = {n: given(n) for n in range(1, self.sizes + 1)}
+        self.inputs = {n: input_of(n) for n in range(1, self.sizes + 1)}
         self.session = Session(folder / "model.so", store=KernelStore(folder / "store"))
         self.counts: Counter[str] = Counter()
         self.first, self.lock = "", threading.Lock()
@@ -72,11 +72,11 @@ class Server:
         self.threads = [threading.Thread(target=self._calls, args=(k,)) for k in range(threads)]
 
     def ask(self, n: int) -> str:
-        """How a call of a size went: ``right``, ``wrong`` or ``error``."""
+        """Call the session with a size; return ``right``, ``wrong`` or ``error``."""
         try:
             got = self.session(self.inputs[n]).numpy()
-        except Exception as e:
-            self.first = self.first or f"{n}: {type(e).__name__}: {e}"
+        except Exception as error:
+            self.first = self.first or f"{n}: {type(error).__name__}: {error}"
             return "error"
         if np.allclose(got, self.right[str(n)], WITHIN, WITHIN):
             return "right"
@@ -84,23 +84,23 @@ class Server:
         return "wrong"
 
     def _calls(self, number: int) -> None:
-        rng, found = random.Random(self.seed + number), Counter[str]()
+        rng, counts = random.Random(self.seed + number), Counter[str]()
         while not self.done.is_set():
-            found[self.ask(rng.randint(1, self.sizes))] += 1
+            counts[self.ask(rng.randint(1, self.sizes))] += 1
             time.sleep(PAUSE)
         with self.lock:
-            self.counts.update(found)
+            self.counts.update(counts)
 
     def forks(self) -> None:
-        """A process is forked off while threads call; what it calls must be right."""
+        """Fork while threads call; the calls of the child must be right."""
         child = os.fork()
         if child == 0:
-            found = {self.ask(n) for n in (1, self.sizes)}
-            os._exit(0 if found == {"right"} else 1)
+            outcomes = {self.ask(n) for n in (1, self.sizes)}
+            os._exit(0 if outcomes == {"right"} else 1)
         self._ends("forked", child)
 
     def spawns(self) -> None:
-        """The same by multiprocessing, whose processes end as Python's do."""
+        """Fork by multiprocessing, whose processes end like normal Python processes."""
         process = multiprocessing.get_context("fork").Process(target=_exits, args=(self,))
         process.start()
         process.join(HANGS)
@@ -125,15 +125,15 @@ class Server:
         self.counts[what if code == 0 else f"{what}: {_how(code)}"] += 1
 
     def _waits(self) -> None:
-        os.read(0, 1)  # sys.stdin has a lock, which multiprocessing takes in what it forks off
+        os.read(0, 1)  # not sys.stdin: multiprocessing takes its lock in the child
         self.done.set()
 
     def run(self) -> dict[str, Any]:
-        """Serve until a line comes in; forks, and times in which no file can be written."""
+        """Serve until a line arrives; meanwhile fork, and sometimes forbid writing files."""
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         rng = random.Random(self.seed)
-        for t in self.threads:
-            t.start()
+        for thread in self.threads:
+            thread.start()
         stop = threading.Thread(target=self._waits)
         stop.start()
         while not self.done.is_set():
@@ -148,13 +148,13 @@ class Server:
                 resource.setrlimit(resource.RLIMIT_FSIZE, before)
                 self.counts["disk full"] += 1
             self.done.wait(rng.random() / 2)
-        for t in (*self.threads, stop):
-            t.join()
+        for thread in (*self.threads, stop):
+            thread.join()
         settled = self._settled()
         return {"counts": dict(self.counts), "first": self.first, **settled}
 
     def _settled(self) -> dict[str, Any]:
-        """After the attack: every size has its kernel in the end."""
+        """Wait until every size has its kernel again; return statistics."""
         for _ in range(3):
             for n in self.inputs:
                 self.counts[f"after: {self.ask(n)}"] += 1
@@ -163,20 +163,20 @@ class Server:
         end = time.monotonic() + RECOVERS
         while self._missing() and time.monotonic() < end:
             time.sleep(0.1)
-        told = self.session.stats()
+        stats = self.session.stats()
         missing = self._missing()
-        return {"events": dict(sorted(told.counts.items())),
+        return {"events": dict(sorted(stats.counts.items())),
                 "lost": sum(map(len, missing.values())), "missing": missing,
-                "why": sorted({e.why for e in told.events if e.what == "failed"})[:5]}  # fmt: skip
+                "why": sorted({e.why for e in stats.events if e.what == "failed"})[:5]}  # fmt: skip
 
     def _missing(self) -> dict[str, list[int]]:
-        """The sizes that have no kernel, of each site where there are any."""
-        found, sites = {}, self.session._manager.sites
+        """Return the sizes without a kernel, by site."""
+        missing, sites = {}, self.session._manager.sites
         for site in sites.sites:
-            there = {shape[0] for shape, *_ in sites.stats(site.place, False)["kernels"]}
-            if without := sorted(self.inputs.keys() - there):
-                found[site.name] = without
-        return found
+            compiled = {shape[0] for shape, *_ in sites.stats(site.place, False)["kernels"]}
+            if without := sorted(self.inputs.keys() - compiled):
+                missing[site.name] = without
+        return missing
 
 
 def _exits(server: Server) -> None:
@@ -187,36 +187,40 @@ def _how(code: int | None) -> str:
     return "hangs" if code in (None, -9) else "wrong" if code == 1 else f"ends with {code}"
 
 
-def held() -> dict[str, int]:
-    """What this process holds."""
+def resources() -> dict[str, int]:
+    """Count the resources that this process holds."""
     gc.collect()
-    own = Path("/proc/self")
+    process = Path("/proc/self")
     maps = {
-        line.split()[5] for line in (own / "maps").read_text().splitlines() if "opinfo-" in line
+        line.split()[5] for line in (process / "maps").read_text().splitlines() if "opinfo-" in line
     }
-    children = (own / "task" / str(os.getpid()) / "children").read_text().split()
-    return {"descriptors": len(os.listdir(own / "fd")), "threads": len(os.listdir(own / "task")),
-            "processes": len(children), "mapped libraries": len(maps)}  # fmt: skip
+    children = (process / "task" / str(os.getpid()) / "children").read_text().split()
+    return {
+        "descriptors": len(os.listdir(process / "fd")),
+        "threads": len(os.listdir(process / "task")),
+        "processes": len(children),
+        "mapped libraries": len(maps),
+    }
 
 
 def main(folder: Path, seed: int, threads: int) -> None:
-    """Serve twice: what the first session leaves, the second one must not add to."""
+    """Serve twice; the second session must not hold more resources than the first left."""
     faulthandler.register(signal.SIGUSR1)
-    warnings.simplefilter("ignore")  # damaged entries are told
+    warnings.simplefilter("ignore")  # damaged entries cause warnings
     server = Server(folder, seed, threads)
     print("ready", flush=True)
-    found = server.run()
+    result = server.run()
     server.session.close()
     del server
-    before = held()
-    again = Server(folder, seed, threads)
-    again.ask(1)
-    again.forks()
-    again.session.close()
-    del again
-    found["leaked"] = {k: v - before[k] for k, v in held().items() if v > before[k]}
-    found["held"] = before
-    print(json.dumps(found), flush=True)
+    before = resources()
+    second = Server(folder, seed, threads)
+    second.ask(1)
+    second.forks()
+    second.session.close()
+    del second
+    result["leaked"] = {k: v - before[k] for k, v in resources().items() if v > before[k]}
+    result["held"] = before
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     python -m benchmarks.tables [--page [FILE]] [--json FILE] [MODEL ...]
 
-For each model and table the number of composites that TVM's `partition_for_<table>` makes of: the
-module as imported; the module after `LegalizeOps`, all names, attributes and annotations taken out
-of its PrimFuncs; that one raised by `RaiseOps`; and that one planned in graph mode for the layouts
-that the table takes, then raised. `ConvertLayout` is TVM's pass on the module as imported.
+For each model and table, counts the composites that TVM's `partition_for_<table>` creates in: the
+module as imported; the module after `LegalizeOps`, with all names, attributes and annotations
+removed from its PrimFuncs; that module raised by `RaiseOps`; and that module planned in graph mode
+for the layouts that the table takes, then raised. `ConvertLayout` is TVM's pass on the module as
+imported.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MARK = "<!-- written by `python -m benchmarks.tables --page` -->"
 
 @dataclass(frozen=True)
 class Row:
-    """Composites of one table in one model; None where the table wants no layout."""
+    """Composites of one table in one model; None if the table requires no layout."""
 
     model: str
     table: str
@@ -61,7 +62,7 @@ def load(name: str) -> Any:
 
 
 def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
-    """A row for each table."""
+    """Return a row for each table."""
     original = load(name)
     legalised = strip_module(relax.transform.LegalizeOps()(original))
     raised = raise_ops(legalised).module
@@ -69,11 +70,11 @@ def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
     rows = []
     for table in tables:
         before, after = composites(original, table), composites(raised, table)
-        wants = WANTS.get(table)
-        if wants is not None and str(wants) not in laid:
-            planned = raise_ops(plan(legalised, wants)).module
-            laid[str(wants)] = planned, _converted(original, wants)
-        planned, converted = laid[str(wants)] if wants else (None, None)
+        layouts = WANTS.get(table)
+        if layouts is not None and str(layouts) not in laid:
+            planned = raise_ops(plan(legalised, layouts)).module
+            laid[str(layouts)] = planned, _converted(original, layouts)
+        planned, converted = laid[str(layouts)] if layouts else (None, None)
         rows.append(Row(
             name, table, before.total(), composites(legalised, table).total(), after.total(),
             _total(planned, table), _total(converted, table),
@@ -81,45 +82,45 @@ def measure(name: str, tables: Sequence[str] = tuple(TABLES)) -> list[Row]:
     return rows
 
 
-def plan(mod: Any, wants: Any) -> Any:
-    """The layouts that a table takes, chains kept whole."""
-    return plan_layout(mod, wants, mode="graph", objective=keeping_chains()).module
+def plan(mod: Any, layouts: Any) -> Any:
+    """Plan the layouts that a table takes, without splitting chains."""
+    return plan_layout(mod, layouts, mode="graph", objective=keeping_chains()).module
 
 
 def _total(mod: Any, table: str) -> int | None:
     return None if mod is None else composites(mod, table).total()
 
 
-def _converted(mod: Any, wants: Any) -> Any:
-    """TVM's own pass; None where it refuses the module."""
+def _converted(mod: Any, layouts: Any) -> Any:
+    """Convert with TVM's own pass; None if it rejects the module."""
     try:
-        return relax.transform.ConvertLayout({k: list(v) for k, v in wants.items()})(mod)
-    except Exception:  # it raises what it likes
+        return relax.transform.ConvertLayout({k: list(v) for k, v in layouts.items()})(mod)
+    except Exception:  # it may raise anything
         return None
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The tables of the page."""
+    """Return the tables of the page."""
     head = ["| model | table | original | legalised | raised | planned | `ConvertLayout` |",
             "|---|---|---|---|---|---|---|"]  # fmt: skip
     lines = [f"| {r.model} | {r.table} | {r.original} | {r.legalised} | {r.raised} | "
-             f"{_told(r.planned)} | {_told(r.converted)} |"
+             f"{_cell(r.planned)} | {_cell(r.converted)} |"
              for r in rows if r.original or r.raised or r.planned]  # fmt: skip
     lost: Counter[tuple[str, str]] = Counter()
-    for r in rows:
-        if r.lost or r.won:
-            lost[", ".join(sorted(r.lost)) or "–", ", ".join(sorted(r.won)) or "–"] += 1
-    other = [f"| {a} | {b} | {n} |" for (a, b), n in sorted(lost.items())]
+    for row in rows:
+        if row.lost or row.won:
+            lost[", ".join(sorted(row.lost)) or "–", ", ".join(sorted(row.won)) or "–"] += 1
+    differences = [f"| {a} | {b} | {n} |" for (a, b), n in sorted(lost.items())]
     same = sum(r.original == r.raised and not r.lost for r in rows)
     return "\n".join([
         *head, *lines, "",
         f"{same} of {len(rows)} rows match the same patterns as often as before lowering. "
         "In the others:", "",
-        "| matched before | matched after | rows |", "|---|---|---|", *other, "",
+        "| matched before | matched after | rows |", "|---|---|---|", *differences, "",
     ])  # fmt: skip
 
 
-def _told(n: int | None) -> str:
+def _cell(n: int | None) -> str:
     return "" if n is None else str(n)
 
 
@@ -133,11 +134,11 @@ def main() -> None:
     rows = []
     for name in options.model:
         start = time.process_time()
-        for r in measure(name):
-            rows.append(r)
-            counts = (r.original, r.legalised, r.raised, r.planned, r.converted)
-            told = " / ".join(map(_told, counts))
-            print(f"{r.model}, {r.table}: {told}", r.lost or "", r.won or "")
+        for row in measure(name):
+            rows.append(row)
+            counts = (row.original, row.legalised, row.raised, row.planned, row.converted)
+            cells = " / ".join(map(_cell, counts))
+            print(f"{row.model}, {row.table}: {cells}", row.lost or "", row.won or "")
         print(f"  {time.process_time() - start:.1f} s", flush=True)
     if options.page:
         write_below(options.page, MARK, page(rows))

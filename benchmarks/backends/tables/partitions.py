@@ -1,4 +1,4 @@
-"""TVM's partition functions by table, and how many composites they make of a module."""
+"""TVM's partition functions by table, and the composites that they create in a module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Partition = Callable[[Any], Any]
 
 
 def _tvms(module: str, name: str) -> Partition:
-    """A partition function of TVM, imported when it is used: importing registers patterns."""
+    """Return a partition function of TVM, imported on use, because importing registers patterns."""
 
     def run(mod: Any) -> Any:
         with warnings.catch_warnings():
@@ -28,9 +28,9 @@ def _tvms(module: str, name: str) -> Partition:
 
 
 def _dnnl(mod: Any) -> Any:
-    """TVM has the code generation `relax.ext.dnnl` and registers no patterns for it.
+    """Partition for DNNL, for which TVM has code generation but registers no patterns.
 
-    These are the ones that its runtime takes, made by TVM's own pattern makers.
+    The patterns are those that its runtime takes, from TVM's own constructors of patterns.
     """
     from tvm.relax.backend.patterns import (
         make_fused_bias_activation_pattern as conv,
@@ -60,7 +60,7 @@ TABLES: Mapping[str, Partition] = {
     "hipblas": _tvms("rocm.hipblas", "partition_for_hipblas"),
     "nnapi": _tvms("contrib.nnapi", "partition_for_nnapi"),
 }
-#: The layouts that a table asks of convolutions; none where it takes any.
+#: The layouts that a table requires of convolutions; absent if it takes any.
 WANTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "cutlass": {"relax.nn.conv2d": ("NHWC", "OHWI")},
     "cudnn": {"relax.nn.conv2d": ("NHWC", "OHWI")},
@@ -69,10 +69,10 @@ WANTS: Mapping[str, Mapping[str, Sequence[str]]] = {
 
 
 def composites(mod: Any, table: str) -> Counter[str]:
-    """How often each pattern of a table is matched; the module is not changed.
+    """Count the matches of each pattern of a table; the module is not changed.
 
-    Where TVM's partition function fails after matching (0.27: that of CUTLASS and of cuDNN looks
-    for a workspace by the printed dtype of an attention), its patterns alone are tried.
+    If TVM's partition function fails after matching (0.27: those of CUTLASS and cuDNN look for a
+    workspace by the printed dtype of an attention), only its patterns are applied.
     """
     try:
         return _called(TABLES[table](_copy(mod)))
@@ -82,7 +82,7 @@ def composites(mod: Any, table: str) -> Counter[str]:
 
 
 def _copy(mod: Any) -> Any:
-    """TVM's partition functions write into the module that they are given."""
+    """Copy a module, since TVM's partition functions modify their argument."""
     return tvm.IRModule(dict(mod.functions_items()), attrs=mod.attrs)
 
 
@@ -91,7 +91,7 @@ def _module(table: str) -> Any:
 
 
 def _called(mod: Any) -> Counter[str]:
-    """Calls of composite functions: equal ones share a function, so functions are not counted."""
+    """Count calls of composite functions rather than functions, which equal composites share."""
     counted: Counter[str] = Counter()
     _count(mod, mod["main"], counted)
     return counted
@@ -100,11 +100,11 @@ def _called(mod: Any) -> Counter[str]:
 def _count(mod: Any, func: Any, counted: Counter[str]) -> None:
     local: dict[Any, Any] = {}
     for block in func.body.blocks:
-        for b in block.bindings:
-            if isinstance(b.value, relax.Function):
-                local[b.var] = b.value
+        for binding in block.bindings:
+            if isinstance(binding.value, relax.Function):
+                local[binding.var] = binding.value
                 continue
-            callee = _callee(mod, b.value, local)
+            callee = _callee(mod, binding.value, local)
             if callee is None:
                 continue
             if "Composite" in callee.attrs:
@@ -117,6 +117,6 @@ def _callee(mod: Any, call: Any, local: Mapping[Any, Any]) -> Any:
     if not isinstance(call, tvm.ir.Call):
         return None
     if isinstance(call.op, GlobalVar):
-        found = mod[call.op]
-        return found if isinstance(found, relax.Function) else None
+        func = mod[call.op]
+        return func if isinstance(func, relax.Function) else None
     return next((f for v, f in local.items() if v.same_as(call.op)), None)

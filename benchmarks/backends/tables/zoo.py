@@ -1,4 +1,4 @@
-"""Small graphs, one for each pattern of TVM's tables: what the pattern is there to match."""
+"""Small graphs, one for each pattern of TVM's tables, which the pattern should match."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tvm import relax
 nn, op = relax.op.nn, relax.op
 Build = Callable[..., Any]
 Case = tuple[tuple[Any, ...], str, Build]
-"""Shapes of the parameters, their dtype, and what is computed of them: `build(emit, *params)`."""
+"""Shapes of the parameters, their dtype, and the graph: `build(emit, *params)`."""
 
 
 def module(cases: Mapping[str, Case]) -> Any:
-    """All cases in one `main`, where TVM's partition functions look: a tuple of results."""
+    """Return a module whose `main`, which TVM partitions, returns the results of all cases."""
     params = {
         name: [relax.Var(f"{name}_{k}", relax.TensorType(s, dtype)) for k, s in enumerate(shapes)]
         for name, (shapes, dtype, _) in cases.items()
@@ -23,19 +23,19 @@ def module(cases: Mapping[str, Case]) -> Any:
     bb = relax.BlockBuilder()
     with bb.function("main", [p for ps in params.values() for p in ps]):
         with bb.dataflow():
-            made = [build(bb.emit, *params[name]) for name, (_, _, build) in cases.items()]
-            out = bb.emit_output(relax.Tuple(made))
+            results = [build(bb.emit, *params[name]) for name, (_, _, build) in cases.items()]
+            out = bb.emit_output(relax.Tuple(results))
         bb.emit_func_output(out)
     return bb.get()
 
 
 def _after(bias: bool, act: str, residual: str, last: bool) -> Build:
-    """What may follow an anchor: a bias, an activation, another tensor, a relu."""
+    """Return a builder of what may follow an anchor: bias, activation, residual, relu."""
 
-    def build(emit: Any, y: Any, b: Any, r: Any) -> Any:
-        y = emit(op.add(y, b)) if bias else y
+    def build(emit: Any, y: Any, bias_value: Any, residual_value: Any) -> Any:
+        y = emit(op.add(y, bias_value)) if bias else y
         y = emit(getattr(nn, act)(y)) if act else y
-        y = emit(getattr(op, residual)(y, r)) if residual else y
+        y = emit(getattr(op, residual)(y, residual_value)) if residual else y
         return emit(nn.relu(y)) if last else y
 
     return build
@@ -46,13 +46,16 @@ def _names(anchor: str, acts: tuple[str, ...]) -> Iterator[tuple[str, Build]]:
     for act in ("", *acts):
         base = f"{anchor}_bias" + (f"_{act}" if act else "")
         yield base, _after(True, act, "", False)
-        for r in ("add", "multiply"):
+        for combine in ("add", "multiply"):
             for last in (False, True):
-                yield f"{base}_residual_{r}" + "_relu" * last, _after(True, act, r, last)
+                yield (
+                    f"{base}_residual_{combine}" + "_relu" * last,
+                    _after(True, act, combine, last),
+                )
 
 
 def convs(layout: str = "NHWC", dtype: str = "float16") -> dict[str, Case]:
-    """Convolutions with a bias, an activation, a residual."""
+    """Return convolutions with a bias, an activation and a residual."""
     out: dict[str, Case] = {}
     shapes = {"x": (2, 16, 8, 8), "w": (8, 16, 3, 3), "b": (1, 8, 1, 1), "r": (2, 8, 8, 8)}
     if layout == "NHWC":
@@ -60,38 +63,40 @@ def convs(layout: str = "NHWC", dtype: str = "float16") -> dict[str, Case]:
     kernel = "OHWI" if layout == "NHWC" else "OIHW"
     for name, after in _names("conv2d", ("relu", "silu")):
 
-        def build(emit: Any, x: Any, w: Any, b: Any, r: Any, after: Build = after) -> Any:
-            y = emit(nn.conv2d(x, w, padding=1, data_layout=layout, kernel_layout=kernel))
-            return after(emit, y, b, r)
+        def build(
+            emit: Any, x: Any, weight: Any, bias: Any, residual: Any, after: Build = after
+        ) -> Any:
+            y = emit(nn.conv2d(x, weight, padding=1, data_layout=layout, kernel_layout=kernel))
+            return after(emit, y, bias, residual)
 
         out[name] = tuple(shapes.values()), dtype, build
     return out
 
 
 def matmuls(dtype: str = "float16") -> dict[str, Case]:
-    """Products, the second operand transposed or not, with the same after them."""
+    """Return products, the second operand transposed or not, with the same epilogues."""
     out: dict[str, Case] = {}
     for transposed in (False, True):
         shapes = ((32, 64), (128, 64) if transposed else (64, 128), (128,), (32, 128))
         for name, after in _names("matmul" + "_transposed" * transposed, ("relu", "gelu")):
 
             def build(
-                emit: Any, x: Any, w: Any, b: Any, r: Any, after: Build = after,
+                emit: Any, x: Any, weight: Any, bias: Any, residual: Any, after: Build = after,
                 transposed: bool = transposed,
             ) -> Any:  # fmt: skip
-                w = emit(op.permute_dims(w)) if transposed else w
-                return after(emit, emit(op.matmul(x, w)), b, r)
+                weight = emit(op.permute_dims(weight)) if transposed else weight
+                return after(emit, emit(op.matmul(x, weight)), bias, residual)
 
             out[name] = shapes, dtype, build
     return out
 
 
 def norms() -> dict[str, Case]:
-    def layer(emit: Any, x: Any, g: Any, b: Any) -> Any:
-        return emit(nn.layer_norm(x, g, b, axes=[-1]))
+    def layer(emit: Any, x: Any, scale: Any, bias: Any) -> Any:
+        return emit(nn.layer_norm(x, scale, bias, axes=[-1]))
 
-    def rms(emit: Any, x: Any, g: Any) -> Any:
-        return emit(nn.rms_norm(x, g, axes=[-1]))
+    def rms(emit: Any, x: Any, scale: Any) -> Any:
+        return emit(nn.rms_norm(x, scale, axes=[-1]))
 
     return {
         "layer_norm": (((2, 8, 64), (64,), (64,)), "float16", layer),
@@ -118,7 +123,7 @@ def _stacked(slices: bool, rank: int, bias: bool) -> Build:
 
 
 def _written_out(cast: bool, bias: bool) -> Build:
-    """Attention as an importer writes it: two products and a softmax."""
+    """Return a builder of attention as importers emit it: two products and a softmax."""
 
     def build(emit: Any, q: Any, k: Any, v: Any, *bs: Any) -> Any:
         def heads(x: Any) -> Any:
@@ -140,11 +145,11 @@ def _written_out(cast: bool, bias: bool) -> Build:
 
 
 def attentions() -> dict[str, Case]:
-    """Attention as one operator, over stacked operands, and written out."""
+    """Return attention as one operator, over stacked operands, and written out."""
     qkv = ((2, 16, 4, 64),) * 3
 
-    def plain(emit: Any, q: Any, k: Any, v: Any, *b: Any) -> Any:
-        return emit(nn.attention(q, k, v, *b))
+    def plain(emit: Any, q: Any, k: Any, v: Any, *bias: Any) -> Any:
+        return emit(nn.attention(q, k, v, *bias))
 
     return {
         "attention": (qkv, "float16", plain),
@@ -163,14 +168,14 @@ def attentions() -> dict[str, Case]:
 
 
 def quantised() -> dict[str, Case]:
-    """What cuBLAS has for scaled products."""
+    """Return the scaled products that cuBLAS supports."""
 
-    def multiplied(emit: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
-        y = emit(op.matmul(x, emit(op.permute_dims(w)), out_dtype="float32"))
+    def multiplied(emit: Any, x: Any, weight: Any, a: Any, b: Any) -> Any:
+        y = emit(op.matmul(x, emit(op.permute_dims(weight)), out_dtype="float32"))
         return emit(op.astype(emit(op.multiply(y, emit(op.multiply(a, b)))), "float16"))
 
-    def dequantized(emit: Any, x: Any, w: Any) -> Any:
-        y = emit(op.matmul(x, emit(op.permute_dims(w)), out_dtype="int32"))
+    def dequantized(emit: Any, x: Any, weight: Any) -> Any:
+        y = emit(op.matmul(x, emit(op.permute_dims(weight)), out_dtype="int32"))
         return emit(
             op.dequantize(
                 y, relax.const(np.float16(0.5)), relax.const(np.float16(0)), out_dtype="float16"
@@ -187,53 +192,53 @@ def quantised() -> dict[str, Case]:
 IMAGE = (1, 4, 8, 8)
 
 
-def _one(f: Callable[..., Any], *shapes: tuple[int, ...]) -> Case:
-    return shapes or (IMAGE,), "float32", lambda emit, *xs: emit(f(*xs))
+def _single(func: Callable[..., Any], *shapes: tuple[int, ...]) -> Case:
+    return shapes or (IMAGE,), "float32", lambda emit, *xs: emit(func(*xs))
 
 
 def singles() -> dict[str, Case]:
-    """One operator each: those that TensorRT's table lists."""
-    unary = {n: _one(getattr(op, n)) for n in (
+    """Return a graph for each operator in TensorRT's table."""
+    unary = {n: _single(getattr(op, n)) for n in (
         "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "negative", "sin", "cos", "atan", "ceil",
         "floor", "erf")}  # fmt: skip
-    binary = {n: _one(getattr(op, n), IMAGE, IMAGE) for n in (
+    binary = {n: _single(getattr(op, n), IMAGE, IMAGE) for n in (
         "add", "subtract", "multiply", "divide", "power", "maximum", "minimum")}  # fmt: skip
-    reduced = {n: _one(lambda x, n=n: getattr(op, n)(x, [2, 3])) for n in
+    reduced = {n: _single(lambda x, n=n: getattr(op, n)(x, [2, 3])) for n in
                ("sum", "prod", "max", "min", "mean")}  # fmt: skip
     volume = (1, 4, 6, 8, 8)
     return {
         **unary, **binary, **reduced,
-        "relu": _one(nn.relu),
-        "silu": _one(nn.silu),
-        "softmax": _one(lambda x: nn.softmax(x, 1)),
-        "batch_flatten": _one(nn.batch_flatten),
-        "expand_dims": _one(lambda x: op.expand_dims(x, 1)),
-        "squeeze": _one(lambda x: op.squeeze(x, [0])),
-        "permute_dims": _one(lambda x: op.permute_dims(x, [0, 2, 3, 1])),
-        "layout_transform": _one(
+        "relu": _single(nn.relu),
+        "silu": _single(nn.silu),
+        "softmax": _single(lambda x: nn.softmax(x, 1)),
+        "batch_flatten": _single(nn.batch_flatten),
+        "expand_dims": _single(lambda x: op.expand_dims(x, 1)),
+        "squeeze": _single(lambda x: op.squeeze(x, [0])),
+        "permute_dims": _single(lambda x: op.permute_dims(x, [0, 2, 3, 1])),
+        "layout_transform": _single(
             lambda x: op.layout_transform(x, lambda n, c, h, w: (n, c // 2, h, w, c % 2))),
-        "max_pool2d": _one(lambda x: nn.max_pool2d(x, (3, 3), (2, 2), (1, 1, 1, 1))),
-        "avg_pool2d": _one(lambda x: nn.avg_pool2d(x, (2, 2), (2, 2))),
-        "max_pool3d": _one(lambda x: nn.max_pool3d(x, (2, 2, 2), (2, 2, 2)), volume),
-        "avg_pool3d": _one(lambda x: nn.avg_pool3d(x, (2, 2, 2), (2, 2, 2)), volume),
-        "adaptive_avg_pool2d": _one(lambda x: nn.adaptive_avg_pool2d(x, (1, 1))),
-        "concat": _one(lambda x, y: op.concat([x, y], 1), IMAGE, IMAGE),
+        "max_pool2d": _single(lambda x: nn.max_pool2d(x, (3, 3), (2, 2), (1, 1, 1, 1))),
+        "avg_pool2d": _single(lambda x: nn.avg_pool2d(x, (2, 2), (2, 2))),
+        "max_pool3d": _single(lambda x: nn.max_pool3d(x, (2, 2, 2), (2, 2, 2)), volume),
+        "avg_pool3d": _single(lambda x: nn.avg_pool3d(x, (2, 2, 2), (2, 2, 2)), volume),
+        "adaptive_avg_pool2d": _single(lambda x: nn.adaptive_avg_pool2d(x, (1, 1))),
+        "concat": _single(lambda x, y: op.concat([x, y], 1), IMAGE, IMAGE),
         "split": (((1, 4, 8, 8),), "float32", _halves),
-        "resize2d": _one(lambda x: op.image.resize2d(x, (16, 16), method="linear")),
-        "conv1d": _one(lambda x, w: nn.conv1d(x, w, padding=1), (1, 4, 9), (6, 4, 3)),
-        "conv2d": _one(lambda x, w: nn.conv2d(x, w, padding=1), IMAGE, (6, 4, 3, 3)),
-        "conv3d": _one(lambda x, w: nn.conv3d(x, w, padding=1), volume, (6, 4, 3, 3, 3)),
-        "conv2d_transpose": _one(
+        "resize2d": _single(lambda x: op.image.resize2d(x, (16, 16), method="linear")),
+        "conv1d": _single(lambda x, w: nn.conv1d(x, w, padding=1), (1, 4, 9), (6, 4, 3)),
+        "conv2d": _single(lambda x, w: nn.conv2d(x, w, padding=1), IMAGE, (6, 4, 3, 3)),
+        "conv3d": _single(lambda x, w: nn.conv3d(x, w, padding=1), volume, (6, 4, 3, 3, 3)),
+        "conv2d_transpose": _single(
             lambda x, w: nn.conv2d_transpose(x, w, strides=2), IMAGE, (4, 6, 3, 3)),
-        "conv3d_transpose": _one(
+        "conv3d_transpose": _single(
             lambda x, w: nn.conv3d_transpose(x, w, strides=2), volume, (4, 6, 3, 3, 3)),
-        "matmul": _one(op.matmul, (2, 5, 7), (2, 7, 6)),
-        "reshape": _one(lambda x: op.reshape(x, (4, 2, 32))),
-        "layer_norm": _one(lambda x, g, b: nn.layer_norm(x, g, b, axes=[-1]),
+        "matmul": _single(op.matmul, (2, 5, 7), (2, 7, 6)),
+        "reshape": _single(lambda x: op.reshape(x, (4, 2, 32))),
+        "layer_norm": _single(lambda x, g, b: nn.layer_norm(x, g, b, axes=[-1]),
                            (2, 5, 8), (8,), (8,)),
-        "clip": _one(lambda x: op.clip(x, 0.0, 6.0)),
-        "strided_slice": _one(lambda x: op.strided_slice(x, [2], [1], [7], [2])),
-        "strided_slice_of_step_1": _one(lambda x: op.strided_slice(x, [2], [1], [7])),
+        "clip": _single(lambda x: op.clip(x, 0.0, 6.0)),
+        "strided_slice": _single(lambda x: op.strided_slice(x, [2], [1], [7], [2])),
+        "strided_slice_of_step_1": _single(lambda x: op.strided_slice(x, [2], [1], [7])),
     }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """The models that layouts are planned for, as Relax modules with seeded random constants.
 
-`module(name)` gives the module before `LegalizeOps`, its weights constants; `inputs(name)` seeded
-values of its parameters; `torch_model(name)` the torch module and its sample inputs, of those that
-come from torch. `INPUTS` says what each one reads.
+`module(name)` returns the module before `LegalizeOps`, with constant weights; `inputs(name)` seeded
+values of its parameters; `torch_model(name)`, for models from torch, the torch module and its
+sample inputs. `INPUTS` describes the inputs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOKEN_MODELS = ("bert", "gpt2", "llama")
 TRANSFORMERS = ("vit", "swin", *TOKEN_MODELS)
 BUILT: dict[str, Callable[[], Any]] = {"nhwc_import": built.nhwc_import, "mixed": built.mixed}
 NAMES = (*CONVNETS, *BUILT, "coatnet", *TRANSFORMERS)
-#: Beside those of the table.
+#: Models outside the table.
 MORE = ("resnet50",)
 INPUTS = {
     **dict.fromkeys((*CONVNETS, *MORE, "coatnet", "vit", "swin"), IMAGE),
@@ -39,14 +39,14 @@ INPUTS = {
 
 
 def module(name: str, size: int = 64) -> tvm.IRModule:
-    """The Relax module of a model, of images of ``size`` squared. Raises ``KeyError``.
+    """Return the Relax module of a model, for square images of ``size``. Raises ``KeyError``.
 
-    Those that come from torch are kept in a cache folder, by the text of what builds them.
+    Modules from torch are cached in a folder, by a hash of the code that builds them.
     """
     if name in BUILT:
         return BUILT[name]()
     if name not in INPUTS:
-        raise KeyError(f"no model is called {name!r}; there are {', '.join((*NAMES, *MORE))}")
+        raise KeyError(f"unknown model {name!r}; expected one of {', '.join((*NAMES, *MORE))}")
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "opinfo-layouts"
     path = root / f"{name}-{size}-{_key()}.json"
     if not path.exists():
@@ -61,9 +61,9 @@ def module(name: str, size: int = 64) -> tvm.IRModule:
 def _key() -> str:
     files = [*Path(__file__).parent.glob("*.py")]
     files += (Path(opinfo.__file__).parent / "frontend").glob("*.py")
-    told = [path.read_text() for path in sorted(files)]
-    told += [version(package) for package in ("apache-tvm", "torch", "transformers")]
-    return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+    parts = [path.read_text() for path in sorted(files)]
+    parts += [version(package) for package in ("apache-tvm", "torch", "transformers")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _imported(name: str, size: int) -> tvm.IRModule:
@@ -79,7 +79,7 @@ def _imported(name: str, size: int) -> tvm.IRModule:
 
 
 def inputs(name: str, seed: int = 0, size: int = 64) -> list[np.ndarray[Any, Any]]:
-    """Seeded values of the parameters of `main`."""
+    """Return seeded values of the parameters of `main`."""
     rng = np.random.default_rng(seed)
     dtype, _, shape = INPUTS[name].rstrip("]").partition("[")
     extents = [int(e) for e in shape.split(",")]
@@ -91,7 +91,7 @@ def inputs(name: str, seed: int = 0, size: int = 64) -> list[np.ndarray[Any, Any
 
 
 def torch_model(name: str, size: int = 64) -> tuple[Any, dict[str, Any]]:
-    """The torch module of a model in evaluation mode, and its keyword inputs; seeded."""
+    """Return the seeded torch module of a model in evaluation mode, and its keyword inputs."""
     import torch
 
     from . import attention, convnets
@@ -102,8 +102,8 @@ def torch_model(name: str, size: int = 64) -> tuple[Any, dict[str, Any]]:
     elif name == "coatnet":
         model, sample = attention.coatnet(), {"input": torch.randn(1, 3, 64, 64)}
     else:
-        made = {"unet": convnets.UNet, "yolo": convnets.Yolo}.get(name)
-        model = (made or getattr(convnets, name))()
+        factory = {"unet": convnets.UNet, "yolo": convnets.Yolo}.get(name)
+        model = (factory or getattr(convnets, name))()
         key = "input" if isinstance(model, torch.nn.Sequential) else "x"
         sample = {key: torch.randn(1, 3, size, size)}
     randomise(model)
@@ -111,16 +111,16 @@ def torch_model(name: str, size: int = 64) -> tuple[Any, dict[str, Any]]:
 
 
 def randomise(model: Any) -> None:
-    """Weights that hide nothing: scales and variances away from 1, biases and means from 0."""
+    """Randomise weights: scales and variances differ from 1, biases and means from 0."""
     import torch
 
     with torch.no_grad():
-        for name, t in (*model.named_parameters(), *model.named_buffers()):
-            if not t.is_floating_point():
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if not tensor.is_floating_point():
                 continue
             if name.endswith("running_var"):
-                t.uniform_(0.5, 1.5)
-            elif t.ndim <= 1:
-                t.add_(torch.randn_like(t) * 0.1)
-            elif t.ndim == 3:
-                t.add_(torch.randn_like(t) * 0.1)
+                tensor.uniform_(0.5, 1.5)
+            elif tensor.ndim <= 1:
+                tensor.add_(torch.randn_like(tensor) * 0.1)
+            elif tensor.ndim == 3:
+                tensor.add_(torch.randn_like(tensor) * 0.1)

@@ -112,11 +112,11 @@ CONFIGS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def pretrained(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A small configuration of a model of `transformers`, and its keyword inputs."""
+    """Return a model of `transformers` in a small configuration, and its keyword inputs."""
     import transformers
 
     config, model, options = CONFIGS[name]
-    made = getattr(transformers, model)(getattr(transformers, config)(**options))
+    network = getattr(transformers, model)(getattr(transformers, config)(**options))
     if name in ("vit", "swin"):
-        return made, {"pixel_values": torch.randn(1, 3, 64, 64)}
-    return made, {"input_ids": torch.randint(0, VOCABULARY, (1, TOKENS))}
+        return network, {"pixel_values": torch.randn(1, 3, 64, 64)}
+    return network, {"input_ids": torch.randint(0, VOCABULARY, (1, TOKENS))}

@@ -1,4 +1,4 @@
-"""Models whose layouts are the point, built operator by operator."""
+"""Models that exercise layouts, built operator by operator."""
 
 from __future__ import annotations
 
@@ -27,17 +27,29 @@ class _Net:
     def turn(self, x: Any, order: tuple[int, ...]) -> Any:
         return self(relax.op.permute_dims(x, order))
 
-    def conv(self, x: Any, i: int, o: int, k: int = 3, stride: int = 1, nhwc: bool = False) -> Any:
-        weight = self.weight(o, k, k, i) if nhwc else self.weight(o, i, k, k)
+    def conv(
+        self,
+        x: Any,
+        inputs: int,
+        outputs: int,
+        kernel: int = 3,
+        stride: int = 1,
+        nhwc: bool = False,
+    ) -> Any:
+        weight = (
+            self.weight(outputs, kernel, kernel, inputs)
+            if nhwc
+            else self.weight(outputs, inputs, kernel, kernel)
+        )
         layouts = ("NHWC", "OHWI") if nhwc else ("NCHW", "OIHW")
         return self(relax.op.nn.conv2d(
-            x, weight, strides=stride, padding=k // 2,
+            x, weight, strides=stride, padding=kernel // 2,
             data_layout=layouts[0], kernel_layout=layouts[1]))  # fmt: skip
 
-    def imported(self, x: Any, i: int, o: int, k: int = 3, stride: int = 1) -> Any:
-        """A convolution of an NHWC framework as an NCHW exchange format has it."""
-        y = self.turn(self.conv(self.turn(x, NCHW), i, o, k, stride), NHWC)
-        return self(relax.op.nn.relu(self(relax.op.add(y, self.weight(o)))))
+    def imported(self, x: Any, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> Any:
+        """Emit an NHWC convolution between transposes, as NCHW exchange formats store it."""
+        y = self.turn(self.conv(self.turn(x, NCHW), inputs, outputs, kernel, stride), NHWC)
+        return self(relax.op.nn.relu(self(relax.op.add(y, self.weight(outputs)))))
 
 
 def _module(shape: tuple[int, ...], body: Callable[[_Net, Any], Any]) -> Any:
@@ -51,7 +63,7 @@ def _module(shape: tuple[int, ...], body: Callable[[_Net, Any], Any]) -> Any:
 
 
 def nhwc_import() -> Any:
-    """Four convolutions of an NHWC graph, each between two transposes; the input is NHWC."""
+    """Return four convolutions of an NHWC graph, each between two transposes; NHWC input."""
 
     def body(net: _Net, x: Any) -> Any:
         y = net.imported(x, 3, 16, stride=2)
@@ -65,7 +77,7 @@ def nhwc_import() -> Any:
 
 
 def mixed() -> Any:
-    """Parts in NCHW and parts in NHWC, and nine transposes between them; the input is NCHW."""
+    """Return parts in NCHW and in NHWC with nine transposes between them; NCHW input."""
 
     def block(net: _Net, x: Any, width: int) -> Any:
         """NHWC: convolution, normalisation over the channels, residual."""
@@ -79,9 +91,9 @@ def mixed() -> Any:
         y = net(relax.op.nn.relu(net.conv(x, 3, 16, stride=2)))
         y = block(net, block(net, y, 16), 16)
         pooled = net(relax.op.nn.max_pool2d(y, pool_size=(2, 2), strides=(2, 2)))
-        left = net.conv(net.turn(pooled, NHWC), 16, 16, nhwc=True)
-        right = net.turn(net.conv(pooled, 16, 16), NHWC)
-        z = net.turn(net(relax.op.concat([left, right], -1)), NCHW)
+        nhwc = net.conv(net.turn(pooled, NHWC), 16, 16, nhwc=True)
+        nchw = net.turn(net.conv(pooled, 16, 16), NHWC)
+        z = net.turn(net(relax.op.concat([nhwc, nchw], -1)), NCHW)
         y = block(net, net(relax.op.nn.relu(z)), 32)
         return net.conv(y, 32, 8, 1)
 

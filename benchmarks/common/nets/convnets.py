@@ -13,10 +13,13 @@ from torch.nn import functional as F
 
 
 def conv(
-    i: int, o: int, k: int = 1, stride: int = 1, groups: int = 1, act: Any = nn.ReLU
+    inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, act: Any = nn.ReLU
 ) -> nn.Sequential:
     """Convolution, batch normalisation, activation."""
-    layers = [nn.Conv2d(i, o, k, stride, k // 2, groups=groups, bias=False), nn.BatchNorm2d(o)]
+    layers = [
+        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
+        nn.BatchNorm2d(outputs),
+    ]
     return nn.Sequential(*layers, *([act()] if act else []))
 
 
@@ -42,10 +45,10 @@ def resnet18() -> nn.Module:
     layers: list[nn.Module] = [conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
     before = 64
     for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        for s in (stride, 1):
-            body = nn.Sequential(conv(before, width, 3, s), conv(width, width, 3, act=None))
-            same = s == 1 and before == width
-            shortcut = None if same else conv(before, width, 1, s, act=None)
+        for step in (stride, 1):
+            body = nn.Sequential(conv(before, width, 3, step), conv(width, width, 3, act=None))
+            same = step == 1 and before == width
+            shortcut = None if same else conv(before, width, 1, step, act=None)
             layers.append(Residual(body, shortcut, nn.ReLU))
             before = width
     return nn.Sequential(*layers, head(512))
@@ -57,9 +60,9 @@ def resnet50() -> nn.Module:
     before = 64
     for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
         for k in range(count):
-            s, out = stride if k == 0 else 1, 4 * width
-            parts = conv(before, width), conv(width, width, 3, s), conv(width, out, act=None)
-            shortcut = None if k else conv(before, out, 1, s, act=None)
+            step, out = stride if k == 0 else 1, 4 * width
+            parts = conv(before, width), conv(width, width, 3, step), conv(width, out, act=None)
+            shortcut = None if k else conv(before, out, 1, step, act=None)
             layers.append(Residual(nn.Sequential(*parts), shortcut, nn.ReLU))
             before = out
     return nn.Sequential(*layers, head(2048))
@@ -73,12 +76,12 @@ def mobilenet_v2() -> nn.Module:
     before = 32
     for expand, width, count, stride in rows:
         for k in range(count):
-            wide, s = before * expand, stride if k == 0 else 1
+            wide, step = before * expand, stride if k == 0 else 1
             first = [conv(before, wide, act=nn.ReLU6)] if expand > 1 else []
             body = nn.Sequential(
-                *first, conv(wide, wide, 3, s, wide, nn.ReLU6), conv(wide, width, act=None)
+                *first, conv(wide, wide, 3, step, wide, nn.ReLU6), conv(wide, width, act=None)
             )
-            layers.append(Residual(body) if s == 1 and before == width else body)
+            layers.append(Residual(body) if step == 1 and before == width else body)
             before = width
     return nn.Sequential(*layers, conv(320, 1280, act=nn.ReLU6), head(1280))
 
@@ -109,13 +112,16 @@ def mobilenet_v3() -> nn.Module:
     )  # fmt: skip
     layers: list[nn.Module] = [conv(3, 16, 3, 2, act=h)]
     before = 16
-    for k, wide, width, inner, act, s in rows:
+    for kernel, wide, width, inner, act, stride in rows:
         first = [conv(before, wide, act=act)] if wide != before else []
         squeeze = [Squeeze(wide, inner)] if inner else []
         body = nn.Sequential(
-            *first, conv(wide, wide, k, s, wide, act), *squeeze, conv(wide, width, act=None)
+            *first,
+            conv(wide, wide, kernel, stride, wide, act),
+            *squeeze,
+            conv(wide, width, act=None),
         )
-        layers.append(Residual(body) if s == 1 and before == width else body)
+        layers.append(Residual(body) if stride == 1 and before == width else body)
         before = width
     top = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(960, 1280), h(), nn.Linear(1280, 100)]
     return nn.Sequential(*layers, conv(160, 960, act=h), *top)
@@ -130,9 +136,9 @@ class ShuffleUnit(nn.Module):
         self.left = nn.Sequential(
             conv(before, before, 3, 2, before, None), conv(before, half)
         ) if stride == 2 else None  # fmt: skip
-        i = before if stride == 2 else half
+        inputs = before if stride == 2 else half
         self.right = nn.Sequential(
-            conv(i, half), conv(half, half, 3, stride, half, None), conv(half, half)
+            conv(inputs, half), conv(half, half, 3, stride, half, None), conv(half, half)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -241,8 +247,8 @@ class Yolo(nn.Module):
         coarse = self.pool(torch.cat(pyramid, 1))
         up = F.interpolate(self.squeeze(coarse), scale_factor=2.0, mode="nearest")
         joined = self.join(torch.cat([up, fine], 1))
-        found = [self.detect(h, y) for h, y in zip(self.heads, (joined, coarse), strict=True)]
-        return torch.cat(found, 1)
+        detections = [self.detect(h, y) for h, y in zip(self.heads, (joined, coarse), strict=True)]
+        return torch.cat(detections, 1)
 
 
 class CrossStage(nn.Module):

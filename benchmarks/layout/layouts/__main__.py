@@ -33,7 +33,7 @@ PACKED_MODELS = ("resnet50", *nets.CONVNETS, "mixed", "coatnet", "vit")
 
 @dataclass
 class Results:
-    """What is measured so far; saved after every model, as a run is long."""
+    """The results so far, saved after every model because a run is long."""
 
     json: Path | None
     page: Path | None
@@ -45,8 +45,8 @@ class Results:
         if self.json:
             packed = {n: {k: _json(v) for k, v in p.items()} for n, p in self.packed.items()}
             rows, real = ([asdict(r) for r in x] for x in (self.rows, self.real))
-            told = {"rows": rows, "packed": packed, "real": real}
-            self.json.write_text(json.dumps(told, indent=1) + "\n")
+            values = {"rows": rows, "packed": packed, "real": real}
+            self.json.write_text(json.dumps(values, indent=1) + "\n")
         if self.page:
             self.page.write_text(page(self.rows, self.packed, self.real), encoding="utf-8")
 
@@ -57,20 +57,20 @@ def main() -> int:
     results = Results(options.json, options.page)
     for name in options.model or nets.NAMES:
         results.rows.append(measure(name, options.run))
-        print(told(results.rows[-1]), flush=True)
+        print(as_line(results.rows[-1]), flush=True)
         results.save()
     if options.packed or options.page:
         for name in options.model or PACKED_MODELS:
-            found = results.packed[name] = _packed(name, options.run)
-            print(name, {k: _told(v) for k, v in found.items()}, flush=True)
+            plans = results.packed[name] = _packed(name, options.run)
+            print(name, {k: _summary(v) for k, v in plans.items()}, flush=True)
             results.save()
     if options.real or (options.page and not options.model):
         for name in (*OCR, *LIGHT):
             results.real.append(measure_real(name, options.run and name in OCR))
-            print(told(results.real[-1]), flush=True)
+            print(as_line(results.real[-1]), flush=True)
             results.save()
     behind = [r.model for r in results.rows if not ahead(r)]
-    print(f"another way leaves fewer on: {', '.join(behind)}" if behind else "none leaves fewer")
+    print(f"another method leaves fewer on: {', '.join(behind)}" if behind else "none leaves fewer")
     return 1 if behind else 0
 
 
@@ -89,24 +89,25 @@ def _options() -> argparse.Namespace:
 def _packed(name: str, execute: bool) -> dict[str, Left | str]:
     lowered = relax.transform.LegalizeOps()(nets.module(name))
     expected = Expected(lowered, nets.inputs(name)) if execute else None
-    return {text: plan(lowered, want, "tir", expected) for text, want in PACKED.items()}
+    return {text: plan(lowered, layouts, "tir", expected) for text, layouts in PACKED.items()}
 
 
-def _json(p: Left | str) -> Any:
-    return p if isinstance(p, str) else asdict(p)
+def _json(outcome: Left | str) -> Any:
+    return outcome if isinstance(outcome, str) else asdict(outcome)
 
 
-def told(row: Row) -> str:
-    """A row as one line."""
-    plans = ", ".join(f"{mode} {_told(p)}" for mode, p in row.planned.items())
+def as_line(row: Row) -> str:
+    """Format a row as one line."""
+    plans = ", ".join(f"{mode} {_summary(p)}" for mode, p in row.planned.items())
     others = f"ConvertLayout {row.convert_layout.left!r}, ONNX Runtime {row.onnx_runtime!r}"
     return f"{row.model}: {row.before!r} in the model; {others}; planned: {plans}"
 
 
-def _told(p: Left | str) -> str:
-    if isinstance(p, str):
-        return p
-    return f"{p.conversions!r} ({p.status}, {p.seconds:.1f} s, outputs {p.outputs})"
+def _summary(outcome: Left | str) -> str:
+    if isinstance(outcome, str):
+        return outcome
+    return (f"{outcome.conversions!r} ({outcome.status}, {outcome.seconds:.1f} s, "
+            f"outputs {outcome.outputs})")  # fmt: skip
 
 
 if __name__ == "__main__":

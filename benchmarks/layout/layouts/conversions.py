@@ -1,4 +1,4 @@
-"""One model: the conversions in it, and what each way to NHWC convolutions leaves."""
+"""One model: its conversions, and those that each method leaves with NHWC convolutions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MODES = ("graph", "tir")
 
 @dataclass(frozen=True)
 class Left:
-    """What a plan leaves: counted in its module, and what the solver says of it.
+    """The conversions that remain in a planned module, and the solver's result.
 
-    ``seconds`` is the CPU time of planning; ``outputs`` how the results compare, if they were run.
+    ``seconds`` is the CPU time of planning; ``outputs`` compares the results, if they were run.
     """
 
     conversions: Conversions
@@ -45,7 +45,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Row:
-    """A model of the table; what could not be measured is the text of the reason."""
+    """A model of the table; a text is the reason why something could not be measured."""
 
     model: str
     before: Conversions
@@ -56,13 +56,13 @@ class Row:
 
 
 def measure(name: str, execute: bool = False, modes: Sequence[str] = MODES) -> Row:
-    """The row of a model; ``execute`` also compiles and compares the outputs."""
+    """Return the row of a model; ``execute`` also compiles it and compares the outputs."""
     return _row(name, nets.module(name), _onnx_runtime(name),
                 nets.inputs(name) if execute else None, modes)  # fmt: skip
 
 
 def measure_real(name: str, execute: bool = False) -> Row:
-    """The row of a model with weights as parameters: PP-OCRv4 and the ONNX light nets."""
+    """Return the row of PP-OCRv4 or an ONNX light model, whose weights are parameters."""
     mod = real.module(name)
     values = [*real.inputs(name), *real.weights(name)] if execute else None
     return _row(name, mod, "not run", values, MODES)
@@ -88,28 +88,28 @@ def plan(
     mode: Any = "tir",
     expected: Expected | None = None,
 ) -> Left | str:
-    """Plan a legalised module and count what is left; with what it should give also run it."""
+    """Plan a legalised module and count the conversions left; run it if ``expected`` is given."""
     try:
         seconds, planned = cpu_seconds(lambda: plan_layout(lowered, desired=desired, mode=mode))
-    except Exception as error:  # the others are still of interest
+    except Exception as error:  # continue with the other plans
         return f"raises {type(error).__name__}: {str(error).splitlines()[0][:120]}"
-    told = planned.report
+    report = planned.report
     try:
         outputs = "not run" if expected is None else expected.compare(planned.module)
     except Exception as error:  # of compilation
         outputs = f"raises {type(error).__name__}"
-    left = count(planned.module)
-    return Left(left, told.status, told.objective, told.bound, seconds, outputs)
+    conversions = count(planned.module)
+    return Left(conversions, report.status, report.objective, report.bound, seconds, outputs)
 
 
 class Expected:
-    """What an unplanned module gives for values of its parameters."""
+    """The outputs of an unplanned module for values of its parameters."""
 
     def __init__(self, mod: Any, values: Sequence[Any]) -> None:
         self.values, self.outputs = values, run(mod, values)
 
     def compare(self, mod: Any) -> str:
-        """The largest difference of the outputs, relative to their largest value."""
+        """Return the largest difference of the outputs, relative to their largest value."""
         worst = 0.0
         for a, b in zip(self.outputs, run(mod, self.values), strict=True):
             if a.shape != b.shape or not np.isfinite(np.asarray(a, "float64")).all():

@@ -67,41 +67,42 @@ def _numbers(rows: Sequence[Row]) -> str:
     head = ("model", "input", "in the model", "ConvertLayout", "ONNX Runtime", "inductor",
             "graph", "tir", "optimal")  # fmt: skip
     return table(head, [
-        (r.model, f"`{nets.INPUTS[r.model]}`", str(r.before.number), _converted(r),
-         _number(r.onnx_runtime), INDUCTOR.get(r.model, "–"),
-         *(_number(_left(r.planned.get(m))) for m in ("graph", "tir")), _optimal(r))
-        for r in rows
+        (row.model, f"`{nets.INPUTS[row.model]}`", str(row.before.number), _converted(row),
+         _number(row.onnx_runtime), INDUCTOR.get(row.model, "–"),
+         *(_number(_outcome(row.planned.get(m))) for m in ("graph", "tir")), _optimal(row))
+        for row in rows
     ])  # fmt: skip
 
 
 def _bytes(rows: Sequence[Row]) -> str:
     head = ("model", "in the model", "ConvertLayout", "ONNX Runtime", "graph", "tir")
     return table(head, [
-        (r.model, *map(_size, (r.before, r.convert_layout.left or "–", r.onnx_runtime,
-                               *(_left(r.planned.get(m)) for m in ("graph", "tir")))))
-        for r in rows
+        (row.model, *map(_size, (row.before, row.convert_layout.left or "–", row.onnx_runtime,
+                               *(_outcome(row.planned.get(m)) for m in ("graph", "tir")))))
+        for row in rows
     ])  # fmt: skip
 
 
 def _plans(rows: Sequence[Row]) -> str:
-    """Of each plan what the solver says, its time and its outputs."""
+    """Return a table of the solver's result, the time and the outputs of each plan."""
     head = ("model", "mode", "status", "cost", "bound", "planning, CPU s", "LegalizeOps, CPU s",
             "outputs")  # fmt: skip
     lines = []
-    for r in rows:
-        for mode, p in r.planned.items():
-            if isinstance(p, str):
-                lines.append((r.model, mode, p, "", "", "", "", ""))
+    for row in rows:
+        for mode, plan in row.planned.items():
+            if isinstance(plan, str):
+                lines.append((row.model, mode, plan, "", "", "", "", ""))
                 continue
-            lines.append((r.model, mode, p.status, f"{p.objective:g}", f"{p.bound:g}",
-                          f"{p.seconds:.1f}", f"{r.lowering:.1f}", p.outputs))  # fmt: skip
+            lines.append((row.model, mode, plan.status, f"{plan.objective:g}", f"{plan.bound:g}",
+                          f"{plan.seconds:.1f}", f"{row.lowering:.1f}", plan.outputs))  # fmt: skip
     return table(head, lines)
 
 
 def _packed(packed: Mapping[str, Mapping[str, Left | str]]) -> str:
     layouts = list(next(iter(packed.values())))
     return table(("model", *layouts), [
-        (name, *(_number_and_size(_left(row[x])) for x in layouts)) for name, row in packed.items()
+        (name, *(_number_and_size(_outcome(row[x])) for x in layouts))
+        for name, row in packed.items()
     ])  # fmt: skip
 
 
@@ -109,55 +110,59 @@ def _real(rows: Sequence[Row]) -> str:
     head = ("model", "in the model", "ConvertLayout", "graph", "tir", "planning, CPU s",
             "LegalizeOps, CPU s", "outputs")  # fmt: skip
     lines = []
-    for r in rows:
-        tir = r.planned.get("tir")
-        told = (
-            (f"{tir.seconds:.1f}", f"{r.lowering:.1f}", tir.outputs)
+    for row in rows:
+        tir = row.planned.get("tir")
+        cells = (
+            (f"{tir.seconds:.1f}", f"{row.lowering:.1f}", tir.outputs)
             if isinstance(tir, Left)
             else ("", "", "")
         )
         lines.append(
             (
-                r.model,
-                str(r.before.number),
-                _converted(r),
-                *(_number(_left(r.planned.get(m))) for m in ("graph", "tir")),
-                *told,
+                row.model,
+                str(row.before.number),
+                _converted(row),
+                *(_number(_outcome(row.planned.get(m))) for m in ("graph", "tir")),
+                *cells,
             )
         )
     return table(head, lines)
 
 
-def _left(p: Left | str | None) -> Conversions | str:
-    return p.conversions if isinstance(p, Left) else p or "–"
+def _outcome(plan: Left | str | None) -> Conversions | str:
+    return plan.conversions if isinstance(plan, Left) else plan or "–"
 
 
-def _number(c: Conversions | str) -> str:
-    return str(c.number) if isinstance(c, Conversions) else c
+def _number(conversions: Conversions | str) -> str:
+    return str(conversions.number) if isinstance(conversions, Conversions) else conversions
 
 
-def _number_and_size(c: Conversions | str) -> str:
-    return f"{c.number} ({size(c.bytes)})" if isinstance(c, Conversions) else c
+def _number_and_size(conversions: Conversions | str) -> str:
+    return (
+        f"{conversions.number} ({size(conversions.bytes)})"
+        if isinstance(conversions, Conversions)
+        else conversions
+    )
 
 
-def _size(c: Conversions | str) -> str:
-    return size(c.bytes) if isinstance(c, Conversions) else "–"
+def _size(conversions: Conversions | str) -> str:
+    return size(conversions.bytes) if isinstance(conversions, Conversions) else "–"
 
 
-def _converted(r: Row) -> str:
-    found = r.convert_layout
-    told = [str(found.left.number)] if found.left is not None else []
-    return ", ".join([*told, *([found.problem] if found.problem else [])])
+def _converted(row: Row) -> str:
+    converted = row.convert_layout
+    parts = [str(converted.left.number)] if converted.left is not None else []
+    return ", ".join([*parts, *([converted.problem] if converted.problem else [])])
 
 
-def _optimal(r: Row) -> str:
-    plans = [p for p in r.planned.values() if isinstance(p, Left)]
+def _optimal(row: Row) -> str:
+    plans = [p for p in row.planned.values() if isinstance(p, Left)]
     return "yes" if plans and all(p.optimal for p in plans) else "no"
 
 
-def ahead(r: Row) -> bool:
-    """Whether no other way, of those that were measured, leaves fewer conversions."""
-    plan = r.planned.get("tir")
-    others = [c.number for c in (r.convert_layout.left, r.onnx_runtime)
+def ahead(row: Row) -> bool:
+    """Return whether no other measured method leaves fewer conversions."""
+    plan = row.planned.get("tir")
+    others = [c.number for c in (row.convert_layout.left, row.onnx_runtime)
               if isinstance(c, Conversions)]  # fmt: skip
     return isinstance(plan, Left) and all(plan.conversions.number <= n for n in others)

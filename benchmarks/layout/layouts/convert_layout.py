@@ -1,4 +1,4 @@
-"""TVM's own ConvertLayout, and what it leaves."""
+"""TVM's own ConvertLayout, and the conversions that it leaves."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ WANTED = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
 
 @dataclass(frozen=True)
 class Converted:
-    """The conversions left, and what is wrong with the module, nothing if empty."""
+    """The conversions left, and the problem of the module, or ""."""
 
     left: Conversions | None
     problem: str = ""
 
 
-def left_by_convert_layout(mod: Any, wanted: Mapping[str, Sequence[str]] = WANTED) -> Converted:
+def left_by_convert_layout(mod: Any, required: Mapping[str, Sequence[str]] = WANTED) -> Converted:
     """Convert a module before legalisation, and count."""
-    given = {op: list(layouts) for op, layouts in wanted.items()}
+    desired = {op: list(layouts) for op, layouts in required.items()}
     try:
-        out = relax.transform.ConvertLayout(given)(mod)
-    except Exception as error:  # TVM raises what it likes
+        out = relax.transform.ConvertLayout(desired)(mod)
+    except Exception as error:  # TVM may raise anything
         return Converted(None, f"raises {type(error).__name__}")
     try:
         lowered = relax.transform.LegalizeOps()(out)
     except Exception as error:
         return Converted(count(out), f"does not lower: {type(error).__name__}")
-    left = sorted(_operators(lowered) - _operators(relax.transform.LegalizeOps()(mod)))
-    if left:
-        return Converted(count(lowered), f"does not compile: {', '.join(left)}")
+    unlowered = sorted(_operators(lowered) - _operators(relax.transform.LegalizeOps()(mod)))
+    if unlowered:
+        return Converted(count(lowered), f"does not compile: {', '.join(unlowered)}")
     return Converted(count(lowered))
 
 
 def _operators(mod: Any) -> set[str]:
-    """The operators that are called."""
-    found: set[str] = set()
+    """Return the operators that a module calls."""
+    names: set[str] = set()
 
     def visit(call: Any) -> None:
         if isinstance(call.op, tvm.ir.Op):
-            found.add(str(call.op.name))
+            names.add(str(call.op.name))
 
     for _, func in mod.functions_items():
         if isinstance(func, relax.Function):
             tvm_ffi.structural_walk(func, (tvm.ir.Call, visit))
-    return found
+    return names

@@ -1,7 +1,7 @@
-"""What others were measured to leave before, not by this command.
+"""Conversions that inductor leaves, measured earlier, not by this command.
 
-torch 2.13's inductor with channels_last inputs, the copies between layouts in the code that it
-generates; on models of the same structures, but other widths.
+The copies between layouts in the code that torch 2.13's inductor generates for channels_last
+inputs, on models of the same structures but other widths.
 """
 
 INDUCTOR = {

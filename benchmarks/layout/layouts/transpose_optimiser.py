@@ -1,13 +1,13 @@
-"""ONNX Runtime's transpose optimiser, given convolutions that want NHWC.
+"""ONNX Runtime's transpose optimiser, applied to convolutions that require NHWC.
 
-No CPU kernel of it is NHWC for float32, so each Conv becomes an operator that the optimiser cannot
-look into, between the two transposes that its layout transformation would put there:
+It has no float32 CPU kernels in NHWC, so each Conv becomes an operator that the optimiser cannot
+look into, between the two transposes that its layout transformation would insert:
 
     Before: y = Conv(x, w)
     After:  y = Transpose(Loop(1, Transpose(x)) { Transpose; Conv; Transpose })
 
-The graph is optimised up to the extended level, then run: the transposes outside of the loops whose
-input is no constant and which move something are the ones that are left.
+The graph is optimised up to the extended level, then run. The remaining conversions are the
+transposes outside the loops that move a value that is not constant.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def left_by_onnx_runtime(name: str) -> Conversions:
-    """The conversions of activations that it leaves in a model."""
+    """Return the conversions of activations that ONNX Runtime leaves in a model."""
     return transposes(optimised(bracketed(exported(name))), nets.inputs(name))
 
 
 def exported(name: str) -> Any:
-    """A model as ONNX, its NHWC convolutions inside loops already."""
+    """Export a model to ONNX, with its NHWC convolutions already inside loops."""
     if name in nets.BUILT:
         return to_onnx(nets.module(name), in_loop)
     import torch
@@ -54,11 +54,11 @@ def exported(name: str) -> Any:
 
 
 def bracketed(model: Any) -> Any:
-    """The model with each two-dimensional Conv in NHWC, inside a loop."""
+    """Put each two-dimensional Conv of a model into a loop in NHWC."""
     model = shape_inference.infer_shapes(model)
     graph = model.graph
-    known = {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
-    shapes = {n: [d.dim_value for d in v.type.tensor_type.shape.dim] for n, v in known.items()}
+    values = {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
+    shapes = {n: [d.dim_value for d in v.type.tensor_type.shape.dim] for n, v in values.items()}
     nodes: list[Any] = []
     for node in graph.node:
         if node.op_type != "Conv" or len(shapes[node.input[0]]) != 4:
@@ -87,7 +87,7 @@ def with_loop_arguments(model: Any) -> Any:
 
 
 def in_loop(conv: Any, x: str, y: str, source: list[int], target: list[int]) -> Any:
-    """An NHWC convolution as a loop of one iteration around an NCHW one."""
+    """Return an NHWC convolution as a loop of one iteration around an NCHW one."""
     inner = onnx.NodeProto()
     inner.CopyFrom(conv)
     inner.input[0], inner.output[0] = f"{y}_x", f"{y}_y"
@@ -110,7 +110,7 @@ def in_loop(conv: Any, x: str, y: str, source: list[int], target: list[int]) -> 
 
 
 def optimised(model: Any) -> Any:
-    """What ONNX Runtime makes of a model before it chooses packed layouts."""
+    """Optimise a model with ONNX Runtime, but without packed layouts."""
     import onnxruntime as ort
 
     with tempfile.TemporaryDirectory() as folder:
@@ -123,12 +123,12 @@ def optimised(model: Any) -> Any:
 
 
 def transposes(model: Any, values: list[np.ndarray[Any, Any]]) -> Conversions:
-    """The transposes of activations that move something, by the shapes of a run."""
+    """Count the transposes of activations that move elements, by the shapes of a run."""
     import onnxruntime as ort
 
-    found = list(_on_activations(model.graph))
+    nodes = list(_on_activations(model.graph))
     names = [o.name for o in model.graph.output]
-    for node in found:
+    for node in nodes:
         for name in (node.input[0], node.output[0]):
             if name not in names and name not in {i.name for i in model.graph.input}:
                 model.graph.output.append(onnx.ValueInfoProto(name=name))
@@ -136,10 +136,10 @@ def transposes(model: Any, values: list[np.ndarray[Any, Any]]) -> Conversions:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = _session(model, options)
-    given = dict(zip([i.name for i in session.get_inputs()], values, strict=True))
+    feeds = dict(zip([i.name for i in session.get_inputs()], values, strict=True))
     outputs = [o.name for o in session.get_outputs()]
-    arrays = {**given, **dict(zip(outputs, session.run(outputs, given), strict=True))}
-    moved = [arrays[n.input[0]] for n in found if _moves(arrays[n.input[0]].shape, _order(n))]
+    arrays = {**feeds, **dict(zip(outputs, session.run(outputs, feeds), strict=True))}
+    moved = [arrays[n.input[0]] for n in nodes if _moves(arrays[n.input[0]].shape, _order(n))]
     return Conversions(len(moved), sum(a.nbytes for a in moved))
 
 
@@ -166,6 +166,6 @@ def _order(node: Any) -> list[int]:
 
 
 def _moves(shape: tuple[int, ...], order: list[int]) -> bool:
-    """Whether axes longer than 1 change places."""
+    """Return whether axes longer than 1 change places."""
     long = [k for k in order if shape[k] != 1]
     return long != sorted(long) and math.prod(shape) > 1

@@ -24,8 +24,8 @@ def _run() -> int | None:
     """Run the command; heavy imports happen here, where interrupts are handled."""
     from .commands import app
 
-    found: int | None = app(args=sys.argv[1:], prog_name="opinfo", standalone_mode=False)
-    return found
+    status: int | None = app(args=sys.argv[1:], prog_name="opinfo", standalone_mode=False)
+    return status
 
 
 def __getattr__(name: str) -> Any:

@@ -67,8 +67,8 @@ class Compiled:
             ValueError: The model has no such function, or the inputs do not fit its parameters.
         """
         if function not in self.signatures:
-            known = ", ".join(self.signatures)
-            raise ValueError(f"run: unknown function {function}; the model has {known}")
+            names = ", ".join(self.signatures)
+            raise ValueError(f"run: unknown function {function}; the model has {names}")
         if on_gpu(self.target):  # TVM checks arguments on a GPU
             values = [_on(self._device, x) for x in inputs]
         else:
@@ -90,10 +90,10 @@ class Compiled:
         replace them.
         """
         lines = [f"compiled for {describe(self.target)}"]
-        done = self.dispatched
-        if done is not None:
-            dropped = [str(f) for f in done.failed if f.stage == "available"]
-            lines += [done.summary(), *dropped, *([done.failures()] if done.failures() else [])]
+        dispatched = self.dispatched
+        if dispatched is not None:
+            dropped = [str(f) for f in dispatched.failed if f.stage == "available"]
+            lines += [dispatched.summary(), *dropped, *filter(None, [dispatched.failures()])]
         return "\n".join([*lines, *map(_served, self.functions)])
 
     def verify(self, model: Any, seed: int = 0) -> Verified:
@@ -130,9 +130,9 @@ class Compiled:
 
 def describe(target: Any) -> str:
     """Describe a target: ``llvm, haswell, 1 core``."""
-    own = tvm.target.Target(target)
-    cores = own.attrs.get("num-cores")
-    parts = [own.kind.name, own.attrs.get("mcpu") or own.attrs.get("arch") or ""]
+    parsed = tvm.target.Target(target)
+    cores = parsed.attrs.get("num-cores")
+    parts = [parsed.kind.name, parsed.attrs.get("mcpu") or parsed.attrs.get("arch") or ""]
     parts.append(f"{cores} core{'s' if int(cores) > 1 else ''}" if cores else "")
     return ", ".join(str(p) for p in parts if p)
 
@@ -144,11 +144,11 @@ def _served(function: SpecializedFunction) -> str:
     return f"{function.function}: {strategy}{rule}{function.why and f' ({function.why})'}"
 
 
-def _on(device: Any, x: Any) -> Any:
+def _on(device: Any, array: Any) -> Any:
     """Copy an array to a device; return tensors and numbers unchanged."""
-    if isinstance(x, (bool, int, float, tvm.runtime.Tensor)):
-        return x
-    return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(x)), device)
+    if isinstance(array, (bool, int, float, tvm.runtime.Tensor)):
+        return array
+    return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(array)), device)
 
 
 def _plain(value: Any) -> Any:

@@ -66,24 +66,24 @@ def compile(
         FileNotFoundError: No C++ compiler is installed.
     """
     mod = as_module(model, "compile")
-    wanted = native_target() if target is None else read_target(target)
+    tvm_target = native_target() if target is None else read_target(target)
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:
-        chosen = installed(wanted) if backends is None else backends
+        chosen = installed(tvm_target) if backends is None else backends
         library = compile_module(mod, chosen, wants, priority=priority, force=force, saved=plan,
-                                 measure=measure, target=wanted)  # fmt: skip
-        return Compiled(wanted, library, signatures)
+                                 measure=measure, target=tvm_target)  # fmt: skip
+        return Compiled(tvm_target, library, signatures)
     options = Options(priority, force, measure, "best" if backends else "given", wants)
-    shaped = compile_shapes(mod, config, wanted, backends=backends or (), options=options,
+    shaped = compile_shapes(mod, config, tvm_target, backends=backends or (), options=options,
                             saved=plan)  # fmt: skip
-    return Compiled(wanted, shaped, signatures)
+    return Compiled(tvm_target, shaped, signatures)
 
 
 def _signatures(mod: tvm.IRModule) -> dict[str, Signature]:
     """Return the signature of each exported function."""
     return {
-        g.name_hint: Signature.of(f, g.name_hint)
-        for g, f in mod.functions_items()
-        if isinstance(f, relax.Function) and "global_symbol" in (f.attrs or {})
+        gvar.name_hint: Signature.of(func, gvar.name_hint)
+        for gvar, func in mod.functions_items()
+        if isinstance(func, relax.Function) and "global_symbol" in (func.attrs or {})
     }

@@ -11,7 +11,7 @@ from ..analysis.chain import Chains
 from ..analysis.lifting.tir.int64_extents import int64_extents
 from ..frontend.checks.error import one_line
 from ..report.chains import ChainReport, ChainRow
-from .prim_funcs import LegalizeError, NotThere, Progress, call_sites, legalize, reported
+from .prim_funcs import LegalizeError, Progress, UnknownPrimFunc, call_sites, legalize, reported
 
 
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
@@ -28,7 +28,7 @@ def fuse(mod: tvm.IRModule) -> tvm.IRModule:
     legalized = int64_extents(legalize(mod))
     try:
         return tvm.transform.Sequential(passes)(legalized)
-    except Exception as error:  # TVM's fusion raises what it likes
+    except Exception as error:  # TVM's fusion may raise anything
         raise LegalizeError(f"TVM cannot fuse the model: {one_line(error)}") from error
 
 
@@ -44,7 +44,7 @@ def inspect_fused(
     sites, _ = call_sites(fused)
     prims = {g.name_hint: f for g, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)}
     if func is not None and func not in prims:
-        raise NotThere(f"no PrimFunc is named '{func}' after fusion")
+        raise UnknownPrimFunc(f"no PrimFunc is named '{func}' after fusion")
     names = [func] if func is not None else [n for n in (*sites, *prims) if n in prims]
     strategies = _strategies(fused, prims)
     rows, chains = [], Chains()
@@ -55,7 +55,7 @@ def inspect_fused(
 
 
 def _strategies(fused: tvm.IRModule, prims: Mapping[str, tirx.PrimFunc]) -> dict[str, str]:
-    """The strategy and schedule of each function with symbolic shapes, and why not more."""
+    """Return the strategy, schedule rule and reason for each function with symbolic shapes."""
     try:  # kernels need a newer TVM than the analysis does
         from ..jit import specialize_shapes
         from ..jit.dims.symbolic_dims import static

@@ -125,5 +125,5 @@ def _op_info(func: tirx.PrimFunc, alternatives: bool) -> Recovered:
     try:
         return analyse(func, alternatives=alternatives)
     except Exception as error:
-        told = f"internal error, please report it: {type(error).__name__}: {error}"
-        return Recovered(Refusal(told))
+        reason = f"internal error, please report it: {type(error).__name__}: {error}"
+        return Recovered(Refusal(reason))

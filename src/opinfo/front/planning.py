@@ -68,8 +68,8 @@ class ModelPlan:
     def to_json(self) -> dict[str, Any]:
         """Return the report and the numbers of conversions as JSON values."""
         counted = {
-            key: {"number": c.number, "bytes": c.bytes}
-            for key, c in (("before", self.before), ("after", self.after))
+            key: {"number": totals.number, "bytes": totals.bytes}
+            for key, totals in (("before", self.before), ("after", self.after))
         }
         return {**self.report.to_json(), "counted": counted}
 
@@ -83,8 +83,8 @@ class ModelPlan:
         main = main_of(self.lowered)
         name = next(g.name_hint for g, f in self.lowered.functions_items() if f.same_as(main))
         moving = {var: c.bytes for (func, var), c in located(self.lowered).items() if func == name}
-        known = {row.func: call(row.result) for row in inspect(self.lowered).known}  # type: ignore[arg-type]
-        text = page(title, self.lowered, self.report, self.before, self.after, moving, known)
+        calls = {row.func: call(row.result) for row in inspect(self.lowered).known}  # type: ignore[arg-type]
+        text = page(title, self.lowered, self.report, self.before, self.after, moving, calls)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text

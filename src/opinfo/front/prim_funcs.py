@@ -22,7 +22,7 @@ class LegalizeError(ValueError):
     """TVM cannot lower a model's operators, or fuse the PrimFuncs; the message says why."""
 
 
-class NotThere(KeyError):
+class UnknownPrimFunc(KeyError):
     """A module has no PrimFunc with a name; the message lists similar names."""
 
     def __str__(self) -> str:
@@ -78,11 +78,13 @@ def buffers(func: tirx.PrimFunc) -> tuple[str, ...]:
 
 
 def pick(name: str, names: Sequence[str]) -> str:
-    """Return the name; raises `NotThere` with similar names if it is unknown."""
+    """Return the name; raises `UnknownPrimFunc` with similar names if it is unknown."""
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or list(names[:3])
-    raise NotThere(f"no PrimFunc is named '{name}'; there are {len(names)}, such as {near}")
+    similar = difflib.get_close_matches(name, names, n=3, cutoff=0.3) or list(names[:3])
+    raise UnknownPrimFunc(
+        f"no PrimFunc is named '{name}'; there are {len(names)}, such as {similar}"
+    )
 
 
 def _type(ty: tvm.ir.Type) -> str:

@@ -18,7 +18,7 @@ Extents = int | tuple[int, int] | tuple[int, int, int]
 def configured(
     mod: tvm.IRModule, shapes: Config | Strategy | str | Mapping[str, Dim | Extents] | None
 ) -> tuple[tvm.IRModule, Config | None]:
-    """Bind dimensions with a single extent, and return the configuration of the rest.
+    """Bind dimensions with a single extent, and return the configuration of the others.
 
     The configuration is None if no symbolic dimension remains.
 
@@ -30,9 +30,9 @@ def configured(
     dims = {name: _dim(name, extents) for name, extents in shapes.items()}
     named = resolved(Config(dims=dims), mod).dims
     fixed = {name: d.low for name, d in named.items() if d.low == d.high}
-    rest = {name: d for name, d in named.items() if name not in fixed}
+    ranged = {name: d for name, d in named.items() if name not in fixed}
     bound = relax.transform.BindSymbolicVars(fixed)(mod) if fixed else mod
-    return bound, Config(dims=rest) if dimension_names(bound) else None
+    return bound, Config(dims=ranged) if dimension_names(bound) else None
 
 
 def _dim(name: str, extents: Any) -> Dim:

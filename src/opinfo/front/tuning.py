@@ -45,8 +45,8 @@ def tune(
         OSError, ValueError: The recording or the database cannot be used.
         MeasureError: Nothing can be measured.
     """
-    known = recording if isinstance(recording, Recording) else Recording.load(recording)
-    wanted = native_target() if target is None else read_target(target)
-    how = measure or Measure(target=str(wanted))
-    return search(tasks(known)[:top], database, how, trials=trials, seconds=seconds,
+    recorded = recording if isinstance(recording, Recording) else Recording.load(recording)
+    tvm_target = native_target() if target is None else read_target(target)
+    how = measure or Measure(target=str(tvm_target))
+    return search(tasks(recorded)[:top], database, how, trials=trials, seconds=seconds,
                   progress=progress)  # fmt: skip

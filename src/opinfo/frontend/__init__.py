@@ -49,15 +49,15 @@ def read(
     seconds: int | None = None,
 ) -> tvm.IRModule:
     """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
-    path, wanted = Path(path), {k: tuple(v) for k, v in (shapes or {}).items()}
+    path, requested = Path(path), {k: tuple(v) for k, v in (shapes or {}).items()}
     if path.suffix.lower() not in LOADERS:
-        known = ", ".join(LOADERS)
-        raise FrontendError(f"{path}: expected a suffix of {known}, got '{path.suffix}'")
+        suffixes = ", ".join(LOADERS)
+        raise FrontendError(f"{path}: expected a suffix of {suffixes}, got '{path.suffix}'")
     if not path.is_file():
-        other = "not a regular file" if path.exists() else "no such file"
-        raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else other}")
+        problem = "not a regular file" if path.exists() else "no such file"
+        raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else problem}")
     stage(f"reading {path.name}")
-    text = shared_reader().read(path, wanted, seconds)
+    text = shared_reader().read(path, requested, seconds)
     try:
         return from_json.loaded(text)
     except BadGraph as error:

@@ -12,7 +12,7 @@ from ..byoc.matching.diagnose import FallbackOp
 from ..byoc.measure import Timing
 from ..layout.report.plan_report import PlanReport, describe
 from ..report.layouts import CONVERSION, conversions
-from ..report.regions import FAILED, LEFT, SHARES, failed, left, share, shares
+from ..report.regions import FAILED, LEFT, SHARES, failed, remaining, share, shares
 from ..verify.verification import TIMES, Verified
 from .dataflow import INPUT, OUTPUT, GraphBinding, dataflow, main_of
 from .template import Card, duration, filled, graph, node, section
@@ -22,39 +22,43 @@ VALUE = ("value", "type", "layout", "why")
 CANDIDATE = ("candidate", "operators", "shapes", "result", "from")
 
 
-def compiled_page(title: str, done: Dispatched, verified: Verified | None) -> str:
+def compiled_page(title: str, dispatched: Dispatched, verified: Verified | None) -> str:
     """Return the page as HTML."""
     parts = [
-        section("Backends", SHARES, _shares(done)),
+        section("Backends", SHARES, _shares(dispatched)),
         "" if verified is None else section("Times", TIMES, verified.rows(), _runs(verified)),
-        section("Regions", REGION, _regions(done)),
-        section("What failed", FAILED, failed(done)),
-        section("What stays with TVM", LEFT, left(done)),
-        "" if done.report is None else _layouts(done.report),
-        section("Measured candidates", CANDIDATE, list(map(_candidate, done.timings))),
+        section("Regions", REGION, _regions(dispatched)),
+        section("What failed", FAILED, failed(dispatched)),
+        section("What stays with TVM", LEFT, remaining(dispatched)),
+        "" if dispatched.report is None else _layouts(dispatched.report),
+        section("Measured candidates", CANDIDATE, list(map(_candidate, dispatched.timings))),
     ]
-    return filled(title, "compiled", _cards(done, verified), _graph(done), "".join(parts))
+    return filled(
+        title, "compiled", _cards(dispatched, verified), _graph(dispatched), "".join(parts)
+    )
 
 
-def _cards(done: Dispatched, verified: Verified | None) -> list[Card]:
-    ops, regions = sum(len(t.ops) for t in done.taken), len(done.taken)
+def _cards(dispatched: Dispatched, verified: Verified | None) -> list[Card]:
+    ops, regions = sum(len(t.ops) for t in dispatched.taken), len(dispatched.taken)
     out = []
     if verified is not None:
         speed = "good" if verified.compiled < verified.unmodified else "bad"
         times = f"{verified.compiled:.3g} ms, was {verified.unmodified:.3g} ms"
         out.append(Card("Speed", verified.speed(), times, speed))
-    part = share(done, sum(t.flops for t in done.taken))
-    out.append(Card("On backends", f"{part:.1%} of FLOPs", f"{ops} of {ops + len(done.left)} ops"))
-    by = ", ".join(f"{name} {n}" for name, n, _, _ in shares(done) if n)
+    part = share(dispatched, sum(t.flops for t in dispatched.taken))
+    out.append(
+        Card("On backends", f"{part:.1%} of FLOPs", f"{ops} of {ops + len(dispatched.left)} ops")
+    )
+    by = ", ".join(f"{name} {n}" for name, n, _, _ in shares(dispatched) if n)
     out.append(Card("Regions", str(regions), by or "TVM computes everything"))
-    known = [t.microseconds for t in done.taken if t.microseconds is not None]
-    if known:
-        out.append(Card("Time in regions", duration(sum(known)), "each measured alone"))
-    if done.report is not None:
-        before, after = done.report.before.number, done.report.after.number
+    measured = [t.microseconds for t in dispatched.taken if t.microseconds is not None]
+    if measured:
+        out.append(Card("Time in regions", duration(sum(measured)), "each measured alone"))
+    if dispatched.report is not None:
+        before, after = dispatched.report.before.number, dispatched.report.after.number
         out.append(Card("Layout conversions", f"{before} → {after}", "in the model → compiled"))
-    if done.failed:
-        out.append(Card("Failed", plural(len(done.failed), "region"), "see below", "bad"))
+    if dispatched.failed:
+        out.append(Card("Failed", plural(len(dispatched.failed), "region"), "see below", "bad"))
     if verified is not None:
         mood = "" if verified.same else "bad"
         out.append(Card("Difference", f"{verified.difference:.1e}", "of the largest value", mood))
@@ -64,23 +68,23 @@ def _cards(done: Dispatched, verified: Verified | None) -> list[Card]:
 # ------------------------------------------------------------------------------- the graph
 
 
-def _graph(done: Dispatched) -> dict[str, Any]:
+def _graph(dispatched: Dispatched) -> dict[str, Any]:
     """Return a box for each region and each remaining operator; colours are backends."""
-    regions, rest = {t.symbol: t for t in done.taken}, {o.name: o for o in done.left}
+    regions, on_tvm = {t.symbol: t for t in dispatched.taken}, {o.name: o for o in dispatched.left}
     nodes, edges = [], []
     place: dict[str, int] = {}
-    for k, binding in enumerate(dataflow(main_of(done.module))):
-        taken = regions.get(binding.op)
+    for k, binding in enumerate(dataflow(main_of(dispatched.module))):
+        region = regions.get(binding.op)
         nodes.append(
             _end(binding)
             if binding.op in (INPUT, OUTPUT)
-            else _own(binding, rest.get(binding.name))
-            if taken is None
-            else _region(binding, taken, done)
+            else _tvm_op(binding, on_tvm.get(binding.name))
+            if region is None
+            else _region(binding, region, dispatched)
         )
         edges += [(place[value], k) for value in binding.reads]
         place |= dict.fromkeys(binding.gives, k)
-    note = plural(len(done.taken), "region")
+    note = plural(len(dispatched.taken), "region")
     return graph(nodes, range(len(nodes)), {"compiled": edges}, {"compiled": ("Compiled:", note)})
 
 
@@ -94,38 +98,40 @@ def _end(binding: GraphBinding) -> dict[str, Any]:
     )
 
 
-def _region(binding: GraphBinding, t: OffloadedRegion, done: Dispatched) -> dict[str, Any]:
-    time = None if t.microseconds is None else duration(t.microseconds)
-    flops = f"{share(done, t.flops):.1%} of FLOPs"
+def _region(
+    binding: GraphBinding, region: OffloadedRegion, dispatched: Dispatched
+) -> dict[str, Any]:
+    time = None if region.microseconds is None else duration(region.microseconds)
+    flops = f"{share(dispatched, region.flops):.1%} of FLOPs"
     facts = [
-        ("region", t.symbol), ("backend", t.backend), ("pattern", t.pattern),
-        ("operators", ", ".join(t.ops)), ("model's nodes", ", ".join(t.nodes)),
+        ("region", region.symbol), ("backend", region.backend), ("pattern", region.pattern),
+        ("operators", ", ".join(region.ops)), ("model's nodes", ", ".join(region.nodes)),
         ("value", binding.name), ("type", binding.type), ("time", time or ""), ("share", flops),
-        ("rounding", t.rounds or ""),
+        ("rounding", region.rounds or ""),
     ]  # fmt: skip
-    sub = " · ".join(filter(None, [time, flops, t.nodes[-1] if t.nodes else ""]))
+    sub = " · ".join(filter(None, [time, flops, region.nodes[-1] if region.nodes else ""]))
     return node(
-        " + ".join(map(_short, t.ops)),
+        " + ".join(map(_short, region.ops)),
         sub=sub,
         name=binding.name,
         node=binding.node,
-        key=t.backend,
-        time=t.microseconds,
+        key=region.backend,
+        time=region.microseconds,
         facts=facts,
     )
 
 
-def _own(binding: GraphBinding, o: FallbackOp | None) -> dict[str, Any]:
-    label = _short(binding.op if o is None else o.op)
-    why = "" if o is None else o.why
+def _tvm_op(binding: GraphBinding, operator: FallbackOp | None) -> dict[str, Any]:
+    label = _short(binding.op if operator is None else operator.op)
+    why = "" if operator is None else operator.why
     facts = [
         ("computed by", "tvm"),
-        ("operator", o.op if o else binding.op),
+        ("operator", operator.op if operator else binding.op),
         ("model's node", binding.node),
         ("value", binding.name),
         ("type", binding.type),
         ("why", why),
-        ("what would help", o.suggestion if o else ""),
+        ("what would help", operator.suggestion if operator else ""),
     ]
     return node(
         label,
@@ -144,9 +150,9 @@ def _short(op: str) -> str:
 # ------------------------------------------------------------------------------ the tables
 
 
-def _shares(done: Dispatched) -> list[tuple[str, ...]]:
+def _shares(dispatched: Dispatched) -> list[tuple[str, ...]]:
     return [(backend, str(regions) if regions else "", str(ops), f"{part:.1%}")
-            for backend, regions, ops, part in shares(done)]  # fmt: skip
+            for backend, regions, ops, part in shares(dispatched)]  # fmt: skip
 
 
 def _runs(verified: Verified) -> str:
@@ -154,14 +160,15 @@ def _runs(verified: Verified) -> str:
     return f"Medians of {runs} of each, with {threads}; {verified.outcome()}."
 
 
-def _regions(done: Dispatched) -> list[tuple[str, ...]]:
+def _regions(dispatched: Dispatched) -> list[tuple[str, ...]]:
     """Return a row for each region, largest first."""
-    taken = sorted(done.taken, key=lambda t: -t.flops)
+    regions = sorted(dispatched.taken, key=lambda t: -t.flops)
     return [
-        (t.symbol, _nodes(t.nodes), t.backend, t.pattern,
-         _listed(t.ops) + (f" ({t.rounds})" if t.rounds else ""),
-         "" if t.microseconds is None else duration(t.microseconds), f"{share(done, t.flops):.1%}")
-        for t in taken
+        (region.symbol, _nodes(region.nodes), region.backend, region.pattern,
+         _listed(region.ops) + (f" ({region.rounds})" if region.rounds else ""),
+         "" if region.microseconds is None else duration(region.microseconds),
+         f"{share(dispatched, region.flops):.1%}")
+        for region in regions
     ]  # fmt: skip
 
 

@@ -37,11 +37,11 @@ def main_of(mod: tvm.IRModule) -> Any:
     Raises:
         ValueError: The module has no Relax function.
     """
-    found = {g.name_hint: f for g, f in mod.functions_items() if isinstance(f, relax.Function)}
-    if not found:
+    functions = {g.name_hint: f for g, f in mod.functions_items() if isinstance(f, relax.Function)}
+    if not functions:
         raise ValueError("the module has no Relax function")
-    outside = [name for name, f in found.items() if "global_symbol" in (f.attrs or {})]
-    return found["main" if "main" in found else min(outside or found)]
+    outside = [name for name, f in functions.items() if "global_symbol" in (f.attrs or {})]
+    return functions["main" if "main" in functions else min(outside or functions)]
 
 
 def dataflow(func: Any) -> list[GraphBinding]:
@@ -52,8 +52,8 @@ def dataflow(func: Any) -> list[GraphBinding]:
         if k < inputs:
             reader.add(param, INPUT, ())
     for block in func.body.blocks:
-        for b in block.bindings:
-            reader.binding(b)
+        for binding in block.bindings:
+            reader.binding(binding)
     reads = reader.read(func.body.body)
     reader.nodes.append(GraphBinding(OUTPUT, OUTPUT, reads, (), ""))
     return reader.nodes
@@ -73,25 +73,25 @@ class _Reader:
         reads = tuple(dict.fromkeys(reads))
         self.nodes.append(GraphBinding(name, op, reads, gives, ", ".join(types), node))
 
-    def binding(self, b: Any) -> None:
-        var, value = b.var, getattr(b, "value", None)
+    def binding(self, binding: Any) -> None:
+        var, value = binding.var, getattr(binding, "value", None)
         if isinstance(value, relax.TupleGetItem):
-            whole = self.read(value.tuple_value)
-            if len(whole) == len(value.tuple_value.ty.fields):
-                self.values[var] = (whole[value.index],)
-            elif whole:
-                self.values[var] = whole
+            elements = self.read(value.tuple_value)
+            if len(elements) == len(value.tuple_value.ty.fields):
+                self.values[var] = (elements[value.index],)
+            elif elements:
+                self.values[var] = elements
         elif isinstance(value, (relax.Var, relax.Tuple)):
             self.values[var] = self.read(value)
         elif reads := self.read(value):
-            self.add(var, _op(value), reads, node_of(b))
+            self.add(var, _op(value), reads, node_of(binding))
 
-    def read(self, e: Any) -> tuple[str, ...]:
+    def read(self, expr: Any) -> tuple[str, ...]:
         """Return the values that an expression reads."""
-        found: list[Any] = []
-        if e is not None:
-            tvm_ffi.structural_walk(e, (relax.Var, found.append))
-        return tuple(_flat(self.values.get(var, ()) for var in found))
+        variables: list[Any] = []
+        if expr is not None:
+            tvm_ffi.structural_walk(expr, (relax.Var, variables.append))
+        return tuple(_flat(self.values.get(var, ()) for var in variables))
 
 
 def _flat(parts: Iterable[tuple[str, ...]]) -> Iterable[str]:

@@ -86,11 +86,11 @@ def _longest(operators: Sequence[str], low: int, high: int) -> _Run | None:
 
 def _scope(names: Sequence[str]) -> str:
     """Return the common prefix of names up to a separator: ``encoder.layer.3``."""
-    known = [re.split(r"[./]", name.strip("/")) for name in names if name]
-    if not known:
+    paths = [re.split(r"[./]", name.strip("/")) for name in names if name]
+    if not paths:
         return ""
     shared = []
-    for parts in zip(*known, strict=False):
+    for parts in zip(*paths, strict=False):
         if len(set(parts)) > 1:
             break
         shared.append(parts[0])

@@ -96,9 +96,9 @@ class _Drawing:
 
     def _sort(self, conversions: Sequence[Conversion]) -> None:
         """Separate conversions that the model keeps from inserted ones."""
-        own = {n.gives[0]: n for n in self.flow if n.name in self.moving}
+        moving = {n.gives[0]: n for n in self.flow if n.name in self.moving}
         for conversion in conversions:
-            reader = own.get(conversion.consumers[0]) if len(conversion.consumers) == 1 else None
+            reader = moving.get(conversion.consumers[0]) if len(conversion.consumers) == 1 else None
             if (
                 reader is not None
                 and conversion.value in reader.reads

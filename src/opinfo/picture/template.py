@@ -55,11 +55,11 @@ def graph(
         edges: The edges of each side, from earlier to later nodes.
         titles: The name and the note of each side.
     """
-    own = [nodes[k] for k in starts]
-    found = blocks([n["label"] for n in own], [n["node"] for n in own])
+    program_nodes = [nodes[k] for k in starts]
+    spans = blocks([n["label"] for n in program_nodes], [n["node"] for n in program_nodes])
     ends: list[int] = [*starts[1:], len(nodes)]
     groups = []
-    for block in found:
+    for block in spans:
         start, stop = starts[block.start], ends[block.stop - 1]
         time = _time(nodes[start:stop])
         groups.append({"label": block.label, "start": start, "stop": stop, "time": time})

@@ -31,11 +31,11 @@ class ChainRow:
     @property
     def lines(self) -> tuple[str, ...]:
         """The operators as text, followed by the refusal if there is one."""
-        known = self.result.steps if isinstance(self.result, (Chain, PartlyRead)) else ()
-        told = [f"${k} = {step(s)}" for k, s in enumerate(known)]
+        steps = self.result.steps if isinstance(self.result, (Chain, PartlyRead)) else ()
+        lines = [f"${k} = {step(s)}" for k, s in enumerate(steps)]
         if isinstance(self.result, Refusal):
-            told.append(f"? {self.result.reason} ({self.result.where})")
-        return tuple(told)
+            lines.append(f"? {self.result.reason} ({self.result.where})")
+        return tuple(lines)
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class ChainReport:
 
     def summary(self) -> str:
         """Return one line: the numbers of recovered functions and operators."""
-        known = [r.result for r in self.rows if isinstance(r.result, Chain)]
-        total = sum(map(len, known))
-        return (f"{len(known)} of {plural(len(self.rows), 'PrimFunc')} read as chains of "
+        chains = [r.result for r in self.rows if isinstance(r.result, Chain)]
+        total = sum(map(len, chains))
+        return (f"{len(chains)} of {plural(len(self.rows), 'PrimFunc')} read as chains of "
                 f"{plural(total, 'operator')}")  # fmt: skip
 
     def table(self, brief: bool = False) -> Table:
@@ -65,9 +65,9 @@ class ChainReport:
         table.add_column("operators", ratio=1, overflow="fold")
         for row in self.rows:
             style = "red" if isinstance(row.result, Refusal) else ""
-            told = (Text(row.func), str(row.sites), *([Text(row.strategy)] if symbolic else ()))
+            cells = (Text(row.func), str(row.sites), *([Text(row.strategy)] if symbolic else ()))
             for k, line in enumerate(row.lines or ("",)):
-                first = told if k == 0 else ("",) * len(told)
+                first = cells if k == 0 else ("",) * len(cells)
                 table.add_row(*first, Text(line, style=style if line.startswith("?") else ""))
         return table
 

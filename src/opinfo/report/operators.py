@@ -50,12 +50,12 @@ class Row:
         Exactly one of `op`, `layout_normalised` and `refusal` is not None.
         """
         keys = {OpInfo: "op", LayoutNormalised: "layout_normalised"}
-        told = {keys.get(type(self.result), "refusal"): self.result.to_json()}
+        answer = {keys.get(type(self.result), "refusal"): self.result.to_json()}
         return {
             "func": self.func,
             "sites": self.sites,
             "buffers": list(self.buffers),
-            **{k: told.get(k) for k in ("op", "layout_normalised", "refusal")},
+            **{k: answer.get(k) for k in ("op", "layout_normalised", "refusal")},
         }
 
 
@@ -103,8 +103,12 @@ class Report:
         got, total = self.sites()
         results = (row.result for row in self.rows)
         kinds = Counter(r.certificate.kind for r in results if not isinstance(r, Refusal))
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-        text = f"{len(self.known)} of {plural(len(self.rows), 'PrimFunc')} recovered ({told})"
+        certificates = (
+            ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+        )
+        text = (
+            f"{len(self.known)} of {plural(len(self.rows), 'PrimFunc')} recovered ({certificates})"
+        )
         if total:
             text += f"; {got} of {plural(total, 'call site')} ({got / total:.1%})"
         if self.others:

@@ -37,37 +37,37 @@ class LeftGroup:
         return ", ".join(names[:EXAMPLES]) + (f" and {more} more" if more > 0 else "")
 
 
-def grouped(left: Sequence[FallbackOp]) -> list[LeftGroup]:
+def grouped(operators: Sequence[FallbackOp]) -> list[LeftGroup]:
     """Group by operator and reason, largest group first."""
     groups: dict[tuple[str, str, str], list[FallbackOp]] = {}
-    for o in left:
-        groups.setdefault((o.op, o.why, o.suggestion), []).append(o)
-    found = [LeftGroup(*key, tuple(members)) for key, members in groups.items()]
-    return sorted(found, key=lambda group: -len(group.members))
+    for operator in operators:
+        groups.setdefault((operator.op, operator.why, operator.suggestion), []).append(operator)
+    result = [LeftGroup(*key, tuple(members)) for key, members in groups.items()]
+    return sorted(result, key=lambda group: -len(group.members))
 
 
-def left(done: Dispatched) -> list[tuple[str, str, str, str, str]]:
+def remaining(dispatched: Dispatched) -> list[tuple[str, str, str, str, str]]:
     """Return a row of `LEFT` for each operator and reason."""
     return [
         (group.op, str(len(group.members)), group.why, group.suggestion, group.examples())
-        for group in grouped(done.left)
+        for group in grouped(dispatched.left)
     ]
 
 
-def reasons(left: Sequence[FallbackOp]) -> list[str]:
+def reasons(operators: Sequence[FallbackOp]) -> list[str]:
     """Return lines of text for each operator and reason.
 
     ``6 x relax.image.resize2d: no pattern of onednn has relax.image.resize2d``, then examples.
     """
     lines = []
-    for group in grouped(left):
+    for group in grouped(operators):
         lines += [f"{len(group.members)} x {group.op}: {group.why}", f"    {group.examples()}"]
         if group.suggestion:
             lines.append(f"    to change that: {group.suggestion}")
     return lines
 
 
-def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
+def failed(dispatched: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
     """Return a row of `FAILED` for each failure of a backend."""
     return [
         (
@@ -78,55 +78,61 @@ def failed(done: Dispatched) -> list[tuple[str, str, str, str, str, str]]:
             ", ".join(failure.ops),
             ", ".join(failure.now),
         )
-        for failure in done.failed
+        for failure in dispatched.failed
     ]
 
 
-def shares(done: Dispatched) -> list[tuple[str, int, int, float]]:
+def shares(dispatched: Dispatched) -> list[tuple[str, int, int, float]]:
     """Return regions, operators and share of the FLOPs of each backend, and of TVM."""
     out = []
-    for backend in sorted({t.backend for t in done.taken}):
-        mine = [t for t in done.taken if t.backend == backend]
-        ops = sum(len(t.ops) for t in mine)
-        out.append((backend, len(mine), ops, share(done, sum(t.flops for t in mine))))
-    rest = done.total - sum(t.flops for t in done.taken)
-    return [*out, ("tvm", 0, len(done.left), share(done, rest))]
+    for backend in sorted({t.backend for t in dispatched.taken}):
+        regions = [t for t in dispatched.taken if t.backend == backend]
+        ops = sum(len(t.ops) for t in regions)
+        out.append((backend, len(regions), ops, share(dispatched, sum(t.flops for t in regions))))
+    tvm_flops = dispatched.total - sum(t.flops for t in dispatched.taken)
+    return [*out, ("tvm", 0, len(dispatched.left), share(dispatched, tvm_flops))]
 
 
-def share(done: Dispatched, flops: int) -> float:
-    return flops / done.total if done.total else 0.0
+def share(dispatched: Dispatched, flops: int) -> float:
+    return flops / dispatched.total if dispatched.total else 0.0
 
 
-def tables(done: Dispatched) -> list[Table]:
+def tables(dispatched: Dispatched) -> list[Table]:
     """Return tables of remaining operators, failures and layout conversions."""
-    out = [lines_of(reasons(done.left)), table(FAILED, failed(done))]
-    if done.report is not None:
-        out.append(table(CONVERSION, conversions(done.report)))
+    out = [lines_of(reasons(dispatched.left)), table(FAILED, failed(dispatched))]
+    if dispatched.report is not None:
+        out.append(table(CONVERSION, conversions(dispatched.report)))
     return [t for t in out if t.row_count]
 
 
-def to_json(done: Dispatched) -> dict[str, Any]:
+def to_json(dispatched: Dispatched) -> dict[str, Any]:
     """Return the dispatch as JSON values."""
-    report = done.report
+    report = dispatched.report
     return {
-        "summary": done.summary(),
-        "status": done.status,
-        "flops": done.total,
+        "summary": dispatched.summary(),
+        "status": dispatched.status,
+        "flops": dispatched.total,
         "taken": [
             {
-                "backend": t.backend,
-                "pattern": t.pattern,
-                "ops": list(t.ops),
-                "flops": t.flops,
-                "rounds": t.rounds,
-                "nodes": list(t.nodes),
-                "microseconds": t.microseconds,
+                "backend": region.backend,
+                "pattern": region.pattern,
+                "ops": list(region.ops),
+                "flops": region.flops,
+                "rounds": region.rounds,
+                "nodes": list(region.nodes),
+                "microseconds": region.microseconds,
             }
-            for t in done.taken
+            for region in dispatched.taken
         ],
         "left": [
-            {"name": o.name, "node": o.node, "op": o.op, "why": o.why, "mend": o.suggestion}
-            for o in done.left
+            {
+                "name": operator.name,
+                "node": operator.node,
+                "op": operator.op,
+                "why": operator.why,
+                "mend": operator.suggestion,
+            }
+            for operator in dispatched.left
         ],
         "failed": [
             {
@@ -138,7 +144,7 @@ def to_json(done: Dispatched) -> dict[str, Any]:
                 "ops": list(failure.ops),
                 "now": list(failure.now),
             }
-            for failure in done.failed
+            for failure in dispatched.failed
         ],
         "layouts": None if report is None else report.to_json(),
     }

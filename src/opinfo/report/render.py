@@ -24,49 +24,49 @@ def call(info: OpInfo | LayoutNormalised) -> str:
     return _call(info, [_operand(operand) for operand in op.operands])
 
 
-def step(s: Step) -> str:
+def step(chain_step: Step) -> str:
     """Format a step of a chain: `relax.add($0, %2)`, where `$0` is an earlier step."""
     return _call(
-        s.info, [repr(o) if isinstance(o, StepResult) else _operand(o) for o in s.operands]
+        chain_step.info,
+        [repr(o) if isinstance(o, StepResult) else _operand(o) for o in chain_step.operands],
     )
 
 
-def _call(found: OpInfo | LayoutNormalised, operands: list[str]) -> str:
-    if isinstance(found, LayoutNormalised):
-        where = ", ".join(f"%{k} at {text}" for k, text in enumerate(found.places) if text)
-        return f"layout_normalised({_call(found.logical, operands)}; {where})"
-    info = found
+def _call(info: OpInfo | LayoutNormalised, operands: list[str]) -> str:
+    if isinstance(info, LayoutNormalised):
+        where = ", ".join(f"%{k} at {text}" for k, text in enumerate(info.places) if text)
+        return f"layout_normalised({_call(info.logical, operands)}; {where})"
     usual = _defaults(info.name)
-    told = info.to_json()["attrs"]
-    usual["out_layout"] = told.get("data_layout", told.get("layout"))
-    named = [f"{k}={_short(v)}" for k, v in told.items() if not _same(v, usual.get(k, _MISSING))]
+    attrs = info.to_json()["attrs"]
+    usual["out_layout"] = attrs.get("data_layout", attrs.get("layout"))
+    named = [f"{k}={_short(v)}" for k, v in attrs.items() if not _same(v, usual.get(k, _MISSING))]
     return f"{info.name}({', '.join([*operands, *named])})"
 
 
 def explain(func: str, sites: int, buffers: tuple[str, ...], result: Answer) -> str:
     """Explain one PrimFunc, with one fact on each line."""
-    told = "".join(f"\n  %{i}: {printable(text)}" for i, text in enumerate(buffers))
-    head = f"{printable(func)} ({plural(sites, 'call site')}){told}"
+    lines = "".join(f"\n  %{i}: {printable(text)}" for i, text in enumerate(buffers))
+    head = f"{printable(func)} ({plural(sites, 'call site')}){lines}"
     if isinstance(result, Refusal):
         where = f"\n  where: {printable(result.where)}" if result.where else ""
         return f"{head}\n  not recognised: {printable(result.reason)}{where}"
     return "\n".join([head, *(f"  {key}: {printable(value)}" for key, value in _facts(result))])
 
 
-def _facts(found: OpInfo | LayoutNormalised) -> list[tuple[str, str]]:
-    info = found if isinstance(found, OpInfo) else found.logical
-    told = info.to_json()
+def _facts(answer: OpInfo | LayoutNormalised) -> list[tuple[str, str]]:
+    info = answer if isinstance(answer, OpInfo) else answer.logical
+    values = info.to_json()
     certificate = info.certificate
-    places = found.layouts if isinstance(found, OpInfo) else found.places
+    places = answer.layouts if isinstance(answer, OpInfo) else answer.places
     exact = "bit-equal" if certificate.exact else "equal up to the assumptions"
     facts = [
-        ("operator", found.name if isinstance(found, OpInfo) else found.label),
+        ("operator", answer.name if isinstance(answer, OpInfo) else answer.label),
         ("operands", ", ".join(_operand(o) for o in info.operands) or "none"),
-        ("attributes", ", ".join(f"{k}={_short(v)}" for k, v in told["attrs"].items()) or "none"),
+        ("attributes", ", ".join(f"{k}={_short(v)}" for k, v in values["attrs"].items()) or "none"),
         ("kind", info.kind),
         ("layouts", ", ".join(f"%{i}: {text}" for i, text in enumerate(places) if text)),
         ("not determined by the compute", "; ".join(map(str, info.undetermined))),
-        ("also", "; ".join(call(other) for other in info.alternatives)),
+        ("also", "; ".join(call(alternative) for alternative in info.alternatives)),
         ("certificate", f"{certificate.kind}, {exact}"),
         ("assumes", "; ".join(certificate.assumptions)),
     ]
@@ -79,8 +79,8 @@ def html(rows: Sequence[tuple[str, int, tuple[str, ...], Answer]], summary: str)
     """Return a table for notebooks in which each operator unfolds to its explanation."""
     body = "".join(_html_row(*row) for row in rows)
     heads = "".join(
-        f"<th style='text-align:left'>{h}</th>"
-        for h in ("PrimFunc", "sites", "operator", "kind", "certificate")
+        f"<th style='text-align:left'>{head}</th>"
+        for head in ("PrimFunc", "sites", "operator", "kind", "certificate")
     )
     return f"<table><tr>{heads}</tr>{body}</table><p>{escape(summary)}</p>"
 
@@ -117,10 +117,10 @@ def _same(value: Any, usual: Any) -> bool:
 
 def _defaults(name: str) -> dict[str, Any]:
     """Return the default arguments of an operator's constructor."""
-    found: Any = relax.op
+    constructor: Any = relax.op
     for part in name.removeprefix("relax.").split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        constructor = getattr(constructor, part, None)
+    if not callable(constructor):
         return {}
-    return {p.name: p.default for p in inspect.signature(found).parameters.values()
+    return {p.name: p.default for p in inspect.signature(constructor).parameters.values()
             if p.default is not p.empty}  # fmt: skip

@@ -104,9 +104,9 @@ class _Trial:
 
     def registered(self) -> None:
         __tracebackhide__ = True
-        known = find(self.backend.name)
-        assert known is self.backend, (
-            f"{self.backend.name} is another Backend ({unusable(known) or known.name}); expected "
+        entry = find(self.backend.name)
+        assert entry is self.backend, (
+            f"{self.backend.name} is another Backend ({unusable(entry) or entry.name}); expected "
             "the entry point of the group opinfo.backends to name this one"
         )
 
@@ -132,9 +132,9 @@ class _Trial:
         __tracebackhide__ = True
         self._need()
         met: dict[str, set[str]] = defaultdict(set)
-        done = self.compiled.dispatched
-        for t in done.taken:
-            met[t.pattern].update(t.ops)
+        dispatched = self.compiled.dispatched
+        for region in dispatched.taken:
+            met[region.pattern].update(region.ops)
         missing = {p.name: sorted(p.steps[0].names - met[p.name]) for p in self.backend.patterns
                    if p.name not in met or (p.steps[0].names - met[p.name])}  # fmt: skip
         missing |= {
@@ -142,8 +142,8 @@ class _Trial:
             for coarse in self.backend.coarse
             if {n for s in coarse.steps for n in s.names} - met[coarse.name]
         }
-        told = "; ".join(f"{p}: {', '.join(ops) or 'any'}" for p, ops in missing.items())
-        assert not missing, f"no example is taken by the pattern {told}"
+        listing = "; ".join(f"{p}: {', '.join(ops) or 'any'}" for p, ops in missing.items())
+        assert not missing, f"no example is taken by the pattern {listing}"
 
     def example(self, variant: Variant) -> None:
         __tracebackhide__ = True
@@ -152,31 +152,31 @@ class _Trial:
             self._check_reason(variant)
         if not variant.example.takes:
             return
-        done = self.compiled.dispatched
-        names = [" ".join(o.rpartition(".")[2] for o in t.ops)
-                 for t, region in zip(done.taken, done.plan.regions, strict=True)
-                 if region.function == variant.function]  # fmt: skip
-        own = [f for f in done.failed if f.function in ("", variant.function)]
-        failed = "".join(f"; {f}" for f in {(f.stage, f.reason): f for f in own}.values())
+        dispatched = self.compiled.dispatched
+        names = [" ".join(o.rpartition(".")[2] for o in region.ops)
+                 for region, planned in zip(dispatched.taken, dispatched.plan.regions, strict=True)
+                 if planned.function == variant.function]  # fmt: skip
+        failures = [f for f in dispatched.failed if f.function in ("", variant.function)]
+        failed = "".join(f"; {f}" for f in {(f.stage, f.reason): f for f in failures}.values())
         assert sorted(names) == variant.example.regions, (
             f"the regions are {sorted(names)}, expected {variant.example.regions}{failed}"
         )
-        found = self.apart[variant.function]
-        assert not isinstance(found, str), found
+        actual = self.isolated_results[variant.function]
+        assert not isinstance(actual, str), actual
         expected = self.expected[variant.function](*self._inputs(variant))
-        wrong = difference(found, _fields(expected), variant.example.tolerance)
+        wrong = difference(actual, _fields(expected), variant.example.tolerance)
         assert not wrong, wrong
 
     def _check_reason(self, variant: Variant) -> None:
         __tracebackhide__ = True
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            done = dispatch(prepare(module([variant]), [self.backend]), [self.backend],
+            dispatched = dispatch(prepare(module([variant]), [self.backend]), [self.backend],
                             layouts="best" if self.plan else "given")  # fmt: skip
-        assert variant.example.takes or not done.taken, (
-            f"it takes {done.taken[0].ops}, expected no region"
+        assert variant.example.takes or not dispatched.taken, (
+            f"it takes {dispatched.taken[0].ops}, expected no region"
         )
-        reasons = [left.why for left in done.left]
+        reasons = [operator.why for operator in dispatched.left]
         assert any(variant.example.refused in why for why in reasons), (
             f"the reasons are {reasons}, expected one with {variant.example.refused!r}"
         )
@@ -209,11 +209,13 @@ class _Trial:
         __tracebackhide__ = True
         self._need()
         for variant in self.taken:
-            failed = self.apart[variant.function]
+            failed = self.isolated_results[variant.function]
             assert not isinstance(failed, str), f"{variant}: {failed}"
         for variant in self.taken:
             here = _fields(self.machine[variant.function](*self._inputs(variant)))
-            wrong = difference(self.apart[variant.function], here, variant.example.tolerance)
+            wrong = difference(
+                self.isolated_results[variant.function], here, variant.example.tolerance
+            )
             assert not wrong, f"{variant}: {wrong}"
 
     def _need(self) -> None:
@@ -237,8 +239,8 @@ class _Trial:
             return compile_module(module(self.taken), [spied], plan=self.plan)
 
     @cached_property
-    def apart(self) -> dict[str, list[Any] | str]:
-        """What a process of its own computes: code under test may end the process that runs it."""
+    def isolated_results(self) -> dict[str, list[Any] | str]:
+        """Results computed in a separate process, because code under test may end its process."""
         calls = {v.function: self._inputs(v) for v in self.taken}
         return run_in_new_process(self.compiled.export, calls, self.imports)
 
@@ -260,8 +262,9 @@ def _fields(result: Any) -> Any:
     return [result] if isinstance(result, tvm.runtime.Tensor) else result
 
 
-def _comparable(made: Code) -> tuple[Any, ...]:
+def _comparable(generated: Code) -> tuple[Any, ...]:
     constants = [
-        (name, np.asarray(a).tobytes(), str(a.dtype), a.shape) for name, a in made.constants
+        (name, np.asarray(array).tobytes(), str(array.dtype), array.shape)
+        for name, array in generated.constants
     ]
-    return made.source, made.symbols, made.options, made.rounds, constants
+    return generated.source, generated.symbols, generated.options, generated.rounds, constants

@@ -88,8 +88,8 @@ def check_answer(case: Matches, info: OpInfo) -> None:
 def _check_attrs(expected: Mapping[str, Any], info: OpInfo) -> None:
     for key, value in expected.items():
         assert key in info.attrs, f"attribute {key} is missing: {info!r}"
-        found = to_plain(info.attrs[key])
-        assert _same(found, to_plain(value)), f"{key} is {found}, expected {value}: {info!r}"
+        actual = to_plain(info.attrs[key])
+        assert _same(actual, to_plain(value)), f"{key} is {actual}, expected {value}: {info!r}"
 
 
 def _check_operands(case: Matches, info: OpInfo) -> None:
@@ -104,10 +104,12 @@ def _check_operands(case: Matches, info: OpInfo) -> None:
             )
 
 
-def _same(got: Any, want: Any) -> bool:
+def _same(got: Any, expected: Any) -> bool:
     """Return whether values and types are equal; names of sizes are ignored."""
-    if isinstance(want, list):
-        return isinstance(got, list) and len(got) == len(want) and all(map(_same, got, want))
-    if isinstance(got, str) and isinstance(want, str):
-        return got == want or not want.isalpha() or len(want) == 1
-    return type(got) is type(want) and bool(got == want)
+    if isinstance(expected, list):
+        return (
+            isinstance(got, list) and len(got) == len(expected) and all(map(_same, got, expected))
+        )
+    if isinstance(got, str) and isinstance(expected, str):
+        return got == expected or not expected.isalpha() or len(expected) == 1
+    return type(got) is type(expected) and bool(got == expected)

@@ -14,7 +14,7 @@ class Case:
     """One check of a backend or a recogniser, for ``pytest.mark.parametrize(..., ids=str)``.
 
     Attributes:
-            name: What is checked, such as ``takes layer [float32]``.
+        name: What is checked, such as ``takes layer [float32]``.
         run: The check.
     """
 

@@ -78,10 +78,10 @@ def variants(examples: Iterable[Example]) -> list[Variant]:
     return [Variant(e, d, f"example_{k}") for k, (e, d) in enumerate(pairs)]
 
 
-def module(found: Iterable[Variant]) -> tvm.IRModule:
+def module(cases: Iterable[Variant]) -> tvm.IRModule:
     """Return a Relax module with a function for each example."""
     bb = relax.BlockBuilder()
-    for variant in found:
+    for variant in cases:
         _add(bb, variant)
     return bb.get()
 
@@ -93,8 +93,8 @@ def _add(bb: Any, variant: Variant) -> None:
     def const(*shape: int) -> Any:
         return relax.const(_random(rng, shape, variant.dtype), variant.dtype)
 
-    def extent(e: int | str) -> Any:
-        return sizes.setdefault(e, tirx.Var(e, "int64")) if isinstance(e, str) else e
+    def extent(size: int | str) -> Any:
+        return sizes.setdefault(size, tirx.Var(size, "int64")) if isinstance(size, str) else size
 
     params = [relax.Var(f"x{k}", relax.TensorType([extent(e) for e in s], variant.dtype))
               for k, s in enumerate(variant.example.inputs)]  # fmt: skip
@@ -104,18 +104,18 @@ def _add(bb: Any, variant: Variant) -> None:
         bb.emit_func_output(out)
 
 
-def difference(found: Any, expected: Any, tolerance: float | None) -> str:
+def difference(actual: Any, expected: Any, tolerance: float | None) -> str:
     """Say what is wrong with a result, or return an empty string."""
-    pairs = list(zip(_flat(found), _flat(expected), strict=True))
+    pairs = list(zip(_flat(actual), _flat(expected), strict=True))
     return next((why for a, b in pairs if (why := _differs(a, b, tolerance))), "")
 
 
-def _differs(found: Array, expected: Array, tolerance: float | None) -> str:
-    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
-        return (f"got {found.dtype}{list(found.shape)}, "
+def _differs(actual: Array, expected: Array, tolerance: float | None) -> str:
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return (f"got {actual.dtype}{list(actual.shape)}, "
                 f"expected {expected.dtype}{list(expected.shape)}")  # fmt: skip
     accepted = TOLERANCES.get(str(expected.dtype), 0.0) if tolerance is None else tolerance
-    a, b = found.astype("float64"), expected.astype("float64")
+    a, b = actual.astype("float64"), expected.astype("float64")
     finite = np.isfinite(b)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return "an element that is NaN or infinite with TVM differs"
@@ -138,8 +138,8 @@ def _flat(result: Any) -> Iterator[Array]:
 def sized(shape: tuple[int | str, ...], sizes: dict[str, int]) -> tuple[int, ...]:
     """Replace symbolic sizes in a shape by numbers, recorded in ``sizes``."""
     return tuple(
-        sizes.setdefault(e, SIZES[len(sizes) % len(SIZES)]) if isinstance(e, str) else e
-        for e in shape
+        sizes.setdefault(size, SIZES[len(sizes) % len(SIZES)]) if isinstance(size, str) else size
+        for size in shape
     )
 
 

@@ -15,10 +15,10 @@ from ..analysis.support.tvm_compat import sym
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def faults(found: OpInfo | LayoutNormalised) -> list[str]:
+def faults(answer: OpInfo | LayoutNormalised) -> list[str]:
     """Return strings that TVM does not parse, or reads as a different map."""
-    out = [text for text in _strings(found) if not parses(text)]
-    maps = found if isinstance(found, LayoutNormalised) else found.relayout
+    out = [text for text in _strings(answer) if not parses(text)]
+    maps = answer if isinstance(answer, LayoutNormalised) else answer.relayout
     if maps is not None and not out:
         rng = random.Random(0)
         for text, usual, buffer in zip(
@@ -37,9 +37,9 @@ def parses(text: str) -> bool:
         return False
 
 
-def _strings(found: OpInfo | LayoutNormalised) -> Iterator[str]:
-    yield from filter(None, found.layouts)
-    op = found if isinstance(found, OpInfo) else found.logical
+def _strings(answer: OpInfo | LayoutNormalised) -> Iterator[str]:
+    yield from filter(None, answer.layouts)
+    op = answer if isinstance(answer, OpInfo) else answer.logical
     for info in (op, *op.alternatives):
         yield from filter(None, info.layouts)
         yield from (str(info.attrs[k]) for k in info.attrs.keys() & STRINGS.keys())
@@ -53,14 +53,14 @@ def _means(text: str, usual: str, buffer: Any, rng: random.Random) -> bool:
     shape = list(buffer.shape)
     usual = usual or LETTERS[: len(shape)]
     if not all(isinstance(e, int) for e in shape) or sorted(usual) != sorted(
-        c for c in text if c.isupper()
+        letter for letter in text if letter.isupper()
     ):
         return True
     theirs, prove = s_tir.sbijective_layout(usual, text), sym.Analyzer()
     for _ in range(8):
         at = [rng.randrange(e) for e in shape]
-        want = theirs.forward_index([tirx.IntImm("int32", k) for k in at])
+        expected = theirs.forward_index([tirx.IntImm("int32", k) for k in at])
         got = buffer.index_map.map_indices([tirx.IntImm("int64", k) for k in at])
-        if [int(prove.simplify(e)) for e in want] != [int(prove.simplify(e)) for e in got]:
+        if [int(prove.simplify(e)) for e in expected] != [int(prove.simplify(e)) for e in got]:
             return False
     return True

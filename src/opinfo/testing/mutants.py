@@ -111,9 +111,9 @@ def _statements(text: str, body: int) -> Iterator[tuple[int, int, str]]:
     stores = list(STORE.finditer(text, body))
     for match in stores:
         yield match.start(2), match.end(2), "T.evaluate(0)"
-    for one, two in pairwise(stores):
-        if one.end() == two.start() and one[1] == two[1]:
-            yield one.start(2), two.end(2), f"{two[2]}\n{two[1]}{one[2]}"
+    for first, second in pairwise(stores):
+        if first.end() == second.start() and first[1] == second[1]:
+            yield first.start(2), second.end(2), f"{second[2]}\n{second[1]}{first[2]}"
 
 
 def _lines(text: str, body: int) -> Iterator[tuple[int, str]]:

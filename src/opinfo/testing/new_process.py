@@ -47,7 +47,7 @@ def run_in_new_process(
 ) -> dict[str, list[Any] | str]:
     """Call functions of an exported library in new processes.
 
-    A function that ends its process costs only itself: the functions after it run in another one.
+    If a function ends its process, the functions after it run in another one.
 
     Returns:
         The results of each function by name, or the reason why it has none.
@@ -61,35 +61,35 @@ def run_in_new_process(
         for function, inputs in calls.items():
             tensors = {str(k): t for k, t in enumerate(inputs)}
             tvm.runtime.save_param_dict_to_file(tensors, str(folder / f"{function}.in"))
-        rest = list(calls)
-        while rest:
-            lines = [f"{function} {len(calls[function])}\n" for function in rest]
+        pending = list(calls)
+        while pending:
+            lines = [f"{function} {len(calls[function])}\n" for function in pending]
             (folder / "calls.txt").write_text("".join(lines))
-            rest = _run(folder, rest, imports)
+            pending = _run(folder, pending, imports)
         return {function: _results(folder, function) for function in calls}
 
 
 def _run(folder: Path, functions: Sequence[str], imports: Sequence[str]) -> list[str]:
-    """Run functions in one process; those that are left when one of them ended it."""
+    """Run functions in one process; return those after a function that ended it."""
     path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT, *imports], cwd=folder, capture_output=True,
         text=True, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
-    left = [f for f in functions
+    pending = [f for f in functions
             if not any((folder / f"{f}.{kind}").exists() for kind in ("out", "error"))]  # fmt: skip
-    if not left:
+    if not pending:
         return []
-    last = (done.stderr.strip().splitlines() or [ended(done.returncode)])[-1]
+    last = (process.stderr.strip().splitlines() or [ended(process.returncode)])[-1]
     assert (folder / "loaded").exists(), f"a new process cannot run the library: {last}"
-    how = f"it ends the process with {ended(done.returncode)}"
-    (folder / f"{left[0]}.error").write_text(how)
-    return left[1:]
+    how = f"it ends the process with {ended(process.returncode)}"
+    (folder / f"{pending[0]}.error").write_text(how)
+    return pending[1:]
 
 
 def _results(folder: Path, function: str) -> list[Any] | str:
     error = folder / f"{function}.error"
     if error.exists():
         return error.read_text()
-    found = tvm.runtime.load_param_dict_from_file(str(folder / f"{function}.out"))
-    return [found[str(k)] for k in range(len(found))]
+    outputs = tvm.runtime.load_param_dict_from_file(str(folder / f"{function}.out"))
+    return [outputs[str(k)] for k in range(len(outputs))]

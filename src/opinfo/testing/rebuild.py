@@ -20,41 +20,41 @@ PLAIN = (bool, int, float, str, type(None))
 
 def check_rebuilt(func: Any, info: OpInfo) -> None:
     """Check that the rebuilt answer is the PrimFunc, or at least gets the same answer."""
-    own = variables(func)
-    assert not {k: s for k, v in info.attrs.items() if (s := strangers(v, own))}
-    made = rebuilt(func, info)
-    if tvm_ffi.structural_equal(bare(made), bare(func), map_free_vars=True):
+    sizes = variables(func)
+    assert not {k: foreign for k, v in info.attrs.items() if (foreign := strangers(v, sizes))}
+    built = rebuilt(func, info)
+    if tvm_ffi.structural_equal(bare(built), bare(func), map_free_vars=True):
         return
-    again = op_info(strip(made))
-    assert isinstance(again, OpInfo)
-    assert (again.name, again.kind) == (info.name, info.kind)
-    assert _told(again.attrs) == _told(info.attrs)
+    answer = op_info(strip(built))
+    assert isinstance(answer, OpInfo)
+    assert (answer.name, answer.kind) == (info.name, info.kind)
+    assert _with_common_sizes(answer.attrs) == _with_common_sizes(info.attrs)
 
 
 def variables(func: Any) -> list[Any]:
     """Return the scalar parameters and symbolic extents."""
-    found: list[Any] = []
+    extents: list[Any] = []
     for param in func.params:
         dims = param.ty.shape if is_buffer_var(param) else [param]
-        found += [e for e in dims if isinstance(e, tirx.Var) and not _among(e, found)]
-    return found
+        extents += [e for e in dims if isinstance(e, tirx.Var) and not _among(e, extents)]
+    return extents
 
 
-def _among(v: Any, found: list[Any]) -> bool:
-    return any(v.same_as(f) for f in found)
+def _among(var: Any, candidates: list[Any]) -> bool:
+    return any(var.same_as(f) for f in candidates)
 
 
-def strangers(value: Any, own: list[Any]) -> list[Any]:
+def strangers(value: Any, allowed: list[Any]) -> list[Any]:
     """Return parts of an attribute that are neither plain values nor TIR over own variables."""
     if isinstance(value, tuple):
-        return [s for v in value for s in strangers(v, own)]
+        return [s for v in value for s in strangers(v, allowed)]
     if type(value) in PLAIN or isinstance(value, tirx.IndexMap):
         return []
     if type(getattr(value, "ty", None)).__name__ != "PrimType":
         return [value]
     used: list[Any] = []
     tvm_ffi.structural_walk(value, (tirx.Var, used.append))
-    return [v for v in used if not _among(v, own)]
+    return [v for v in used if not _among(v, allowed)]
 
 
 def rebuilt(func: Any, info: OpInfo) -> Any:
@@ -73,20 +73,20 @@ def rebuilt(func: Any, info: OpInfo) -> Any:
         with builder.dataflow():
             out = builder.emit_output(builder.normalize(constructor(**info.bind(params))))
         builder.emit_func_output(out)
-    (made,) = (f for f in legalise_module(builder.get()).functions.values()
+    (prim_func,) = (f for f in legalise_module(builder.get()).functions.values()
                if isinstance(f, tirx.PrimFunc))  # fmt: skip
-    return made
+    return prim_func
 
 
-def _told(attrs: Any) -> Any:
+def _with_common_sizes(attrs: Any) -> Any:
     """Return attributes with a common name for all sizes, whose names differ by PrimFunc."""
 
-    def one(v: Any) -> Any:
-        if isinstance(v, tuple):
-            return [one(x) for x in v]
-        symbolic = isinstance(v, tvm_ffi.Object) and not isinstance(
-            v, (tirx.IndexMap, tirx.IntImm, tirx.FloatImm)
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [plain(x) for x in value]
+        symbolic = isinstance(value, tvm_ffi.Object) and not isinstance(
+            value, (tirx.IndexMap, tirx.IntImm, tirx.FloatImm)
         )
-        return "a dimension" if symbolic else to_plain(v)
+        return "a dimension" if symbolic else to_plain(value)
 
-    return {k: one(v) for k, v in attrs.items()}
+    return {k: plain(v) for k, v in attrs.items()}

@@ -58,7 +58,7 @@ def recogniser_cases(module: ModuleType, *, registered: bool = True) -> list[Cas
         Case(f"{name}: has a match for each operator", partial(_covered, module, matches)),
         *(Case(f"{name}: matches {_label(k, m)}", partial(check_match, m))
           for k, m in enumerate(matches)),
-        *(Case(f"{name}: is not misled near {_label(k, m)}", partial(_near, m))
+        *(Case(f"{name}: is not misled near {_label(k, m)}", partial(_check_mutants, m))
           for k, m in enumerate(matches) if not _is_symbolic(m)),
         *(Case(f"{name}: refuses {r.why}", partial(check_refusal, module.__name__, r))
           for r in refuses),
@@ -84,31 +84,31 @@ def check_match(case: Matches) -> None:
     original = lower(case)
     before = tvm.ir.save_json(original)
     func = strip(original)
-    info = _asked(func)
+    info = _answer(func)
     assert isinstance(info, OpInfo), f"refused: {info}"
     check_answer(case, info)
     check_rebuilt(func, info)
-    named = _asked(original)
+    named = _answer(original)
     assert isinstance(named, OpInfo) and named.name == info.name, (
         f"{info.name} without names, but {named!r} with TVM's names"
     )
     assert tvm.ir.save_json(original) == before, "the function was changed"
     for k in range(SCHEDULES):
-        again = reschedule(func, zlib.crc32(repr(case).encode()) + k)
-        found = _asked(again)
-        if isinstance(found, Refusal) or found.relaid:
+        rescheduled = reschedule(func, zlib.crc32(repr(case).encode()) + k)
+        answer = _answer(rescheduled)
+        if isinstance(answer, Refusal) or answer.relaid:
             continue  # correct, though incomplete
-        if found.certificate.kind == info.certificate.kind:
-            assert (found.name, found.attrs.keys()) == (info.name, info.attrs.keys()), (
-                f"another schedule gives {found!r}"
+        if answer.certificate.kind == info.certificate.kind:
+            assert (answer.name, answer.attrs.keys()) == (info.name, info.attrs.keys()), (
+                f"another schedule gives {answer!r}"
             )
-        check_answer(case, found)
+        check_answer(case, answer)
 
 
 def check_refusal(module: str, case: Refuses) -> None:
     """Check that a program is not recognised as an operator of a module."""
     func = tvm.script.from_source(case.script)
-    info = _asked(func)
+    info = _answer(func)
     if isinstance(info, OpInfo) and not info.relaid:
         ops = {op for r in _recognisers(module) for op in r.ops}
         assert info.name not in ops, f"recognised as {info!r}, but: {case.why}"
@@ -140,7 +140,7 @@ def _recognisers(module: str) -> list[Recogniser]:
     return [r for r in registered_recognisers() if identity(r.run)[0] == module]
 
 
-def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:
+def _answer(func: tirx.PrimFunc) -> OpInfo | Refusal:
     """Return the answer; raises ``AssertionError`` if a recogniser fails."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RecogniserWarning)
@@ -150,13 +150,13 @@ def _asked(func: tirx.PrimFunc) -> OpInfo | Refusal:
     return info
 
 
-def _near(case: Matches) -> None:
+def _check_mutants(case: Matches) -> None:
     """Check that a mutant with the same answer computes the same."""
     original = parsed(lower(case).script())
-    truth = _asked(original)
+    truth = _answer(original)
     assert isinstance(truth, OpInfo), f"refused: {truth}"
     for change, mutant in islice(mutants(original), MUTANTS):
-        info = _asked(mutant)
+        info = _answer(mutant)
         if isinstance(info, OpInfo) and _claim(info) == _claim(truth):
             assert _compute_same(original, mutant), f"also recognised with {change}"
 

@@ -33,18 +33,18 @@ class _Sample:
     last: Callable[..., Any] | None = None
 
 
-def _whole(shape: Sequence[int]) -> Sequence[int]:
-    """The shape of a constant that an operator adds: that of the value."""
+def _same_shape(shape: Sequence[int]) -> Sequence[int]:
+    """Return the shape of a constant that equals the value's shape."""
     return shape
 
 
 def _by_column(shape: Sequence[int]) -> Sequence[int]:
-    """One number for each element of the last axis."""
+    """Return the shape of a constant with one number for each element of the last axis."""
     return shape[-1:]
 
 
 def _by_channel(shape: Sequence[int]) -> Sequence[int]:
-    """One number for each element of the second axis."""
+    """Return the shape of a constant with one number for each element of the second axis."""
     return (shape[1], *[1] * (len(shape) - 2)) if len(shape) > 1 else shape
 
 
@@ -52,56 +52,56 @@ def samples(backend: Backend) -> list[Example]:
     """Return programs that the backend takes, as far as its patterns allow deriving them."""
     steps = [*(p.steps[0] for p in backend.patterns), *(s for c in backend.coarse for s in c.steps)]
     first = sorted({n for s in steps for n in s.names})
-    taken = _taken(backend, [s for n in first for s in _single(n)])
+    accepted = _accepted(backend, [s for n in first for s in _single(n)])
     later = sorted({n for p in backend.patterns for s in p.steps[1:] for n in s.names})
-    static = [(s, e) for s, e in taken if s.inputs == _static(s.inputs)]
+    static = [(s, e) for s, e in accepted if s.inputs == _static(s.inputs)]
     anchors = list({e.takes: s for s, e in reversed(static)}.values())
-    for shape in (_whole, _by_column, _by_channel):
-        reached = {s.ops for s, _ in taken}
+    for shape in (_same_shape, _by_column, _by_channel):
+        reached = {s.ops for s, _ in accepted}
         longer = [x for s in anchors for n in later if (*s.ops, n) not in reached
                   for x in _followed(s, n, shape)]  # fmt: skip
-        taken += _taken(backend, longer)
-    followers = [s for s, _ in taken if s.last is not None]
-    whole = {sample.ops: sample for s in anchors for p in backend.patterns
+        accepted += _accepted(backend, longer)
+    followers = [s for s, _ in accepted if s.last is not None]
+    complete = {sample.ops: sample for s in anchors for p in backend.patterns
              if (sample := _through(p, s, followers)) is not None}  # fmt: skip
-    return [e for _, e in (*taken, *_taken(backend, list(whole.values())))]
+    return [e for _, e in (*accepted, *_accepted(backend, list(complete.values())))]
 
 
 def _through(pattern: Pattern, sample: _Sample, followers: Sequence[_Sample]) -> _Sample | None:
-    """A sample through all steps of a pattern that can follow its anchor, if they are several."""
+    """Extend a sample by the steps that can follow its anchor; None if fewer than two."""
     if sample.ops[0] not in pattern.steps[0].names:
         return None
-    found = sample
+    chain = sample
     for step in pattern.steps[1:]:
         after = next(
             (f for f in followers if f.ops[:-1] == sample.ops and f.ops[-1] in step.names), sample
         )
         if after.last is not None:
-            build = _chained(found.build, after.last)
-            found = _Sample((*found.ops, after.ops[-1]), sample.inputs, build)
-    return found if len(found.ops) > len(sample.ops) + 1 and _has_type(found) else None
+            build = _chained(chain.build, after.last)
+            chain = _Sample((*chain.ops, after.ops[-1]), sample.inputs, build)
+    return chain if len(chain.ops) > len(sample.ops) + 1 and _has_type(chain) else None
 
 
-def _taken(backend: Backend, found: Sequence[_Sample]) -> list[tuple[_Sample, Example]]:
+def _accepted(backend: Backend, candidates: Sequence[_Sample]) -> list[tuple[_Sample, Example]]:
     """Return the samples that the backend takes completely, with the dtypes in which it does."""
-    named = [(s, _example(s)) for s in found]
+    named = [(s, _example(s)) for s in candidates]
     tried = variants([e for _, e in named])
     if not tried:
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        done = dispatch(prepare(module(tried), [backend]), [backend], layouts="best")
+        dispatched = dispatch(prepare(module(tried), [backend]), [backend], layouts="best")
     regions: dict[str, list[tuple[str, ...]]] = {}
-    for t, region in zip(done.taken, done.plan.regions, strict=True):
-        regions.setdefault(region.function, []).append(t.ops)
-    whole: dict[tuple[str, str], list[str]] = {}
+    for region, planned in zip(dispatched.taken, dispatched.plan.regions, strict=True):
+        regions.setdefault(planned.function, []).append(region.ops)
+    complete: dict[tuple[str, str], list[str]] = {}
     for variant in tried:
-        mine = regions.get(variant.function, [])
-        if sorted(o for ops in mine for o in ops) == sorted(variant.example.takes.split()):
-            takes = ", ".join(sorted(map(_short, mine)))
-            whole.setdefault((variant.example.name, takes), []).append(variant.dtype)
+        region_ops = regions.get(variant.function, [])
+        if sorted(o for ops in region_ops for o in ops) == sorted(variant.example.takes.split()):
+            takes = ", ".join(sorted(map(_short, region_ops)))
+            complete.setdefault((variant.example.name, takes), []).append(variant.dtype)
     return [(s, replace(e, takes=takes, dtypes=tuple(dtypes))) for s, e in named
-            for (name, takes), dtypes in whole.items() if name == e.name]  # fmt: skip
+            for (name, takes), dtypes in complete.items() if name == e.name]  # fmt: skip
 
 
 def _example(sample: _Sample) -> Example:
@@ -153,11 +153,11 @@ def _chained(before: Callable[..., Any], after: Callable[..., Any]) -> Callable[
 def _after(
     call: Callable[..., Any], shape: Callable[[Sequence[int]], Sequence[int]] | None
 ) -> Callable[..., Any]:
-    """An operator of a value alone, or with a constant whose shape follows from the value's."""
+    """Return a builder of an operator on a value, or on it and a constant with a derived shape."""
 
-    def build(emit: Any, const: Any, x: Any) -> Any:
-        sizes = None if shape is None else shape([int(e) for e in x.ty.shape])
-        return call(emit, const, x, *([] if sizes is None else [const(*sizes)]))
+    def build(emit: Any, const: Any, value: Any) -> Any:
+        sizes = None if shape is None else shape([int(e) for e in value.ty.shape])
+        return call(emit, const, value, *([] if sizes is None else [const(*sizes)]))
 
     return build
 
@@ -189,11 +189,11 @@ def _operands(case: Matches) -> tuple[tuple[int | str, ...], ...] | None:
 
 @cache
 def _matches() -> Mapping[str, Sequence[Matches]]:
-    found: dict[str, list[Matches]] = {}
+    matches: dict[str, list[Matches]] = {}
     for m in modules():
         for case in getattr(m, "MATCHES", ()):
-            found.setdefault(case.op, []).append(case)
-    return found
+            matches.setdefault(case.op, []).append(case)
+    return matches
 
 
 def _shapes(sample: _Sample) -> str:

@@ -1,7 +1,7 @@
-"""Time libraries beside each other, in a process whose pools all have the same threads.
+"""Time libraries in turns, in a process whose thread pools all have the same size.
 
 ``python -m opinfo.verify.time_builds INPUTS LIBRARY...`` prints milliseconds as JSON. Pools take
-their size from the environment when they are loaded, which may long have happened in the caller.
+their size from the environment when they are loaded, which the caller may have done long ago.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tvm import relax
 from ..byoc.process.folder import Folder
 from ..byoc.process.spawn import spawn
 
-#: Runs that are timed, at most, and for how long.
+#: Maximum number of timed runs, and of seconds.
 RUNS, SECONDS = 9, 10.0
 
 
 def time_builds(
     libraries: Sequence[Path], inputs: Sequence[Any], threads: int
 ) -> list[list[float]]:
-    """Milliseconds of each call of ``main``, in turns, after one that does not count.
+    """Return the milliseconds of each call of ``main``, in turns, after an uncounted call.
 
     Raises:
         RuntimeError: The process fails.
@@ -48,12 +48,12 @@ def time_builds(
         folder.remove()
     if child.returncode:
         raise RuntimeError(f"verify: the process that times failed, status {child.returncode}")
-    found: list[list[float]] = json.loads(out.splitlines()[-1])
-    return found
+    times: list[list[float]] = json.loads(out.splitlines()[-1])
+    return times
 
 
 def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
-    """Milliseconds of each call, in turns, as often as there is time for."""
+    """Return the milliseconds of each call, in turns, until `RUNS` or `SECONDS` is reached."""
     times: list[list[float]] = [[] for _ in calls]
     end = perf_counter() + SECONDS
     while len(times[0]) < RUNS and (not times[0] or perf_counter() < end):

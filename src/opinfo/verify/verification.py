@@ -38,14 +38,14 @@ EXTENT = 2
 TIMES = ("build", "median ms", "speed")
 
 
-def explained(done: Dispatched) -> list[str]:
+def explained(dispatched: Dispatched) -> list[str]:
     """Return lines about operators that stay with TVM, failures, and different rounding."""
-    rounds = Counter((t.backend, t.rounds) for t in done.taken if t.rounds)
+    rounds = Counter((t.backend, t.rounds) for t in dispatched.taken if t.rounds)
     return [
-        *reasons(done.left),
-        *map(str, done.failed),
+        *reasons(dispatched.left),
+        *map(str, dispatched.failed),
         *(f"{plural(n, 'region')} of {backend}: {how}" for (backend, how), n in rounds.items()),
-        *_timed(done.timings),
+        *_timed(dispatched.timings),
     ]
 
 
@@ -100,14 +100,14 @@ class Verified:
         return columns((TIMES[0], head, TIMES[2]), self.rows())
 
     def outcome(self) -> str:
-        """How far the outputs differ, in one line."""
+        """Return the difference of the outputs in one line."""
         line = f"outputs differ by {self.difference:.1e} of their largest value"
         if self.tolerance == TOLERANCE:
             return line
         return f"{line}; values are quantised, {self.tolerance:.1e} is accepted"
 
     def advice(self) -> str:
-        """What to check where the library is slower; empty where it is not."""
+        """Return what to check if the library is slower; empty if it is not."""
         if not self.speed().endswith("slower"):
             return ""
         return (f"the compiled build is slower with {plural(self.threads, 'thread')}; where you "
@@ -119,13 +119,13 @@ class Verified:
 
 
 def verified(
-    mod: Any, found: CompiledModule | CompiledShapes, target: Any = "llvm", seed: int = 0
+    mod: Any, result: CompiledModule | CompiledShapes, target: Any = "llvm", seed: int = 0
 ) -> Verified:
     """Run both on the same inputs, with symbolic extents set to `EXTENT`.
 
     Args:
         mod: The unmodified module.
-        found: The compile result.
+        result: The compile result.
         target: TVM's target for the unmodified module; a GPU is replaced by the CPU.
         seed: Seed of the inputs.
     """
@@ -133,7 +133,7 @@ def verified(
     host = tvm.target.Target("llvm") if on_gpu(target) else read_target(target)
     plain = executable(mod, host)
     before = relax.VirtualMachine(plain, tvm.cpu())["main"]
-    after = relax.VirtualMachine(tvm.runtime.load_module(str(found.library)), tvm.cpu())["main"]
+    after = relax.VirtualMachine(tvm.runtime.load_module(str(result.library)), tvm.cpu())["main"]
     stage("comparing with the unmodified model")
     pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
@@ -141,18 +141,20 @@ def verified(
     folder = Folder("opinfo-")
     try:
         plain.export_library(str(folder.path / "plain.so"), fcompile=shared)
-        one, two = time_builds((found.library, folder.path / "plain.so"), values, threads)
+        compiled, unmodified = time_builds(
+            (result.library, folder.path / "plain.so"), values, threads
+        )
     finally:
         folder.remove()
-    tolerance = STEPS if _quantises(found.dispatched) else TOLERANCE
-    return Verified(worst, median(one), median(two), len(one), tolerance, threads)
+    tolerance = STEPS if _quantises(result.dispatched) else TOLERANCE
+    return Verified(worst, median(compiled), median(unmodified), len(compiled), tolerance, threads)
 
 
-def _quantises(done: Dispatched | None) -> bool:
+def _quantises(dispatched: Dispatched | None) -> bool:
     """Return whether a dispatch quantises values."""
-    if done is None:
+    if dispatched is None:
         return False
-    names = {op for t in done.taken for op in t.ops} | {o.op for o in done.left}
+    names = {op for t in dispatched.taken for op in t.ops} | {o.op for o in dispatched.left}
     return "relax.quantize" in names
 
 
@@ -160,12 +162,12 @@ def difference(a: Array, b: Array) -> float:
     """Return the largest difference relative to the largest value of ``a``; see `Verified`."""
     if a.shape != b.shape:
         return float("nan")
-    one, two = a.astype("float64"), b.astype("float64")
-    if not np.array_equal(np.isfinite(one), np.isfinite(two)):
+    first, second = a.astype("float64"), b.astype("float64")
+    if not np.array_equal(np.isfinite(first), np.isfinite(second)):
         return float("nan")
-    scale = max(float(np.abs(one[np.isfinite(one)]).max(initial=0)), 1e-30)
-    apart = np.abs(one - two)
-    return float(apart[np.isfinite(apart)].max(initial=0)) / scale
+    scale = max(float(np.abs(first[np.isfinite(first)]).max(initial=0)), 1e-30)
+    distances = np.abs(first - second)
+    return float(distances[np.isfinite(distances)].max(initial=0)) / scale
 
 
 def trial_inputs(mod: Any, seed: int) -> list[Array]:

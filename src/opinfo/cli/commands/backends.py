@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from ..options.common import Json, emit, show, telling, working
+from ..options.common import Json, emit, reporting_warnings, show, working
 
 if TYPE_CHECKING:
     from ...analysis import RecogniserInfo
@@ -22,15 +22,15 @@ def list_all_backends(as_json: Json = False) -> None:
 
     Exit status: 0, even if a backend is not available.
     """
-    with working() as console, telling(console):
+    with working() as console, reporting_warnings(console):
         from ...byoc import list_backends
 
-        found = list_backends()
+        infos = list_backends()
     if as_json:
-        return emit(json.dumps([asdict(b) for b in found], indent=1))
-    missing = sum(b.unavailable is not None for b in found)
-    tables = [_backends(found), *_reasons(found)]
-    show(tables, f"{_count(len(found), 'backend')}, {len(found) - missing} available")
+        return emit(json.dumps([asdict(b) for b in infos], indent=1))
+    missing = sum(b.unavailable is not None for b in infos)
+    tables = [_backends(infos), *_reasons(infos)]
+    show(tables, f"{_count(len(infos), 'backend')}, {len(infos) - missing} available")
 
 
 def list_all_recognisers(as_json: Json = False) -> None:
@@ -38,23 +38,23 @@ def list_all_recognisers(as_json: Json = False) -> None:
 
     Exit status: 0, even if a package of recognisers could not be loaded.
     """
-    with working() as console, telling(console):
+    with working() as console, reporting_warnings(console):
         from ...analysis import list_recognisers
 
-        found = list_recognisers()
+        infos = list_recognisers()
     if as_json:
-        return emit(json.dumps([asdict(r) for r in found], indent=1))
-    missing = sum(r.unavailable is not None for r in found)
+        return emit(json.dumps([asdict(r) for r in infos], indent=1))
+    missing = sum(r.unavailable is not None for r in infos)
     left_out = f", {_count(missing, 'package')} left out" if missing else ""
-    tables = [_recognisers(found), *_reasons(found)]
-    show(tables, f"{_count(len(found) - missing, 'recogniser')}{left_out}")
+    tables = [_recognisers(infos), *_reasons(infos)]
+    show(tables, f"{_count(len(infos) - missing, 'recogniser')}{left_out}")
 
 
-def _backends(found: Sequence[BackendInfo]) -> Table:
+def _backends(infos: Sequence[BackendInfo]) -> Table:
     table = Table("name", "version", "from", "patterns", box=None, pad_edge=False)
     table.add_column("operators", max_width=60)
     table.add_column("available")
-    for info in found:
+    for info in infos:
         origin = _origin(info.distribution, info.distribution_version)
         cells = (info.name, info.version, origin, str(len(info.patterns)), _short(info.operators),
                  "no" if info.unavailable else "yes")  # fmt: skip
@@ -62,9 +62,9 @@ def _backends(found: Sequence[BackendInfo]) -> Table:
     return table
 
 
-def _recognisers(found: Sequence[RecogniserInfo]) -> Table:
+def _recognisers(infos: Sequence[RecogniserInfo]) -> Table:
     table = Table("name", "precedence", "from", "operators", box=None, pad_edge=False)
-    for info in found:
+    for info in infos:
         if info.unavailable:
             continue
         origin = _origin(info.distribution, info.distribution_version)
@@ -73,9 +73,9 @@ def _recognisers(found: Sequence[RecogniserInfo]) -> Table:
     return table
 
 
-def _reasons(found: Sequence[BackendInfo | RecogniserInfo]) -> list[Table]:
+def _reasons(infos: Sequence[BackendInfo | RecogniserInfo]) -> list[Table]:
     """Return a line for each plug-in that cannot be used, in a table that is not truncated."""
-    lines = [f"{p.name}: {p.unavailable}" for p in found if p.unavailable]
+    lines = [f"{p.name}: {p.unavailable}" for p in infos if p.unavailable]
     table = Table(show_header=False, box=None, pad_edge=False)
     for line in lines:
         table.add_row(escape(line))

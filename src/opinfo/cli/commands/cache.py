@@ -32,8 +32,8 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def cache_path(folder: Folder = None) -> None:
     """Print the folder of the kernel store."""
     with working():
-        told = str(_store(folder).folder)
-    emit(told)
+        path = str(_store(folder).folder)
+    emit(path)
 
 
 @cache.command("ls")
@@ -66,26 +66,26 @@ def cache_clear(
         store = _checked(folder)
         seconds = 0.0 if older_than is None else parse_age(older_than)
         try:
-            gone = store.clear(seconds)
+            removed = store.clear(seconds)
         except OSError as error:
             raise UserError(f"{store.folder}: {error.strerror}") from error
-    emit(f"{plural(len(gone), 'kernel')} removed from {store.folder}")
+    emit(f"{plural(len(removed), 'kernel')} removed from {store.folder}")
 
 
 def parse_age(text: str) -> float:
     """Parse ``90s``, ``30m``, ``12h``, ``7d`` or ``2w`` to seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
         raise UserError(f"--older-than {text}: expected a number and s, m, h, d or w, such as 7d")
-    return float(found[1]) * SECONDS[found[2]]
+    return float(match[1]) * SECONDS[match[2]]
 
 
 def age(seconds: float) -> str:
     """Format an age in its largest unit: ``just now``, ``5 m ago``, ``3 d ago``."""
-    fits = [(u, n) for u, n in SECONDS.items() if seconds >= n]
-    if not fits:
+    units = [(u, n) for u, n in SECONDS.items() if seconds >= n]
+    if not units:
         return "just now"
-    unit, number = fits[-1]
+    unit, number = units[-1]
     return f"{int(seconds // number)} {unit} ago"
 
 
@@ -115,11 +115,11 @@ def _table(rows: Sequence[StoreEntry]) -> Table:
     now = time.time()
     for entry in rows:
         names = ("function", "shape", "schedule", "target")
-        told = [entry.about.get(name, "") for name in names]
+        cells = [entry.about.get(name, "") for name in names]
         if "damaged" in entry.about:
-            told[0] = f"damaged: {entry.about['damaged']}"
+            cells[0] = f"damaged: {entry.about['damaged']}"
         table.add_row(
-            entry.key[:12], *map(_escaped, told), f"{entry.size:,}", age(now - entry.used)
+            entry.key[:12], *map(_escaped, cells), f"{entry.size:,}", age(now - entry.used)
         )
     return table
 

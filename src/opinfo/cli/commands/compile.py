@@ -21,8 +21,8 @@ from ..options.common import (
     loaded,
     positive,
     refusing,
+    reporting_warnings,
     show,
-    telling,
     working,
 )
 from ..options.completion import backends, operators, strategies, targets
@@ -195,8 +195,8 @@ def compile_model(
     cannot be read, the library cannot be built, or with --strict a region failed or a backend is
     not available.
     """
-    given = ShapeOptions(shapes, op, dim, likely, ranges, largest, pad, tuned)
-    given.check()
+    shape_options = ShapeOptions(shapes, op, dim, likely, ranges, largest, pad, tuned)
+    shape_options.check()
     _check(tune, {"--database": database, "--tracker": tracker, "--servers": servers,
                   "--extent": extent}, plan, {"--tune": tune, "--force": force})  # fmt: skip
     if shapes is not None and backend is None and shapes != "library" and not op:
@@ -204,19 +204,21 @@ def compile_model(
                       "--save-plan": save_plan, "--tune": tune, "--report": report})  # fmt: skip
     library, page = (checked("--output", output, model, plan),
                      optional("--report", report, model, plan))  # fmt: skip
-    kept = optional("--save-plan", save_plan, model, plan)
-    distinct(library, page, kept, appended("--database", database, model, plan))
-    with working() as console, telling(console), refusing(model):
+    plan_file = optional("--save-plan", save_plan, model, plan)
+    distinct(library, page, plan_file, appended("--database", database, model, plan))
+    with working() as console, reporting_warnings(console), refusing(model):
         measuring = None
         if tune:
             from ..options.measure_options import MeasureOptions
 
             measuring = MeasureOptions(database, tracker, servers, threads, timeout, extent or [])
         named = "onednn,tvm" if backend is None and shapes is None else backend
-        choice = CompileOptions(named, want or [], forced(force), target, plan, measuring, given)
+        choice = CompileOptions(
+            named, want or [], forced(force), target, plan, measuring, shape_options
+        )
         mod = loaded(model, shape)
         compiled = choice.compiled(mod)
-        _write(compiled, library, kept, strict)
+        _write(compiled, library, plan_file, strict)
         verified = compiled.verify(mod) if verify else None
         if page is not None:
             _write_page(page, model.name, compiled, verified)
@@ -268,20 +270,20 @@ class CompileOptions:
         plan = None if self.plan is None else DispatchPlan.load(self.plan)
         measure = None
         if self.measuring is not None:
-            wanted = read_target(self.target) if self.target else native_target()
-            measure = self.measuring.measure(str(wanted), counting("measuring"))
+            target = read_target(self.target) if self.target else native_target()
+            measure = self.measuring.measure(str(target), counting("measuring"))
         chosen = None if self.backends is None else self.backends.split(",")
         return compile(mod, chosen, target=self.target, shapes=self.shapes.config(), wants=wants,
                        force=self.force or None, measure=measure, plan=plan)  # fmt: skip
 
 
-def _write(compiled: Compiled, library: Output, kept: Output | None, strict: bool) -> None:
+def _write(compiled: Compiled, library: Output, plan_file: Output | None, strict: bool) -> None:
     """Write the library and the plan."""
-    done = compiled.dispatched
-    if strict and done is not None and done.failed:
-        raise UserError(f"--strict: {done.failures() or done.failed[0]}")
-    if kept is not None and done is not None:
-        kept.fill(done.plan.save)
+    dispatched = compiled.dispatched
+    if strict and dispatched is not None and dispatched.failed:
+        raise UserError(f"--strict: {dispatched.failures() or dispatched.failed[0]}")
+    if plan_file is not None and dispatched is not None:
+        plan_file.fill(dispatched.plan.save)
     library.fill(compiled.export)
 
 
@@ -301,16 +303,16 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
     from ...report.libraries import strategies as table
     from ...verify.verification import explained
 
-    done = compiled.dispatched
+    dispatched = compiled.dispatched
     emit(f"compiled for {describe(compiled.target)}")
-    if done is not None:
-        emit(done.summary())
-        for line in explained(done) if explain else ():
+    if dispatched is not None:
+        emit(dispatched.summary())
+        for line in explained(dispatched) if explain else ():
             emit(line)
     if compiled.functions:
         written = f"written: {output}, {plural(len(compiled.functions), 'function')}"
         show([table(f.row for f in compiled.functions)], written)
     if verified is not None:
         emit(str(verified))
-    if done is not None and done.failures():
-        emit(done.failures())
+    if dispatched is not None and dispatched.failures():
+        emit(dispatched.failures())

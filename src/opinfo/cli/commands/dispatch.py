@@ -18,8 +18,8 @@ from ..options.common import (
     forced,
     loaded,
     refusing,
+    reporting_warnings,
     show,
-    telling,
     working,
 )
 
@@ -39,18 +39,18 @@ def dispatch_model(
 
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """
-    with working() as console, telling(console), refusing(model):
+    with working() as console, reporting_warnings(console), refusing(model):
         from ...front.backend_choice import dispatch
         from ...report.regions import tables, to_json
         from ..options.want_options import parse_wants
 
         where, desired = forced(force), parse_wants(want) if want else None
         mod = loaded(model, shape)
-        done = dispatch(mod, backend.split(","), wants=desired, force=where)
-        told = to_json(done) if as_json else {}
+        dispatched = dispatch(mod, backend.split(","), wants=desired, force=where)
+        values = to_json(dispatched) if as_json else {}
     if as_json:
-        emit(json.dumps(told, indent=1))
+        emit(json.dumps(values, indent=1))
     else:
-        show(tables(done) if explain else [], done.summary())
-        if done.lost:
-            emit(done.failures())
+        show(tables(dispatched) if explain else [], dispatched.summary())
+        if dispatched.lost:
+            emit(dispatched.failures())

@@ -17,8 +17,8 @@ from ..options.common import (
     narrow,
     readable,
     refusing,
+    reporting_warnings,
     show,
-    telling,
     working,
 )
 
@@ -48,7 +48,7 @@ def inspect_model(
     """
     if model.suffix == ".so":
         return _inspect_library(model, as_json)
-    with working() as console, telling(console):
+    with working() as console, reporting_warnings(console):
         report = _inspect(model, shape, func, explain, fused)
     if as_json:
         emit(json.dumps(report.to_json(), indent=1))
@@ -62,12 +62,12 @@ def _inspect(
     model: Path, shape: list[str] | None, func: str | None, explain: bool, fused: bool
 ) -> Report | ChainReport:
     from ...front.inspection import inspect
-    from ...front.prim_funcs import LegalizeError, NotThere
+    from ...front.prim_funcs import LegalizeError, UnknownPrimFunc
 
     mod = readable(model, shape)
     try:
         return inspect(mod, func=func, alternatives=explain, fused=fused)
-    except (NotThere, LegalizeError) as error:
+    except (UnknownPrimFunc, LegalizeError) as error:
         raise UserError(f"{model}: {error}") from error
 
 

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.common import Json, Model, Shapes, UserError, emit, readable, show, telling, working
+from ..options.common import (
+    Json,
+    Model,
+    Shapes,
+    UserError,
+    emit,
+    readable,
+    reporting_warnings,
+    show,
+    working,
+)
 from ..options.completion import wants
 from ..options.output_files import optional
 
@@ -51,7 +61,7 @@ def plan_model(
     Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
     """
     page = optional("--html", html, model)
-    with working() as console, telling(console):
+    with working() as console, reporting_warnings(console):
         planned = _plan(model, shape, want or [], mode)
         if page is not None:
             page.write(planned.html(title=model.name))

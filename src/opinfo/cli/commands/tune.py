@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options.common import UserError, positive, refusing, show, telling, working
+from ..options.common import UserError, positive, refusing, reporting_warnings, show, working
 from ..options.output_files import folder
 from ..run.progress_bar import counting
 
@@ -54,7 +54,7 @@ def tune_record(
     Exit status: 0, or 2 with a one-line error if RECORD or the database cannot be
     used, or nothing can be measured.
     """
-    with working() as console, telling(console), refusing(record):
+    with working() as console, reporting_warnings(console), refusing(record):
         from ...byoc.building.read_target import read_target
         from ...byoc.codegen.host import native_target
         from ...front.tuning import tune
@@ -66,8 +66,8 @@ def tune_record(
         folder("--database", database)
         progress = counting("tuning")
         timed = MeasureOptions(None, tracker, None, threads, timeout, [])
-        wanted = read_target(target) if target else native_target()
-        measure = timed.measure(str(wanted), progress)
+        tvm_target = read_target(target) if target else native_target()
+        measure = timed.measure(str(tvm_target), progress)
         results = tune(recording, database, trials=trials, top=top, seconds=seconds,
                        measure=measure, progress=progress)  # fmt: skip
     show([_table(results)] if results else [], _summary(results, database))
@@ -79,7 +79,7 @@ def _recording(path: Path) -> Recording:
     return Recording.load(path)
 
 
-def _table(found: Sequence[TuneResult]) -> Table:
+def _table(results: Sequence[TuneResult]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
@@ -89,7 +89,7 @@ def _table(found: Sequence[TuneResult]) -> Table:
     for name in ("calls", "trials", "new", "best us", "by structure", "failed"):
         table.add_column(name, justify="right")
     table.add_column("why")
-    for result in found:
+    for result in results:
         shape = ", ".join(f"{k}={v}" for k, v in result.shape.values)
         times = ["" if t is None else f"{t:.1f}" for t in (result.microseconds, result.structure)]
         why = escape(result.failed[0] if result.failed else "")
@@ -106,11 +106,11 @@ def _table(found: Sequence[TuneResult]) -> Table:
     return table
 
 
-def _summary(found: Sequence[TuneResult], database: Path) -> str:
+def _summary(results: Sequence[TuneResult], database: Path) -> str:
     from ...analysis.support.wording import plural
     from ...jit.tune.schedule_database import Searched
 
-    wins = sum(Searched(0, f.microseconds, f.structure).wins for f in found)
-    new = sum(f.new for f in found)
-    return (f"{plural(len(found), 'shape')}, {wins} of them faster than the rule's schedule; "
+    wins = sum(Searched(0, result.microseconds, result.structure).wins for result in results)
+    new = sum(result.new for result in results)
+    return (f"{plural(len(results), 'shape')}, {wins} of them faster than the rule's schedule; "
             f"{plural(new, 'new trial')}, in {database}")  # fmt: skip

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...report.printable import printable
-from ..run.exit_status import UserError, emit, one, os_error, stderr, write
+from ..run.exit_status import UserError, emit, os_error, single_line, stderr, write
 from ..run.progress_bar import showing
 from .completion import backends, forces, wants
 
@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["UserError", "emit", "forced", "loaded", "once", "positive", "readable", "refusing",
-           "say", "show", "telling", "working"]  # fmt: skip
+__all__ = [
+    "UserError",
+    "emit",
+    "forced",
+    "loaded",
+    "once",
+    "positive",
+    "readable",
+    "refusing",
+    "reporting_warnings",
+    "say",
+    "show",
+    "working",
+]
 
 #: Width of tables if standard output is not a terminal.
 WIDE = 160
@@ -107,27 +119,27 @@ def refusing(model: Path) -> Iterator[None]:
 
 
 @contextmanager
-def telling(console: Console) -> Iterator[None]:
+def reporting_warnings(console: Console) -> Iterator[None]:
     """Collect opinfo's warnings, and print them at the end."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for message in told:
+    for message in caught:
         if message.category is UserWarning or message.category.__module__.startswith("opinfo."):
             say(console, str(message.message))
 
 
 def say(console: Console, text: str) -> None:
-    console.print(f"opinfo: {one(text)}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"opinfo: {single_line(text)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def loaded(model: Path, shapes: Sequence[str] | None) -> Any:
     """Load a model with shapes; raises as `load` does, and `UserError` for a repeated input."""
     from ... import frontend
 
-    found = [frontend.parse_shape(text) for text in shapes or ()]
-    once("--shape", [(name, ",".join(map(str, shape))) for name, shape in found])
-    return frontend.load(model, dict(found))
+    parsed = [frontend.parse_shape(text) for text in shapes or ()]
+    once("--shape", [(name, ",".join(map(str, shape))) for name, shape in parsed])
+    return frontend.load(model, dict(parsed))
 
 
 def readable(model: Path, shapes: Sequence[str] | None) -> Any:
@@ -149,7 +161,7 @@ def show(tables: Sequence[Table], summary: str) -> None:
     out = Console(file=text, force_terminal=terminal, width=None if terminal else WIDE)
     for table in tables:
         out.print(_fitted(_printable(table), terminal), "")
-    out.print(one(summary), markup=False, highlight=False, soft_wrap=True, end="")
+    out.print(single_line(summary), markup=False, highlight=False, soft_wrap=True, end="")
     write(text.getvalue())
 
 
@@ -198,12 +210,12 @@ def positive(value: float | None) -> float | None:
 
 def once(option: str, pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the values of an option by name; raises `UserError` for a repeated name."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in pairs:
-        if name in found:
-            raise UserError(f"{option} {name}: expected once, got {found[name]} and {value}")
-        found[name] = value
-    return found
+        if name in values:
+            raise UserError(f"{option} {name}: expected once, got {values[name]} and {value}")
+        values[name] = value
+    return values
 
 
 def forced(texts: Sequence[str] | None) -> dict[str, str]:

@@ -37,8 +37,8 @@ def backends(incomplete: str) -> list[str]:
     ['onednn,tvm']
     """
     before, comma, last = incomplete.rpartition(",")
-    taken = before.split(",")
-    names = [n for n in _backends() if n not in taken]
+    chosen = before.split(",")
+    names = [n for n in _backends() if n not in chosen]
     return [f"{before}{comma}{n}" for n in _starting(names, last)]
 
 

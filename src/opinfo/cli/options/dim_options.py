@@ -23,48 +23,48 @@ def declared(ranges: Mapping[str, str], likely: Mapping[str, str]) -> dict[str, 
     """Return a `Dim` for each dimension of ``--dim`` and ``--likely``."""
     from ...jit import Dim
 
-    found = {}
+    dims = {}
     for name in {**ranges, **likely}:
         bounds = _bounds(f"--dim {name}", ranges.get(name, "1:"))
         values = _values(f"--likely {name}", likely[name]) if name in likely else ()
         try:
-            found[name] = Dim(*bounds, likely=values)
+            dims[name] = Dim(*bounds, likely=values)
         except ValueError as error:
             option = "--dim" if name in ranges else "--likely"
             raise UserError(f"{option} {name}: {error}") from None
-    return found
+    return dims
 
 
 def settings(ranges: Mapping[str, str], largest: bool, pad: bool) -> dict[str, Any]:
     """Return the fields of `Aot` that ``--range``, ``--max`` and ``--pad`` set."""
     from ...jit import Range
 
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, text in ranges.items():
         option = f"--range {name}"
         try:
             parts = tuple(Range(*_bounds(option, part)) for part in text.split(","))
         except ValueError as error:
             raise UserError(f"{option}: {error}") from None
-        found.setdefault("ranges", {})[name] = parts
-    return found | ({"max": True} if largest else {}) | ({"pad": True} if pad else {})
+        fields.setdefault("ranges", {})[name] = parts
+    return fields | ({"max": True} if largest else {}) | ({"pad": True} if pad else {})
 
 
-def with_settings(strategy: str, given: Mapping[str, Any]) -> Any:
+def with_settings(strategy: str, fields: Mapping[str, Any]) -> Any:
     """Return a strategy by name; the settings apply to ``aot``."""
     from ...jit import Aot
 
-    return Aot(**given) if strategy == "aot" and given else strategy
+    return Aot(**fields) if strategy == "aot" and fields else strategy
 
 
 def _bounds(option: str, text: str) -> tuple[int, int | None, int]:
     """Parse ``LOW:HIGH`` or ``LOW:HIGH:MULTIPLE``; without HIGH the range is unbounded."""
-    low, *rest = text.split(":")
-    numbers = [low, *filter(None, rest[:1]), *rest[1:]]
-    if len(rest) not in (1, 2) or not all(map(_is_number, numbers)):
+    low, *parts = text.split(":")
+    numbers = [low, *filter(None, parts[:1]), *parts[1:]]
+    if len(parts) not in (1, 2) or not all(map(_is_number, numbers)):
         raise UserError(f"{option}: expected integers LOW:HIGH or LOW:HIGH:MULTIPLE, where HIGH "
                         f"may be omitted, got {text}")  # fmt: skip
-    high, multiple = [*rest, "1"][:2]
+    high, multiple = [*parts, "1"][:2]
     return int(low), int(high) if high else None, int(multiple)
 
 

@@ -46,13 +46,13 @@ def parse_tracker(text: str) -> Tracker:
 
 def parse_extents(texts: Sequence[str]) -> dict[str, list[int]]:
     """Parse several ``n=1,16``; raises ``ValueError`` for a repeated name."""
-    found: dict[str, list[int]] = {}
+    extents: dict[str, list[int]] = {}
     for name, values in map(parse_extent, texts):
-        if name in found:
-            both = (",".join(map(str, v)) for v in (found[name], values))
+        if name in extents:
+            both = (",".join(map(str, v)) for v in (extents[name], values))
             raise ValueError(f"--extent {name}: expected once, got {' and '.join(both)}")
-        found[name] = values
-    return found
+        extents[name] = values
+    return extents
 
 
 def parse_extent(text: str) -> tuple[str, list[int]]:

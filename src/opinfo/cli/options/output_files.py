@@ -51,13 +51,13 @@ class Output:
 
 def output(option: str, path: Path, *inputs: Path | None) -> Output:
     """Return an output that can be created or replaced; raises `UserError` otherwise."""
-    found = Output(option, path)
-    _check_file(found, inputs)
+    file = Output(option, path)
+    _check_file(file, inputs)
     if not path.parent.exists():
-        raise UserError(f"{found}: folder {path.parent} does not exist")
-    with _refusing(found):
+        raise UserError(f"{file}: folder {path.parent} does not exist")
+    with _refusing(file):
         _try(path)
-    return found
+    return file
 
 
 def optional(option: str, path: Path | None, *inputs: Path | None) -> Output | None:
@@ -69,20 +69,20 @@ def appended(option: str, path: Path | None, *inputs: Path | None) -> Output | N
     """Return a file to append to, creating its folder; raises `UserError`."""
     if path is None:
         return None
-    found = Output(option, path)
-    _check_file(found, inputs)
-    with _refusing(found):
+    file = Output(option, path)
+    _check_file(file, inputs)
+    with _refusing(file):
         path.parent.mkdir(parents=True, exist_ok=True)
         _try(path)
-    return found
+    return file
 
 
 def folder(option: str, path: Path) -> None:
     """Create a folder; raises `UserError` if that fails."""
-    found = Output(option, path)
+    output_folder = Output(option, path)
     if path.exists() and not path.is_dir():
-        raise UserError(f"{found}: is a file, expected a folder")
-    with _refusing(found):
+        raise UserError(f"{output_folder}: is a file, expected a folder")
+    with _refusing(output_folder):
         path.mkdir(parents=True, exist_ok=True)
         _try_folder(path)
 
@@ -90,21 +90,21 @@ def folder(option: str, path: Path) -> None:
 def distinct(*outputs: Output | None) -> None:
     """Raise `UserError` if two outputs are the same file."""
     seen: dict[Path, Output] = {}
-    for o in filter(None, outputs):
-        if _special(o.path):
+    for file in filter(None, outputs):
+        if _special(file.path):
             continue
-        first = seen.setdefault(o.path.resolve(), o)
-        if first is not o:
-            raise UserError(f"{o}: is also the file of {first.option}")
+        first = seen.setdefault(file.path.resolve(), file)
+        if first is not file:
+            raise UserError(f"{file}: is also the file of {first.option}")
 
 
-def _check_file(found: Output, inputs: tuple[Path | None, ...]) -> None:
-    path = found.path
+def _check_file(file: Output, inputs: tuple[Path | None, ...]) -> None:
+    path = file.path
     if path.is_dir():
-        raise UserError(f"{found}: is a folder, expected a file")
-    for other in inputs:
-        if other is not None and path.exists() and other.exists() and path.samefile(other):
-            raise UserError(f"{found}: is an input, and would be overwritten")
+        raise UserError(f"{file}: is a folder, expected a file")
+    for source in inputs:
+        if source is not None and path.exists() and source.exists() and path.samefile(source):
+            raise UserError(f"{file}: is an input, and would be overwritten")
 
 
 def _try(path: Path) -> None:
@@ -134,8 +134,8 @@ def _special(path: Path) -> bool:
 
 
 @contextmanager
-def _refusing(found: Output) -> Iterator[None]:
+def _refusing(file: Output) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{found}: {error.strerror or error}") from error
+        raise UserError(f"{file}: {error.strerror or error}") from error

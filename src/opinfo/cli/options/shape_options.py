@@ -29,10 +29,10 @@ class ShapeOptions:
 
     def check(self) -> None:
         """Raise `UserError` for options without ``--shapes``, or a missing folder."""
-        alone = {"--op": self.op, "--dim": self.dim, "--likely": self.likely,
+        options = {"--op": self.op, "--dim": self.dim, "--likely": self.likely,
                  "--range": self.ranges, "--max": self.largest, "--pad": self.pad,
                  "--tuned": self.tuned}  # fmt: skip
-        for option, value in alone.items():
+        for option, value in options.items():
             if value and self.strategy is None:
                 raise UserError(f"{option} requires --shapes, such as --shapes jit")
         if self.tuned is not None and not self.tuned.is_dir():
@@ -47,9 +47,9 @@ class ShapeOptions:
             return None
         dims = declared(named("--dim", self.dim), named("--likely", self.likely))
         ahead = settings(named("--range", self.ranges), self.largest, self.pad)
-        wanted = {"": self.strategy, **named("--op", self.op)}
-        if ahead and "aot" not in wanted.values():
+        strategies = {"": self.strategy, **named("--op", self.op)}
+        if ahead and "aot" not in strategies.values():
             raise UserError(f"--range, --max and --pad require --shapes aot or --op ...=aot, got "
-                            f"{', '.join(dict.fromkeys(wanted.values()))}")  # fmt: skip
-        taken = {name: with_settings(s, ahead) for name, s in wanted.items()}
-        return Config(taken.pop(""), by_op=taken, dims=dims, tuned=self.tuned)
+                            f"{', '.join(dict.fromkeys(strategies.values()))}")  # fmt: skip
+        configured = {name: with_settings(s, ahead) for name, s in strategies.items()}
+        return Config(configured.pop(""), by_op=configured, dims=dims, tuned=self.tuned)

@@ -15,13 +15,13 @@ def renamed(words: list[str]) -> tuple[list[str], str]:
     if not words or words[0] not in ALIASES:
         return words, ""
     command, option, value, options = ALIASES[words[0]]
-    rest = []
+    translated = []
     for word in words[1:]:
         name, equals, text = word.partition("=")
-        rest.append(options.get(name, name) + equals + text)
-    if not any(word.split("=")[0] == option for word in rest):
-        rest = [option, value, *rest]
+        translated.append(options.get(name, name) + equals + text)
+    if not any(word.split("=")[0] == option for word in translated):
+        translated = [option, value, *translated]
     warning = (
         f"`opinfo {words[0]}` is now `opinfo {command} {option}`; the old name is removed in the "
     )
-    return [command, *rest], warning + "next release"
+    return [command, *translated], warning + "next release"

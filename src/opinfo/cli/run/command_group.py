@@ -43,8 +43,10 @@ class Commands(TyperGroup):
             finally:
                 silent.reset(token)
         loud = "--traceback" in anywhere or bool(os.environ.get("OPINFO_TRACEBACK"))
-        again = [*anywhere, *words]
-        sys.exit(status_of(lambda: self.main(again, name, standalone_mode=False, **extra), loud))
+        command_line = [*anywhere, *words]
+        sys.exit(
+            status_of(lambda: self.main(command_line, name, standalone_mode=False, **extra), loud)
+        )
 
     def _run(self, words: list[str], name: str, **extra: Any) -> int:
         words, warning = renamed(words)
@@ -63,5 +65,5 @@ class Commands(TyperGroup):
 def everywhere(words: list[str]) -> tuple[list[str], list[str]]:
     """Separate the options of `EVERYWHERE` from a command line: (other words, options)."""
     end = words.index("--") if "--" in words else len(words)
-    found = [w for w in words[:end] if w in EVERYWHERE]
-    return [w for w in words[:end] if w not in EVERYWHERE] + words[end:], found
+    options = [w for w in words[:end] if w in EVERYWHERE]
+    return [w for w in words[:end] if w not in EVERYWHERE] + words[end:], options

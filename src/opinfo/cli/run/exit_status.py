@@ -17,7 +17,7 @@ from ...report.printable import printable
 from .quiet import quiet
 from .signals import Signals, kill_descendants, scratch
 
-#: Exit statuses: a problem of the user's, an internal error, a closed pipe.
+#: Exit statuses: a user error, an internal error, a closed pipe.
 PROBLEM, INTERNAL, CLOSED = 2, 1, 141
 
 _stderr: list[TextIO] = []
@@ -46,7 +46,7 @@ def status_of(act: Callable[[], int | None], traceback: bool = False) -> int:
         if signals.number is not None:
             signals.end()
         if line:
-            out.write(f"opinfo: {one(line)}\n")
+            out.write(f"opinfo: {single_line(line)}\n")
     return status
 
 
@@ -111,10 +111,11 @@ def _outcome(act: Callable[[], int | None], out: TextIO | None) -> tuple[int, st
             import traceback
 
             out.write(printable("".join(traceback.format_exception(error)), keep="\n"))
-        return _told(error)
+        return _status_of_error(error)
 
 
-def _told(error: BaseException) -> tuple[int, str]:
+def _status_of_error(error: BaseException) -> tuple[int, str]:
+    """Return the exit status and the message of an error."""
     if isinstance(error, UserError) or (isinstance(error, ImportError) and error.name == "tvm"):
         return PROBLEM, str(error)  # TVM is not installed, or too old for the command
     if isinstance(error, BrokenPipeError):
@@ -138,7 +139,7 @@ def os_error(oserror: OSError) -> str:
     return why if oserror.filename is None else f"{os.fsdecode(oserror.filename)}: {why}"
 
 
-def one(text: str) -> str:
+def single_line(text: str) -> str:
     """Return a text as one line, with control characters escaped."""
     return printable(text.replace("\n", " ").replace("\t", " "))
 
@@ -155,12 +156,12 @@ def _place(error: BaseException) -> str:
 
     root = str(Path(os.path.abspath(__file__)).parents[2])
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename.startswith(root)]
+    ours = [f for f in frames if f.filename.startswith(root)]
     if not frames:
         return "unknown line"
-    last = (own or frames)[-1]
+    last = (ours or frames)[-1]
     name = last.filename
-    return f"{os.path.relpath(name, os.path.dirname(root)) if own else name}:{last.lineno}"
+    return f"{os.path.relpath(name, os.path.dirname(root)) if ours else name}:{last.lineno}"
 
 
 def _discard_output() -> None:

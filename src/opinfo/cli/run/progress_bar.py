@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...analysis.support.progress import listening, stage
 from .command_group import silent
-from .exit_status import one
+from .exit_status import single_line
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def showing(console: Console) -> Iterator[None]:
 
         def shown(name: str, done: int, total: int) -> None:
             of = f" {min(done + 1, total)} of {total}" if total else ""
-            progress.update(task, description=escape(one(name)) + of)
+            progress.update(task, description=escape(single_line(name)) + of)
 
         with listening(shown):
             yield
@@ -35,7 +35,7 @@ def showing(console: Console) -> Iterator[None]:
 def counting(act: str) -> Callable[[int, int, str], None]:
     """Return a callback for ``(done, total, name)`` that shows ``act name``."""
 
-    def told(done: int, total: int, name: str) -> None:
+    def report(done: int, total: int, name: str) -> None:
         stage(f"{act} {name}".rstrip(), done, total)
 
-    return told
+    return report

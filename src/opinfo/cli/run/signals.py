@@ -77,8 +77,8 @@ class Signals:
         os._exit(128 + self.number)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        again, self.number = self.number is not None, self.number or number
-        if again and os.getpid() == self._owner:
+        repeated, self.number = self.number is not None, self.number or number
+        if repeated and os.getpid() == self._owner:
             self.end()
         raise KeyboardInterrupt
 
@@ -127,9 +127,9 @@ def _descendants(root: int) -> list[int]:
         with contextlib.suppress(OSError, ValueError, IndexError):
             parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(path.parent.name))
-    found, stack = [], [root]
+    descendants, stack = [], [root]
     while stack:
         new = children.get(stack.pop(), [])
-        found += new
+        descendants += new
         stack += new
-    return found
+    return descendants

@@ -21,12 +21,12 @@ def check_calls(mod: Any) -> None:
     """
     builder = relax.BlockBuilder(mod)
 
-    def check(e: Any) -> None:
-        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
+    def check(expr: Any) -> None:
+        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
             try:
-                builder.normalize(relax.Call(e.op, e.args, e.attrs, e.ty_args))
+                builder.normalize(relax.Call(expr.op, expr.args, expr.attrs, expr.ty_args))
             except Exception as error:  # TVM's checks raise various types
-                raise ValueError(f"a call of {e.op.name}: {one_line(error)}") from error
+                raise ValueError(f"a call of {expr.op.name}: {one_line(error)}") from error
 
     for func in mod.functions.values():
         if isinstance(func, relax.Function):

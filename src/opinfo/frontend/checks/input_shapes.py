@@ -33,47 +33,47 @@ def _dim(part: str, text: str) -> int | str:
         return part
     if part.isdecimal() and len(part) <= DIGITS and 0 < int(part) <= LARGEST:
         return int(part)
-    told = part if len(part) <= 40 else f"{part[:39]}…"
+    shown = part if len(part) <= 40 else f"{part[:39]}…"
     raise FrontendError(
-        f"shape '{text[:200]}': expected an integer from 1 to 2**63 - 1 or a name, got '{told}'"
+        f"shape '{text[:200]}': expected an integer from 1 to 2**63 - 1 or a name, got '{shown}'"
     )
 
 
 def check_shapes(
-    wanted: Shapes, inputs: Mapping[str, Sequence[object] | None], symbolic: bool = False
+    requested: Shapes, inputs: Mapping[str, Sequence[object] | None], symbolic: bool = False
 ) -> None:
     """Raise `FrontendError` for unknown inputs, and for ranks or extents that do not fit.
 
     `inputs` maps names to dimensions, an `int` if static, or to None if the rank is unknown.
     `symbolic`: whether a name makes a static dimension symbolic.
     """
-    for name, shape in wanted.items():
+    for name, shape in requested.items():
         if name not in inputs:
-            known = ", ".join(inputs) or "none"
-            raise FrontendError(f"unknown input '{name}'; the model's inputs are: {known}")
-        found = inputs[name]
-        if found is None:
+            names = ", ".join(inputs) or "none"
+            raise FrontendError(f"unknown input '{name}'; the model's inputs are: {names}")
+        dims = inputs[name]
+        if dims is None:
             continue
-        if len(found) != len(shape):
-            told = ",".join(map(str, found))
+        if len(dims) != len(shape):
+            shown = ",".join(map(str, dims))
             raise FrontendError(
-                f"input '{name}' has {len(found)} dimensions ({told}), got {len(shape)}"
+                f"input '{name}' has {len(dims)} dimensions ({shown}), got {len(shape)}"
             )
-        for k, (dim, asked) in enumerate(zip(found, shape, strict=True)):
-            if isinstance(dim, int) and isinstance(asked, int) and dim != asked:
+        for k, (dim, extent) in enumerate(zip(dims, shape, strict=True)):
+            if isinstance(dim, int) and isinstance(extent, int) and dim != extent:
                 raise FrontendError(
-                    f"input '{name}': dimension {k} is static, {dim}; got {asked}"
+                    f"input '{name}': dimension {k} is static, {dim}; got {extent}"
                     f"{_renamed(name, shape, k) if symbolic else ''}"
                 )
 
 
 def _renamed(name: str, shape: Sequence[int | str], k: int) -> str:
-    """How to ask for a shape whose dimension `k` is symbolic."""
+    """Return a hint with the option that makes dimension `k` symbolic."""
     words = ",".join(["n" if k == j else str(d) for j, d in enumerate(shape)])
     return f" (a name makes it symbolic: --shape {name}:{words})"
 
 
-def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
+def bind_shapes(mod: tvm.IRModule, requested: Shapes) -> tvm.IRModule:
     """Bind symbolic dimensions of `main`'s inputs to the requested extents.
 
     A requested name leaves a symbolic dimension symbolic.
@@ -81,30 +81,30 @@ def bind_shapes(mod: tvm.IRModule, wanted: Shapes) -> tvm.IRModule:
     Raises:
         FrontendError: A static dimension differs from the requested one.
     """
-    if not wanted:
+    if not requested:
         return mod
     main = mod.functions.get(mod.global_var_map_.get("main"))
     if not isinstance(main, relax.Function):
-        raise FrontendError(f"unknown input '{next(iter(wanted))}'; the module has no Relax "
+        raise FrontendError(f"unknown input '{next(iter(requested))}'; the module has no Relax "
                             "function main")  # fmt: skip
     count = int((main.attrs or {}).get("num_input", len(main.params)))
     params = {p.name: p for p in main.params[:count]}
     dims = {name: _dims_of(p) for name, p in params.items()}
-    names = {name: key for name in wanted for key in (name, _plain(name)) if key in params}
-    check_shapes({names.get(k, k): v for k, v in wanted.items()}, dims)
+    names = {name: key for name in requested for key in (name, _plain(name)) if key in params}
+    check_shapes({names.get(k, k): v for k, v in requested.items()}, dims)
     binding: dict[tvm.ir.Var, int] = {}
-    for name, shape in wanted.items():
-        for found, asked in zip(dims[names[name]] or (), shape, strict=True):
-            _bind_dim(name, found, asked, binding)
+    for name, shape in requested.items():
+        for dim, extent in zip(dims[names[name]] or (), shape, strict=True):
+            _bind_dim(name, dim, extent, binding)
     return relax.transform.BindSymbolicVars(binding)(mod) if binding else mod
 
 
-def _bind_dim(name: str, found: object, asked: int | str, binding: dict[tvm.ir.Var, int]) -> None:
-    if isinstance(asked, str) or not isinstance(found, tvm.ir.Var):
+def _bind_dim(name: str, dim: object, extent: int | str, binding: dict[tvm.ir.Var, int]) -> None:
+    if isinstance(extent, str) or not isinstance(dim, tvm.ir.Var):
         return
-    if binding.setdefault(found, asked) != asked:
+    if binding.setdefault(dim, extent) != extent:
         raise FrontendError(
-            f"input '{name}': dimension {found.name} is {binding[found]} elsewhere, got {asked}"
+            f"input '{name}': dimension {dim.name} is {binding[dim]} elsewhere, got {extent}"
         )
 
 

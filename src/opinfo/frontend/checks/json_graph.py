@@ -151,30 +151,30 @@ class _Checker:
 
     def _is(self, index: int, schema: dict[str, Any]) -> bool:
         """Return whether a node has the type of a schema."""
-        want, args = schema["type"], schema.get("args", ())
+        expected, args = schema["type"], schema.get("args", ())
         kind: str = self.nodes[index]["type"]
-        if want == "Any":
+        if expected == "Any":
             return True
-        if want == "Optional":
+        if expected == "Optional":
             return kind == "None" or self._is(index, args[0])
-        if want == "Variant":
+        if expected == "Variant":
             return any(self._is(index, arg) for arg in args)
-        if want in ("ffi.Array", "ffi.List"):
-            data = self.nodes[index]["data"] if kind == want else ()
-            return kind == want and (not args or all(self._is(i, args[0]) for i in data))
-        if want in ("ffi.Map", "ffi.Dict"):
-            data = self.nodes[index]["data"] if kind == want else ()
-            return kind == want and (not args or (
+        if expected in ("ffi.Array", "ffi.List"):
+            data = self.nodes[index]["data"] if kind == expected else ()
+            return kind == expected and (not args or all(self._is(i, args[0]) for i in data))
+        if expected in ("ffi.Map", "ffi.Dict"):
+            data = self.nodes[index]["data"] if kind == expected else ()
+            return kind == expected and (not args or (
                 all(self._is(i, args[0]) for i in data[::2])
                 and all(self._is(i, args[1]) for i in data[1::2])
             ))  # fmt: skip
-        if want in ("ffi.String", "std::string"):
+        if expected in ("ffi.String", "std::string"):
             return kind == "ffi.String"
-        if want == "ffi.BigInt":
+        if expected == "ffi.BigInt":
             return kind in ("int", "ffi.BigInt")
         if kind == "None":
-            return want in _NULL
-        return kind == want or want in _ancestors(kind)
+            return expected in _NULL
+        return kind == expected or expected in _ancestors(kind)
 
 
 @cache
@@ -182,24 +182,26 @@ def _fields(kind: str) -> dict[str, _Field] | None:
     """Return the fields of a type; None if it is not a type of IR."""
     if not {kind, *_ancestors(kind)} & set(BASES):
         return None
-    found: dict[str, _Field] = {}
+    fields: dict[str, _Field] = {}
     info = _info(kind)
     while info is not None:
-        for f in info.fields:
-            schema = json.loads(f.metadata["type_schema"])
-            schema = _NARROWER.get((kind, f.name), schema)
-            found.setdefault(f.name, _Field(schema, _INLINE.get(f.field_static_type_index)))
+        for field in info.fields:
+            schema = json.loads(field.metadata["type_schema"])
+            schema = _NARROWER.get((kind, field.name), schema)
+            fields.setdefault(
+                field.name, _Field(schema, _INLINE.get(field.field_static_type_index))
+            )
         info = info.parent_type_info
-    return found
+    return fields
 
 
 @cache
 def _ancestors(kind: str) -> frozenset[str]:
-    info, found = _info(kind), set()
+    info, ancestors = _info(kind), set()
     while info is not None and info.parent_type_info is not None:
         info = info.parent_type_info
-        found.add(str(info.type_key))
-    return frozenset(found)
+        ancestors.add(str(info.type_key))
+    return frozenset(ancestors)
 
 
 def _info(kind: str) -> Any:
@@ -243,11 +245,11 @@ def _is_tensor(value: Any) -> bool:
         *extents, length = struct.unpack_from(f"<{rank + 1}q", raw, _TENSOR.size)
     except (TypeError, ValueError, binascii.Error, struct.error):
         return False
-    there = len(raw) - _TENSOR.size - 8 * (rank + 1)
+    stored = len(raw) - _TENSOR.size - 8 * (rank + 1)
     size = math.prod(extents) * ((bits * lanes + 7) // 8)
     usual = magic == _MAGIC and (device, number) == (1, 0) and min(extents, default=0) >= 0
     packed = bits * lanes >= 8 or (math.prod(extents) * bits * lanes + 7) // 8
-    return usual and rank >= 0 and length == there and (size == there or packed == there)
+    return usual and rank >= 0 and length == stored and (size == stored or packed == stored)
 
 
 def _is_bigint(value: Any) -> bool:
@@ -275,7 +277,7 @@ def _operators() -> frozenset[str]:
 
 
 def _registered(name: str) -> bool:
-    """Whether an operator is there once the installed recognisers are loaded: they register it."""
+    """Load the installed recognisers; return whether one registers this operator."""
     load_all()
     return name in map(str, tvm.ir.Op.list_op_names())
 
@@ -285,7 +287,7 @@ def _kinds() -> frozenset[str]:
     return frozenset(map(str, tvm.target.Target.list_kinds()))
 
 
-#: What to do about a name that is not known.
+#: What to do about an unknown name.
 _REMEDIES = {
     "ir.Op": "; install the package that registers it, with an entry point of opinfo.recognisers"
 }

@@ -17,12 +17,12 @@ from ..checks.json_graph import checked
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     """Read a file; raises `FrontendError` if it is not JSON of an IRModule or a function."""
     try:
-        found = loaded(path.read_text(encoding="utf-8"))
+        value = loaded(path.read_text(encoding="utf-8"))
     except (ValueError, TypeError, AttributeError, KeyError, RuntimeError) as error:
         raise FrontendError(
             f"{path}: not a module of tvm.ir.save_json: {one_line(error)}"
         ) from error
-    mod = as_module(found, path)
+    mod = as_module(value, path)
     try:
         check_calls(mod)
     except ValueError as error:
@@ -35,11 +35,11 @@ def loaded(text: str | bytes) -> Any:
     return tvm.ir.load_json(checked(text))
 
 
-def as_module(found: object, path: Path) -> tvm.IRModule:
+def as_module(value: object, path: Path) -> tvm.IRModule:
     """Return an IRModule, or wrap a function in one; raises `FrontendError` for other objects."""
-    if isinstance(found, tvm.IRModule):
-        return found
-    if isinstance(found, relax.Function | tvm.tirx.PrimFunc):
-        symbol = (found.attrs or {}).get("global_symbol") or "main"
-        return tvm.IRModule({str(symbol): found})
-    raise FrontendError(f"{path}: holds a {type(found).__name__}, expected an IRModule or function")
+    if isinstance(value, tvm.IRModule):
+        return value
+    if isinstance(value, relax.Function | tvm.tirx.PrimFunc):
+        symbol = (value.attrs or {}).get("global_symbol") or "main"
+        return tvm.IRModule({str(symbol): value})
+    raise FrontendError(f"{path}: holds a {type(value).__name__}, expected an IRModule or function")

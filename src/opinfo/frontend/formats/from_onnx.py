@@ -64,14 +64,14 @@ def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule
 def input_shapes(model: Any) -> dict[str, tuple[int | str, ...] | None]:
     """Return the shapes of inputs that are not weights; an unknown dimension is "?"."""
     weights = {tensor.name for tensor in model.graph.initializer}
-    found: dict[str, tuple[int | str, ...] | None] = {}
+    shapes: dict[str, tuple[int | str, ...] | None] = {}
     for value in model.graph.input:
         if value.name in weights:
             continue
         tensor = value.type.tensor_type
         dims = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
-        found[value.name] = dims
-    return found
+        shapes[value.name] = dims
+    return shapes
 
 
 def _dim(dim: Any) -> int | str:
@@ -80,13 +80,13 @@ def _dim(dim: Any) -> int | str:
 
 def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> str:
     """Format inputs that are still dynamic as `x:?,3,?,?`."""
-    told = []
+    texts = []
     for name, dims in {**inputs, **shapes}.items():
         if dims is None or any(isinstance(d, str) for d in dims):
-            told.append(
+            texts.append(
                 f"{name}:" + ",".join("?" if isinstance(d, str) else str(d) for d in dims or "?")
             )
-    return " --shape ".join(told)
+    return " --shape ".join(texts)
 
 
 def _missing() -> str:
@@ -94,8 +94,8 @@ def _missing() -> str:
     absent = [
         name for name in ("onnxslim", "onnxruntime") if importlib.util.find_spec(name) is None
     ]
-    told = " and ".join(absent)
-    return f"; folding shapes needs {told}: pip install 'opinfo[onnx]'" if absent else ""
+    packages = " and ".join(absent)
+    return f"; folding shapes needs {packages}: pip install 'opinfo[onnx]'" if absent else ""
 
 
 def _imported(model: Any, shapes: Shapes) -> tvm.IRModule:
@@ -126,8 +126,8 @@ def _declared(model: Any, shapes: Shapes) -> Any:
             continue
         shape = value.type.tensor_type.shape
         del shape.dim[:]
-        for d in dims:
-            shape.dim.add(**({"dim_param": d} if isinstance(d, str) else {"dim_value": d}))
+        for dim in dims:
+            shape.dim.add(**({"dim_param": dim} if isinstance(dim, str) else {"dim_value": dim}))
     return copy
 
 
@@ -137,9 +137,9 @@ def _folded(model: Any, shapes: Shapes) -> Any:
         import onnxslim
     except ImportError:
         return model
-    given = [f"{name}:" + ",".join(map(str, dims)) for name, dims in shapes.items()]
+    texts = [f"{name}:" + ",".join(map(str, dims)) for name, dims in shapes.items()]
     with contextlib.redirect_stdout(io.StringIO()):
-        return onnxslim.slim(model, input_shapes=given or None)
+        return onnxslim.slim(model, input_shapes=texts or None)
 
 
 def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
@@ -148,12 +148,12 @@ def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
 
     symbols = {d for dims in shapes.values() for d in dims if isinstance(d, str)}
     variables = {name: tvm.tirx.Var(name, "int64") for name in symbols}
-    given = {
+    shape_dict = {
         name: [variables[d] if isinstance(d, str) else d for d in dims]
         for name, dims in shapes.items()
     }
     with tidied(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         with recording(ONNXGraphImporter, "_construct_nodes", of_onnx) as names:
-            mod = from_onnx(model, shape_dict=given or None, keep_params_in_input=False)
+            mod = from_onnx(model, shape_dict=shape_dict or None, keep_params_in_input=False)
         return named(mod, names)

@@ -96,8 +96,8 @@ class _Scope:
                         return TypeVar(text)
             return _literal(ast.literal_eval(value))
         except Exception as error:  # json and TVM's reader raise various types
-            told = f"neither literal nor metadata: {one_line(error)}"
-            raise self._error(value.lineno, told) from error
+            reason = f"neither literal nor metadata: {one_line(error)}"
+            raise self._error(value.lineno, reason) from error
 
     def _module(self, node: ast.FunctionDef | ast.ClassDef) -> tvm.IRModule:
         from tvm.script.parser.core.entry import parse
@@ -108,21 +108,21 @@ class _Scope:
         try:
             check(tree, self.spaces)
         except Refused as error:
-            told = f"{error} is not allowed in a TVMScript file"
-            raise self._error(lines.get(error.line or 0, node.lineno), told) from error
+            reason = f"{error} is not allowed in a TVMScript file"
+            raise self._error(lines.get(error.line or 0, node.lineno), reason) from error
         spaces = namespaces()
         scope = {name: spaces[key] for name, key in {**NAMESPACES, **self.spaces}.items()}
         try:
             with _without_builtins():
-                found = parse(source, {**scope, **self.values, "__builtins__": BUILTINS})
+                result = parse(source, {**scope, **self.values, "__builtins__": BUILTINS})
         except Exception as error:  # diagnostics, ParserError, and what evaluation raises
             place = _LINE.search(str(error))
             line = lines.get(int(place[1]), node.lineno) if place else node.lineno
             raise self._error(line, one_line(error)) from error
-        return as_module(found, Path(self.where))
+        return as_module(result, Path(self.where))
 
-    def _error(self, line: int, told: str) -> FrontendError:
-        return FrontendError(f"{self.where}:{line}: {told}")
+    def _error(self, line: int, reason: str) -> FrontendError:
+        return FrontendError(f"{self.where}:{line}: {reason}")
 
 
 def _is_free(name: str) -> bool:
@@ -141,23 +141,23 @@ def _literal(value: Any) -> Any:
 
 def _metadata(text: str) -> Any:
     """Load metadata; raises ``ValueError`` if it contains strings or containers."""
-    found = loaded(text)
-    for key in found:
-        for value in found[key]:
+    metadata = loaded(text)
+    for key in metadata:
+        for value in metadata[key]:
             if isinstance(value, str) or hasattr(value, "__len__") or hasattr(value, "items"):
                 raise ValueError(f"the metadata holds a {type(value).__name__}")
-    return found
+    return metadata
 
 
 def _lines(tree: ast.AST, origin: ast.AST) -> dict[int, int]:
     """Map lines of the unparsed text to lines of the file."""
-    found: dict[int, int] = {}
+    lines: dict[int, int] = {}
     for new, old in zip(ast.walk(tree), ast.walk(origin), strict=True):
         if type(new) is not type(old):
             raise ValueError(f"{type(old).__name__} is read as {type(new).__name__}")
         if hasattr(new, "lineno") and hasattr(old, "lineno"):
-            found.setdefault(new.lineno, old.lineno)
-    return found
+            lines.setdefault(new.lineno, old.lineno)
+    return lines
 
 
 @contextmanager

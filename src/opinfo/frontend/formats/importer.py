@@ -44,17 +44,17 @@ def tidied() -> Iterator[None]:
 
 def at_node(error: BaseException) -> str:
     """Return `` at node 'conv1' (Conv)`` for the node being converted, or an empty string."""
-    found = ""
+    place = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         node = LOOPS.get(frame.f_code.co_name)
         if node is not None:
             with suppress(AttributeError, LookupError, StopIteration):  # another version of TVM
-                told = _told(node(frame.f_locals))
-                found = f" at {told if len(told) <= LONGEST else told[:LONGEST] + '…'}"
-    return found
+                text = _describe(node(frame.f_locals))
+                place = f" at {text if len(text) <= LONGEST else text[:LONGEST] + '…'}"
+    return place
 
 
-def _told(node: Any) -> str:
+def _describe(node: Any) -> str:
     if hasattr(node, "op_type"):
         name = f"node '{node.name}'" if node.name else f"the node of '{', '.join(node.output)}'"
         return f"{name} ({node.op_type})"

@@ -89,21 +89,21 @@ def _leaves(result: Any) -> Iterator[Any]:
 
 def _of_variables(func: Any, names: Names) -> Names:
     """Map variables to nodes; an intermediate step gets the node of its only reader."""
-    found: Names = {}
+    nodes: Names = {}
     readers: dict[Any, set[str]] = defaultdict(set)
     bindings = [b for block in func.body.blocks for b in block.bindings]
-    for b in reversed(bindings):
-        value = getattr(b, "value", None)
-        name = names.get(b.var) or names.get(value)
-        if name is None and len(readers[b.var]) == 1:
-            (name,) = readers[b.var]
+    for binding in reversed(bindings):
+        value = getattr(binding, "value", None)
+        name = names.get(binding.var) or names.get(value)
+        if name is None and len(readers[binding.var]) == 1:
+            (name,) = readers[binding.var]
         if name:
-            found[b.var] = name
+            nodes[binding.var] = name
         read: list[Any] = []
         tvm_ffi.structural_walk(value, (relax.Var, read.append))
         for var in read:
             readers[var].add(name or "")
-    return found
+    return nodes
 
 
 @relax.expr_functor.mutator

@@ -59,7 +59,7 @@ def rebuilt(path: Path) -> io.BytesIO:
 
 def _records(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Return the records by name below the folder; raises `BadArchive`."""
-    found: dict[str, zipfile.ZipInfo] = {}
+    records: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.partition("/")[2]
         if info.compress_type != zipfile.ZIP_STORED:
@@ -69,13 +69,13 @@ def _records(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         if not (name in (_MODEL, _SAMPLE, *_CONFIGS) or _RAW.fullmatch(name)
                 or _PLAIN.fullmatch(name)):  # fmt: skip
             raise BadArchive(f"{info.filename[:80]!r} is not a record of an exported program")
-        if name in found:
+        if name in records:
             raise BadArchive(f"{info.filename[:80]!r} occurs twice")
-        found[name] = info
-    absent = [name for name in (_MODEL, *_CONFIGS) if name not in found]
+        records[name] = info
+    absent = [name for name in (_MODEL, *_CONFIGS) if name not in records]
     if absent:
         raise BadArchive(f"{absent[0]} is missing: not an archive of a recent torch.export.save")
-    return found
+    return records
 
 
 def _checked(name: str, data: bytes) -> bytes:

@@ -3,7 +3,7 @@
 It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
 process with limits to read it. It answers ``{"error": text}``, or ``{"module": length}`` followed
 by that many bytes of JSON, which the client must check before loading. Crashes, hangs and memory
-growth end with the fork, so each file meets a fresh process.
+growth end with the fork, so each file gets a fresh process.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def main() -> int:
     from ..formats import read_as_json  # imports TVM
 
     _send(answers, {"ready": os.getpid()})
-    rest = b""
+    partial = b""
     while True:
         if not select.select([0], [], [], IDLE)[0]:
             return 0
-        got = os.read(0, 1 << 16)
-        if not got:
+        chunk = os.read(0, 1 << 16)
+        if not chunk:
             return 0
-        *lines, rest = (rest + got).split(b"\n")
+        *lines, partial = (partial + chunk).split(b"\n")
         for line in lines:
             _answer(answers, json.loads(line), read_as_json)
 
@@ -110,9 +110,9 @@ def _prepare(suffix: str) -> None:
             continue
 
 
-def _send(answers: int, told: dict[str, Any], then: memoryview | bytes = b"") -> None:
+def _send(answers: int, header: dict[str, Any], then: memoryview | bytes = b"") -> None:
     with os.fdopen(os.dup(answers), "wb") as pipe:
-        pipe.write(json.dumps(told).encode() + b"\n")
+        pipe.write(json.dumps(header).encode() + b"\n")
         pipe.write(then)
 
 

@@ -85,5 +85,5 @@ def _operators(prefix: str, module: Any) -> list[str]:
 
 
 def _space(module: Any, names: Iterable[str]) -> SimpleNamespace:
-    found = {name: getattr(module, name) for name in names if hasattr(module, name)}
-    return SimpleNamespace(**{k: v for k, v in found.items() if not isinstance(v, ModuleType)})
+    members = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    return SimpleNamespace(**{k: v for k, v in members.items() if not isinstance(v, ModuleType)})

@@ -175,8 +175,11 @@ class _Checker:
         root, *path = _chain(func)
         if f"{self.spaces.get(root)}.{'.'.join(path)}" not in DECORATORS:
             raise Refused(node, f"decorator '{ast.unparse(node)}'")
-        given = [*(node.args if isinstance(node, ast.Call) else []), *(k.value for k in options)]
-        if not all(isinstance(v, ast.Constant) and isinstance(v.value, bool) for v in given):
+        arguments = [
+            *(node.args if isinstance(node, ast.Call) else []),
+            *(k.value for k in options),
+        ]
+        if not all(isinstance(v, ast.Constant) and isinstance(v.value, bool) for v in arguments):
             raise Refused(node, f"decorator '{ast.unparse(node)}'")
 
     def _arguments(self, args: ast.arguments) -> None:
@@ -313,7 +316,7 @@ def _aliases(tree: ast.AST, module: str | None) -> set[str]:
     """Return the names that are always bound to the module: `cls = Module`."""
     if module is None:
         return set()
-    found, stores = set(), list(_bound(tree))
+    aliases, stores = set(), list(_bound(tree))
     names = [
         name
         for node in ast.walk(tree)
@@ -322,5 +325,5 @@ def _aliases(tree: ast.AST, module: str | None) -> set[str]:
     ]  # fmt: skip
     for name in set(names):
         if stores.count(name) == names.count(name):
-            found.add(name)
-    return found
+            aliases.add(name)
+    return aliases
