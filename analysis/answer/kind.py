@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..results.op_info import PatternKind
 from ..terms.flat import flat, volume
 from ..terms.term import FOREVER, ONE, ZERO, CallTerm, Fold, Int, Load, Reduce, Term, Var
@@ -46,30 +46,26 @@ def fusion_kind(lifted: TensorExpression) -> PatternKind:
     return "kElemWise" if follows else kind
 
 
-def _follows(comprehension: Comprehension) -> bool:
+def _follows(definition: OutputDefinition) -> bool:
     """Whether one operand is read at the output's coordinates and the others in their order."""
-    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
-    in_place = [s for s in loads if _in_place(s, comprehension)]
-    return bool(in_place) and all(s in in_place or _in_order(s, comprehension) for s in loads)
+    loads = [s for s in subterms(definition.body) if isinstance(s, Load)]
+    in_place = [s for s in loads if _in_place(s, definition)]
+    return bool(in_place) and all(s in in_place or _in_order(s, definition) for s in loads)
 
 
-def _in_place(load: Load, comprehension: Comprehension) -> bool:
+def _in_place(load: Load, definition: OutputDefinition) -> bool:
     """Whether the load is at the output's own address; a mere reshape does not count."""
-    if load.tensor.shape == comprehension.out.shape:
-        return load.indices == comprehension.axes
-    if load is comprehension.body or volume(load.tensor.shape) is not volume(
-        comprehension.out.shape
-    ):
+    if load.tensor.shape == definition.out.shape:
+        return load.indices == definition.axes
+    if load is definition.body or volume(load.tensor.shape) is not volume(definition.out.shape):
         return False
-    return flat(load.indices, load.tensor.shape) is flat(
-        comprehension.axes, comprehension.out.shape
-    )
+    return flat(load.indices, load.tensor.shape) is flat(definition.axes, definition.out.shape)
 
 
-def _in_order(load: Load, comprehension: Comprehension) -> bool:
+def _in_order(load: Load, definition: OutputDefinition) -> bool:
     """Whether each index is one axis of the output, or several fused, in the output's order."""
     order: list[int] = []
-    places = {a.atom: k for k, a in enumerate(comprehension.axes)}
+    places = {a.atom: k for k, a in enumerate(definition.axes)}
     for index, extent in zip(load.indices, load.tensor.shape, strict=True):
         if extent is ONE:
             continue
@@ -94,7 +90,7 @@ def _digits(poly: Int) -> list[Var] | None:
     return axes[::-1]
 
 
-def _kind(output: Comprehension) -> PatternKind:
+def _kind(output: OutputDefinition) -> PatternKind:
     terms = list(subterms(output.body))
     reductions = [s for s in terms if isinstance(s, (Reduce, Fold))]
     if reductions:
@@ -127,34 +123,34 @@ def _free(terms: Iterable[Term]) -> frozenset[Var]:
     return frozenset().union(*map(free, terms))
 
 
-def _broadcast(load: Load, comprehension: Comprehension) -> bool:
+def _broadcast(load: Load, definition: OutputDefinition) -> bool:
     """Whether whole axes are read, in the output's order, and 0 where the operand has extent 1."""
-    remaining = iter(zip(comprehension.axes, comprehension.out.shape, strict=True))
+    remaining = iter(zip(definition.axes, definition.out.shape, strict=True))
     ends = zip(load.indices, load.tensor.shape, strict=True)
     return all(e is ONE or any(i is a and e is o for a, o in remaining) for i, e in ends)
 
 
-def _reduction(comprehension: Comprehension, reductions: list[Reduce | Fold]) -> PatternKind:
+def _reduction(definition: OutputDefinition, reductions: list[Reduce | Fold]) -> PatternKind:
     if len(reductions) > 1:
         return "kOpaque"
     reduction = reductions[0]
-    if not _free(comprehension.axes) <= free(reduction):
+    if not _free(definition.axes) <= free(reduction):
         # what is combined is read at several places, as in a norm
         return "kOpaque"
     inside = (reduction.body,) if isinstance(reduction, Reduce) else reduction.updates
     endless = isinstance(reduction, Fold) and reduction.axis.extent is FOREVER
-    if endless or any(_depends_on_place(t, comprehension) for t in inside):
+    if endless or any(_depends_on_place(t, definition) for t in inside):
         return "kOpaque"
     operands = {s.tensor for t in inside for s in _reads(t)}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
 
 
-def _depends_on_place(term: Term, comprehension: Comprehension) -> bool:
+def _depends_on_place(term: Term, definition: OutputDefinition) -> bool:
     """Whether a condition on an output coordinate that no load uses decides what is combined."""
     deciding = [s.args[0] for s in subterms(term) if isinstance(s, CallTerm) and s.op == "ite"]
     read = frozenset().union(*(free(i) for s in _reads(term) for i in s.indices))
     conditions = frozenset().union(*map(free, deciding)) & frozenset().union(
-        *map(free, comprehension.axes)
+        *map(free, definition.axes)
     )
     return not conditions <= read
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..lifting.effects.tensor_expression import Comprehension
+from ..lifting.effects.tensor_expression import OutputDefinition
 from ..terms.evaluate import Array, Unevaluable, evaluate, numpy_dtype
 from ..terms.term import SIZES, Int, TensorVar, Term, Var
 from ..terms.traversal import free
@@ -23,7 +23,7 @@ class Unequal(Exception):
     """The terms differ at a point, or cannot be evaluated."""
 
 
-def compare(comprehension: Comprehension, term: Term, seed: int = 0) -> int:
+def compare(definition: OutputDefinition, term: Term, seed: int = 0) -> int:
     """Return the number of points at which the two terms agree.
 
     Floating-point values agree within ``1e-4`` relative (``1e-2`` for half precision).
@@ -34,25 +34,25 @@ def compare(comprehension: Comprehension, term: Term, seed: int = 0) -> int:
     rng = np.random.default_rng(seed)
     agreed = 0
     for number in range(ROUNDS):
-        env: dict[Var, Any] = {v: int(rng.integers(1, 6)) for v in _sizes(comprehension)}
-        shape = [_extent(e, env) for e in comprehension.out.shape]
+        env: dict[Var, Any] = {v: int(rng.integers(1, 6)) for v in _sizes(definition)}
+        shape = [_extent(e, env) for e in definition.out.shape]
         points = rng.integers(0, max(math.prod(shape), 1), POINTS)
         places = np.unravel_index(points, shape) if shape else ()
-        for poly, coordinate in zip(comprehension.axes, places, strict=True):
+        for poly, coordinate in zip(definition.axes, places, strict=True):
             if isinstance(poly.atom, Var):
                 env[poly.atom] = coordinate
         elements = _Elements(int(rng.integers(1 << 30)), number)
         try:
-            left, right = (evaluate(t, env, elements) for t in (comprehension.body, term))
+            left, right = (evaluate(t, env, elements) for t in (definition.body, term))
         except (Unevaluable, ValueError, TypeError) as error:
             raise Unequal(f"cannot be evaluated: {error}") from None
-        _agree(left, right, comprehension.out.dtype)
+        _agree(left, right, definition.out.dtype)
         agreed += POINTS
     return agreed
 
 
-def _sizes(comprehension: Comprehension) -> list[Var]:
-    variables = free(comprehension.body).union(*(free(e) for e in comprehension.out.shape))
+def _sizes(definition: OutputDefinition) -> list[Var]:
+    variables = free(definition.body).union(*(free(e) for e in definition.out.shape))
     return sorted((v for v in variables if v.kind in SIZES), key=lambda var: var.uid)
 
 

@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ..answer.recover import recover
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..lifting.loops.reduction import canonical
 from ..lifting.outputs import hard_choices
 from ..proofs.context import simplify, thorough
@@ -113,7 +113,9 @@ def _renumbered(
         body = map_loads(
             bodies[tensor], outside, lambda tensor, index: load(parameters[tensor], index)
         )
-        outputs.append(Comprehension(parameters[tensor], coordinates_of(tensor), canonical(body)))
+        outputs.append(
+            OutputDefinition(parameters[tensor], coordinates_of(tensor), canonical(body))
+        )
     extents = {e.atom for t in parameters for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
     sizes |= {v for t in parameters for e in t.shape for v in free(e)}

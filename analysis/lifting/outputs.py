@@ -9,7 +9,7 @@ from ..proofs.context import has_choice, simplify, thorough
 from ..terms.quotient import is_div
 from ..terms.term import CallTerm, TensorVar, Term, Var, axis
 from ..terms.traversal import subterms, tensors
-from .effects.tensor_expression import Comprehension
+from .effects.tensor_expression import OutputDefinition
 from .loops.reduction import canonical
 from .state import ExecutionState
 from .tir.facts import simplify_coordinates
@@ -23,7 +23,7 @@ def check_outputs(state: ExecutionState, values: Sequence[TensorVar | Var]) -> N
         raise Unliftable("a buffer after the first output is not written")
 
 
-def output(state: ExecutionState, tensor: TensorVar) -> Comprehension:
+def output(state: ExecutionState, tensor: TensorVar) -> OutputDefinition:
     """Return the tensor expression of an output."""
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
@@ -39,7 +39,7 @@ def output(state: ExecutionState, tensor: TensorVar) -> Comprehension:
         raise Unliftable("each thread has its own copy of what is read after it", tensor.name)
     if unwritten is not None:
         raise Unliftable("an element is read before it is written", unwritten.name)
-    return Comprehension(tensor, axes, canonical(remove_clamps(body)))
+    return OutputDefinition(tensor, axes, canonical(remove_clamps(body)))
 
 
 def _unwritten(state: ExecutionState, body: Term, out: TensorVar) -> TensorVar | None:

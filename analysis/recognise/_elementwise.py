@@ -12,7 +12,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..lifting.tir.operations import bitwise, truncdiv
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
@@ -52,8 +52,8 @@ def proposals(
     """
     if len(expression.outputs) != 1:
         return Refusal("an elementwise op has one output")
-    (comprehension,) = expression.outputs
-    formula = scalar(comprehension.body)
+    (definition,) = expression.outputs
+    formula = scalar(definition.body)
     if formula.reason or not formula.loads:
         return Refusal(formula.reason or "the compute reads nothing")
     types = {x.tensor.dtype for x in formula.loads}
@@ -61,16 +61,16 @@ def proposals(
     for rank, op in ops.by_root.get(formula.root, ()) if form is unchanged else ops.ranked:
         if form is unchanged and op.uses and op.uses not in formula.ops:
             continue
-        if len(formula.loads) > len(op.operands) or not _read_alike(op, comprehension, formula):
+        if len(formula.loads) > len(op.operands) or not _read_alike(op, definition, formula):
             continue
         for dtype in types & op.types:
             if not types <= {kind or dtype for kind in op.operands}:
                 continue  # an operand would have another dtype
             template = learn(op, dtype)
-            if isinstance(template, Template) and template.dtype == comprehension.out.dtype:
+            if isinstance(template, Template) and template.dtype == definition.out.dtype:
                 ranked += [
                     ((*_unnatural(proposal), rank), proposal)
-                    for proposal in _fillings(op, template, comprehension, formula, form)
+                    for proposal in _fillings(op, template, definition, formula, form)
                 ]
     if not ranked:
         return Refusal("no formula of these ops matches the compute", formula.root)
@@ -86,16 +86,16 @@ def _unnatural(proposal: Proposal) -> tuple[int, ...]:
     return int(negative), int("x1" in proposal.attrs), int(swapped)
 
 
-def _read_alike(op: ElementwiseOp, comprehension: Comprehension, formula: Scalar) -> bool:
+def _read_alike(op: ElementwiseOp, definition: OutputDefinition, formula: Scalar) -> bool:
     if op.axis is not None:
         return True
-    if not covers(formula.loads, comprehension):
+    if not covers(formula.loads, definition):
         return False
-    return all(broadcasts(load, comprehension) for load in formula.loads)
+    return all(broadcasts(load, definition) for load in formula.loads)
 
 
 def _fillings(
-    op: ElementwiseOp, template: Template, comprehension: Comprehension, formula: Scalar, form: Form
+    op: ElementwiseOp, template: Template, definition: OutputDefinition, formula: Scalar, form: Form
 ) -> Iterator[Proposal]:
     choices: list[Sequence[Term]] = []
     for k, hole in enumerate(template.operands):
@@ -104,7 +104,7 @@ def _fillings(
         choices.append([*same_dtype, *(_candidates(formula, dtype) if k in op.scalars else ())])
     marks = [*template.attrs.values(), *template.derived]
     choices += [_candidates(formula, m.dtype) for m in marks]
-    loads, body = frozenset(formula.loads), form(comprehension.body)
+    loads, body = frozenset(formula.loads), form(definition.body)
     n = len(template.operands)
     for chosen in product(*choices):
         read = [x for x in chosen[:n] if isinstance(x, Load)]
@@ -112,7 +112,7 @@ def _fillings(
             continue
         holes = {h: x for h, x in zip([*template.operands, *marks], chosen, strict=True)}
         if form(instantiate(template.body, holes)) is body:
-            proposal = _proposal(op, comprehension, template, chosen[:n], chosen[n:])
+            proposal = _proposal(op, definition, template, chosen[:n], chosen[n:])
             if proposal is not None:
                 yield proposal
 
@@ -125,7 +125,7 @@ def _candidates(formula: Scalar, dtype: str) -> Sequence[Term]:
 
 def _proposal(
     op: ElementwiseOp,
-    comprehension: Comprehension,
+    definition: OutputDefinition,
     template: Template,
     operands: Sequence[Term],
     marks: Sequence[Term],
@@ -137,7 +137,7 @@ def _proposal(
     attrs.update({name: value_of(m) for name, m in zip(template.attrs, marks, strict=False)})
     if op.axis is not None:
         vector = operands[op.axis]
-        axis = axis_of(vector, comprehension) if isinstance(vector, Load) else None
+        axis = axis_of(vector, definition) if isinstance(vector, Load) else None
         if axis is None:
             return None
         attrs["axis"] = axis

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..results.op_info import Refusal
 from ..terms.order import nonneg
 from ..terms.scalar import negate, parts
@@ -47,12 +47,12 @@ class Read:
     index: tuple[Int, ...]
 
 
-def read_of(comprehension: Comprehension) -> Read | Refusal:
+def read_of(definition: OutputDefinition) -> Read | Refusal:
     """The output as a single load."""
-    term = atom(comprehension.body)
+    term = atom(definition.body)
     if not isinstance(term, Load):
         return Refusal("the compute is not one load")
-    return Read(comprehension.out, comprehension.axes, term.tensor, term.indices)
+    return Read(definition.out, definition.axes, term.tensor, term.indices)
 
 
 def single_read(expression: TensorExpression) -> Read | Refusal:

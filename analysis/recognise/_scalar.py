@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..lifting.effects.tensor_expression import Comprehension
+from ..lifting.effects.tensor_expression import OutputDefinition
 from ..terms.term import ONE, ZERO, CallTerm, Const, Int, Load, Reduce, Term, Var
 
 #: Formulas with more nodes are not elementwise operators of Relax.
@@ -101,19 +101,19 @@ def _integers(terms: Iterable[Term]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(integers), tuple(possible)
 
 
-def broadcasts(load: Load, comprehension: Comprehension) -> bool:
+def broadcasts(load: Load, definition: OutputDefinition) -> bool:
     """Whether an operand is read by broadcasting: aligned right, at 0 if its extent is 1."""
-    skip = len(comprehension.axes) - len(load.indices)
+    skip = len(definition.axes) - len(load.indices)
     return skip >= 0 and all(
         (index is ZERO and extent is ONE)
-        or (index is comprehension.axes[skip + d] and extent is comprehension.out.shape[skip + d])
+        or (index is definition.axes[skip + d] and extent is definition.out.shape[skip + d])
         for d, (index, extent) in enumerate(zip(load.indices, load.tensor.shape, strict=True))
     )
 
 
-def covers(loads: Iterable[Load], comprehension: Comprehension) -> bool:
+def covers(loads: Iterable[Load], definition: OutputDefinition) -> bool:
     """Whether the operands' shapes broadcast to the output's."""
-    rank = len(comprehension.axes)
+    rank = len(definition.axes)
     covered = {
         rank - len(load.indices) + d
         for load in loads
@@ -121,21 +121,17 @@ def covers(loads: Iterable[Load], comprehension: Comprehension) -> bool:
         if index is not ZERO
     }
     full_rank = max((len(x.indices) for x in loads), default=0) == rank
-    return full_rank and all(
-        e is ONE or d in covered for d, e in enumerate(comprehension.out.shape)
-    )
+    return full_rank and all(e is ONE or d in covered for d, e in enumerate(definition.out.shape))
 
 
-def axis_of(load: Load, comprehension: Comprehension) -> int | None:
+def axis_of(load: Load, definition: OutputDefinition) -> int | None:
     """The output's axis along which a vector is read."""
     if len(load.indices) != 1:
         return None
     (index,) = load.indices
     axes = [
         d
-        for d, (axis, extent) in enumerate(
-            zip(comprehension.axes, comprehension.out.shape, strict=True)
-        )
+        for d, (axis, extent) in enumerate(zip(definition.axes, definition.out.shape, strict=True))
         if index is axis and extent is load.tensor.shape[0]
     ]
     return axes[0] if axes else None

@@ -131,14 +131,14 @@ def _formula(op: ElementwiseOp, dtype: str, mark: int) -> tuple[Term, str, tuple
         return str(error)
     except Exception as error:  # TVM rejects dtypes with various exceptions
         return f"TVM has no {op.name} of {dtype}: {type(error).__name__}"
-    (comprehension,) = lifted.outputs
-    loads = scalar(comprehension.body).loads
+    (definition,) = lifted.outputs
+    loads = scalar(definition.body).loads
     by_position = {x.tensor.position: x for x in loads}
     if sorted(by_position) != list(range(len(tensors))):
         return "the formula does not read every operand"
     return (
-        comprehension.body,
-        comprehension.out.dtype,
+        definition.body,
+        definition.out.dtype,
         tuple(by_position[k] for k in range(len(tensors))),
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..lifting.tir.operations import cast
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import numbers
@@ -63,32 +63,32 @@ def convert(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match ``out[y] = convert(x[y])``, where the second output of a dropout is constantly one."""
     if not expression.outputs or len(expression.outputs) > 2:
         return Refusal("a conversion has one output")
-    comprehension = expression.outputs[0]
-    source = _source(comprehension)
+    definition = expression.outputs[0]
+    source = _source(definition)
     if isinstance(source, Refusal):
         return source
     if len(expression.outputs) == 1:
         return [
-            Proposal("relax.astype", (source.tensor.position,), {"dtype": comprehension.out.dtype})
+            Proposal("relax.astype", (source.tensor.position,), {"dtype": definition.out.dtype})
         ]
-    same_dtype = comprehension.out.dtype == source.tensor.dtype
+    same_dtype = definition.out.dtype == source.tensor.dtype
     if not same_dtype or not is_const(expression.outputs[1].body, 1):
         return Refusal("the second output is not constantly one")
     operands = (source.tensor.position,)
     return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=RATE)]
 
 
-def _source(comprehension: Comprehension) -> Load | Refusal:
+def _source(definition: OutputDefinition) -> Load | Refusal:
     """The load that is converted."""
-    formula = scalar(comprehension.body)
+    formula = scalar(definition.body)
     if formula.reason or len(formula.loads) != 1:
         return Refusal(formula.reason or "the compute does not read exactly one element")
     (load,) = formula.loads
-    if load.indices != comprehension.axes or load.tensor.shape != comprehension.out.shape:
+    if load.indices != definition.axes or load.tensor.shape != definition.out.shape:
         return Refusal("the operand is not read at the output's own coordinates")
     value: Term = as_int(load) if load.tensor.dtype in INT_DTYPES else load
-    if load.tensor.dtype != comprehension.out.dtype:
-        value = cast(value, comprehension.out.dtype)
-    if value is not comprehension.body:
+    if load.tensor.dtype != definition.out.dtype:
+        value = cast(value, definition.out.dtype)
+    if value is not definition.body:
         return Refusal("the compute is not a conversion", formula.root)
     return load

@@ -78,8 +78,8 @@ REFUSES = [
 @recogniser("bucketize", precedence=418, ops=(OP,))
 def bucketize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a search with two states: one tensor is indexed by the states, one by the output."""
-    comprehension = expression.outputs[0]
-    term = bare(comprehension.body)
+    definition = expression.outputs[0]
+    term = bare(definition.body)
     if (
         len(expression.outputs) != 1
         or not isinstance(term, Fold)
@@ -87,12 +87,12 @@ def bucketize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     ):
         return Refusal("the compute is not a search")
     loads = {s for u in term.updates for s in subterms(u) if isinstance(s, Load)}
-    values: set[TensorVar] = {s.tensor for s in loads if s.indices == comprehension.axes}
+    values: set[TensorVar] = {s.tensor for s in loads if s.indices == definition.axes}
     rows = {s.tensor for s in loads} - values
     if len(values) != 1 or len(rows) != 1:
         return Refusal("the search does not compare two tensors")
     operands = (values.pop().position, rows.pop().position)
-    attrs = {"out_int32": comprehension.out.dtype == "int32", "right": _not_less(term.updates[0])}
+    attrs = {"out_int32": definition.out.dtype == "int32", "right": _not_less(term.updates[0])}
     return [Proposal(OP, operands, attrs)]
 
 

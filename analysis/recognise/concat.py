@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.order import nonneg
@@ -61,8 +61,8 @@ def concat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     loads = _loads(expression, 0)
     if isinstance(loads, Refusal):
         return loads
-    comprehension = expression.outputs[0]
-    for axis, coordinate in enumerate(comprehension.axes):
+    definition = expression.outputs[0]
+    for axis, coordinate in enumerate(definition.axes):
         entries: list[Entry] = []
         for conditions, load in loads:
             start = (
@@ -70,7 +70,7 @@ def concat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
                 if load.tensor.shape[axis] is not ONE
                 else begin(conditions, coordinate)
             )
-            if all(i is comprehension.axes[k] for k, i in enumerate(load.indices) if k != axis):
+            if all(i is definition.axes[k] for k, i in enumerate(load.indices) if k != axis):
                 entries.append((start, load.tensor))
         entries = _sorted(entries)
         total = ZERO
@@ -79,7 +79,7 @@ def concat(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
                 break
             total = total + tensor.shape[axis]
         else:
-            if len(entries) == len(loads) and total is comprehension.out.shape[axis]:
+            if len(entries) == len(loads) and total is definition.out.shape[axis]:
                 inputs = tuple(t.position for _, t in entries)
                 return [Proposal("relax.concat", inputs, {"axis": axis})]
     return Refusal("the inputs do not cover the output consecutively along an axis")
@@ -91,11 +91,11 @@ def stack(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     loads = _loads(expression, 1)
     if isinstance(loads, Refusal):
         return loads
-    comprehension = expression.outputs[0]
-    for axis, coordinate in enumerate(comprehension.axes):
-        if comprehension.out.shape[axis].const != len(loads):
+    definition = expression.outputs[0]
+    for axis, coordinate in enumerate(definition.axes):
+        if definition.out.shape[axis].const != len(loads):
             continue
-        other_axes = tuple(i for k, i in enumerate(comprehension.axes) if k != axis)
+        other_axes = tuple(i for k, i in enumerate(definition.axes) if k != axis)
         if all(x.indices == other_axes for _, x in loads):
             entries = _sorted(
                 [(begin(conditions, coordinate), x.tensor) for conditions, x in loads]
@@ -110,18 +110,18 @@ def _loads(
     expression: TensorExpression, fewer: int
 ) -> list[tuple[tuple[Term, ...], Load]] | Refusal:
     """The pieces of the only output, as loads of tensors that lack ``fewer`` of its axes."""
-    comprehension = expression.outputs[0]
-    leaves = list(pieces(comprehension.body))
+    definition = expression.outputs[0]
+    leaves = list(pieces(definition.body))
     if len(expression.outputs) != 1 or len(leaves) < 2:
         return Refusal("the compute does not select between inputs")
     loads = [(p.conditions, p.value) for p in leaves if isinstance(p.value, Load)]
-    if len(loads) < len(leaves) or any(_rank(x, comprehension) != -fewer for _, x in loads):
+    if len(loads) < len(leaves) or any(_rank(x, definition) != -fewer for _, x in loads):
         return Refusal("the inputs are not loads of a matching rank")
     return loads
 
 
-def _rank(load: Load, comprehension: Comprehension) -> int:
-    return len(load.indices) - len(comprehension.axes)
+def _rank(load: Load, definition: OutputDefinition) -> int:
+    return len(load.indices) - len(definition.axes)
 
 
 def _sorted(entries: list[Entry]) -> list[Entry]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
@@ -90,16 +90,16 @@ REFUSES = [
 @recogniser("cumulative", precedence=425, ops=tuple(NAMES.values()))
 def cumulative(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a reduction whose guard compares its axis with an output coordinate."""
-    (comprehension,) = expression.outputs[:1]
+    (definition,) = expression.outputs[:1]
     if len(expression.outputs) != 1:
         return Refusal("a scan has one output")
-    term = bare(comprehension.body)
+    term = bare(definition.body)
     if isinstance(term, Reduce) and term.op in NAMES:
-        return _scan(comprehension, term)
-    return _of_two(comprehension, term)
+        return _scan(definition, term)
+    return _of_two(definition, term)
 
 
-def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal] | Refusal:
+def _scan(definition: OutputDefinition, reduction: Reduce) -> Sequence[Proposal] | Refusal:
     loads = [
         term
         for term in subterms(reduction.body)
@@ -110,10 +110,10 @@ def _scan(comprehension: Comprehension, reduction: Reduce) -> Sequence[Proposal]
     exclusive = any(dict(p.terms).get(()) == -1 for p in _bounds(reduction.body, reduction.axes))
     load = loads[0]
     scanned = [d for d, i in enumerate(load.indices) if free(i) & set(reduction.axes)]
-    flat = len(comprehension.out.shape) != len(load.tensor.shape)
+    flat = len(definition.out.shape) != len(load.tensor.shape)
     if not flat and len(scanned) != 1:
         return Refusal("the scan does not run over one dimension")
-    return [_proposal(reduction.op, load, comprehension, None if flat else scanned[0], exclusive)]
+    return [_proposal(reduction.op, load, definition, None if flat else scanned[0], exclusive)]
 
 
 def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:
@@ -126,7 +126,7 @@ def _bounds(term: Term, axes: Sequence[Var]) -> list[Int]:
     return [p for p in guards if free(p) & set(axes)]
 
 
-def _of_two(comprehension: Comprehension, term: Term) -> Sequence[Proposal] | Refusal:
+def _of_two(definition: OutputDefinition, term: Term) -> Sequence[Proposal] | Refusal:
     """Match a scan of two elements: ``x[1] + x[0] if y >= 1 else x[0]``.
 
     The exclusive scan is ``x[0] if y >= 1 else 0``.
@@ -138,19 +138,19 @@ def _of_two(comprehension: Comprehension, term: Term) -> Sequence[Proposal] | Re
         loads[0],
         [s.op for s in subterms(term) if isinstance(s, CallTerm) and s.op in NAMES],
     )
-    same = load.tensor.shape == comprehension.out.shape
+    same = load.tensor.shape == definition.out.shape
     axes = [d for d, e in enumerate(load.tensor.shape) if e.const == 2] if same else [None]
     return [
-        _proposal(op, load, comprehension, axis, exclusive=len(loads) == 1)
+        _proposal(op, load, definition, axis, exclusive=len(loads) == 1)
         for op in ops or NAMES
         for axis in axes
     ]
 
 
 def _proposal(
-    op: str, load: Load, comprehension: Comprehension, axis: int | None, exclusive: bool
+    op: str, load: Load, definition: OutputDefinition, axis: int | None, exclusive: bool
 ) -> Proposal:
-    dtype = None if comprehension.out.dtype == load.tensor.dtype else comprehension.out.dtype
+    dtype = None if definition.out.dtype == load.tensor.dtype else definition.out.dtype
     attrs: dict[str, Any] = {"axis": axis, "dtype": dtype, "exclusive": exclusive}
     notes = []
     if len(load.tensor.shape) == 1:

@@ -85,11 +85,11 @@ Outcome = Sequence[Proposal] | Refusal
 @recogniser("full", precedence=350, ops=("relax.full",))
 def full(expression: TensorExpression) -> Outcome:
     """Match ``out[y] = value``."""
-    (comprehension,) = expression.outputs[:1]
-    value = literal(comprehension.body)
+    (definition,) = expression.outputs[:1]
+    value = literal(definition.body)
     if len(expression.outputs) != 1 or value is None:
         return Refusal("the compute is not a literal")
-    shape = {"shape": dims(comprehension.out.shape), "dtype": comprehension.out.dtype}
+    shape = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}
     named = {0: "relax.zeros", 1: "relax.ones"}
     proposals = [Proposal("relax.full", (), {**shape, "fill_value": value})]
     return [*proposals, *(Proposal(name, (), shape) for k, name in named.items() if value == k)]
@@ -98,23 +98,23 @@ def full(expression: TensorExpression) -> Outcome:
 @recogniser("arange", precedence=352, ops=("relax.arange",))
 def arange(expression: TensorExpression) -> Outcome:
     """Match ``out[y] = start + step * y`` unless it is a constant of the module."""
-    (comprehension,) = expression.outputs[:1]
-    body = comprehension.body
+    (definition,) = expression.outputs[:1]
+    body = definition.body
     if isinstance(body, CallTerm) and body.op == "cast":
         body = body.args[0]
-    if len(expression.outputs) != 1 or len(comprehension.axes) != 1 or not isinstance(body, Int):
+    if len(expression.outputs) != 1 or len(definition.axes) != 1 or not isinstance(body, Int):
         return Refusal("the compute is not an integer along one axis")
-    form = affine(body, comprehension.axes[0]) if free(comprehension.axes[0]) else None
+    form = affine(body, definition.axes[0]) if free(definition.axes[0]) else None
     if form is None or any(v.kind not in ("size", "scalar") for p in form for v in free(p)):
         return Refusal("the compute is not start + step * y")
     start, step = form
-    attrs = {"start": plain(start), "step": plain(step), "dtype": comprehension.out.dtype}
+    attrs = {"start": plain(start), "step": plain(step), "dtype": definition.out.dtype}
     return [
         Proposal(
             "relax.arange",
             (),
-            {**attrs, "end": plain(start + step * comprehension.out.shape[0])},
-            undetermined=_last(start + step * comprehension.out.shape[0], step),
+            {**attrs, "end": plain(start + step * definition.out.shape[0])},
+            undetermined=_last(start + step * definition.out.shape[0], step),
         )
     ]
 
@@ -131,29 +131,25 @@ def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
 @recogniser("eye", precedence=354, ops=("relax.eye",))
 def eye(expression: TensorExpression) -> Outcome:
     """Match ``out[i, j] = 1 if j - i = k else 0``."""
-    (comprehension,) = expression.outputs[:1]
-    body = atom(comprehension.body)
-    if (
-        len(expression.outputs) != 1
-        or len(comprehension.axes) != 2
-        or not isinstance(body, CallTerm)
-    ):
+    (definition,) = expression.outputs[:1]
+    body = atom(definition.body)
+    if len(expression.outputs) != 1 or len(definition.axes) != 2 or not isinstance(body, CallTerm):
         return Refusal("the compute is not a selection over a matrix")
     condition, inside, outside = body.args if body.op == "ite" else (body, TRUE, FALSE)
-    equal = ("eq0", "ge0") if ONE in comprehension.out.shape else ("eq0",)  # y = 0 can be y <= 0
+    equal = ("eq0", "ge0") if ONE in definition.out.shape else ("eq0",)  # y = 0 can be y <= 0
     diagonal = (
-        _diagonal(condition, comprehension.axes)
+        _diagonal(condition, definition.axes)
         if isinstance(condition, CallTerm) and condition.op in equal
         else None
     )
     if diagonal is None or not (is_const(inside, 1) and is_const(outside, 0)):
         return Refusal("not 1 on a diagonal and 0 elsewhere")
-    rows, columns = dims(comprehension.out.shape)
+    rows, columns = dims(definition.out.shape)
     return [
         Proposal(
             "relax.eye",
             (),
-            {"n": rows, "m": columns, "k": diagonal[0], "dtype": comprehension.out.dtype},
+            {"n": rows, "m": columns, "k": diagonal[0], "dtype": definition.out.dtype},
         )
     ]
 
@@ -161,8 +157,8 @@ def eye(expression: TensorExpression) -> Outcome:
 @recogniser("one_hot", precedence=356, ops=("relax.one_hot",))
 def one_hot(expression: TensorExpression) -> Outcome:
     """Match ``out[y] = on if t[y without d] = d else off``."""
-    (comprehension,) = expression.outputs[:1]
-    body = atom(comprehension.body)
+    (definition,) = expression.outputs[:1]
+    body = atom(definition.body)
     if len(expression.outputs) != 1 or not isinstance(body, CallTerm):
         return Refusal("the compute is not a selection")
     condition, on, off = _selection(body)
@@ -171,17 +167,17 @@ def one_hot(expression: TensorExpression) -> Outcome:
         return Refusal("not an equality that selects between two literals")
     difference = as_int(condition.args[0])
     loads = [a for m, _ in difference.terms for a in m if isinstance(a, Load)]
-    for axis, coordinate in enumerate(comprehension.axes):
-        other_axes = tuple(a for k, a in enumerate(comprehension.axes) if k != axis)
+    for axis, coordinate in enumerate(definition.axes):
+        other_axes = tuple(a for k, a in enumerate(definition.axes) if k != axis)
         if (
             len(loads) == 1
             and loads[0].indices == other_axes
             and difference in _signs(as_int(loads[0]) - coordinate)
         ):
             attrs = {
-                "on_value": _typed(values[0], comprehension.out.dtype),
-                "off_value": _typed(values[1], comprehension.out.dtype),
-                "depth": plain(comprehension.out.shape[axis]),
+                "on_value": _typed(values[0], definition.out.dtype),
+                "off_value": _typed(values[1], definition.out.dtype),
+                "depth": plain(definition.out.shape[axis]),
                 "axis": axis,
             }
             return [Proposal("relax.one_hot", (loads[0].tensor.position,), attrs)]
@@ -197,19 +193,19 @@ def _typed(value: float | int | None, dtype: str) -> float | int | Constant | No
 @recogniser("trilu", precedence=358, ops=("relax.tril", "relax.triu"))
 def trilu(expression: TensorExpression) -> Outcome:
     """Match ``out[…, i, j] = x[…, i, j] if j - i <= k else 0``."""
-    (comprehension,) = expression.outputs[:1]
-    body = atom(comprehension.body)
+    (definition,) = expression.outputs[:1]
+    body = atom(definition.body)
     if (
         len(expression.outputs) != 1
-        or len(comprehension.axes) < 2
+        or len(definition.axes) < 2
         or not isinstance(body, CallTerm)
         or body.op != "ite"
     ):
         return Refusal("the compute is not a selection over matrices")
     condition, term, outside = body.args[0], atom(body.args[1]), body.args[2]
-    if not isinstance(term, Load) or term.indices != comprehension.axes or not is_const(outside, 0):
+    if not isinstance(term, Load) or term.indices != definition.axes or not is_const(outside, 0):
         return Refusal("not the input at its own coordinates or 0")
-    diagonal = _diagonal(condition, comprehension.axes) if isinstance(condition, CallTerm) else None
+    diagonal = _diagonal(condition, definition.axes) if isinstance(condition, CallTerm) else None
     if diagonal is None or not isinstance(condition, CallTerm) or condition.op != "ge0":
         return Refusal("not a triangle of the last two axes")
     name, offset = ("relax.triu", -diagonal[1]) if diagonal[2] > 0 else ("relax.tril", diagonal[1])

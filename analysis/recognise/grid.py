@@ -84,15 +84,15 @@ REFUSES = [
 @recogniser("affine_grid", precedence=146, ops=(AFFINE,))
 def affine_grid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match matrices read at constant columns, with coordinates derived from the shape."""
-    (comprehension,) = expression.outputs[:1]
-    rank = len(comprehension.axes) - 2
-    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
+    (definition,) = expression.outputs[:1]
+    rank = len(definition.axes) - 2
+    loads = [s for s in subterms(definition.body) if isinstance(s, Load)]
     if len(expression.outputs) != 1 or rank not in (2, 3) or len(loads) != rank + 1:
         return Refusal("not a grid of two or three coordinates")
     theta = loads[0].tensor
-    if any(x.tensor is not theta or x.indices[:-1] != comprehension.axes[:2] for x in loads):
+    if any(x.tensor is not theta or x.indices[:-1] != definition.axes[:2] for x in loads):
         return Refusal("not one matrix for each grid")
-    size = dims(comprehension.out.shape[2:])
+    size = dims(definition.out.shape[2:])
     operands = (theta.position,)
     variants = ({"size": size, "align_corners": corners} for corners in (True, False))
     return [Proposal(AFFINE, operands, attrs) for attrs in variants]
@@ -101,21 +101,21 @@ def affine_grid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
 @recogniser("grid_sample", precedence=347, ops=(SAMPLE,))
 def grid_sample(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a tensor read at indices from another; the operations give the attributes."""
-    (comprehension,) = expression.outputs[:1]
-    layout = LAYOUTS.get(len(comprehension.axes))
-    if len(expression.outputs) != 1 or layout is None or len(tensors(comprehension.body)) != 2:
+    (definition,) = expression.outputs[:1]
+    layout = LAYOUTS.get(len(definition.axes))
+    if len(expression.outputs) != 1 or layout is None or len(tensors(definition.body)) != 2:
         return Refusal("not two operands and one image")
-    terms = list(subterms(comprehension.body))
+    terms = list(subterms(definition.body))
     reads = [s for s in terms if isinstance(s, Load) and any(tensors(i) for i in s.indices)]
     if not reads or len({x.tensor for x in reads}) != 1:
         return Refusal("no tensor is read at indices from another")
     tensor = reads[0].tensor
-    (grid,) = tensors(comprehension.body) - {tensor}
-    if len(tensor.shape) != len(comprehension.axes) or len(grid.shape) != len(comprehension.axes):
+    (grid,) = tensors(definition.body) - {tensor}
+    if len(tensor.shape) != len(definition.axes) or len(grid.shape) != len(definition.axes):
         return Refusal("image, grid and output differ in rank")
     attrs = {"method": _method(terms, len(reads)), "padding_mode": _padding(terms)}
     return [
-        _sample(tensor, grid, comprehension.out, layout, {**attrs, "align_corners": corners})
+        _sample(tensor, grid, definition.out, layout, {**attrs, "align_corners": corners})
         for corners in _corners(terms)
     ]
 

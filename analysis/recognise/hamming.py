@@ -67,22 +67,22 @@ def main(out: T.Buffer((8,), "float32")):
 @recogniser("hamming_window", precedence=359, ops=(OP,))
 def hamming_window(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the literals around a cosine; both kinds of period are tried."""
-    (comprehension,) = expression.outputs[:1]
-    if len(expression.outputs) != 1 or len(comprehension.axes) != 1:
+    (definition,) = expression.outputs[:1]
+    if len(expression.outputs) != 1 or len(definition.axes) != 1:
         return Refusal("a window has one dimension")
-    if not any(isinstance(s, CallTerm) and s.op == "cos" for s in subterms(comprehension.body)):
+    if not any(isinstance(s, CallTerm) and s.op == "cos" for s in subterms(definition.body)):
         return Refusal("the compute has no cosine")
-    difference = args(comprehension.body, "sub")
+    difference = args(definition.body, "sub")
     alpha = bare(difference[0]) if difference else None
     if difference is None or not isinstance(alpha, Const):
         return Refusal("not a cosine subtracted from a literal")
     factors = [bare(t) for t in args(difference[1], "mul") or ()]
     betas = [t.value for t in factors if isinstance(t, Const)] or [1.0]
-    (size,) = dims(comprehension.out.shape)
+    (size,) = dims(definition.out.shape)
     attrs = {
         "window_size": size,
         "alpha": alpha.value,
         "beta": betas[0],
-        "dtype": comprehension.out.dtype,
+        "dtype": definition.out.dtype,
     }
     return [Proposal(OP, (), {**attrs, "periodic": periodic}) for periodic in (True, False)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
@@ -129,8 +129,8 @@ REFUSES = [
 @recogniser("indexed_update", precedence=427, ops=(ELEMENTS, ND, PUT, BACKWARD))
 def indexed_update(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a fold of one state that starts from the element of a tensor, or from zero."""
-    comprehension = expression.outputs[0]
-    term = bare(comprehension.body)
+    definition = expression.outputs[0]
+    term = bare(definition.body)
     if len(expression.outputs) != 1 or not isinstance(term, Fold) or len(term.states) != 1:
         return Refusal("the compute is not a fold of one element")
     choice = bare(term.updates[0])
@@ -143,8 +143,8 @@ def indexed_update(expression: TensorExpression) -> Sequence[Proposal] | Refusal
         return Refusal("the update does not come from one tensor")
     start = bare(term.inits[0])
     if is_const(start, 0) and reduction == "add":
-        return list(_backward(expression, comprehension, places, updates[0], term))
-    if not (isinstance(start, Load) and start.indices == comprehension.axes):
+        return list(_backward(expression, definition, places, updates[0], term))
+    if not (isinstance(start, Load) and start.indices == definition.axes):
         return Refusal("an element does not start from the data")
     return list(_proposals(start.tensor, places, updates[0], reduction, choice.args[0], term))
 
@@ -204,7 +204,7 @@ def _axes(tensor: TensorVar, condition: Term, fold: Fold) -> list[int]:
 
 def _backward(
     expression: TensorExpression,
-    comprehension: Comprehension,
+    definition: OutputDefinition,
     places: list[TensorVar],
     tensor: TensorVar,
     fold: Fold,
@@ -216,7 +216,7 @@ def _backward(
         for param in expression.inputs
         if isinstance(param, TensorVar)
         and param not in used
-        and param.shape == comprehension.out.shape
+        and param.shape == definition.out.shape
     ]
     if len(places) != 1 or len(places[0].shape) != 1 or not spare:
         return

@@ -56,23 +56,23 @@ def f(x: T.Buffer((8, 4), "float32"), out: T.Buffer((4, 4, 2), "float32")):
 @recogniser("layout_transform", precedence=390, ops=(OP,))
 def layout_transform(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Solve the access function for the output's coordinates."""
-    (comprehension,) = expression.outputs[:1]
-    leaves = [p.value for p in pieces(comprehension.body)]
+    (definition,) = expression.outputs[:1]
+    leaves = [p.value for p in pieces(definition.body)]
     loads = [x for x in leaves if isinstance(x, Load)]
     fills = {x for x in leaves if not isinstance(x, Load)}
     if len(expression.outputs) != 1 or len(loads) != 1 or len(fills) > 1:
         return Refusal("the compute is not one load, or one load and a literal")
     load = loads[0]
-    if not fills and volume(load.tensor.shape) is not volume(comprehension.out.shape):
+    if not fills and volume(load.tensor.shape) is not volume(definition.out.shape):
         return Refusal("input and output differ in their number of elements")
     inputs = [ZERO if e is ONE else as_int(fresh(e, "x")) for e in load.tensor.shape]
-    ys = [y.atom for y in comprehension.axes if isinstance(y.atom, Var)]
+    ys = [y.atom for y in definition.axes if isinstance(y.atom, Var)]
     solution = solve(ys, list(zip(load.indices, inputs, strict=True)))
     if any(y not in solution for y in ys) or any(free(p) & set(ys) for p in solution.values()):
         return Refusal("the access function has no inverse")
     try:
         index_map = _index_map(
-            inputs, [solution[y.atom] if y.atom in solution else y for y in comprehension.axes]
+            inputs, [solution[y.atom] if y.atom in solution else y for y in definition.axes]
         )
     except Unsupported as error:
         return Refusal(f"the index map has no expression: {error}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.term import CallTerm, Const, Load, TensorVar
@@ -83,23 +83,23 @@ def multibox(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     ]
 
 
-def _variance(comprehension: Comprehension, offsets: TensorVar, k: int) -> float:
+def _variance(definition: OutputDefinition, offsets: TensorVar, k: int) -> float:
     """The factor of the k-th offset of an anchor."""
-    for term in subterms(comprehension.body):
+    for term in subterms(definition.body):
         if not (isinstance(term, CallTerm) and term.op == "mul"):
             continue
         loads = [a for a in term.args if isinstance(a, Load) and a.tensor is offsets]
         factors = [a.value for a in term.args if isinstance(a, Const)]
-        if loads and factors and (loads[0].indices[1] - comprehension.axes[1] * 4).const == k:
+        if loads and factors and (loads[0].indices[1] - definition.axes[1] * 4).const == k:
             return float(factors[0])
     return 1.0
 
 
-def _thresholds(comprehension: Comprehension) -> list[float]:
+def _thresholds(definition: OutputDefinition) -> list[float]:
     """The literals in comparisons."""
     compared = [
         term
-        for term in subterms(comprehension.body)
+        for term in subterms(definition.body)
         if isinstance(term, CallTerm) and term.dtype == "bool"
     ]
     literals = [a.value for term in compared for a in term.args if isinstance(a, Const)]

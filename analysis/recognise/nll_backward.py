@@ -68,8 +68,8 @@ REFUSES = [
 @recogniser("nll_loss_backward", precedence=497, ops=(OP,))
 def nll_loss_backward(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a selection of the target's class, over a product with a weight indexed by data."""
-    comprehension = expression.outputs[0]
-    choice = bare(comprehension.body)
+    definition = expression.outputs[0]
+    choice = bare(definition.body)
     if len(expression.outputs) != 1 or not (isinstance(choice, CallTerm) and choice.op == "ite"):
         return Refusal("the compute is not a selection on targets")
     condition, value, otherwise = choice.args
@@ -82,7 +82,7 @@ def nll_loss_backward(expression: TensorExpression) -> Sequence[Proposal] | Refu
     grads = {s.tensor for s in loads} - weights
     used = {target, *weights, *grads}
     unused = [t for t in expression.inputs if isinstance(t, TensorVar) and t not in used]
-    out = comprehension.out
+    out = definition.out
     predictions = next((t for t in unused if (t.shape, t.dtype) == (out.shape, out.dtype)), None)
     if len(grads) != 1 or len(weights) > 1 or predictions is None:
         return Refusal("the gradient does not have one output with the predictions' shape")

@@ -35,11 +35,11 @@ def main(a: T.Buffer((4,), "float32"), b: T.Buffer((5,), "float32"),
 @recogniser("outer", precedence=630, ops=("relax.outer",))
 def outer(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match two vectors, one read at the first coordinate and one at the second."""
-    (comprehension,) = expression.outputs[:1]
-    if len(expression.outputs) != 1 or len(comprehension.axes) != 2:
+    (definition,) = expression.outputs[:1]
+    if len(expression.outputs) != 1 or len(definition.axes) != 2:
         return Refusal("an outer product has one output of rank 2")
-    by_axis = {s.indices: s for s in subterms(comprehension.body) if isinstance(s, Load)}
-    x1, x2 = by_axis.get(comprehension.axes[:1]), by_axis.get(comprehension.axes[1:])
+    by_axis = {s.indices: s for s in subterms(definition.body) if isinstance(s, Load)}
+    x1, x2 = by_axis.get(definition.axes[:1]), by_axis.get(definition.axes[1:])
     if len(by_axis) != 2 or x1 is None or x2 is None:
         return Refusal("the operands are not two vectors, one for each coordinate")
     return [Proposal("relax.outer", (x1.tensor.position, x2.tensor.position))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import numbers
 from ..results.op_info import Refusal
@@ -71,8 +71,8 @@ def f(x: T.Buffer((8,), "float32"), out: T.Buffer((10,), "float32")):
 @recogniser("pad", precedence=340, ops=(OP,))
 def pad(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match ``x[y - b]`` inside its bounds and one literal outside."""
-    (comprehension,) = expression.outputs[:1]
-    leaves = list(pieces(comprehension.body))
+    (definition,) = expression.outputs[:1]
+    leaves = list(pieces(definition.body))
     inside = [p for p in leaves if isinstance(p.value, Load)]
     values = {p.value for p in leaves if not isinstance(p.value, Load)}
     if len(expression.outputs) != 1 or len(inside) != 1 or len(values) != 1:
@@ -80,7 +80,7 @@ def pad(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     value = literal(values.pop())
     if value is None:
         return Refusal("the value around the input is not a literal")
-    widths = _constant_widths(comprehension, inside[0])
+    widths = _constant_widths(definition, inside[0])
     if isinstance(widths, Refusal):
         return widths
     term = inside[0].value
@@ -89,14 +89,14 @@ def pad(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [Proposal(OP, (term.tensor.position,), attrs)]
 
 
-def _constant_widths(comprehension: Comprehension, leaf: SelectionLeaf) -> list[int] | Refusal:
+def _constant_widths(definition: OutputDefinition, leaf: SelectionLeaf) -> list[int] | Refusal:
     term = leaf.value
     assert isinstance(term, Load)
-    if len(term.indices) != len(comprehension.axes):
+    if len(term.indices) != len(definition.axes):
         return Refusal("input and output have different ranks")
     widths: list[int] = []
     for index, extent, coordinate, out_extent in zip(
-        term.indices, term.tensor.shape, comprehension.axes, comprehension.out.shape, strict=True
+        term.indices, term.tensor.shape, definition.axes, definition.out.shape, strict=True
     ):
         start = begin(leaf.conditions, coordinate) if extent is ONE else coordinate - index
         before = start.const

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined, flags
 from ..results.op_info import Refusal
@@ -125,37 +125,35 @@ class _Windows:
 @recogniser("pool_backward", precedence=645, ops=(AVG, MAX))
 def pool_backward(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Derive stride and padding from the single read of the gradients, and try kernels."""
-    (comprehension,) = expression.outputs[:1]
+    (definition,) = expression.outputs[:1]
     inputs = [t for t in expression.inputs if isinstance(t, TensorVar)]
-    if len(expression.outputs) != 1 or len(comprehension.axes) != 4 or len(inputs) != 2:
+    if len(expression.outputs) != 1 or len(definition.axes) != 4 or len(inputs) != 2:
         return Refusal("a gradient of a pool has two operands and one output of rank 4")
-    loads = [s for s in subterms(comprehension.body) if isinstance(s, Load)]
+    loads = [s for s in subterms(definition.body) if isinstance(s, Load)]
     read = {x.tensor for x in loads}
     proposals: list[Proposal] = []
     for grad, data in (inputs, inputs[::-1]):
         grad_loads = [s for s in loads if s.tensor is grad]
-        if len(grad_loads) == 1 and data.shape == comprehension.out.shape and len(grad.shape) == 4:
-            proposals += _proposals(
-                comprehension, grad_loads[0], data, MAX if data in read else AVG
-            )
+        if len(grad_loads) == 1 and data.shape == definition.out.shape and len(grad.shape) == 4:
+            proposals += _proposals(definition, grad_loads[0], data, MAX if data in read else AVG)
     return proposals or Refusal("gradients are not spread over windows")
 
 
 def _proposals(
-    comprehension: Comprehension, load: Load, tensor: TensorVar, name: str
+    definition: OutputDefinition, load: Load, tensor: TensorVar, name: str
 ) -> Iterator[Proposal]:
     for layout in ("NCHW", "NHWC"):
         places = [layout.index("H"), layout.index("W")]
         if any(
-            load.indices[layout.index(letter)] is not comprehension.axes[layout.index(letter)]
+            load.indices[layout.index(letter)] is not definition.axes[layout.index(letter)]
             for letter in "NC"
         ):
             continue
-        dims = [_windows(load.indices[d], comprehension.axes[d]) for d in places]
+        dims = [_windows(load.indices[d], definition.axes[d]) for d in places]
         if any(d is None for d in dims):
             continue
         windows = [d for d in dims if d is not None]
-        for kernel in _kernels(comprehension, windows, places, name):
+        for kernel in _kernels(definition, windows, places, name):
             fitted = [
                 fit(
                     WindowAxis(window.stride, 1, window.before, None, None),
@@ -168,7 +166,7 @@ def _proposals(
             if all(s is not None for s in fitted):
                 complete = [s for s in fitted if s is not None]
                 yield from _attributes(
-                    comprehension, load.tensor, tensor, name, layout, kernel, complete
+                    definition, load.tensor, tensor, name, layout, kernel, complete
                 )
         return
 
@@ -196,14 +194,14 @@ def _windows(index: Int, coordinate: Int) -> _Windows | None:
 
 
 def _kernels(
-    comprehension: Comprehension, windows: Sequence[_Windows], places: Sequence[int], name: str
+    definition: OutputDefinition, windows: Sequence[_Windows], places: Sequence[int], name: str
 ) -> Iterator[tuple[int, ...]]:
     """Kernels with this number of windows; those that occur in guards come first."""
-    terms = list(subterms(comprehension.body))
+    terms = list(subterms(definition.body))
     volume = _volume(terms) if name == MAX else None
     ranges = []
     for window, d in zip(windows, places, strict=True):
-        guards = [b + window.before + 1 for b in _bounds(terms, comprehension.axes[d])]
+        guards = [b + window.before + 1 for b in _bounds(terms, definition.axes[d])]
         extents = range(window.taps * window.stride, (window.taps - 1) * window.stride, -1)
         ranges.append(
             [*(k for k in extents if k in guards), *(k for k in extents if k not in guards)]
@@ -228,7 +226,7 @@ def _volume(terms: Sequence[Term]) -> int | None:
 
 
 def _attributes(
-    comprehension: Comprehension,
+    definition: OutputDefinition,
     grad: TensorVar,
     data: TensorVar,
     name: str,
@@ -246,7 +244,7 @@ def _attributes(
         "out_layout": layout,
     }
     positions = (grad.position, data.position)
-    layouts = dict.fromkeys((*positions, comprehension.out.position), layout)
+    layouts = dict.fromkeys((*positions, definition.out.position), layout)
     symmetric = all(s.before == s.after for s in fitted)
     loose = tuple(_loose(grad, data, layout, fitted)) if name == AVG else ()
     variants = [({**attrs, "ceil_mode": False}, loose)]

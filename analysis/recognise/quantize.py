@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import among
 from ..results.op_info import Refusal
@@ -131,44 +131,40 @@ NOTHING = const(0, "int32")
 @recogniser("quantize", precedence=150, ops=(QUANTIZE, DEQUANTIZE))
 def quantize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the formula from the outside in; the axis indexes scale or zero point."""
-    (comprehension,) = expression.outputs[:1]
+    (definition,) = expression.outputs[:1]
     if len(expression.outputs) != 1:
         return Refusal("a quantisation has one output")
-    if comprehension.out.dtype in INTEGERS + SMALL_FLOATS:
-        name, candidates = QUANTIZE, _quantized_parts(comprehension)
-    elif comprehension.out.dtype in ("float32", "float16"):
-        name, candidates = DEQUANTIZE, _dequantized_parts(comprehension)
+    if definition.out.dtype in INTEGERS + SMALL_FLOATS:
+        name, candidates = QUANTIZE, _quantized_parts(definition)
+    elif definition.out.dtype in ("float32", "float16"):
+        name, candidates = DEQUANTIZE, _dequantized_parts(definition)
     else:
-        return Refusal("no quantisation has an output of this dtype", comprehension.out.dtype)
+        return Refusal("no quantisation has an output of this dtype", definition.out.dtype)
     out = [
         proposal
         for parts in candidates
-        if (proposal := _proposal(name, comprehension, *parts)) is not None
+        if (proposal := _proposal(name, definition, *parts)) is not None
     ]
     return out or Refusal("the compute is not a scaled and shifted operand")
 
 
-def _quantized_parts(comprehension: Comprehension) -> Iterator[Parts]:
+def _quantized_parts(definition: OutputDefinition) -> Iterator[Parts]:
     """``saturate(round(x / scale) + zero)``; a scale of 1 and a zero of 0 leave no trace."""
-    value = _saturated(comprehension.body)
+    value = _saturated(definition.body)
     for scaled, zero in () if value is None else _operands(value, "add", NOTHING):
         rounded = args(scaled, "round")
         quotient = args(rounded[0] if rounded else scaled, "div")
         data, scale = quotient or (rounded[0] if rounded else scaled, const(1.0, "float32"))
-        if _at_own_place(uncast(data), comprehension):
+        if _at_own_place(uncast(data), definition):
             yield uncast(data), uncast(scale), uncast(zero)  # type: ignore[misc]
 
 
-def _dequantized_parts(comprehension: Comprehension) -> Iterator[Parts]:
+def _dequantized_parts(definition: OutputDefinition) -> Iterator[Parts]:
     """``(x - zero) * scale``, saturated for float16."""
-    value = (
-        _saturated(comprehension.body)
-        if comprehension.out.dtype == "float16"
-        else comprehension.body
-    )
+    value = _saturated(definition.body) if definition.out.dtype == "float16" else definition.body
     for shifted, scale in () if value is None else _operands(value, "mul", const(1.0, "float32")):
         data, zero = _difference(uncast(shifted))
-        if _at_own_place(data, comprehension):
+        if _at_own_place(data, definition):
             yield data, uncast(scale), zero  # type: ignore[misc]
 
 
@@ -205,30 +201,30 @@ def _difference(term: Term) -> tuple[Term, Term]:
     return uncast(plus[0]), uncast(as_int(plus[0]) - term)
 
 
-def _at_own_place(term: Term, comprehension: Comprehension) -> bool:
+def _at_own_place(term: Term, definition: OutputDefinition) -> bool:
     return (
         isinstance(term, Load)
-        and term.indices == comprehension.axes
-        and term.tensor.shape == comprehension.out.shape
+        and term.indices == definition.axes
+        and term.tensor.shape == definition.out.shape
     )
 
 
 def _proposal(
-    name: str, comprehension: Comprehension, load: Load, scale: Term, zero: Term
+    name: str, definition: OutputDefinition, load: Load, scale: Term, zero: Term
 ) -> Proposal | None:
-    quantised = comprehension.out.dtype if name == QUANTIZE else load.tensor.dtype
+    quantised = definition.out.dtype if name == QUANTIZE else load.tensor.dtype
     operands = (_scale(scale), _zero_point(zero, quantised))
     vector_axes = {
         d
         for term in (scale, zero)
-        for d, poly in enumerate(comprehension.axes)
+        for d, poly in enumerate(definition.axes)
         if isinstance(term, Load) and term.indices == (poly,) and poly is not ZERO
     }
     if None in operands or len(vector_axes) > 1:
         return None
-    axes = () if vector_axes else (-1, *range(len(comprehension.axes)))
+    axes = () if vector_axes else (-1, *range(len(definition.axes)))
     notes = among("axis", axes, "scale and zero point are of the whole tensor")
-    attrs = {"axis": vector_axes.pop() if vector_axes else -1, "out_dtype": comprehension.out.dtype}
+    attrs = {"axis": vector_axes.pop() if vector_axes else -1, "out_dtype": definition.out.dtype}
     return Proposal(name, (load.tensor.position, *operands), attrs, undetermined=notes)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import among, numbers
 from ..results.op_info import Refusal
@@ -125,19 +125,19 @@ UNSEEN = {
 @recogniser("resize", precedence=345, ops=(OP, OP3))
 def resize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Guess the attributes from the form of the sampling; the certificate decides."""
-    (comprehension,) = expression.outputs[:1]
-    loads = [term for term in subterms(comprehension.body) if isinstance(term, Load)]
+    (definition,) = expression.outputs[:1]
+    loads = [term for term in subterms(definition.body) if isinstance(term, Load)]
     if len(expression.outputs) != 1 or not loads or len({x.tensor for x in loads}) != 1:
         return Refusal("the compute does not sample one input")
     load = loads[0]
-    if len(comprehension.axes) not in (4, 5) or len(load.indices) != len(comprehension.axes):
+    if len(definition.axes) not in (4, 5) or len(load.indices) != len(definition.axes):
         return Refusal("a resize has four or five dimensions")
     if not any(
         isinstance(term, CallTerm) and term.op in ("cast", "floordiv")
-        for term in subterms(comprehension.body)
+        for term in subterms(definition.body)
     ):
         return Refusal("no coordinate is computed")
-    sampled = [k for k, i in enumerate(load.indices) if i is not comprehension.axes[k]]
+    sampled = [k for k, i in enumerate(load.indices) if i is not definition.axes[k]]
     layouts = [layout for layout in _layouts(load) if all(layout[k] in "DHW" for k in sampled)]
     if not sampled or not layouts:
         return Refusal("the sampled axes are not two or three adjacent ones")
@@ -146,7 +146,7 @@ def resize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     return [
         proposal
         for layout in layouts
-        for proposal in _proposals(comprehension, load, layout, method, layouts)
+        for proposal in _proposals(definition, load, layout, method, layouts)
     ]
 
 
@@ -159,43 +159,43 @@ def _layouts(load: Load) -> list[str]:
 
 
 def _proposals(
-    comprehension: Comprehension, load: Load, layout: str, method: str, layouts: Sequence[str]
+    definition: OutputDefinition, load: Load, layout: str, method: str, layouts: Sequence[str]
 ) -> Iterator[Proposal]:
-    position, size = load.tensor.position, _size(comprehension, layout)
+    position, size = load.tensor.position, _size(definition, layout)
     places = [layout.index(a) for a in "DHW" if a in layout]
     same_size = [
         name
         for name in layouts
-        if _size(comprehension, name) == size and ("D" in name) == ("D" in layout)
+        if _size(definition, name) == size and ("D" in name) == ("D" in layout)
     ]
     notes = (*among("layout", same_size, "only what they agree on is sampled"), *UNSEEN[method])
-    if outside(comprehension.body) is not None:
+    if outside(definition.body) is not None:
         notes = tuple(u for u in notes if u.attribute != "extrapolation_value")
-    for extra in _samplings(comprehension, load, method, places):
+    for extra in _samplings(definition, load, method, places):
         attrs = {"size": size, "layout": layout, "method": method, **extra}
-        names = {position: layout, comprehension.out.position: layout}
+        names = {position: layout, definition.out.position: layout}
         op = OP3 if "D" in layout else OP
         yield Proposal(op, (position,), attrs, names, undetermined=notes)
 
 
-def _size(comprehension: Comprehension, layout: str) -> tuple[int | Int, ...]:
+def _size(definition: OutputDefinition, layout: str) -> tuple[int | Int, ...]:
     return dims(
         [
-            comprehension.out.shape[k]
-            for k, letter in enumerate(layout[: len(comprehension.axes)])
+            definition.out.shape[k]
+            for k, letter in enumerate(layout[: len(definition.axes)])
             if letter in "DHW"
         ]
     )
 
 
 def _samplings(
-    comprehension: Comprehension, load: Load, method: str, places: Sequence[int]
+    definition: OutputDefinition, load: Load, method: str, places: Sequence[int]
 ) -> Iterator[dict[str, object]]:
     """Coordinate transformations, roundings and cubic coefficients that fit the form."""
-    terms = list(subterms(comprehension.body))
+    terms = list(subterms(definition.body))
     roundings = _roundings(terms) if method == NEAREST else [""]
     for transformation, rounding in product(
-        _transformations(comprehension, load, terms, places), roundings
+        _transformations(definition, load, terms, places), roundings
     ):
         extra = {**transformation, "rounding_method": rounding} if rounding else transformation
         if method != "cubic":
@@ -206,35 +206,35 @@ def _samplings(
 
 
 def _transformations(
-    comprehension: Comprehension, load: Load, terms: Sequence[Term], places: Sequence[int]
+    definition: OutputDefinition, load: Load, terms: Sequence[Term], places: Sequence[int]
 ) -> Iterator[dict[str, object]]:
     """The coordinate transformations, with their region and the value outside it."""
-    value = outside(comprehension.body)
+    value = outside(definition.body)
     if value is None:
-        for mode in _modes(comprehension, load, terms):
+        for mode in _modes(definition, load, terms):
             yield {MODE: mode}
         return
     # for three axes TVM lists the region from the last axis to the first
-    for roi in regions(load, comprehension.axes, places if len(places) == 2 else places[::-1]):
+    for roi in regions(load, definition.axes, places if len(places) == 2 else places[::-1]):
         yield {MODE: CROP, "roi": roi, "extrapolation_value": value}
 
 
-def _modes(comprehension: Comprehension, load: Load, terms: Sequence[Term]) -> list[str]:
+def _modes(definition: OutputDefinition, load: Load, terms: Sequence[Term]) -> list[str]:
     if all(
         extent is out_extent
-        for extent, out_extent in zip(load.tensor.shape, comprehension.out.shape, strict=True)
+        for extent, out_extent in zip(load.tensor.shape, definition.out.shape, strict=True)
     ):
         return list(MODES)
     if not _calls(terms, "add", 0.5, "cast"):
         scaled = [
             _scaled(terms, extent, out_extent)
-            for extent, out_extent in zip(load.tensor.shape, comprehension.out.shape, strict=True)
+            for extent, out_extent in zip(load.tensor.shape, definition.out.shape, strict=True)
         ]
         return ["asymmetric"] if all(scaled) else ["align_corners"]
     if not _calls(terms, "sub", 0.5, "mul") and not _calls(terms, "sub", 0.5, "add"):
         return ["tf_half_pixel_for_nn"]
     plain = ["half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
-    return ["pytorch_half_pixel", *plain] if ONE in comprehension.out.shape[1:] else plain
+    return ["pytorch_half_pixel", *plain] if ONE in definition.out.shape[1:] else plain
 
 
 def _scaled(terms: Sequence[Term], extent: Int, out_extent: Int) -> bool:

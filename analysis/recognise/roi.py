@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.scalar import is_const
@@ -87,50 +87,50 @@ def f(x: T.Buffer((8,), "float32"), r: T.Buffer((2, 5), "float32"),
 @recogniser("roi", precedence=650, ops=(ALIGN, POOL))
 def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a tensor read at regions from data; the form gives mode, ratio and alignment."""
-    (comprehension,) = expression.outputs[:1]
+    (definition,) = expression.outputs[:1]
     if (
         len(expression.outputs) != 1
-        or len(comprehension.axes) != 4
-        or len(tensors(comprehension.body)) != 2
+        or len(definition.axes) != 4
+        or len(tensors(definition.body)) != 2
     ):
         return Refusal("not an image and regions")
-    loads = [load for load in subterms(comprehension.body) if isinstance(load, Load)]
+    loads = [load for load in subterms(definition.body) if isinstance(load, Load)]
     images = {load.tensor for load in loads if any(tensors(i) for i in load.indices)}
     if len(images) != 1:
         return Refusal("no tensor is read at indices from another")
     (tensor,) = images
     if len(tensor.shape) != 4:
         return Refusal("an image has four dimensions")
-    (rois,) = tensors(comprehension.body) - images
+    (rois,) = tensors(definition.body) - images
     if len(rois.shape) != 2 or rois.shape[1].const != 5:
         return Refusal("a region is five numbers")
     channel = [
-        load.indices[place] is comprehension.axes[place]
+        load.indices[place] is definition.axes[place]
         for place in (1, 3)
         for load in loads
         if load.tensor is tensor
     ][:1]
     layout = "NCHW" if channel == [True] else "NHWC"
-    scale = _scale(comprehension, rois)
-    size = dims([comprehension.out.shape[layout.index(a)] for a in "HW"])
+    scale = _scale(definition, rois)
+    size = dims([definition.out.shape[layout.index(a)] for a in "HW"])
     attrs = {"pooled_size": size, "spatial_scale": scale, "layout": layout}
-    layouts = {tensor.position: layout, comprehension.out.position: layout}
+    layouts = {tensor.position: layout, definition.out.position: layout}
     operands = (tensor.position, rois.position)
     pool = (
-        isinstance(bare(comprehension.body), CallTerm)
-        and getattr(bare(comprehension.body), "op", "") == "ite"
+        isinstance(bare(definition.body), CallTerm)
+        and getattr(bare(definition.body), "op", "") == "ite"
     )
     if pool:
         return [Proposal(POOL, operands, attrs, layouts)]
-    sampling = _sampling(comprehension)
+    sampling = _sampling(definition)
     if sampling is None:
         return Refusal("not a mean or maximum of points")
     return [Proposal(ALIGN, operands, {**attrs, **sampling}, layouts)]
 
 
-def _scale(comprehension: Comprehension, rois: TensorVar) -> float:
+def _scale(definition: OutputDefinition, rois: TensorVar) -> float:
     """The literal that multiplies the coordinates of a region."""
-    for term in subterms(comprehension.body):
+    for term in subterms(definition.body):
         if isinstance(term, CallTerm) and term.op == "mul":
             factors = [a.value for a in term.args if isinstance(a, Const)]
             read = [operand for a in term.args if isinstance(operand := uncast(a), Load)]
@@ -139,16 +139,16 @@ def _scale(comprehension: Comprehension, rois: TensorVar) -> float:
     return 1.0
 
 
-def _sampling(comprehension: Comprehension) -> dict[str, object] | None:
+def _sampling(definition: OutputDefinition) -> dict[str, object] | None:
     """Mode, ratio and alignment; one point needs no reduction."""
-    term = uncast(comprehension.body)
+    term = uncast(definition.body)
     points: int | None = 1
     if isinstance(term, Reduce):
         points = iterations(term.axes).const
     op = term.op if isinstance(term, (Reduce, CallTerm)) else ""
     if points is None or op not in ("add", "max"):
         return None
-    least = any(_at_least_one(s) for s in subterms(comprehension.body))
+    least = any(_at_least_one(s) for s in subterms(definition.body))
     mode = "avg" if op == "add" else "max"
     return {"mode": mode, "sample_ratio": isqrt(points), "aligned": not least}
 

@@ -54,15 +54,15 @@ def norms(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match norms by the root they divide by: the dimensions summed over and the literal added."""
     if len(expression.outputs) != 1:
         return Refusal("a norm has one output")
-    comprehension = expression.outputs[0]
-    body = real(comprehension.body)
+    definition = expression.outputs[0]
+    body = real(definition.body)
     roots = [s for s in subterms(body) if isinstance(s, CallTerm) and s.op == "rsqrt"]
     loads = {s.tensor: s for s in subterms(body) if isinstance(s, Load)}
     out = []
     for root in roots:
         epsilons = [float(x.value) for x in operands("add", root.args[0]) if isinstance(x, Const)]
         sums = [s for s in subterms(root) if isinstance(s, Reduce) and s.op == "add"]
-        for tensor in (t for t in loads if t.shape == comprehension.out.shape):
+        for tensor in (t for t in loads if t.shape == definition.out.shape):
             weights = [t for t in loads if t is not tensor]
             for reduction in sums[:1] if epsilons else ():
                 out += list(_norms(tensor, reduction, weights, epsilons[0]))
@@ -126,11 +126,11 @@ def variances(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match averaged squares minus the squared average, by the dimensions summed over."""
     if len(expression.outputs) != 1:
         return Refusal("a variance has one output")
-    comprehension = expression.outputs[0]
+    definition = expression.outputs[0]
     out: list[Proposal] = []
     for reduction in (
         subterm
-        for subterm in subterms(real(comprehension.body))
+        for subterm in subterms(real(definition.body))
         if isinstance(subterm, Reduce) and subterm.op == "add"
     ):
         term: Term = reduction.body
@@ -138,5 +138,5 @@ def variances(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
             continue
         dims = swept(term, reduction.axes)
         for name in ("relax.variance", "relax.std") if dims is not None else ():
-            out += list(over(name, term.tensor, dims or (), comprehension.out))
+            out += list(over(name, term.tensor, dims or (), definition.out))
     return out or Refusal("nothing is summed")

@@ -58,8 +58,8 @@ def f(
 @recogniser("slice_scatter", precedence=360, ops=("relax.slice_scatter",))
 def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match two loads, one of which is the input at the output's coordinates."""
-    (comprehension,) = expression.outputs[:1]
-    leaves = list(pieces(comprehension.body))
+    (definition,) = expression.outputs[:1]
+    leaves = list(pieces(definition.body))
     loads = [p.value for p in leaves if isinstance(p.value, Load)]
     if (
         len(expression.outputs) != 1
@@ -67,8 +67,8 @@ def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         or len(loads) != len(leaves)
     ):
         return Refusal("the compute does not select between two inputs")
-    out = comprehension.out
-    inputs = [x for x in loads if x.indices == comprehension.axes and x.tensor.shape == out.shape]
+    out = definition.out
+    inputs = [x for x in loads if x.indices == definition.axes and x.tensor.shape == out.shape]
     sources = [p for p in leaves if isinstance(p.value, Load) and p.value not in inputs]
     if len({load.tensor for load in inputs}) != 1 or len(sources) != 1:
         return Refusal("no input is read at the output's own coordinates")
@@ -76,10 +76,10 @@ def slice_scatter(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     assert isinstance(source, Load)
     shape = source.tensor.shape
     axes = [k for k, (a, b) in enumerate(zip(shape, out.shape, strict=False)) if a is not b]
-    if len(shape) != len(comprehension.axes) or len(axes) != 1:
+    if len(shape) != len(definition.axes) or len(axes) != 1:
         return Refusal("the source is not shorter on one axis")
     (axis,) = axes
-    start = begin(sources[0].conditions, comprehension.axes[axis])
+    start = begin(sources[0].conditions, definition.axes[axis])
     step = _step(source.indices[axis])
     end = start + (shape[axis] - 1) * step + 1
     attrs = {"start": plain(start), "end": plain(end), "step": step, "axis": axis}

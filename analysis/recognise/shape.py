@@ -62,19 +62,19 @@ def main(out: T.Buffer((2,), "int32")):
 @recogniser("shape_to_tensor", precedence=357, ops=(OP,))
 def shape_to_tensor(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a value at each coordinate that is a polynomial over the sizes."""
-    (comprehension,) = expression.outputs[:1]
+    (definition,) = expression.outputs[:1]
     if (
         len(expression.outputs) != 1
-        or len(comprehension.axes) != 1
-        or not isinstance(comprehension.body, Int)
+        or len(definition.axes) != 1
+        or not isinstance(definition.body, Int)
     ):
         return Refusal("not one vector of integers")
-    extent = comprehension.out.shape[0].const
-    if extent is None or extent > RANK or comprehension.out.dtype != "int64":
+    extent = definition.out.shape[0].const
+    if extent is None or extent > RANK or definition.out.dtype != "int64":
         return Refusal("a shape is a short int64 vector")
-    (var,) = free(comprehension.axes[0]) or (None,)
+    (var,) = free(definition.axes[0]) or (None,)
     values = [
-        comprehension.body if var is None else ints(comprehension.body, {var: coordinate})
+        definition.body if var is None else ints(definition.body, {var: coordinate})
         for coordinate in map(integer, range(extent))
     ]
     if any(v.kind not in SIZES for value in values for v in free(value)):

@@ -81,12 +81,12 @@ def softmax(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a softmax; its axis is the one that the sum of exponentials runs over."""
     if len(expression.outputs) != 1:
         return Refusal("softmax has one output")
-    comprehension = expression.outputs[0]
-    parts = _softmax(comprehension.body) or _log_softmax(comprehension.body)
+    definition = expression.outputs[0]
+    parts = _softmax(definition.body) or _log_softmax(definition.body)
     if parts is None:
         return Refusal("the compute is not an exponential divided by a sum of exponentials")
     name, data, divisor = parts
-    if data.indices != comprehension.axes:
+    if data.indices != definition.axes:
         return Refusal("the operand is not read at the output's own coordinates", repr(data))
     return [
         Proposal(name, (data.tensor.position,), {"axis": axis}) for axis in _axes(data, divisor)

@@ -101,12 +101,12 @@ def take(expression: TensorExpression) -> Outcome:
 
 def _outer(expression: TensorExpression) -> Read | Refusal:
     """The load, for mode ``nan`` inside its bounds check."""
-    (comprehension,) = expression.outputs[:1]
-    body = atom(comprehension.body)
+    (definition,) = expression.outputs[:1]
+    body = atom(definition.body)
     if len(expression.outputs) == 1 and isinstance(body, CallTerm) and body.op == "ite":
         term = atom(body.args[1])
         if isinstance(term, Load):
-            return Read(comprehension.out, comprehension.axes, term.tensor, term.indices)
+            return Read(definition.out, definition.axes, term.tensor, term.indices)
     return single_read(expression)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..lifting.effects.tensor_expression import Comprehension
+from ..lifting.effects.tensor_expression import OutputDefinition
 from ..proofs.context import simplify, thorough
 from ..terms.order import bounds
 from ..terms.scalar import ge0
@@ -33,23 +33,23 @@ def _packed(state: LogicalState, position: int) -> bool:
 
 
 def _output(state: LogicalState, position: int, d: int) -> LogicalState | None:
-    comprehension = next((c for c in state.lifted.outputs if c.out.position == position), None)
-    full = None if comprehension is None else comprehension.out.shape[d].const
-    if comprehension is None or full is None or not isinstance(comprehension.axes[d].atom, Var):
+    definition = next((c for c in state.lifted.outputs if c.out.position == position), None)
+    full = None if definition is None else definition.out.shape[d].const
+    if definition is None or full is None or not isinstance(definition.axes[d].atom, Var):
         return None
-    if not _chooses_literal(comprehension.body):
+    if not _chooses_literal(definition.body):
         return None
     low, high, literal = 1, full, None
     while low < high:  # the tail is a literal from `high` on
         middle = (low + high) // 2 if literal is not None else full - 1
-        tail = simplify(comprehension.body, (ge0(comprehension.axes[d] - middle),), thorough)
+        tail = simplify(definition.body, (ge0(definition.axes[d] - middle),), thorough)
         if _literal(tail) and (literal is None or tail is literal):
             high, literal = middle, tail
         elif literal is None:
             return None
         else:
             low = middle + 1
-    return None if literal is None else _without_tail(state, comprehension, d, high, literal)
+    return None if literal is None else _without_tail(state, definition, d, high, literal)
 
 
 def _chooses_literal(body: Term) -> bool:
@@ -62,23 +62,19 @@ def _literal(term: Term) -> bool:
 
 
 def _without_tail(
-    state: LogicalState, comprehension: Comprehension, d: int, extent: int, tail: Term
+    state: LogicalState, definition: OutputDefinition, d: int, extent: int, tail: Term
 ) -> LogicalState:
-    out = comprehension.out
+    out = definition.out
     subject = f"of the {out.shape[d]!r} elements of %{out.position} along its packed dimension"
-    body = simplify(
-        comprehension.body, (ge0(integer(extent - 1) - comprehension.axes[d]),), thorough
-    )
-    short = replace(comprehension, body=body)
-    outputs = tuple(short if o is comprehension else o for o in state.lifted.outputs)
+    body = simplify(definition.body, (ge0(integer(extent - 1) - definition.axes[d]),), thorough)
+    short = replace(definition, body=body)
+    outputs = tuple(short if o is definition else o for o in state.lifted.outputs)
     state = replace(
         state,
         lifted=replace(state.lifted, outputs=outputs),
         notes=(*state.notes, f"{subject} those from {extent} are {tail!r}"),
     )
-    return apply_change(
-        state, comprehension.out.position, crop(comprehension.out, d, integer(extent))
-    )
+    return apply_change(state, definition.out.position, crop(definition.out, d, integer(extent)))
 
 
 def _input(state: LogicalState, position: int, d: int) -> LogicalState | None:

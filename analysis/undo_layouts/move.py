@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proofs.prove import prove
 from ..terms.integer import floordiv
 from ..terms.quotient import is_div
@@ -184,32 +184,34 @@ def apply_change(state: LogicalState, position: int, move: CoordinateChange) -> 
     tensor = state.tensor(position)
     new = TensorVar(tensor.name, move.shape, tensor.dtype, tensor.position)
     outputs = []
-    for comprehension in state.lifted.outputs:
+    for definition in state.lifted.outputs:
         body = map_loads(
-            comprehension.body, tensor, lambda x, facts: load(new, move.new(x.indices, facts))
+            definition.body, tensor, lambda x, facts: load(new, move.new(x.indices, facts))
         )
         outputs.append(
-            _output(replace(comprehension, body=body), new, move)
-            if comprehension.out is tensor
-            else replace(comprehension, body=body)
+            _output(replace(definition, body=body), new, move)
+            if definition.out is tensor
+            else replace(definition, body=body)
         )
     params = tuple(new if p is tensor else p for p in state.lifted.params)
     lifted = replace(state.lifted, params=params, outputs=tuple(outputs))
     return replace(state, lifted=lifted, moves=(*state.moves, (position, move)))
 
 
-def _output(comprehension: Comprehension, new: TensorVar, move: CoordinateChange) -> Comprehension:
+def _output(
+    definition: OutputDefinition, new: TensorVar, move: CoordinateChange
+) -> OutputDefinition:
     axes = tuple(axis(d, e) for d, e in enumerate(new.shape))
     old = move.old(axes)
     pairs = [
         (coordinate.atom, index)
-        for coordinate, index in zip(comprehension.axes, old, strict=True)
+        for coordinate, index in zip(definition.axes, old, strict=True)
         if isinstance(coordinate.atom, Var)
     ]
     renamed = {v: as_int(fresh(v.extent, "t")) for v, _ in pairs if v.extent is not None}
-    body = substitute(comprehension.body, renamed)
+    body = substitute(definition.body, renamed)
     back = {renamed[v].atom: index for v, index in pairs}
-    return Comprehension(new, axes, substitute(body, back))  # type: ignore[arg-type]
+    return OutputDefinition(new, axes, substitute(body, back))  # type: ignore[arg-type]
 
 
 #: Visits of sub-terms after which facts from selections are ignored.
@@ -258,11 +260,11 @@ def map_loads(body: Term, tensor: TensorVar, fn: Callable[[Load, Facts], Term]) 
 def simplify_indices(state: LogicalState) -> LogicalState:
     """Return the state with ``P // E`` replaced by a literal where the facts leave one value."""
     outputs = []
-    for comprehension in state.lifted.outputs:
-        body = comprehension.body
+    for definition in state.lifted.outputs:
+        body = definition.body
         for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
             body = map_loads(body, tensor, _short)
-        outputs.append(replace(comprehension, body=body))
+        outputs.append(replace(definition, body=body))
     return replace(state, lifted=replace(state.lifted, outputs=tuple(outputs)))
 
 

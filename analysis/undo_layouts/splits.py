@@ -35,19 +35,17 @@ def split_fused(state: LogicalState) -> Iterator[LogicalState]:
 
 def _output(state: LogicalState) -> LogicalState | None:
     """Split an output axis y that only occurs in ``y // E`` and ``y % E``."""
-    for comprehension in state.lifted.outputs:
-        for d, axis in enumerate(comprehension.axes):
+    for definition in state.lifted.outputs:
+        for d, axis in enumerate(definition.axes):
             if not isinstance(axis.atom, Var):
                 continue
-            for extent in _divisors(comprehension.body, axis):
-                if not _divides(extent, comprehension.out.shape[d]):
+            for extent in _divisors(definition.body, axis):
+                if not _divides(extent, definition.out.shape[d]):
                     continue
-                new = apply_change(
-                    state, comprehension.out.position, split(comprehension.out, d, extent)
-                )
+                new = apply_change(state, definition.out.position, split(definition.out, d, extent))
                 while (further := _input(new)) is not None:
                     new = further
-                if not _combined(new, comprehension.out.position, d, extent):
+                if not _combined(new, definition.out.position, d, extent):
                     return new
     return None
 

@@ -62,15 +62,13 @@ def accesses(state: LogicalState) -> Accesses:
     conditions: dict[Int, None] = {}
     numbers: dict[Int, None] = {}
     outputs: set[Var] = set()
-    for comprehension in state.lifted.outputs:
-        renamed = {var: fresh(var.extent, "o") for a in comprehension.axes
+    for definition in state.lifted.outputs:
+        renamed = {var: fresh(var.extent, "o") for a in definition.axes
                if isinstance(var := a.atom, Var) and var.extent is not None}  # fmt: skip
         outputs |= set(renamed.values())
         at = {v: as_int(o) for v, o in renamed.items()}
-        result.append(
-            Access(comprehension.out.position, tuple(ints(a, at) for a in comprehension.axes))
-        )
-        for term in subterms(with_fresh_axes(substitute(comprehension.body, at))):
+        result.append(Access(definition.out.position, tuple(ints(a, at) for a in definition.axes)))
+        for term in subterms(with_fresh_axes(substitute(definition.body, at))):
             if isinstance(term, Load):
                 result.append(Access(term.tensor.position, term.indices))
             elif isinstance(term, CallTerm) and term.dtype not in INT_DTYPES:

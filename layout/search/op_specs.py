@@ -105,8 +105,8 @@ def only_moves(lifted: TensorExpression | Refusal) -> bool:
     """Whether the only output permutes the elements of the only input."""
     if isinstance(lifted, Refusal) or len(lifted.outputs) != 1 or len(lifted.inputs) != 1:
         return False
-    (comprehension,) = lifted.outputs
-    return isinstance(_load(comprehension.body), Load) and _size(lifted, 0) is _size(lifted, 1)
+    (definition,) = lifted.outputs
+    return isinstance(_load(definition.body), Load) and _size(lifted, 0) is _size(lifted, 1)
 
 
 def _load(body: Any) -> Any:

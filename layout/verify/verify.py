@@ -1,7 +1,7 @@
 """Prove that a PrimFunc over other layouts computes the same.
 
 Both are lifted. Every buffer of the new one is taken back to logical coordinates, by one move
-(`analysis.undo_layouts.move`) with the layout's index map. That leaves two comprehensions over the
+(`analysis.undo_layouts.move`) with the layout's index map. That leaves two definitions over the
 same buffers, which are proved equal output by output.
 
     out[i] = out'[forward(i)],    x'[q] = x[backward(q)]    where q = forward(backward(q))
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...analysis.certify.certify import input_assumptions, proof_assumptions, regroups
-from ...analysis.lifting.effects.tensor_expression import Comprehension, TensorExpression
+from ...analysis.lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ...analysis.lifting.lift import lift
 from ...analysis.lifting.loops.reduction import canonical
 from ...analysis.lifting.tir.from_tir import Unliftable
@@ -142,14 +142,14 @@ def _with_params(lifted: TensorExpression, params: tuple[TensorVar | Var, ...]) 
         return load(new, index)
 
     outputs = []
-    for comprehension in lifted.outputs:
-        new = tensor_of[comprehension.out]
+    for definition in lifted.outputs:
+        new = tensor_of[definition.out]
         assert isinstance(new, TensorVar)
         outputs.append(
             replace(
-                comprehension,
+                definition,
                 out=new,
-                body=rename(comprehension.body, frozenset(tensor_of), reload),
+                body=rename(definition.body, frozenset(tensor_of), reload),
             )
         )
     return replace(lifted, params=params, outputs=tuple(outputs))
@@ -223,21 +223,19 @@ def _padding_conditions(layout: Layout, index: Index, shape: Index) -> list[Term
 
 
 def _check_padding(
-    comprehension: Comprehension, after: TensorExpression, layouts: Layouts, shapes: Sequence[Index]
+    definition: OutputDefinition, after: TensorExpression, layouts: Layouts, shapes: Sequence[Index]
 ) -> None:
     """Raises `Different` if the padding of a result may not hold its pad value."""
-    position = comprehension.out.position
+    position = definition.out.position
     layout = layouts[position]
     if layout is None or layout.pad_value is None or not layout.padded(literal(shapes[position])):
         return
-    for condition in _padding_conditions(layout, comprehension.axes, shapes[position]):
-        body = comprehension.body
+    for condition in _padding_conditions(layout, definition.axes, shapes[position]):
+        body = definition.body
         for tensor in sorted(tensors(body), key=lambda tensor: tensor.position):
             body = map_loads(body, tensor, _padding_value(layouts, shapes, condition))
         if not _is_number(simplify(body, (condition,), thorough), layout.pad_value):
-            raise Different(
-                f"the padding of {comprehension.out.name} may not hold {layout.pad_value}"
-            )
+            raise Different(f"the padding of {definition.out.name} may not hold {layout.pad_value}")
 
 
 def _padding_value(

@@ -1,4 +1,4 @@
-"""The pattern kind comes from the comprehension: what fusion may do with the compute."""
+"""The pattern kind comes from the definition: what fusion may do with the compute."""
 
 from __future__ import annotations
 

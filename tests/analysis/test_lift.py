@@ -1,4 +1,4 @@
-"""Forms of one compute lift to one comprehension; what is not understood is refused."""
+"""Forms of one compute lift to one definition; what is not understood is refused."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_cumulative_sums(body: str, exclusive: bool) -> None:
     assert not info.certificate.exact
 
 
-#: Anything else: the comprehension computes what the program does, or there is none.
+#: Anything else: the definition computes what the program does, or there is none.
 OTHERS = {
     "a shift register": """
     s[0] = T.float32(3)

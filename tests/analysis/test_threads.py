@@ -1,4 +1,4 @@
-"""Kernels: threads that share memory are one comprehension; real races are refused."""
+"""Kernels: threads that share memory are one definition; real races are refused."""
 
 from __future__ import annotations
 

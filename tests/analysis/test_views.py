@@ -1,4 +1,4 @@
-"""Vectors, and buffers that are other buffers' elements: one comprehension, or a refusal."""
+"""Vectors, and buffers that are other buffers' elements: one definition, or a refusal."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from ...terms.term import Int, TensorVar, Term, Var
 
 
 @dataclass(frozen=True)
-class Comprehension:
+class OutputDefinition:
     """The definition of one output: ``out[axes] = body``; an axis of extent 1 is the literal 0."""
 
     out: TensorVar
@@ -34,7 +34,7 @@ class TensorExpression:
     """
 
     params: tuple[TensorVar | Var, ...]
-    outputs: tuple[Comprehension, ...]
+    outputs: tuple[OutputDefinition, ...]
     races: bool = False
     stages: int = field(default=0, compare=False)
     promises: bool = field(default=False, compare=False)
