@@ -61,9 +61,10 @@ CHILDREN = RUN.replace(
 )
 
 
-def _heed_interrupts() -> None:
-    """A job in the background of a shell, and so the tests in it, may have been told not to."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _heed_signals() -> None:
+    """A job in the background, or under nohup, and so the tests in it, may ignore them."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Command:
@@ -76,7 +77,7 @@ class Command:
             [sys.executable, "-c", text.replace("STARTED", repr(str(self.told)))],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
             env={**os.environ, "TMPDIR": str(self.temporary)},
-            preexec_fn=_heed_interrupts,
+            preexec_fn=_heed_signals,
         )  # fmt: skip
         while not self.told.exists():
             assert self.process.poll() is None, self.process.communicate()

@@ -186,6 +186,21 @@ def test_derived_examples_take_the_optional_operators() -> None:
     assert {"conv2d", "conv2d add", "conv2d relu", "conv2d add relu"} <= taken
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_derived_examples_take_the_required_operators(count: int) -> None:
+    """No operator of such a pattern is a region alone."""
+    steps = (one("relax.nn.conv2d"), one("relax.add", _bias), one("relax.nn.relu"))[:count]
+    pattern = Pattern("conv", *steps, maybe("relax.tanh"))
+    taken = {e.takes for e in samples(replace(TOY, patterns=(pattern,)))}
+    required = " ".join(("conv2d", "add", "relu")[:count])
+    assert taken == {required, f"{required} tanh"}
+
+
+def test_the_operators_of_an_example_have_short_or_long_names() -> None:
+    takes = "relax.nn.conv2d  add, relu"
+    assert Example("both", ((4, 6),), added, takes=takes).regions == ["conv2d add", "relu"]
+
+
 def test_an_example_says_what_is_expected() -> None:
     with pytest.raises(ValueError, match="'nothing': expected takes, refused or both"):
         Example("nothing", ((4, 6),), added)

@@ -115,7 +115,7 @@ def recover_or_refuse(
 ) -> Recovered:
     """Return the answer for a lifted PrimFunc; an exception becomes a refusal."""
     if not expression.outputs:
-        return Recovered(Refusal("the function writes no parameter"))
+        return Recovered(Refusal("the function writes no element of a parameter"))
     try:
         with budget():
             info = recover(expression, func, alternatives)

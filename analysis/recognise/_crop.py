@@ -46,7 +46,10 @@ def _interval(index: Int, coordinate: Int, size: Int) -> Iterator[tuple[float, f
     moving = [s for s in subterms(index) if not variables.isdisjoint(free(s))]
     lengths = [factor for s in moving if (factor := _factor(s)) is not None]
     if not lengths or (size.const is not None and size.const - 1 in lengths):
-        lengths = [1.0, *lengths]  # with length 1, y is multiplied by ``in - 1`` directly
+        lengths = [
+            1.0,
+            *lengths,
+        ]  # with length 1, `coordinate` is multiplied by ``in - 1`` directly
     starts = [b for s in moving for b in _starts(s, size)]
     for start in (*starts, 0.0):
         for length in dict.fromkeys(lengths):

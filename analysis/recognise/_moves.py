@@ -96,7 +96,7 @@ def begin(conditions: Sequence[Term], coordinate: Int) -> Int:
 
 
 def affine(index: Int, coordinate: Int) -> tuple[Int, Int] | None:
-    """``index = offset + stride * y`` as ``(offset, stride)``; the coordinate of extent 1 is 0."""
+    """Return ``(offset, stride)`` of an index; the coordinate of an axis of extent 1 is 0."""
     if coordinate is ZERO:
         return index, ONE
     (variable,) = free(coordinate)

@@ -50,6 +50,10 @@ def renamed_parameter(old: str, new: str) -> Callable[[Callable[P, R]], Callable
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if old in kwargs:
+                if new in kwargs:
+                    raise TypeError(
+                        f"{function.__name__}: got {old} and {new}; {old} is the old name"
+                    )
                 text = f"{function.__name__}: the parameter {old} is {new} now"
                 warn(text, DeprecationWarning)
                 kwargs[new] = kwargs.pop(old)

@@ -6,8 +6,7 @@ import sys
 import warnings
 
 #: A pass of opinfo is called through TVM's pass infrastructure, a module by Python's importer.
-_IMPORTER = "importlib"
-_INSIDE = {"opinfo", "tvm", "tvm_ffi", _IMPORTER}
+_INSIDE = {"opinfo", "tvm", "tvm_ffi", "importlib"}
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
@@ -17,9 +16,9 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
         Warning: Warnings of this category are errors (``python -W error``).
     """
     frame, level = sys._getframe(), 1
-    while frame.f_back and (package := _package(frame.f_globals)) in _INSIDE:
+    while frame.f_back and _package(frame.f_globals) in _INSIDE:
+        level += "importlib._bootstrap" not in frame.f_code.co_filename  # not counted by `warnings`
         frame = frame.f_back
-        level += package != _IMPORTER  # `warnings` does not count these frames
     warnings.warn(text, category, stacklevel=level)
 
 

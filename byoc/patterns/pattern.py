@@ -193,7 +193,7 @@ def one(
     """Return a step that matches exactly one operator.
 
     Args:
-        names: An operator's Relax name, or several.
+        names: An operator's full Relax name, such as ``relax.nn.relu``, or several.
         conditions: Functions of a `Node` that return None, or why the operator does not match.
         takes: A function of a `Node` that returns the sources to take with it, such as a
             dequantize.
@@ -210,7 +210,7 @@ def maybe(names: str | Collection[str], *conditions: Condition) -> PatternStep:
     """Return a step that matches one operator or none.
 
     Args:
-        names: An operator's Relax name, or several; with or without ``relax.`` in front.
+        names: An operator's full Relax name, such as ``relax.nn.relu``, or several.
         conditions: Functions of a `Node` that return None, or why the operator does not match.
 
     Returns:
@@ -223,7 +223,7 @@ def many(names: str | Collection[str], *conditions: Condition) -> PatternStep:
     """Return a step that matches any number of operators.
 
     Args:
-        names: An operator's Relax name, or several; with or without ``relax.`` in front.
+        names: An operator's full Relax name, such as ``relax.nn.relu``, or several.
         conditions: Functions of a `Node` that return None, or why the operator does not match.
 
     Returns:

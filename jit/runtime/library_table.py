@@ -27,8 +27,8 @@ _ENTRY = struct.Struct("<I20xQQ24x")
 
 
 STATIC = (
-    "this library has no symbolic shapes: compile it with shapes=... to serve it with Session; "
-    "otherwise use Compiled.run (or opinfo did not compile it)"
+    "this library was compiled without shapes=..., so Session cannot serve it; "
+    "use Compiled.run (or opinfo did not compile it)"
 )
 
 

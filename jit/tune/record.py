@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...analysis.support.checked_json import Json, Malformed, parse
 from ...analysis.support.regular import content
 from ...analysis.support.replacing import replacing
+from ...analysis.support.warn import warn
 from ...byoc.patterns.failure import last_line
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Recording:
 
     def told(self, n: int | None = None) -> Table:
         """Return `table`, under its old name."""
-        warnings.warn("Recording.told is Recording.table now", DeprecationWarning, stacklevel=2)
+        warn("Recording.told is Recording.table now", DeprecationWarning)
         return self.table(n)
 
 

@@ -82,7 +82,7 @@ def _linear(index: Int, axes: Sequence[Var]) -> tuple[list[Scaled], int] | None:
 
 
 def _quotient(atom: object, axes: Sequence[Var]) -> tuple[int, int] | None:
-    """Axis and divisor of ``term`` or ``v // k``."""
+    """Axis and divisor of a variable ``v`` or of ``v // k``."""
     if isinstance(atom, Var):
         return (axes.index(atom), 1) if atom in axes else None
     if isinstance(atom, CallTerm) and is_div(atom):

@@ -166,7 +166,7 @@ REFUSED = {
         for j in T.thread_binding(4, "threadIdx.x"):
             out[j] = x[j]
 """,
-    "writes no parameter": """
+    "writes no element of a parameter": """
     for i in T.thread_binding(8, "threadIdx.x"):
         for j in T.thread_binding(8, "threadIdx.x"):
             if i != j:

@@ -45,7 +45,7 @@ def closed_form(reduction: Reduce) -> Term | None:
 
 
 def _bounded(term: Term, var: Var, ends: Ends) -> bool:
-    """Add the bound that ``k * a + e >= 0`` implies; return False for other conditions."""
+    """Add the bound that ``k * var + bound >= 0`` implies; return False for other conditions."""
     if not (isinstance(term, CallTerm) and term.op == "ge0"):
         return False
     poly = as_int(term.args[0])
@@ -53,7 +53,7 @@ def _bounded(term: Term, var: Var, ends: Ends) -> bool:
     bound = poly - as_int(var) * k
     if not k or var in free(bound):
         return False
-    if k > 0:  # a >= ceil(-rest / k)
+    if k > 0:  # var >= ceil(-bound / k)
         ends[0].append(-floordiv(bound, integer(k)))
     else:
         ends[1].append(floordiv(bound, integer(-k)))

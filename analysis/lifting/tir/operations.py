@@ -61,7 +61,7 @@ def width(dtype: str) -> int:
 
 
 def _shifts(poly: Int, k: int, dtype: str) -> bool:
-    """Whether ``a << k`` drops no bits; a scalar parameter may have any value."""
+    """Return whether ``poly << k`` drops no bits; a scalar parameter may have any value."""
     if k == 0:
         return True
     return all(v.kind != "scalar" for v in free(poly)) and fits(poly * (1 << k), dtype)

@@ -51,7 +51,8 @@ class Example:
     @property
     def regions(self) -> list[str]:
         """The operators of each expected region."""
-        return sorted(" ".join(part.split()) for part in self.takes.split(",") if part.strip())
+        names = ([op.rpartition(".")[2] for op in part.split()] for part in self.takes.split(","))
+        return sorted(" ".join(ops) for ops in names if ops)
 
     def values(self, dtype: str) -> list[Array]:
         """Return seeded random inputs."""

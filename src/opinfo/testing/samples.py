@@ -21,6 +21,7 @@ from .example import Example, module, sized, variants
 
 DTYPES = ("float32", "float16")
 TENSOR = re.compile(r"(float\d+)\[(.+)\]")
+Shape = Callable[[Sequence[int]], Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,22 @@ def _by_channel(shape: Sequence[int]) -> Sequence[int]:
     return (shape[1], *[1] * (len(shape) - 2)) if len(shape) > 1 else shape
 
 
+SHAPES: tuple[Shape, ...] = (_same_shape, _by_column, _by_channel)
+
+
 def samples(backend: Backend) -> list[Example]:
     """Return programs that the backend takes, as far as its patterns allow deriving them."""
     steps = [*(p.steps[0] for p in backend.patterns), *(s for c in backend.coarse for s in c.steps)]
     first = sorted({n for s in steps for n in s.names})
     accepted = _accepted(backend, [s for n in first for s in _single(n)])
     later = sorted({n for p in backend.patterns for s in p.steps[1:] for n in s.names})
+    for shape in SHAPES:
+        reached = {(s.ops, s.inputs) for s, _ in accepted}
+        required = (s for p in backend.patterns for s in _required(p, shape))
+        accepted += _accepted(backend, [s for s in required if (s.ops, s.inputs) not in reached])
     static = [(s, e) for s, e in accepted if s.inputs == _static(s.inputs)]
     anchors = list({e.takes: s for s, e in reversed(static)}.values())
-    for shape in (_same_shape, _by_column, _by_channel):
+    for shape in SHAPES:
         reached = {s.ops for s, _ in accepted}
         longer = [x for s in anchors for n in later if (*s.ops, n) not in reached
                   for x in _followed(s, n, shape)]  # fmt: skip
@@ -65,6 +73,15 @@ def samples(backend: Backend) -> list[Example]:
     complete = {sample.ops: sample for s in anchors for p in backend.patterns
              if (sample := _through(p, s, followers)) is not None}  # fmt: skip
     return [e for _, e in (*accepted, *_accepted(backend, list(complete.values())))]
+
+
+def _required(pattern: Pattern, shape: Shape) -> list[_Sample]:
+    """Return chains of the operators that a pattern requires, if these are several."""
+    anchor, *later = [s for s in pattern.steps if s.least]
+    chains = [s for n in sorted(anchor.names) for s in _single(n) if later]
+    for step in later:
+        chains = [x for s in chains for n in sorted(step.names) for x in _followed(s, n, shape)]
+    return chains
 
 
 def _through(pattern: Pattern, sample: _Sample, followers: Sequence[_Sample]) -> _Sample | None:
@@ -120,9 +137,7 @@ def _single(op: str) -> Iterator[_Sample]:
                 yield _Sample((op,), form, _call(op, case.attrs))
 
 
-def _followed(
-    sample: _Sample, op: str, shape: Callable[[Sequence[int]], Sequence[int]]
-) -> Iterator[_Sample]:
+def _followed(sample: _Sample, op: str, shape: Shape) -> Iterator[_Sample]:
     """Yield the sample with one more operator, unary or with a constant of that shape."""
     for case in _matches().get(op, ()):
         shapes = _operands(case)
@@ -150,9 +165,7 @@ def _chained(before: Callable[..., Any], after: Callable[..., Any]) -> Callable[
     return build
 
 
-def _after(
-    call: Callable[..., Any], shape: Callable[[Sequence[int]], Sequence[int]] | None
-) -> Callable[..., Any]:
+def _after(call: Callable[..., Any], shape: Shape | None) -> Callable[..., Any]:
     """Return a builder of an operator on a value, or on it and a constant with a derived shape."""
 
     def build(emit: Any, const: Any, value: Any) -> Any:

@@ -112,7 +112,7 @@ class Verified:
             return ""
         return (f"the compiled build is slower with {plural(self.threads, 'thread')}; where you "
                 "run it, set OMP_NUM_THREADS and TVM_NUM_THREADS to the target's num-cores "
-                "(without OMP_NUM_THREADS, oneDNN takes all cores)")  # fmt: skip
+                "(without OMP_NUM_THREADS, libraries such as oneDNN use all cores)")  # fmt: skip
 
     def __str__(self) -> str:
         return "\n".join(filter(None, (self.table(), self.advice(), self.outcome())))
