@@ -59,9 +59,9 @@ def samples(backend: Backend) -> list[Example]:
     accepted = _accepted(backend, [s for n in first for s in _single(n)])
     later = sorted({n for p in backend.patterns for s in p.steps[1:] for n in s.names})
     for shape in SHAPES:
-        reached = {(s.ops, s.inputs) for s, _ in accepted}
+        derived = {(s.ops, s.inputs) for s, _ in accepted}
         required = (s for p in backend.patterns for s in _required(p, shape))
-        accepted += _accepted(backend, [s for s in required if (s.ops, s.inputs) not in reached])
+        accepted += _accepted(backend, [s for s in required if (s.ops, s.inputs) not in derived])
     static = [(s, e) for s, e in accepted if s.inputs == _static(s.inputs)]
     anchors = list({e.takes: s for s, e in reversed(static)}.values())
     for shape in SHAPES:
