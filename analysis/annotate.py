@@ -86,7 +86,8 @@ def annotation(func: Any) -> Annotation | Refusal:
         func: A `tirx.PrimFunc` that `AnnotateOpInfo` has processed.
 
     Returns:
-        The attributes as Python values; a `Refusal` if there are none, or the body has changed.
+        The attributes as Python values; a `Refusal` if the PrimFunc has none, or its body has
+            changed.
 
     Raises:
         TypeError: `func` is not a PrimFunc.

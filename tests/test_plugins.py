@@ -134,7 +134,7 @@ WRONG = {
     "does not parse": ({"source": "NPU = \n"}, r"SyntaxError: invalid syntax .*line 1"),
     "has no such attribute": ({"source": ""}, r"AttributeError: .*has no attribute 'NPU'"),
     "is not a Backend": ({"source": "NPU = 3\n"}, "expected a Backend, got int"),
-    "has another name": ({"called": "npu"}, "its Backend is called npu, expected the name of"),
+    "has another name": ({"called": "npu"}, "its Backend is named npu, expected the name of"),
 }  # fmt: skip
 
 

@@ -43,8 +43,8 @@ def certified_operator(
     Args:
         expression: What the PrimFunc computes.
         func: The PrimFunc; None if the expression is over other buffers.
-        alternatives: Also certify the other operators that compute the same.
-        tested: Accept an operator that is only equal at random points.
+        alternatives: Also certify the other operators that compute the same result.
+        tested: Accept an operator that is equal only on random inputs.
         rounded: Compare in real arithmetic.
     """
     certified: list[OpInfo] = []

@@ -16,7 +16,7 @@ class TooLarge(Exception):
     """The form in real arithmetic is too large to be expanded."""
 
     def __init__(self) -> None:
-        super().__init__("the compute is too large to be compared up to rounding")
+        super().__init__("the compute is too large to compare up to rounding")
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     classes = {b.name: priority.get(b.name, 3) for b in named}
     unknown = set(priority) - {*classes, "tvm"}
     if unknown:
-        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
+        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not a requested backend")
     lowered = read(mod, "dispatch")
     forced = forced_ops(lowered.ops, lowered.infos, force, named)
     needed = {f.backend for f in forced.values()}

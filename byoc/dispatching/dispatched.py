@@ -54,8 +54,8 @@ class Dispatched:
         total: The floating-point operations of the module.
         timings: The times that were measured to choose the regions.
         report: The planned layouts; None if they were not planned.
-        failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
-            whose failure drops no region.
+        failed: Failures of backends' code. Some drop a region; a hook that fails, such as a cost or
+            a condition, does not.
     """
 
     module: Any

@@ -34,7 +34,7 @@ class FallbackOp:
     @property
     def mend(self) -> str:
         """The old name of `suggestion`."""
-        warn("FallbackOp.mend is FallbackOp.suggestion now", DeprecationWarning)
+        warn("FallbackOp.mend is deprecated: use FallbackOp.suggestion", DeprecationWarning)
         return self.suggestion
 
 

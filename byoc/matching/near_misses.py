@@ -120,7 +120,7 @@ class PartialMatches:
                     yield _missed(backend, pattern.name, failed)
                 elif failed is not None and any(start.info.name in s.names for s in pattern.steps):
                     before = _before(pattern, start.info.name)
-                    reason = f"{start.info.name} is taken only after {listed(before)}"
+                    reason = f"{start.info.name} must follow {listed(before)}"
                     yield Miss(backend.name, pattern.name, 0, -2, reason)
 
     def _in_coarse(self, op: Op) -> Iterator[Miss]:
@@ -208,7 +208,7 @@ def _ending(op: Op, infos: Infos) -> Unmet:
     if value.pinned is not None:
         return Unmet(f"its result is also {value.pinned}", suggestion)
     if len(value.uses) > 1:
-        return Unmet(f"its result is read by {len(value.uses)} operators, one is taken", suggestion)
+        return Unmet(f"its result is read by {len(value.uses)} operators, expected one", suggestion)
     if not value.uses:
         return Unmet("nothing reads its result")
     reader = value.uses[0]

@@ -171,7 +171,9 @@ class Recording:
 
     def told(self, n: int | None = None) -> Table:
         """Return `table`, under its old name."""
-        warnings.warn("Recording.told is Recording.table now", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "use Recording.table instead of Recording.told", DeprecationWarning, stacklevel=2
+        )
         return self.table(n)
 
 

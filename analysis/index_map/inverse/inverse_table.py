@@ -30,7 +30,7 @@ class InverseTable:
         inside = all(lo <= y < lo + e for y, lo, e in zip(ys, self.lower, self.box, strict=True))
         position = self._find(ys) if inside else None
         if position is None:
-            raise ValueError(f"no point of {self.shape} is mapped to {ys}")
+            raise ValueError(f"no point of the shape {self.shape} is mapped to {ys}")
         return tuple(int(p[position]) for p in self.points)
 
     def _find(self, ys: tuple[int, ...]) -> int | None:

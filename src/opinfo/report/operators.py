@@ -47,7 +47,7 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Return JSON values.
 
-        Exactly one of `op`, `layout_normalised` and `refusal` is not None.
+        Exactly one of the keys `op`, `layout_normalised` and `refusal` is not null.
         """
         keys = {OpInfo: "op", LayoutNormalised: "layout_normalised"}
         answer = {keys.get(type(self.result), "refusal"): self.result.to_json()}
@@ -73,7 +73,7 @@ class Report:
 
     Attributes:
         rows: One row for each PrimFunc.
-        others: Calls that are not of PrimFuncs, by name, with their number.
+        others: The number of calls of anything but a PrimFunc, by name.
     """
 
     rows: tuple[Row, ...]
