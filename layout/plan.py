@@ -93,7 +93,7 @@ def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"ReplaceOpImpl: expected a tirx.PrimFunc, got {type(func).__name__}")
     if len(layouts) != len(func.params):
-        raise ValueError(f"ReplaceOpImpl: {len(layouts)} layouts for {len(func.params)} parameters")
+        raise ValueError(f"ReplaceOpImpl: expected {len(func.params)} layouts, got {len(layouts)}")
     parsed: list[Layout | None] = []
     for param, layout in zip(func.params, layouts, strict=True):
         buffer = hasattr(param.ty, "shape")

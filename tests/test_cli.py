@@ -87,7 +87,7 @@ def test_explain_one_function(model: Path, opinfo: Opinfo) -> None:
     ("args", "told"),
     [
         (["absent.onnx"], "absent.onnx: no such file"),
-        (["MODEL", "--func", "mistery"], "no PrimFunc is named 'mistery'; there are 2, such as"),
+        (["MODEL", "--func", "mistery"], "no PrimFunc is named 'mistery'; the module has 2"),
         (["MODEL", "--shape", "x"], "shape 'x': expected the form"),
     ],
 )

@@ -338,7 +338,7 @@ def _check_call(expr: Any) -> None:
     """Check that a call has no effect and takes no buffer as a pointer."""
     effect = expr.op.get_attr("TCallEffectKind") if isinstance(expr.op, tvm.ir.Op) else None
     if effect is None or int(effect) > 1 or str(expr.op.name) == "tirx.address_of":
-        raise Opaque(f"calls {expr.op}: not TIR, or with an effect")
+        raise Opaque(f"calls {expr.op}, which is not TIR or has side effects")
     if any(is_buffer_var(a) for a in items(expr.args)):
         raise Opaque("a buffer is used as a pointer")
 

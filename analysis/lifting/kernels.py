@@ -67,7 +67,7 @@ class Kernels(ExecutionState):
         kernel = self.kernel
         assert kernel is not None
         if any(not kernel.thread(v).startswith("threadIdx") for v in over):
-            raise Unliftable("a reduction over blocks of threads")
+            raise Unliftable("a reduction over thread blocks")
         if over & spatial or kernel.differ(()):
             raise Unliftable("not all threads take part in a reduction over threads")
         kernel.over = frozenset(over)

@@ -224,5 +224,5 @@ _EXTERN = frozenset(
 def _effect(name: str, call: Any) -> tuple[str, str]:
     """Why a call with effects is not understood, and its place."""
     if name in _EXTERN and type(call.args[0]).__name__ == "StringImm":
-        return f"calls {call.args[0].value}, an extern function: not TIR", ""
+        return f"calls the extern function {call.args[0].value}, which is not TIR", ""
     return "unsupported call with side effects", script(call)[:80]

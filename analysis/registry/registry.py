@@ -180,7 +180,7 @@ def _load(plugin: plugins.Plugin) -> str:
     if len(remaining) < len(_registered):
         _replace(remaining)
     with contextlib.suppress(RecogniserWarning):  # where warnings are errors it costs no answer
-        warn(f"plug-in left out: {why}", RecogniserWarning)
+        warn(f"plug-in ignored: {why}", RecogniserWarning)
     return why
 
 

@@ -115,7 +115,7 @@ def _warn_if_shadowed(name: str) -> None:
     for plugin in outside() if name in BUILT_IN else ():
         if plugin.name == name and plugin not in _SHADOWED:
             _SHADOWED.add(plugin)
-            warn(f"plug-in left out: {plugin}: {NAME_TAKEN}")
+            warn(f"plug-in ignored: {plugin}: {NAME_TAKEN}")
 
 
 def unusable(backend: Backend) -> str | None:

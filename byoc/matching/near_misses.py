@@ -12,7 +12,7 @@ from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import MatchState, Pattern, follower, listed, node
 from ..patterns.suggest import Unmet, duplicate, force, swap
 
-NOT_CHOSEN = "it matches, but another choice was forced, or is better"
+NOT_CHOSEN = "it matches, but another choice was forced or costs less"
 
 
 @dataclass(frozen=True)
@@ -214,5 +214,5 @@ def _ending(op: Op, infos: Infos) -> Unmet:
     reader = value.uses[0]
     info = infos[reader].info
     if not isinstance(info, Refusal):
-        return Unmet(f"{_name(reader, infos)} reads it laid out as {buffer_layouts(info)}")
+        return Unmet(f"{_name(reader, infos)} reads it in the layouts {buffer_layouts(info)}")
     return Unmet(f"{reader.name}, which is not recognised, reads it")

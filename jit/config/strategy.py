@@ -87,7 +87,7 @@ class Aot:
         object.__setattr__(self, "buckets", buckets)
         self.checked()
         if self.max and (self.buckets or self.ranges):
-            raise ValueError("Aot: max excludes buckets and ranges; expected neither, got those of "
+            raise ValueError("Aot: max cannot be combined with buckets or ranges, got those of "
                              f"{', '.join([*self.buckets, *self.ranges])}")  # fmt: skip
         if not _positive(self.max_variants):
             raise ValueError("Aot: max_variants: expected a positive integer, got "

@@ -33,7 +33,7 @@ class Pins:
         )
         if lost:
             raise ValueError(
-                f"pins: no parameter would have {', '.join(sorted(lost))} as an extent"
+                f"pins: with these layouts, no parameter has the extent {', '.join(sorted(lost))}"
             )
         self.used |= {v.name for v in pinned}
         return out
@@ -42,8 +42,8 @@ class Pins:
         layout = Layout.parse(self.layouts[value.name])
         if layout.rank != value.rank:
             raise ValueError(
-                f"pins[{value.name!r}]: {self.layouts[value.name]} is of rank {layout.rank}, "
-                f"the parameter of rank {value.rank}"
+                f"pins[{value.name!r}]: {self.layouts[value.name]} has rank {layout.rank}, "
+                f"expected the parameter's rank {value.rank}"
             )
         return layout
 

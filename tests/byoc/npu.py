@@ -49,7 +49,7 @@ def channels(node: Node) -> str | None:
 
 def matrices(node: Node) -> str | None:
     ranks = [v.rank for v in (node.operand(0), node.operand(1)) if v is not None]
-    return None if ranks == [2, 2] else f"the operands are of rank {ranks}, expected [2, 2]"
+    return None if ranks == [2, 2] else f"the operands have rank {ranks}, expected [2, 2]"
 
 
 def last(node: Node) -> str | None:

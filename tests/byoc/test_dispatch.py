@@ -199,7 +199,7 @@ def test_a_module_may_be_dispatched_twice() -> None:
     ([TOY], {"priority": [3]}, TypeError, "priority: expected a mapping"),
     ([TOY], {"priority": {"toy": "high"}}, TypeError, r"priority\['toy'\]: expected a number"),
     ([TOY], {"force": {"add": None}}, TypeError, r"force\['add'\]: expected BACKEND"),
-    ([TOY], {"desired": {"conv2d": ["NHWC"]}}, ValueError, "need layouts='best'"),
+    ([TOY], {"desired": {"conv2d": ["NHWC"]}}, ValueError, "desired requires layouts='best'"),
 ])  # fmt: skip
 def test_bad_arguments_say_what_is_wrong(
     backends: Any, options: Any, error: type[Exception], reason: str

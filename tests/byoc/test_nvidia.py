@@ -180,7 +180,7 @@ REFUSED: dict[str, tuple[str, Callable[..., Any], tuple[tuple[Any, ...], ...], s
     "part of a batch": ("cublaslt", lambda e, r, x, y: e(op.matmul(x, y)),
                         ((2, 1, 4, 6), (3, 6, 5)), "is broadcast along a part of the batch"),
     "vector": ("cublaslt", lambda e, r, x, y: e(op.matmul(x, y)), ((6,), (6, 5)),
-               "the operands are of rank 1 and 2"),
+               "the operands have rank 1 and 2"),
     "gelu by erf": ("cublaslt", lambda e, r, x: _dense(e, r, x, nn.gelu), ((4, 6),),
                     "no pattern of cublaslt has relax.nn.gelu"),
     "bias by row": ("cublaslt", lambda e, r, x: _dense(e, r, x, lambda y: op.add(

@@ -94,7 +94,7 @@ def _half(emit: Any, rng: Any, x: Any) -> Any:
 REFUSED: dict[str, tuple[Callable[..., Any], tuple[tuple[Any, ...], ...], str]] = {
     "dtype": (_half, ((4, 6),), "the dtype is float16, expected float32"),
     "vector": (lambda e, r, x, y: e(op.matmul(x, y)), ((6,), (6, 5)),
-               "the operands are of rank 1 and 2, expected at least 2"),
+               "the operands have rank 1 and 2, expected at least 2"),
     "kernel": (lambda e, r, x, w: e(nn.conv2d(x, w)), ((1, 4, 6, 6), (N, 4, 3, 3)),
                "the kernel has a symbolic shape, expected a static shape"),
     "pixels": (lambda e, r, x: e(nn.max_pool2d(x, (2, 2))), ((1, 4, N, 6),), "are symbolic"),

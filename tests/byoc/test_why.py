@@ -167,7 +167,7 @@ NEAR = {
                   "last axis"},
                  layer_norm(3)),
     "rank": Near(call(op.matmul),
-                 {"matmul": "npu, pattern matmul: the operands are of rank [3, 2], expected "
+                 {"matmul": "npu, pattern matmul: the operands have rank [3, 2], expected "
                   "[2, 2]"},
                  call(op.matmul), ((2, 4, 6), (6, 5)), ((4, 6), (6, 5))),
     "nothing before": Near(
@@ -250,7 +250,7 @@ def test_ops_that_match_count_before_conditions_that_hold() -> None:
 
 def test_what_matches_and_is_not_chosen_says_so() -> None:
     (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], force={"conv2d": "tvm"}).left
-    assert left.why == BEGIN + "it matches, but another choice was forced, or is better"
+    assert left.why == BEGIN + "it matches, but another choice was forced or costs less"
     assert left.suggestion == "force conv2d=npu.conv_relu"
     op_name, _, place = left.suggestion.removeprefix("force ").partition("=")
     assert dispatch(nets.net(plain, IMAGE), [NPU], force={op_name: place}).taken

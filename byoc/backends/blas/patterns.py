@@ -31,7 +31,7 @@ def floating(node: Node) -> Unmet | None:
 def matrices(node: Node) -> str | None:
     ranks = [v.rank for v in _operands(node)]
     if any(not 2 <= r <= MOST for r in ranks):
-        return f"the operands are of rank {' and '.join(map(str, ranks))}, expected 2 to {MOST}"
+        return f"the operands have rank {' and '.join(map(str, ranks))}, expected 2 to {MOST}"
     return None
 
 

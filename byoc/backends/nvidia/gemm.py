@@ -26,7 +26,7 @@ def factors(node: Node) -> str | None:
     if first is None or second is None or first is second:
         return "the operands are not two tensors"
     if first.rank < 2 or second.rank < 2:
-        return f"the operands are of rank {first.rank} and {second.rank}, expected at least 2"
+        return f"the operands have rank {first.rank} and {second.rank}, expected at least 2"
     if first.dtype != second.dtype or (first.dtype, node.result.dtype) not in TYPES:
         return (f"the dtypes are {first.dtype}, {second.dtype} and {node.result.dtype}, expected "
                 "float32, float16 or bfloat16")  # fmt: skip

@@ -109,7 +109,7 @@ def matrices(node: Node) -> str | None:
     first, second = node.operand(0), node.operand(1)
     if first is None or second is None or first.rank < 2 or second.rank < 2:
         ranks = [v.rank if v is not None else 0 for v in (first, second)]
-        return f"the operands are of rank {ranks[0]} and {ranks[1]}, expected at least 2"
+        return f"the operands have rank {ranks[0]} and {ranks[1]}, expected at least 2"
     return None
 
 

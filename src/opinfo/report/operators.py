@@ -63,8 +63,8 @@ def outside(name: str) -> Refusal:
     """Say why a call such as ``relax.call_dps_packed(symbol)`` has no PrimFunc."""
     packed = re.fullmatch(r"relax\.call_\w*packed\((.+)\)", name)
     if packed is not None:
-        return Refusal(f"calls {packed[1]}, an extern function: not TIR", name)
-    return Refusal("it has no legalisation to TIR", name)
+        return Refusal(f"calls the extern function {packed[1]}, which is not TIR", name)
+    return Refusal("TVM cannot legalise it to TIR", name)
 
 
 @dataclass(frozen=True)
