@@ -65,7 +65,7 @@ class Annotation:
 
     Attributes:
         kind: The pattern kind of the whole function.
-        ops: One mapping for each operator, in order; the keys are those of the annotation schema.
+        ops: One mapping for each operator, in order, with the keys of the annotation schema.
         outputs: For each output buffer, the step and the position of the result that it holds.
     """
 

@@ -36,7 +36,7 @@ def certified_operator(
     tested: bool = False,
     rounded: bool = False,
 ) -> OpInfo | Refusal:
-    """Return the first operator that is certified, or why there is none.
+    """Return the first certified operator, or the reason for a refusal.
 
     An operator that lowers to exactly this PrimFunc is preferred to one that is only proved equal.
 

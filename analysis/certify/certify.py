@@ -41,7 +41,7 @@ def certify(
     tested: bool = False,
     rounded: bool = False,
 ) -> Certificate | Refusal:
-    """Return the certificate of a proposal for a lifted PrimFunc, or why there is none.
+    """Return the certificate of a proposal for a lifted PrimFunc, or a refusal.
 
     Args:
         proposal: The proposal.

@@ -101,7 +101,7 @@ def prove_equal(
         Proved, refuted with a counterexample, or unknown.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: The maps differ in their number of results, or do not fit the box.
     """
     scope = ExtentScope()
@@ -148,7 +148,7 @@ def prove_identity(
         Proved, refuted with a counterexample, or unknown.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: The number of axes of `g` differs from the number of results of `f`.
     """
     scope = ExtentScope()

@@ -86,7 +86,7 @@ def recogniser(
         A decorator that returns the function unchanged.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator does not exist, or another recogniser has the name or precedence.
     """
 

@@ -182,7 +182,7 @@ class Layout:
         return replace(self, axes=axes)
 
     def spell(self, logical: str = "") -> str:
-        """The layout string, such as ``NCHW4c``; the text of the index map if there is none."""
+        """The layout string, such as ``NCHW4c``, or else the text of the index map."""
         if self.axes and not logical:
             if self.is_identity:
                 return self.axes

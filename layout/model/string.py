@@ -55,7 +55,7 @@ def spell(digits: Sequence[Digits], logical: str = "") -> str | None:
 
 
 def usual(letters: Sequence[str]) -> str:
-    """The letters in their usual order, or unchanged if there is none."""
+    """The letters in their usual order; unchanged if they have none."""
     same = (u for u in USUAL if sorted(u) == sorted(letters))
     return next(same, "".join(letters))
 

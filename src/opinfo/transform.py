@@ -97,7 +97,7 @@ def PlanLayout(
         The pass.
 
     Raises:
-        TypeError: An argument has a wrong type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option is unknown.
     """
     from .layout.plan import check_arguments, plan_layout

@@ -265,7 +265,7 @@ def test_what_is_laid_out_otherwise_or_not_recognised() -> None:
     mod = nets.net(plain, IMAGE)
     packed = plan_layout(mod, {"relax.nn.conv2d": ("NCHW4c", "OIHW4i4o")}).module
     (why,) = (o.why for o in dispatch(packed, [NPU]).left if o.op == "relax.nn.conv2d")
-    assert why == "its buffers are laid out as NCHW4c, OIHW4i4o, NCHW4c"
+    assert why == "its buffers have the layouts NCHW4c, OIHW4i4o, NCHW4c"
     fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(
         relax.transform.AnnotateTIROpPattern()(mod)))  # fmt: skip
     (left,) = dispatch(fused, [NPU]).left

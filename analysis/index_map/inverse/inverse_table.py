@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class InverseTable:
-    """``table(*ys)`` is the point whose image is ``ys``; ``ValueError`` if there is none."""
+    """``table(*ys)`` is the point whose image is ``ys``; ``ValueError`` if no point has it."""
 
     shape: tuple[int, ...]
     lower: tuple[int, ...]

@@ -155,7 +155,7 @@ def convert(
     """Return the map over the box ``shape``, where ``predicate`` (expression or function) holds.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: The arguments do not fit together.
         Unsupported: The analysis does not support an expression.
     """

@@ -61,7 +61,7 @@ def compile(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has a wrong type.
+        TypeError: An argument has the wrong type.
         ValueError: An argument is invalid or contradicts another.
         FileNotFoundError: No C++ compiler is installed.
     """

@@ -58,7 +58,7 @@ def inspect(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: `subject` has another type.
+        TypeError: `subject` has the wrong type.
         KeyError: No PrimFunc is named `func`; the message lists similar names.
     """
     if isinstance(subject, tirx.PrimFunc):
