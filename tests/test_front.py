@@ -235,7 +235,9 @@ def test_a_plan_is_shown_in_one_line() -> None:
 
 
 def test_export_names_the_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"cannot be written: no folder .*/gone exists$"):
+    with pytest.raises(
+        FileNotFoundError, match=r"cannot be written: folder .*/gone does not exist$"
+    ):
         opinfo.compile(model(4), []).export(tmp_path / "gone" / "model.so")
 
 

@@ -43,9 +43,7 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
 def _value(value: Value, plan: Plan, axes: str) -> ValueChoice:
     layout = plan.stored.get(value, Layout.identity(value.rank)).over(axes)
     if value.fixed:
-        why = (
-            "a parameter of the function" if value.producer is None else "computed by a Relax operator"
-        )
+        why = "a parameter of the function" if value.producer is None else "from a Relax operator"
     elif value.producer is not None:
         why = f"{value.producer.name}: {plan.chosen[value.producer].why}"
     else:

@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[str, Callable[..., Any], tuple[tuple[Any, ...], ...], s
     "gelu by erf": ("cublaslt", lambda e, r, x: _dense(e, r, x, nn.gelu), ((4, 6),),
                     "no pattern of cublaslt has relax.nn.gelu"),
     "bias by row": ("cublaslt", lambda e, r, x: _dense(e, r, x, lambda y: op.add(
-        y, const(r, 4, 1))), ((4, 6),), "one value for each column, or the result's shape"),
+        y, const(r, 4, 1))), ((4, 6),), "one value per column, or the result's shape"),
     "symbolic sum": ("cutlass", lambda e, r, x, y: e(op.matmul(x, y)), ((4, N), (N, 5)),
                      "the extent of a row in memory is symbolic"),
 }  # fmt: skip

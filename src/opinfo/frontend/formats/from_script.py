@@ -145,7 +145,7 @@ def _metadata(text: str) -> Any:
     for key in metadata:
         for value in metadata[key]:
             if isinstance(value, str) or hasattr(value, "__len__") or hasattr(value, "items"):
-                raise ValueError(f"the metadata contains a {type(value).__name__}")
+                raise ValueError(f"the metadata contains {type(value).__name__}")
     return metadata
 
 
