@@ -65,7 +65,7 @@ class Annotation:
 
     Attributes:
         kind: The pattern kind of the whole function.
-        ops: One mapping for each operator, in order; the keys are those of the annotation schema.
+        ops: One mapping for each operator, in order, with the keys of the annotation schema.
         outputs: For each output buffer, the step and the position of the result that it holds.
     """
 
@@ -86,7 +86,8 @@ def annotation(func: Any) -> Annotation | Refusal:
         func: A `tirx.PrimFunc` that `AnnotateOpInfo` has processed.
 
     Returns:
-        The attributes as Python values; a `Refusal` if there are none, or the body has changed.
+        The attributes as Python values; a `Refusal` if the PrimFunc has none, or its body has
+            changed.
 
     Raises:
         TypeError: `func` is not a PrimFunc.

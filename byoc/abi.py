@@ -6,4 +6,4 @@ from ..analysis.support.warn import warn
 from .codegen.abi import ABI
 
 __all__ = ["ABI"]
-warn("opinfo.byoc.abi.ABI is opinfo.byoc.ABI", DeprecationWarning)
+warn("opinfo.byoc.abi.ABI is deprecated: use opinfo.byoc.ABI", DeprecationWarning)

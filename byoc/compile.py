@@ -118,11 +118,11 @@ def compile_module(
 def _check(mod: Any, backends: Sequence[Backend], priority: Mapping[str, int] | None) -> None:
     unknown = set(priority or {}) - {"tvm", *(b.name for b in backends)}
     if unknown:
-        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
+        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not a requested backend")
     check_defined(mod, "compile_module")
     if cc.get_cc() is None:
-        raise FileNotFoundError("compile_module: there is no C++ compiler (g++ or clang++) on PATH "
-                                "to link the library with")  # fmt: skip
+        raise FileNotFoundError("compile_module: no C++ compiler on PATH: install g++ or "
+                                "clang++")  # fmt: skip
     if not any(isinstance(f, relax.Function) for f in mod.functions.values()):
         raise ValueError("compile_module: the module has no Relax function")
 

@@ -52,13 +52,14 @@ def plan_layout(
             "OHWI"]}``. An empty list keeps an operator unchanged. A string names an implementation,
             for one operator or for all: ``"tvm-nhwc"`` is TIR with the output channel innermost,
             used where that saves more than its conversions cost.
-        mode: ``"graph"`` keeps each Relax operator expressible as one; ``"tir"`` allows any layout.
-        objective: ``"bytes"`` or ``"count"`` of conversions, or a function of a value and the
-            layout it is converted to.
-        pins: New layouts for parameters, by name. Callers must then pass these parameters in them.
+        mode: ``"graph"`` keeps each operator expressible as a Relax operator; ``"tir"`` allows any
+            layout.
+        objective: ``"bytes"`` or ``"count"`` of conversions, or a function of a value and its
+            target layout.
+        pins: New layouts of parameters, by name. Callers must pass the parameters in these layouts.
         implementations: PrimFuncs to use where they provably compute an operator.
-        constants: The most bytes for additional copies of constants in other layouts; None for no
-            limit.
+        constants: The limit in bytes on additional copies of constants in other layouts; None for
+            no limit.
         seconds: Time limit of the solver; `PlanReport.status` says whether it was sufficient.
 
     Returns:
@@ -92,7 +93,7 @@ def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"ReplaceOpImpl: expected a tirx.PrimFunc, got {type(func).__name__}")
     if len(layouts) != len(func.params):
-        raise ValueError(f"ReplaceOpImpl: {len(layouts)} layouts for {len(func.params)} parameters")
+        raise ValueError(f"ReplaceOpImpl: expected {len(func.params)} layouts, got {len(layouts)}")
     parsed: list[Layout | None] = []
     for param, layout in zip(func.params, layouts, strict=True):
         buffer = hasattr(param.ty, "shape")

@@ -87,7 +87,7 @@ def test_explain_one_function(model: Path, opinfo: Opinfo) -> None:
     ("args", "told"),
     [
         (["absent.onnx"], "absent.onnx: no such file"),
-        (["MODEL", "--func", "mistery"], "no PrimFunc is named 'mistery'; there are 2, such as"),
+        (["MODEL", "--func", "mistery"], "no PrimFunc is named 'mistery'; the module has 2"),
         (["MODEL", "--shape", "x"], "shape 'x': expected the form"),
     ],
 )
@@ -147,7 +147,7 @@ def test_plan_says_what_is_converted_and_why(net: Path, opinfo: Opinfo) -> None:
     lines = {line.split()[0]: line for line in told.stdout.splitlines() if line.strip()}
     assert "a" in lines["NHWC"].replace(",", "").split() and "y" not in lines
     assert lines["x"].split()[1:5] == ["NCHW", "NHWC", "8.0", "KiB"]
-    assert "relax.nn.conv2d wants NHWC OHWI" in lines["x"]
+    assert "relax.nn.conv2d is requested in NHWC OHWI" in lines["x"]
     assert "1 (8.0 KiB) before, 1 (8.0 KiB) after" in told.stdout
     explained = opinfo("plan", net, "--want", "conv2d=NHWC,OHWI", "--explain").stdout
     assert any(line.split()[:2] == ["y", "softmax"] for line in explained.splitlines())

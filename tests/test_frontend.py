@@ -99,7 +99,7 @@ def test_json_of_one_function(tmp_path: Path) -> None:
         ("m.json", b"{}", "root_index"),
         ("m.json", b"[" * 100_000, "not a module of tvm.ir.save_json"),
         ("m.json", b"[]", "not a module of tvm.ir.save_json"),
-        ("m.json", b'{"root_index":0,"nodes":[{"type":"int","data":3}]}', "holds a int"),
+        ("m.json", b'{"root_index":0,"nodes":[{"type":"int","data":3}]}', "contains int"),
         (
             "m.json",
             b'{"root_index":0,"nodes":[{"type":"ffi.Module","data":""}]}',

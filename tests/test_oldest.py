@@ -120,8 +120,8 @@ def test_an_access_under_a_predicate_is_refused(kind: type) -> None:
 
     func = func.with_body(tvm_ffi.structural_map(func.body, (kind, predicated)))
     found = op_info(func)
-    assert isinstance(found, Refusal) and "under a predicate" in found.reason
-    with pytest.raises(Opaque, match="under a predicate"):
+    assert isinstance(found, Refusal) and "predicated" in found.reason
+    with pytest.raises(Opaque, match="predicated"):
         stages(func)
 
 

@@ -134,7 +134,7 @@ WRONG = {
     "does not parse": ({"source": "NPU = \n"}, r"SyntaxError: invalid syntax .*line 1"),
     "has no such attribute": ({"source": ""}, r"AttributeError: .*has no attribute 'NPU'"),
     "is not a Backend": ({"source": "NPU = 3\n"}, "expected a Backend, got int"),
-    "has another name": ({"called": "npu"}, "its Backend is called npu, expected the name of"),
+    "has another name": ({"called": "npu"}, "its Backend is named npu, expected the name of"),
 }  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def test_a_backend_with_the_name_of_a_built_in_one_is_left_out_and_named_once(si
     before = find("blas")
     _backend(site, "theirs", "blas")
     _forget()
-    with pytest.warns(UserWarning, match=r"plug-in left out: blas of theirs 1\.0 .* rename"):
+    with pytest.warns(UserWarning, match=r"plug-in ignored: blas of theirs 1\.0 .* rename"):
         assert find("blas") is before
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -272,7 +272,7 @@ def test_a_recogniser_that_cannot_be_loaded_costs_only_itself(
             warnings.simplefilter("error")
             assert _name(flatten) == "relax.nn.batch_flatten"
     else:
-        pattern = rf"plug-in left out: bad of bad 1\.0 \(bad_code\): .*{expected}"
+        pattern = rf"plug-in ignored: bad of bad 1\.0 \(bad_code\): .*{expected}"
         with pytest.warns(RecogniserWarning, match=pattern) as warned:
             assert _name(flatten) == "relax.nn.batch_flatten"
         assert len(warned) == 1

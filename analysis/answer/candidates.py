@@ -36,15 +36,15 @@ def certified_operator(
     tested: bool = False,
     rounded: bool = False,
 ) -> OpInfo | Refusal:
-    """Return the first operator that is certified, or why there is none.
+    """Return the first certified operator, or the reason for a refusal.
 
     An operator that lowers to exactly this PrimFunc is preferred to one that is only proved equal.
 
     Args:
         expression: What the PrimFunc computes.
         func: The PrimFunc; None if the expression is over other buffers.
-        alternatives: Also certify the other operators that compute the same.
-        tested: Accept an operator that is only equal at random points.
+        alternatives: Also certify the other operators that compute the same result.
+        tested: Accept an operator that is equal only on random inputs.
         rounded: Compare in real arithmetic.
     """
     certified: list[OpInfo] = []

@@ -38,8 +38,8 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
 
     Args:
         func: A `tirx.PrimFunc`.
-        alternatives: Also certify the other operators that compute the same.
-        tested: Accept an operator that is only equal at random points.
+        alternatives: Also certify the other operators that compute the same result.
+        tested: Accept an operator that is equal only on random inputs.
 
     Returns:
         The operator, or a `Refusal` with the reason. An operator over other buffers than the
@@ -59,14 +59,14 @@ def op_info(func: Any, *, alternatives: bool = False, tested: bool = False) -> O
 
 
 def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormalised | Refusal:
-    """Return the operator that a PrimFunc computes over logical buffers, and how its buffers lie.
+    """Return the operator that a PrimFunc computes over logical buffers, and the buffers' layouts.
 
-    This is not what ``op(*operands, **attrs)`` computes on the PrimFunc's own buffers, unless all
-    of them are the logical ones.
+    ``op(*operands, **attrs)`` on the PrimFunc's own buffers computes something else, unless all of
+    them are logical.
 
     Args:
         func: A `tirx.PrimFunc`; only its body is read.
-        alternatives: Also certify the other operators that compute the same.
+        alternatives: Also certify the other operators that compute the same result.
 
     Returns:
         The operator and the layouts, or a `Refusal` with the reason.
@@ -158,16 +158,16 @@ def recover_logical(expression: TensorExpression, _: Any, alternatives: bool = F
         if isinstance(logical, OpInfo):
             info = normalise(replace(logical, kind=pattern_kind(expression)), form)
             return express_layouts(info, expression) or info
-    return Refusal("no layout makes the compute an op's")
+    return Refusal("no choice of layouts makes it an operator")
 
 
 def _recover_rounded(expression: TensorExpression, alternatives: bool) -> OpInfo | Refusal:
     """The operator that is equal in real arithmetic."""
     if not any("float" in output.out.dtype for output in expression.outputs):
-        return Refusal("nothing is rounded")
+        return Refusal("the compute does not round")
     size = sum(1 for output in expression.outputs for _ in subterms(output.body))
     if size > _MOST_ROUNDED_TERMS:
-        return Refusal("the compute is too large to be compared up to rounding")
+        return Refusal("the compute is too large to compare up to rounding")
     try:
         forms = [real(output.body) for output in expression.outputs]
         info = certified_operator(expression, None, alternatives, rounded=True)

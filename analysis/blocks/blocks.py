@@ -178,7 +178,7 @@ class _Accesses:
             _check(part, env, reader)
         stores, loads, calls = _nodes(parts, tirx.BufferStore, TensorLoad, tvm.ir.Call)
         if any(map(is_predicated, (*stores, *loads))):
-            raise Opaque("an access under a predicate")
+            raise Opaque("an access is predicated")
         for stmt in stores:
             self.note(writes, reader, stmt.buffer, stmt.indices)
         for expr in loads:
@@ -222,7 +222,7 @@ class _Accesses:
         if shape is None:
             shape = self.shapes[buffer] = self.sizes.shape(buffer)
         if len(shape) != len(index):
-            raise Opaque("an access and its buffer differ in rank")
+            raise Opaque("an access has another rank than its buffer")
         accesses.setdefault((buffer.__chandle__(), index), BlockAccess(buffer, index, shape))
 
 
@@ -254,12 +254,12 @@ class _Loops:
                 or term in self.of
                 or scale.const != coef
             ):
-                raise Opaque("an iterator's value is not formed from loops of its own")
+                raise Opaque("the binding of an iterator uses a loop of another iterator")
             assert term.extent is not None
             self.of[term] = (iterator, int(coef))
             scale = scale * term.extent
         if scale is not extent:
-            raise Opaque("an iterator's value is not a loop of its own over its domain")
+            raise Opaque("an iterator is not bound to one loop over its whole domain")
 
     def order(self) -> tuple[tuple[Var, int], ...]:
         """Return the iterator of each loop; the digits of reductions must not interleave."""
@@ -305,7 +305,7 @@ def _nest(stmt: Any) -> tuple[tuple[Any, ...], Any]:
         loops.append(stmt)
         stmt = stmt.body
     if type(stmt).__name__ != "SBlockRealize":
-        raise Opaque(f"a loop nest is around {type(stmt).__name__}, not around one block")
+        raise Opaque(f"a loop nest contains {type(stmt).__name__}, expected one block")
     block = stmt.block
     if type(stmt.predicate).__name__ != "IntImm" or not int(stmt.predicate):
         raise Opaque("a block has a predicate")
@@ -338,13 +338,13 @@ def _check_call(expr: Any) -> None:
     """Check that a call has no effect and takes no buffer as a pointer."""
     effect = expr.op.get_attr("TCallEffectKind") if isinstance(expr.op, tvm.ir.Op) else None
     if effect is None or int(effect) > 1 or str(expr.op.name) == "tirx.address_of":
-        raise Opaque(f"calls {expr.op}: not TIR, or with an effect")
+        raise Opaque(f"calls {expr.op}, which is not TIR or has side effects")
     if any(is_buffer_var(a) for a in items(expr.args)):
         raise Opaque("a buffer is used as a pointer")
 
 
 def _by_data(buffer: Any, index: tuple[Int, ...]) -> Term:
-    raise Unliftable("data decides a coordinate")
+    raise Unliftable("a coordinate depends on data")
 
 
 def _index(reader: ExpressionReader, expr: Any) -> Int | None:
@@ -358,5 +358,5 @@ def _index(reader: ExpressionReader, expr: Any) -> Int | None:
 def _size(reader: ExpressionReader, expr: Any) -> Int:
     size = _index(reader, expr)
     if size is None:
-        raise Opaque("an extent is not understood")
+        raise Opaque("an extent is not supported")
     return size

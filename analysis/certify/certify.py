@@ -41,7 +41,7 @@ def certify(
     tested: bool = False,
     rounded: bool = False,
 ) -> Certificate | Refusal:
-    """Return the certificate of a proposal for a lifted PrimFunc, or why there is none.
+    """Return the certificate of a proposal for a lifted PrimFunc, or a refusal.
 
     Args:
         proposal: The proposal.
@@ -102,10 +102,10 @@ def _compared(
     try:
         lowering = lift(built.func, built.params)
     except Unliftable as error:
-        return Refusal(f"the op's own lowering was not understood: {error}", proposal.name)
+        return Refusal(f"the operator's own lowering cannot be lifted: {error}", proposal.name)
     if lowering.races != lifted.races:
         return Refusal(
-            "only one of the two has parallel iterations that may store in one element",
+            "only one of the two has parallel iterations that may store to one element",
             proposal.name,
         )
     if len(lowering.outputs) != len(lifted.outputs):

@@ -37,8 +37,8 @@ def op_infos(func: Any) -> Chain | Refusal:
         func: A `tirx.PrimFunc`.
 
     Returns:
-        The chain, or a `Refusal`. If only a part is understood, the refusal is a `PartlyRead` with
-            the steps that are known.
+        The chain, or a `Refusal`. If opinfo can read only a part, the refusal is a `PartlyRead`
+            with the known steps.
 
     Raises:
         TypeError: `func` is not a PrimFunc.

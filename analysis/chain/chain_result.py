@@ -52,7 +52,7 @@ class Step:
 
     @property
     def operator(self) -> OpInfo:
-        """The operator, over the PrimFunc's own buffers or logical ones."""
+        """The operator, over the PrimFunc's own or logical buffers."""
         return self.info if isinstance(self.info, OpInfo) else self.info.logical
 
     @property
@@ -82,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Chain:
-    """The operators of a fused PrimFunc, each after those whose results it reads.
+    """The operators of a fused PrimFunc in topological order.
 
     Attributes:
         steps: The operators, in order.
@@ -122,10 +122,10 @@ class Chain:
 
 @dataclass(frozen=True, repr=False)
 class PartlyRead(Refusal):
-    """A fused function with a part that is not understood.
+    """A fused function with a part that opinfo cannot read.
 
     Attributes:
-        reason: What is not understood.
+        reason: What opinfo cannot read.
         where: The place in the PrimFunc.
         steps: The operators that are known; an operand from an unknown part is the result of step
             -1.

@@ -145,7 +145,7 @@ class _Splitter(Executor):
         elif kind == "Bind":
             self.run(stmt)
             if tensors(self.env[stmt.var]):
-                raise Unliftable("a value that is read is bound for all statements", stmt.var.name)
+                raise Unliftable("several statements share a value that is read", stmt.var.name)
         else:
             yield stmt
 

@@ -73,5 +73,5 @@ def pointed_buffer(data: Any) -> Any:
     op = getattr(data, "op", None)
     source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
     if not is_buffer_var(source):
-        raise Unliftable("a buffer over memory that is not a whole buffer's")
+        raise Unliftable("a buffer aliases a part of another buffer")
     return source

@@ -62,8 +62,8 @@ def compose(outer: MapLike, inner: MapLike, shape: Sequence[Any]) -> IndexMap:
         A `tirx.IndexMap` over the axes of `inner`.
 
     Raises:
-        ValueError: `outer` does not take as many axes as `inner` returns.
-        Unsupported: An expression is not understood.
+        ValueError: The number of axes of `outer` differs from the number of results of `inner`.
+        Unsupported: The analysis does not support an expression.
 
     >>> compose(lambda a, b: (a * 4 + b,), lambda i: (i // 4, i % 4), [12])
     T.index_map(lambda i: (i,))
@@ -101,8 +101,8 @@ def prove_equal(
         Proved, refuted with a counterexample, or unknown.
 
     Raises:
-        TypeError: An argument has another type.
-        ValueError: The arguments do not fit together: the maps have different numbers of results.
+        TypeError: An argument has the wrong type.
+        ValueError: The maps differ in their number of results, or do not fit the box.
     """
     scope = ExtentScope()
     try:
@@ -112,7 +112,7 @@ def prove_equal(
         return Comparison("unknown", "f(x) = g(x)", reason=str(error))
     if len(first.results) != len(second.results):
         raise ValueError(
-            f"prove_equal: expected maps with as many results, got {len(first.results)} "
+            f"prove_equal: expected maps with equally many results, got {len(first.results)} "
             f"and {len(second.results)}"
         )
     lets = _lets(first)
@@ -148,8 +148,8 @@ def prove_identity(
         Proved, refuted with a counterexample, or unknown.
 
     Raises:
-        TypeError: An argument has another type.
-        ValueError: The arguments do not fit: `g` does not take as many axes as `f` returns.
+        TypeError: An argument has the wrong type.
+        ValueError: The number of axes of `g` differs from the number of results of `f`.
     """
     scope = ExtentScope()
     try:
@@ -162,7 +162,7 @@ def prove_identity(
         return Comparison("unknown", "g(f(x)) = x", reason=str(error))
     if len(results) != len(first.axes):
         raise ValueError(
-            f"prove_identity: expected g to give {len(first.axes)} results as the shape has, "
+            f"prove_identity: expected {len(first.axes)} results of g, the rank of the shape, "
             f"got {len(results)}"
         )
     claim = conj(*(eq0(r - first.coordinate(k)) for k, r in enumerate(results)))

@@ -34,7 +34,7 @@ class Loops(Kernels):
     def run_For(self, stmt: Any) -> None:
         check_annotations(stmt, stmt.loop_var.name)
         if stmt.step is not None and self.reader.index(stmt.step) is not ONE:
-            raise Unliftable("a loop with a step is not understood", stmt.loop_var.name)
+            raise Unliftable("a loop with a step is not supported", stmt.loop_var.name)
         extent, start = self.reader.index(stmt.extent), self.reader.index(stmt.min)
         if extent.const is not None and extent.const < 1:
             return
@@ -49,7 +49,7 @@ class Loops(Kernels):
         """Return an upper bound, over sizes, of an extent that depends on other loops."""
         _, high = bounds(extent)
         if high is None or tensors(high) or any(v.kind not in SIZES for v in free(high)):
-            raise Unliftable("a loop's extent has no bound over the sizes", where)
+            raise Unliftable("the extent of a loop has no bound in terms of the sizes", where)
         return high
 
     def loop(self, stmt: Any, loop_var: Any, start: Int, extent: Int, bound: Int) -> None:
@@ -71,7 +71,7 @@ class Loops(Kernels):
             outside |= {e for t, e in self.kernel.extended.items() if t in outside}
         self.drop(effects, lambda tensor: tensor not in outside)  # local to the iteration
         if not (effects.outer | tensors(extent)).isdisjoint(effects.writes):
-            raise Unliftable("a loop changes the source of a value read before it", loop_var.name)
+            raise Unliftable("a loop changes a value that was read before it", loop_var.name)
         if bound is ONE:
             kind, tag = 0, ""  # a single iteration does not race
         # local to the thread
@@ -88,7 +88,7 @@ class Loops(Kernels):
             effects = guarded
         closed = effects if bound is ONE else close(var, effects)
         if tag and _ordered(closed) - _ordered(effects):
-            raise Unliftable("threads update one element, and their order matters", loop_var.name)
+            raise Unliftable("threads update one element in an order that matters", loop_var.name)
         self.effects.then(closed)
         self.lose(private)
 

@@ -55,7 +55,7 @@ class Kernels(ExecutionState):
         for tag, expr in bound_threads(stmt):
             extent = self.reader.index(expr)
             if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
-                raise Unliftable("the number of threads varies", tag)
+                raise Unliftable("the number of threads is not constant", tag)
             if not nonneg(extent - 1):
                 raise Unliftable("the number of threads may be 0", tag)
             if extents.setdefault(tag, extent) is not extent:
@@ -67,9 +67,9 @@ class Kernels(ExecutionState):
         kernel = self.kernel
         assert kernel is not None
         if any(not kernel.thread(v).startswith("threadIdx") for v in over):
-            raise Unliftable("a reduction over blocks of threads")
+            raise Unliftable("a reduction over thread blocks")
         if over & spatial or kernel.differ(()):
-            raise Unliftable("a reduction over threads that not all of them take part in")
+            raise Unliftable("not all threads take part in a reduction over threads")
         kernel.over = frozenset(over)
         return len(kernel.reads), len(kernel.stores)
 
@@ -90,7 +90,7 @@ class Kernels(ExecutionState):
             effects = close(var, effects)
         values = [w.value for writes in effects.writes.values() for w in writes]
         if any(isinstance(t, Fold) for value in values for t in subterms(value)):
-            raise Unliftable("threads are combined by an operation that is not a known reduction")
+            raise Unliftable("unknown kind of reduction over threads")
         for noticed, count in zip((kernel.reads, kernel.stores), noted, strict=True):
             noticed[count:] = [a for a in noticed[count:] if a.tensor not in effects.writes]
         for tensor, writes in effects.writes.items():

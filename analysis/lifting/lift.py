@@ -29,7 +29,7 @@ from .tir.node import items, script
 
 
 def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorExpression:
-    """Return what a PrimFunc computes as a tensor expression, without loops, blocks and names.
+    """Return what a PrimFunc computes, as a tensor expression without loops, blocks or names.
 
     Args:
         func: A `tirx.PrimFunc`.
@@ -40,7 +40,7 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
         One term for each output buffer.
 
     Raises:
-        Unliftable: The PrimFunc is not understood; the message has the reason and the place.
+        Unliftable: The PrimFunc cannot be lifted; the message has the reason and the place.
     """
     executor, params_of_func = Executor(func), items(func.params)
     tensors_of_params = [None] * len(params_of_func) if params is None else list(params)
@@ -77,9 +77,7 @@ class Executor(Loops):
     def run(self, stmt: Any) -> None:
         rule = getattr(self, f"run_{type(stmt).__name__}", None)
         if rule is None:
-            raise Unliftable(
-                f"statement {type(stmt).__name__} is not understood", script(stmt)[:80]
-            )
+            raise Unliftable(f"unsupported statement {type(stmt).__name__}", script(stmt)[:80])
         rule(stmt)
 
     def run_SeqStmt(self, stmt: Any) -> None:
@@ -89,7 +87,7 @@ class Executor(Loops):
 
     def run_BufferStore(self, stmt: Any) -> None:
         if is_predicated(stmt):
-            raise Unliftable("a store under a predicate is not understood", script(stmt)[:80])
+            raise Unliftable("a predicated store is not supported", script(stmt)[:80])
         reader, indices, buffer = self.reader, items(stmt.indices), stmt.buffer
         self.stored[buffer] = reader.vectors = True
         try:
@@ -99,7 +97,7 @@ class Executor(Loops):
             reader.vectors, reader.lane = False, None
         tensor, index = self.locate(buffer, index)
         if tensor in self.aliased:
-            raise Unliftable("a store into a buffer whose elements may overlap", tensor.name)
+            raise Unliftable("a store to a buffer whose elements may overlap", tensor.name)
         threads = () if self.kernel is None else self.kernel.store(tensor, index, value)
         for around in self.concurrent:
             around.store(tensor, index, value, self.facts)
@@ -109,7 +107,7 @@ class Executor(Loops):
         check_index(indices)
         write = Write((*threads, lane), TRUE, index, value)
         if lane not in write.inverse:
-            raise Unliftable("lanes of a vector may be stored into one element", tensor.name)
+            raise Unliftable("several lanes of a vector may be stored to one element", tensor.name)
         self.effects.store(tensor, write)
 
     def run_SBlockRealize(self, stmt: Any) -> None:
@@ -188,9 +186,7 @@ class Executor(Loops):
         effects = self.nested(stmt.body)
         self.drop(effects, lambda tensor: tensor not in outside)  # local to the iteration
         if not (condition_effects.outer | effects.outer).isdisjoint(effects.writes):
-            raise Unliftable(
-                "a loop changes the source of a value that was read before it", "while"
-            )
+            raise Unliftable("a loop changes a value that was read before it", "while")
         self.effects.then(close_while(condition, effects))
 
     def run_Bind(self, stmt: Any) -> None:
@@ -228,5 +224,5 @@ _EXTERN = frozenset(
 def _effect(name: str, call: Any) -> tuple[str, str]:
     """Why a call with effects is not understood, and its place."""
     if name in _EXTERN and type(call.args[0]).__name__ == "StringImm":
-        return f"calls {call.args[0].value}, an extern function: not TIR", ""
-    return "a call with effects is opaque", script(call)[:80]
+        return f"calls the extern function {call.args[0].value}, which is not TIR", ""
+    return "unsupported call with side effects", script(call)[:80]

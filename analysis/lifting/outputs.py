@@ -34,9 +34,9 @@ def output(state: ExecutionState, tensor: TensorVar) -> OutputDefinition:
         body = simplify(body, ask=thorough)
         unwritten = _unwritten(state, body, tensor)
     if unwritten is tensor:
-        raise Unliftable("an output is read or not written everywhere", tensor.name)
+        raise Unliftable("an output is read, or some element is not written", tensor.name)
     if unwritten in state.lost:
-        raise Unliftable("each thread has its own copy of what is read after it", tensor.name)
+        raise Unliftable("a buffer local to a thread is read after the kernel", tensor.name)
     if unwritten is not None:
         raise Unliftable("an element is read before it is written", unwritten.name)
     return OutputDefinition(tensor, axes, canonical(remove_clamps(body)))

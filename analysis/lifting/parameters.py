@@ -121,7 +121,7 @@ class Parameters:
         else:
             tensor, shape = view.tensor, view.shape
         if len(index) != len(shape):
-            raise Unliftable("an access and its buffer differ in rank", tensor.name)
+            raise Unliftable("an access has another rank than its buffer", tensor.name)
         if view is not None:
             index = simplify_index([*self.facts, *self.reader.conditions], view.place(index))
         if self.kernel is not None and tensor not in self.inputs:
@@ -143,7 +143,7 @@ class Parameters:
                         same = isinstance(existing, TensorVar) and d < len(existing.shape)
                         self.bind_size(expr, existing.shape[d] if same else None)  # type: ignore[union-attr]
             elif type(param.ty).__name__ != "PrimType":
-                raise Unliftable("a parameter is neither a buffer nor a number", param.name)
+                raise Unliftable("a parameter is neither a buffer nor a scalar", param.name)
             elif isinstance(existing, Var):
                 self.bind_size(param, as_int(existing))
             elif str(param.ty.dtype) in INT_DTYPES:
@@ -171,7 +171,7 @@ class Parameters:
         value = self.env.get(param)
         atom = value.atom if isinstance(value, Int) else None
         if not isinstance(atom, Var):
-            raise Unliftable("a scalar parameter that is not a size is not understood", param.name)
+            raise Unliftable("a scalar parameter is not an extent", param.name)
         if isinstance(existing, Var) and existing is not atom:
             raise Unliftable("a scalar parameter differs from the expected one", param.name)
         self.values[param] = atom
@@ -184,11 +184,11 @@ class Parameters:
         offset = ty.elem_offset
         free_offset = position >= 0 and self.any_offset(offset)
         if not (free_offset or self.reader.index(offset) is ZERO):
-            raise Unliftable("a buffer with an offset is not understood", buffer.name)
+            raise Unliftable("a buffer with an element offset is not supported", buffer.name)
         check_layout(ty, buffer.name)
         dtype = str(ty.dtype)
         if lanes_of(dtype) != 1:
-            raise Unliftable("a buffer of vectors is not understood", buffer.name)
+            raise Unliftable("a buffer of vectors is not supported", buffer.name)
         shape = [self.reader.index(e) for e in items(ty.shape)]
         if existing is not None and (tuple(shape) != existing.shape or dtype != existing.dtype):
             raise Unliftable(
@@ -236,10 +236,10 @@ class Parameters:
         source = data.args[0] if str(getattr(op, "name", "")) == "tirx.buffer_data" else data
         base = self.view(source) if is_buffer_var(source) else None
         if base is None or source in self.views:
-            raise Unliftable("a buffer over memory that is not a whole buffer's", buffer.name)
+            raise Unliftable("a buffer aliases a part of another buffer", buffer.name)
         if str(buffer.ty.dtype) != base.tensor.dtype:
             raise Unliftable(
-                "a buffer reinterprets the bytes of a buffer of another type", buffer.name
+                "a buffer reinterprets the bytes of a buffer with another dtype", buffer.name
             )
         shape, strides = (
             tuple(map(self.reader.index, dims))
@@ -252,7 +252,7 @@ class Parameters:
         base = self.view(source_of(source))
         if str(buffer.ty.dtype) != base.tensor.dtype:
             raise Unliftable(
-                "a buffer reinterprets the bytes of a buffer of another type", buffer.name
+                "a buffer reinterprets the bytes of a buffer with another dtype", buffer.name
             )
         mins = tuple(self.reader.index(r.min) for r in items(source.region))
         extents = tuple(self.reader.index(r.extent) for r in items(source.region))

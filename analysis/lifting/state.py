@@ -65,7 +65,7 @@ class ExecutionState(Parameters):
     def fixed(self, term: Term, where: str) -> Term:
         """Return a value for inner statements; nothing it reads has changed in this frame."""
         if not tensors(term).isdisjoint(self.effects.writes):
-            raise Unliftable("a value depends on what changes while it is used", where)
+            raise Unliftable("a value is used while its source changes", where)
         return term
 
     def lose(self, private: Sequence[TensorVar]) -> None:
@@ -94,4 +94,4 @@ class ExecutionState(Parameters):
                 if inside is TRUE:
                     continue
                 if not prove(inside, (*parts(write.guard), *self.facts)).proved:
-                    raise Unliftable("a store may be outside its buffer", tensor.name)
+                    raise Unliftable("a store may be out of bounds", tensor.name)

@@ -320,7 +320,7 @@ class _Prover:
         forth = bijection(second.axes, [(j, i) for i, j in equations], first.axes)
         back = bijection(first.axes, equations, second.axes)
         if forth is None or back is None:
-            raise Different("no bijection between the axes of two reductions")
+            raise Different("the axes of two reductions do not correspond")
         self.onto(first, second, forth, back, facts)
         self.onto(second, first, back, forth, facts)
         guard_facts = (*facts, *parts(first.guard))
@@ -339,7 +339,7 @@ class _Prover:
         guard_facts = (*facts, *parts(first.guard))
         for goal in goals:
             if not self.holds(goal, guard_facts):
-                raise Different(f"domains of two reductions: {reason(goal)} is not certain")
+                raise Different(f"reductions may differ in domain: cannot prove {reason(goal)}")
 
 
 @dataclass(frozen=True)

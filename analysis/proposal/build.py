@@ -166,7 +166,7 @@ def _imm(value: Any) -> Any:
     if not isinstance(value, int):
         return value
     if not -(1 << 63) <= value < 1 << 63:
-        raise NotBuilt(f"{value} does not fit int64")
+        raise NotBuilt(f"{value} does not fit in int64")
     return tirx.IntImm("int64", value)
 
 
@@ -202,7 +202,7 @@ def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key 
     attrs = {k: to_prim(v, sizes) for k, v in proposal.attrs.items()}
     legalised = _legalised(proposal, dtype, params, args, attrs)
     if legalised is None:
-        raise NotBuilt("the op does not lower to one PrimFunc")
+        raise NotBuilt("the operator does not lower to one PrimFunc")
     inputs = _inputs(legalised, lifted, tensors, sizes)
     ordered = _in_order(legalised.func, inputs, [c.out for c in lifted.outputs])
     if all(isinstance(i, TensorVar) for i in inputs):
@@ -236,7 +236,7 @@ def _literal(constant: Constant) -> Any:
     try:
         return relax.const(constant.value, constant.dtype)
     except (OverflowError, TypeError, ValueError) as error:
-        raise NotBuilt(f"{constant.value} does not fit {constant.dtype}: {error}") from None
+        raise NotBuilt(f"{constant.value} does not fit in {constant.dtype}: {error}") from None
 
 
 def _type(tensor: TensorVar, sizes: Mapping[Var, Any]) -> Any:
@@ -309,12 +309,12 @@ def _inputs(
     for arg in legalised.args:
         name = getattr(arg, "name", "")
         if name not in by_name and name not in by_size:
-            raise NotBuilt("the op's lowering takes an argument that is not an operand")
+            raise NotBuilt("the operator's lowering takes an argument that is not an operand")
         inputs.append(by_name[name] if name in by_name else by_size[name])
     for arg in legalised.scalars:
         name = getattr(arg, "name", "")
         if name not in by_size:
-            raise NotBuilt("the op's lowering takes a computed size")
+            raise NotBuilt("the operator's lowering takes a computed size")
         inputs.append(by_size[name])
     return inputs
 

@@ -24,13 +24,12 @@ class Constant:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a recogniser proposes; nothing is returned to a caller before it is certified.
+    """An operator that a recogniser proposes. `op_info` certifies it before returning it.
 
     Attributes:
         name: The Relax operator, ``relax.nn.conv2d``.
         operands: Positions of the PrimFunc's parameters, in the order of the operator's arguments.
-        attrs: The other arguments by name; literal scalar operands stand under their argument's
-            name.
+        attrs: The other arguments by name, including literal scalar operands.
         layouts: Layout strings by position of the parameter.
         undetermined: Attributes that could have another value.
     """

@@ -25,14 +25,14 @@ LISTED = 24
 class Undetermined(Structural):
     """An attribute, or one entry of it, that the compute does not determine.
 
-    With all other attributes unchanged, each of the values gives the same compute.
+    With all other attributes unchanged, each of the values gives the same result.
 
     Attributes:
         attribute: The attribute's name.
         reason: Why it is undetermined.
         position: The entry of the attribute; None for the whole attribute.
-        low: The least value; None for no bound.
-        high: The greatest value; None for no bound.
+        low: The smallest value; None for no bound.
+        high: The largest value; None for no bound.
         values: The possible values, where they are not a range.
         partner: An entry of another attribute that must change by the same amount.
     """

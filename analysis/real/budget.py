@@ -13,10 +13,10 @@ _budget: ContextVar[list[int]] = ContextVar("steps left", default=[STEPS])  # no
 
 
 class TooLarge(Exception):
-    """The form in real arithmetic is too large to be expanded."""
+    """The form in real arithmetic is too large to expand."""
 
     def __init__(self) -> None:
-        super().__init__("the compute is too large to be compared up to rounding")
+        super().__init__("the compute is too large to compare up to rounding")
 
 
 @contextmanager

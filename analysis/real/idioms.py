@@ -18,7 +18,7 @@ from .polynomial import REAL, combine_all, operands
 
 
 def idiomatic(lifted: TensorExpression) -> TensorExpression:
-    """Return an expression that is equal up to rounding, in the operators' own idioms."""
+    """Return an expression that is equal up to rounding, written as operators write it."""
     outputs = tuple(replace(c, body=_idioms(real(c.body))) for c in lifted.outputs)
     return replace(lifted, outputs=outputs)
 

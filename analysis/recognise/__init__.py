@@ -23,10 +23,11 @@ class Matches:
         op: Full name of the operator, ``relax.nn.relu``.
         operands: Their types, such as ``"float32[1, 3, n, n]"``. A letter is a symbolic size, the
             same in all operands. ``"int8(3)"`` is a constant.
-        attrs: Attributes. A letter is that size; ``{"x2": 2.0}`` is a scalar operand.
+        attrs: Attributes. A letter stands for the symbolic size; ``{"x2": 2.0}`` is a scalar
+            operand.
         expect: The attributes that must be recovered, by default ``attrs``.
-        name: The canonical operator that must be recovered if several compute the same, by
-            default ``op``.
+        name: The operator that must be recovered if several compute the same result; by default
+            ``op``.
         places: The operands' positions among the PrimFunc's parameters, by default in order.
     """
 

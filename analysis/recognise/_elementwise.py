@@ -51,7 +51,7 @@ def proposals(
     Formulas are compared after applying ``form``, by default unchanged.
     """
     if len(expression.outputs) != 1:
-        return Refusal("an elementwise op has one output")
+        return Refusal("an elementwise operator has one output")
     (definition,) = expression.outputs
     formula = scalar(definition.body)
     if formula.reason or not formula.loads:
@@ -73,7 +73,7 @@ def proposals(
                     for proposal in _fillings(op, template, definition, formula, form)
                 ]
     if not ranked:
-        return Refusal("no formula of these ops matches the compute", formula.root)
+        return Refusal("no formula of these operators matches the compute", formula.root)
     return [proposal for _, proposal in sorted(ranked, key=lambda item: item[0])]
 
 

@@ -110,7 +110,7 @@ def _of_one_element(out: TensorVar, call: CallTerm) -> Sequence[Proposal] | Refu
     """Match ``0 if x[..] > lowest else -1``: the index along a dimension of extent 1."""
     loads = {s for s in subterms(call) if isinstance(s, Load)}
     if len(loads) != 1 or {_literal(v) for v in call.args[1:]} != {0, -1}:
-        return Refusal("the compute is not the index among one element")
+        return Refusal("the compute is not the index of the only element")
     tensor = loads.pop().tensor
     keepdims = len(out.shape) == len(tensor.shape)
     axes = [[d] for d in units(tensor) if shape_without(tensor, [d], keepdims) == out.shape]

@@ -73,7 +73,7 @@ def convert(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         ]
     same_dtype = definition.out.dtype == source.tensor.dtype
     if not same_dtype or not is_const(expression.outputs[1].body, 1):
-        return Refusal("the second output is not constantly one")
+        return Refusal("the second output is not 1 everywhere")
     operands = (source.tensor.position,)
     return [Proposal("relax.nn.dropout", operands, {"rate": 0.5}, undetermined=RATE)]
 

@@ -102,7 +102,7 @@ def batch_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     centred = None if quotient is None else args(quotient[0], "sub")
     data = None if centred is None else load(centred[0])
     if eps is None or centred is None or data is None:
-        return Refusal("the first output is not a deviation over a root, scaled and shifted")
+        return Refusal("the first output is not a deviation divided by a root, scaled and shifted")
     moving = _moving(expression, centred[1], eps[1])
     if moving is None:
         return Refusal("the second and third outputs are not moving moments")

@@ -65,7 +65,7 @@ def broadcast_to(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the input has more axes than the output")
     ends = zip(reading.index, shape, reading.axes[lead:], reading.out.shape[lead:], strict=True)
     if not all(e is ONE or (i is y and e is o) for i, e, y, o in ends):
-        return Refusal("an axis that is not of extent 1 is not read at its own coordinate")
+        return Refusal("an axis of extent other than 1 is not read at its own coordinate")
     return [
         Proposal(
             "relax.broadcast_to", (reading.tensor.position,), {"shape": dims(reading.out.shape)}

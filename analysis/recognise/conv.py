@@ -91,7 +91,7 @@ def conv(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     for data, kernel in (contraction.loads, contraction.loads[::-1]):
         out.extend(_Conv(expression, contraction, data, kernel).proposals())
     if not out:
-        return Refusal("the accesses are not those of a convolution", repr(contraction.loads))
+        return Refusal("the accesses do not match a convolution", repr(contraction.loads))
     return out[:4]
 
 

@@ -96,7 +96,7 @@ def conv_transpose(expression: TensorExpression) -> Sequence[Proposal] | Refusal
         for data, kernel in (contraction.loads, contraction.loads[::-1])
         for proposal in _proposals(expression, contraction, data, kernel)
     ]
-    return out or Refusal("the accesses are not those of a transposed convolution")
+    return out or Refusal("the accesses do not match a transposed convolution")
 
 
 def _proposals(

@@ -112,7 +112,7 @@ def _scan(definition: OutputDefinition, reduction: Reduce) -> Sequence[Proposal]
     scanned = [d for d, i in enumerate(load.indices) if free(i) & set(reduction.axes)]
     flat = len(definition.out.shape) != len(load.tensor.shape)
     if not flat and len(scanned) != 1:
-        return Refusal("the scan does not run over one dimension")
+        return Refusal("the scan does not run along one dimension")
     return [_proposal(reduction.op, load, definition, None if flat else scanned[0], exclusive)]
 
 

@@ -83,7 +83,7 @@ def einsum(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if any(x.tensor.dtype != expression.outputs[0].out.dtype for x in loads):
         return Refusal("an operand is converted")
     if not set(texts[-1]) <= set("".join(texts[:-1])):  # TVM crashes on such subscripts
-        return Refusal("a coordinate of the output is in no operand")
+        return Refusal("no operand has some coordinate of the output")
     operands = tuple(x.tensor.position for x in loads)
     return [Proposal(OP, operands, {"subscripts": f"{','.join(texts[:-1])}->{texts[-1]}"})]
 

@@ -143,7 +143,7 @@ def eye(expression: TensorExpression) -> Outcome:
         else None
     )
     if diagonal is None or not (is_const(inside, 1) and is_const(outside, 0)):
-        return Refusal("not 1 on a diagonal and 0 elsewhere")
+        return Refusal("the compute is not 1 on a diagonal and 0 elsewhere")
     rows, columns = dims(definition.out.shape)
     return [
         Proposal(
@@ -164,7 +164,7 @@ def one_hot(expression: TensorExpression) -> Outcome:
     condition, on, off = _selection(body)
     values = literal(on), literal(off)
     if None in values or not (isinstance(condition, CallTerm) and condition.op == "eq0"):
-        return Refusal("not an equality that selects between two literals")
+        return Refusal("the compute does not select between two literals by an equality")
     difference = as_int(condition.args[0])
     loads = [a for m, _ in difference.terms for a in m if isinstance(a, Load)]
     for axis, coordinate in enumerate(definition.axes):
@@ -204,10 +204,10 @@ def trilu(expression: TensorExpression) -> Outcome:
         return Refusal("the compute is not a selection over matrices")
     condition, term, outside = body.args[0], atom(body.args[1]), body.args[2]
     if not isinstance(term, Load) or term.indices != definition.axes or not is_const(outside, 0):
-        return Refusal("not the input at its own coordinates or 0")
+        return Refusal("the compute does not select between the input at its own coordinates and 0")
     diagonal = _diagonal(condition, definition.axes) if isinstance(condition, CallTerm) else None
     if diagonal is None or not isinstance(condition, CallTerm) or condition.op != "ge0":
-        return Refusal("not a triangle of the last two axes")
+        return Refusal("the condition is not a triangle of the last two axes")
     name, offset = ("relax.triu", -diagonal[1]) if diagonal[2] > 0 else ("relax.tril", diagonal[1])
     return [Proposal(name, (term.tensor.position,), {"k": offset})]
 

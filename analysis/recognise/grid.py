@@ -88,10 +88,10 @@ def affine_grid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     rank = len(definition.axes) - 2
     loads = [s for s in subterms(definition.body) if isinstance(s, Load)]
     if len(expression.outputs) != 1 or rank not in (2, 3) or len(loads) != rank + 1:
-        return Refusal("not a grid of two or three coordinates")
+        return Refusal("the output is not a grid of two or three coordinates")
     theta = loads[0].tensor
     if any(x.tensor is not theta or x.indices[:-1] != definition.axes[:2] for x in loads):
-        return Refusal("not one matrix for each grid")
+        return Refusal("the operand is not one matrix for each grid")
     size = dims(definition.out.shape[2:])
     operands = (theta.position,)
     variants = ({"size": size, "align_corners": corners} for corners in (True, False))
@@ -104,7 +104,7 @@ def grid_sample(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     (definition,) = expression.outputs[:1]
     layout = LAYOUTS.get(len(definition.axes))
     if len(expression.outputs) != 1 or layout is None or len(tensors(definition.body)) != 2:
-        return Refusal("not two operands and one image")
+        return Refusal("the operands are not an image and a grid")
     terms = list(subterms(definition.body))
     reads = [s for s in terms if isinstance(s, Load) and any(tensors(i) for i in s.indices)]
     if not reads or len({x.tensor for x in reads}) != 1:

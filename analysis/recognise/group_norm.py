@@ -88,7 +88,7 @@ def group_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     )
     factors = None if affine is None else args(affine[0], "mul")
     if affine is None or factors is None or len(factors) != 2:
-        return Refusal("the compute is not scaled and shifted")
+        return Refusal("the compute does not scale and shift")
     _, gamma, beta = affine
     for term, root in (factors, factors[::-1]):
         data, eps = deviation(term), epsilon(root, "rsqrt")
@@ -145,7 +145,7 @@ def _shape(
     size = mixed[0].extent or ONE
     grouped = as_int(mixed[0]) + mul(floordiv(weight_index, size), size)
     if len(mixed) > 1 or channel_index is not grouped:
-        return Refusal("the channels of a sum do not form a group", repr(channel_index))
+        return Refusal("the channels that are summed do not form a group", repr(channel_index))
     groups = floordiv(data.tensor.shape[channel], size).const
     if groups is None:
         return Refusal("the number of groups is symbolic")

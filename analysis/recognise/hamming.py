@@ -75,7 +75,7 @@ def hamming_window(expression: TensorExpression) -> Sequence[Proposal] | Refusal
     difference = args(definition.body, "sub")
     alpha = bare(difference[0]) if difference else None
     if difference is None or not isinstance(alpha, Const):
-        return Refusal("not a cosine subtracted from a literal")
+        return Refusal("the compute is not a cosine subtracted from a literal")
     factors = [bare(t) for t in args(difference[1], "mul") or ()]
     betas = [t.value for t in factors if isinstance(t, Const)] or [1.0]
     (size,) = dims(definition.out.shape)

@@ -135,7 +135,7 @@ def indexed_update(expression: TensorExpression) -> Sequence[Proposal] | Refusal
         return Refusal("the compute is not a fold of one element")
     choice = bare(term.updates[0])
     if not (isinstance(choice, CallTerm) and choice.op == "ite"):
-        return Refusal("not every update selects its element")
+        return Refusal("some update does not select its element")
     places = _tensors(choice.args[0])
     updates = [x for x in _tensors(choice.args[1]) if x not in places]
     reduction = _reduction(bare(choice.args[1]), term.states[0])
@@ -145,7 +145,7 @@ def indexed_update(expression: TensorExpression) -> Sequence[Proposal] | Refusal
     if is_const(start, 0) and reduction == "add":
         return list(_backward(expression, definition, places, updates[0], term))
     if not (isinstance(start, Load) and start.indices == definition.axes):
-        return Refusal("an element does not start from the data")
+        return Refusal("the initial value of an element is not the data")
     return list(_proposals(start.tensor, places, updates[0], reduction, choice.args[0], term))
 
 

@@ -103,7 +103,7 @@ def layer_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     )
     factors = None if affine is None else args(affine[0], "mul")
     if affine is None or factors is None or len(factors) != 2:
-        return Refusal("the compute is not scaled and shifted")
+        return Refusal("the compute does not scale and shift")
     _, gamma, beta = affine
     for term, root in (factors, factors[::-1]):
         data, eps = deviation(term), epsilon(root, "rsqrt")
@@ -121,12 +121,12 @@ def rms_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     factors = with_load(expression.outputs[0].body, "mul") if len(expression.outputs) == 1 else None
     scaled = None if factors is None else with_load(factors[0], "mul")
     if factors is None or scaled is None:
-        return Refusal("the compute is not a load scaled twice")
+        return Refusal("the compute does not scale a load twice")
     weight, (root, data) = factors[1], scaled
     eps = epsilon(root, "rsqrt")
     axes = None if eps is None else _averaged(eps[1], data, weight)
     if eps is None or axes is None:
-        return Refusal("the compute is not divided by a root mean square")
+        return Refusal("the compute does not divide by a root mean square")
     attrs = {"axes": list(axes), "epsilon": eps[0]}
     return [Proposal(RMS, (data.tensor.position, weight.tensor.position), attrs)]
 

@@ -82,7 +82,7 @@ def cross_entropy(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a negated sum of products of two tensors, which are symmetric."""
     body = expression.outputs[0].body
     if len(expression.outputs) != 1 or expression.outputs[0].axes:
-        return Refusal("the loss is one number")
+        return Refusal("a loss has one element")
     divided = args(body, *DIVISIONS)
     factors = args(divided[0] if divided else body, "mul") or ()
     total = next((r for r in (combined(x, "add") for x in factors) if r is not None), None)

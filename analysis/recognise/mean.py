@@ -104,7 +104,7 @@ def mean(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the average is not over one tensor", repr(total.body))
     dims = swept(data, total.axes)
     if dims is None:
-        return Refusal("the average does not run over whole dimensions", repr(data))
+        return Refusal("the average does not cover whole dimensions", repr(data))
     name = OPS[0] if not square else OPS[2] if root else OPS[1]
     return list(proposals(name, data.tensor, dims, out))
 

@@ -41,9 +41,9 @@ def meshgrid(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match outputs that are each one vector along an axis of its own."""
     reads = [r for r in map(read_of, expression.outputs) if isinstance(r, Read)]
     if len(reads) != len(expression.outputs) or len(reads) < 2:
-        return Refusal("not several outputs that are one load each")
+        return Refusal("the outputs are not several, each of one load")
     if any(len(r.index) != 1 or len(r.axes) != len(reads) for r in reads):
-        return Refusal("the number of vectors is not the rank of the output")
+        return Refusal("the number of vectors differs from the rank of the output")
     order = list(range(len(reads)))
     for indexing, axes in (("ij", order), ("xy", [1, 0, *order[2:]])):
         if all(r.index[0] is r.axes[a] for r, a in zip(reads, axes, strict=True)):

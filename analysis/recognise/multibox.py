@@ -63,13 +63,13 @@ def main(s: T.Buffer((1, 3, 5), "float32"), d: T.Buffer((1, 20), "float32"),
 def multibox(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match operands by rank, and literals by what they multiply or are compared with."""
     if len(expression.outputs) != 2:
-        return Refusal("boxes and scores are two outputs")
+        return Refusal("expected two outputs, boxes and scores")
     boxes, scores = expression.outputs
     offsets = [t for t in tensors(boxes.body) if len(t.shape) == 2]
     anchors = [t for t in tensors(boxes.body) if len(t.shape) == 3]
     classes = list(tensors(scores.body))
     if not len(offsets) == len(anchors) == len(classes) == 1 or len(boxes.axes) != 3:
-        return Refusal("not classes, offsets and anchors")
+        return Refusal("the operands are not classes, offsets and anchors")
     operands = tuple(t.position for t in (classes[0], offsets[0], anchors[0]))
     ops = [{s.op for s in subterms(c.body) if isinstance(s, CallTerm)} for c in (boxes, scores)]
     attrs = {

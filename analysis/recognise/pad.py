@@ -102,7 +102,7 @@ def _constant_widths(definition: OutputDefinition, leaf: SelectionLeaf) -> list[
         before = start.const
         extra = (out_extent - extent).const
         if before is None or extra is None or not 0 <= before <= extra:
-            return Refusal("the input is not placed in the output by a literal shift")
+            return Refusal("the input is not shifted by a literal")
         widths += [before, extra - before]
     return widths
 
@@ -123,7 +123,7 @@ def pad_mode(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     for k, (index, coordinate) in enumerate(zip(reading.index, reading.axes, strict=True)):
         extra = (reading.out.shape[k] - reading.tensor.shape[k]).const
         if extra is None or extra < 0:
-            return Refusal("the output does not exceed the input by a literal")
+            return Refusal("the output is not larger than the input by a literal")
         before = 0
         if extra:
             fitting = _modes(index, reading.tensor.shape[k])

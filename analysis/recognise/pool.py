@@ -169,7 +169,7 @@ def pool(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if kind == "avg" and reduction.axes and swept_dims is not None:
         attrs = {"axis": list(swept_dims), "keepdims": True}
         out.append(Proposal("relax.mean", (load.tensor.position,), attrs))
-    return out or Refusal("the accesses are not those of a pool", repr(load))
+    return out or Refusal("the accesses do not match a pool", repr(load))
 
 
 def _reduction(body: Term) -> tuple[str, Combined, Load, Term | None] | None:

@@ -102,7 +102,7 @@ def reduce(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the reduction is not over one load", repr(body))
     dims = swept(data, body.axes)
     if dims is None:
-        return Refusal("the reduction does not run over whole dimensions", repr(data))
+        return Refusal("the reduction does not cover whole dimensions", repr(data))
     candidates = list(proposals(name, data.tensor, dims, out))
     if name == NAMES["add"]:
         shape = tuple(e if e.const is None else e.const for e in out.shape)

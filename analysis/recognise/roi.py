@@ -93,7 +93,7 @@ def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         or len(definition.axes) != 4
         or len(tensors(definition.body)) != 2
     ):
-        return Refusal("not an image and regions")
+        return Refusal("the operands are not an image and regions")
     loads = [load for load in subterms(definition.body) if isinstance(load, Load)]
     images = {load.tensor for load in loads if any(tensors(i) for i in load.indices)}
     if len(images) != 1:
@@ -103,7 +103,7 @@ def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("an image has four dimensions")
     (rois,) = tensors(definition.body) - images
     if len(rois.shape) != 2 or rois.shape[1].const != 5:
-        return Refusal("a region is five numbers")
+        return Refusal("a region has five numbers")
     channel = [
         load.indices[place] is definition.axes[place]
         for place in (1, 3)
@@ -124,7 +124,7 @@ def roi(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return [Proposal(POOL, operands, attrs, layouts)]
     sampling = _sampling(definition)
     if sampling is None:
-        return Refusal("not a mean or maximum of points")
+        return Refusal("the compute is not a mean or maximum of points")
     return [Proposal(ALIGN, operands, {**attrs, **sampling}, layouts)]
 
 

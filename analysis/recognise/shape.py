@@ -68,7 +68,7 @@ def shape_to_tensor(expression: TensorExpression) -> Sequence[Proposal] | Refusa
         or len(definition.axes) != 1
         or not isinstance(definition.body, Int)
     ):
-        return Refusal("not one vector of integers")
+        return Refusal("the output is not one vector of integers")
     extent = definition.out.shape[0].const
     if extent is None or extent > RANK or definition.out.dtype != "int64":
         return Refusal("a shape is a short int64 vector")
@@ -78,7 +78,7 @@ def shape_to_tensor(expression: TensorExpression) -> Sequence[Proposal] | Refusa
         for coordinate in map(integer, range(extent))
     ]
     if any(v.kind not in SIZES for value in values for v in free(value)):
-        return Refusal("the values depend on more than shapes")
+        return Refusal("the values do not depend on shapes only")
     if any(value.const is not None and value.const < 0 for value in values):
-        return Refusal("a size is not negative")
+        return Refusal("a size cannot be negative")
     return [Proposal(OP, (), {"expr": dims(values)})]

@@ -16,7 +16,7 @@ class RecogniserInfo:
 
     Attributes:
         name: Its name, or the name of the entry point that could not be loaded.
-        precedence: Its place in the order: lower is called earlier. None for an entry point.
+        precedence: Its precedence; lower values run first. None for an entry point.
         operators: Full names of the operators that it may propose (its ``ops``); empty for any.
         distribution: The package that it comes from; empty if this process registered it.
         distribution_version: The version of that package.
@@ -32,10 +32,11 @@ class RecogniserInfo:
 
 
 def list_recognisers() -> tuple[RecogniserInfo, ...]:
-    """List the recognisers: built in, from installed packages, registered in this process.
+    """List the recognisers that are built in, come from packages, or are registered here.
 
     Returns:
-        All recognisers in the order in which they are called, then the plug-ins that were left out.
+        All recognisers in the order in which they are called, then the plug-ins that could not be
+        loaded.
     """
     outside = plugins.installed(plugins.RECOGNISERS)
     failed = left_out()

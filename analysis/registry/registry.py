@@ -37,12 +37,12 @@ BUILT_IN = f"{__package__.rpartition('.')[0]}.recognise."
 
 
 class RecogniserWarning(UserWarning):
-    """A recogniser failed; the answer comes from the others."""
+    """A recogniser failed; the other recognisers still run."""
 
 
 @dataclass(frozen=True)
 class Recogniser:
-    """A registered recogniser. A lower ``precedence`` is called first; it is unique in a package.
+    """A registered recogniser. Lower values of ``precedence`` run first.
 
     A ``rounded`` recogniser is only called for operators that are equal up to rounding, see
     `analysis.real`.
@@ -69,23 +69,24 @@ _generation = 0
 def recogniser(
     name: str, *, precedence: int, ops: Sequence[str], rounded: bool = False
 ) -> Callable[[Recognise], Recognise]:
-    """Register a recogniser, as a decorator; it takes part from the next `op_info` call on.
+    """Register a recogniser, as a decorator; the next `op_info` call uses it.
 
     Registering a function again (the same module and qualified name, as in a notebook cell that is
     run twice) replaces it.
 
     Args:
         name: Identifies the recogniser in messages; unique.
-        precedence: The order of recognisers: lower is called earlier; unique in a package. If
-            packages share a precedence, opinfo comes last and the others are sorted by name.
-        ops: Full names of the operators it may propose, such as ``relax.nn.relu``; empty for any.
-        rounded: Call it only for operators that are equal up to rounding.
+        precedence: Lower values run first; unique in a package. If packages share a precedence,
+            they run in the order of their names, opinfo last.
+        ops: Full names of the operators that it may propose, such as ``relax.nn.relu``; empty for
+            any.
+        rounded: Call it only in the search for operators that are equal up to rounding.
 
     Returns:
         A decorator that returns the function unchanged.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator does not exist, or another recogniser has the name or precedence.
     """
 
@@ -179,7 +180,7 @@ def _load(plugin: plugins.Plugin) -> str:
     if len(remaining) < len(_registered):
         _replace(remaining)
     with contextlib.suppress(RecogniserWarning):  # where warnings are errors it costs no answer
-        warn(f"plug-in left out: {why}", RecogniserWarning)
+        warn(f"plug-in ignored: {why}", RecogniserWarning)
     return why
 
 

@@ -31,7 +31,7 @@ class BufferLayout(Structural):
         shape: The logical shape; symbolic extents are expressions over the PrimFunc's variables.
         index_map: TVM's index map from logical to physical coordinates.
         padded: Whether the physical buffer has elements beyond the logical ones.
-        place: The indices as terms, if they are over symbolic sizes.
+        place: The indices as terms, if they depend on symbolic sizes.
     """
 
     shape: tuple[Any, ...]

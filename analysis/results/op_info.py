@@ -44,8 +44,8 @@ class Certificate:
         kind: ``rebuilt``: the operator, built from name and attributes, legalises to the same
             PrimFunc. ``proved``: it legalises to one that is proved to compute the same. ``real``:
             the same in real arithmetic. ``tested``: the same on random inputs.
-        exact: Whether results are bit-equal; otherwise they are equal up to `assumptions`.
-        assumptions: What the proof takes for granted, in words.
+        exact: Whether results are bit-equal; otherwise they are equal under `assumptions`.
+        assumptions: What the proof assumes, in words.
         obligations: What was proved.
         stages: The number of buffers that the operator's own lowering writes.
     """
@@ -71,13 +71,13 @@ class OpInfo(Structural):
             scalar in the compute is here too, under its argument's name: ``x2`` for ``x + 2``.
         operands: The positions of the PrimFunc's parameters, in the order of the operator's
             arguments.
-        kind: The pattern kind, as ``kOutEWiseFusable``.
+        kind: The pattern kind, such as ``kOutEWiseFusable``.
         layouts: One layout string for each parameter, which TVM parses; empty where the operator
             has no notion of layout.
-        certificate: Why this is right.
+        certificate: The evidence for this answer.
         undetermined: Attributes that could have another value.
-        alternatives: Other operators that compute the same, if asked for.
-        relayout: The same over logical buffers, where layout attributes such as ``data_layout``
+        alternatives: Other operators that compute the same result, if requested.
+        relayout: The operator over logical buffers, if layout attributes such as ``data_layout``
             describe packed or permuted buffers.
     """
 
@@ -159,14 +159,14 @@ class OpInfo(Structural):
 class LayoutNormalised(Structural):
     """The operator that a PrimFunc computes over logical buffers.
 
-    The certificate and the pattern kind are those of the PrimFunc.
+    The certificate and the pattern kind describe the PrimFunc with its own buffers.
 
     Attributes:
         logical: The operator over logical buffers; on the PrimFunc's own buffers it computes
             something else.
-        buffers: For each parameter, where the elements of the logical buffer lie in the PrimFunc's;
-            None for a scalar.
-        layouts: The same as strings that TVM parses; empty where there is none.
+        buffers: For each parameter, the map from the logical buffer to the PrimFunc's buffer; None
+            for a scalar.
+        layouts: The same as strings that TVM parses; empty where no string expresses the map.
     """
 
     logical: OpInfo
@@ -212,7 +212,7 @@ class LayoutNormalised(Structural):
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why there is no answer.
+    """Why opinfo gives no answer.
 
     Attributes:
         reason: The condition that failed.

@@ -32,7 +32,7 @@ def exports(
     def get(name: str) -> Any:
         if renamed and name in renamed:
             new = renamed[name]
-            warn(f"{package}.{name} is {package}.{new} now", DeprecationWarning)
+            warn(f"{package}.{name} is deprecated: use {package}.{new}", DeprecationWarning)
             return getattr(sys.modules[package], new)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -54,7 +54,7 @@ def renamed_parameter(old: str, new: str) -> Callable[[Callable[P, R]], Callable
                     raise TypeError(
                         f"{function.__name__}: got {old} and {new}; {old} is the old name"
                     )
-                text = f"{function.__name__}: the parameter {old} is {new} now"
+                text = f"{function.__name__}: the parameter {old} is deprecated: use {new}"
                 warn(text, DeprecationWarning)
                 kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)

@@ -80,7 +80,7 @@ def _const(ev: _Evaluator, const: Const) -> Array:
 
 def _load(ev: _Evaluator, load: Load) -> Array:
     if ev.read is None:
-        raise Unevaluable(f"load of {load.tensor.name}, and no tensors were passed")
+        raise Unevaluable(f"load of {load.tensor.name}, but no tensors were passed")
     return ev.read(load.tensor, tuple(ev(i) for i in load.indices))
 
 
@@ -89,7 +89,7 @@ def _call(ev: _Evaluator, call: CallTerm) -> Array:
         return ev(call.args[0]).astype(numpy_dtype(call.dtype))
     fn = OPS.get(call.op)
     if fn is None:
-        raise Unevaluable(f"operation {call.op} has no numpy meaning")
+        raise Unevaluable(f"cannot evaluate operation {call.op} with numpy")
     out = np.asarray(fn(*(ev(a) for a in call.args)))
     return out.astype(numpy_dtype(call.dtype)) if call.op == "shl" else out  # drops the high bits
 
@@ -97,14 +97,14 @@ def _call(ev: _Evaluator, call: CallTerm) -> Array:
 def _reduce(ev: _Evaluator, reduction: Reduce) -> Array:
     fn = REDUCERS.get(reduction.op)
     if fn is None:
-        raise Unevaluable(f"reduction {reduction.op} has no numpy meaning")
+        raise Unevaluable(f"cannot evaluate reduction {reduction.op} with numpy")
     depth, shape = len(reduction.axes), []
     env = {v: x.reshape(*x.shape, *[1] * depth) for v, x in ev.env.items()}
     for k, axis in enumerate(reduction.axes):
         assert axis.extent is not None
         extent = np.unique(ev(axis.extent))
         if extent.size != 1:
-            raise Unevaluable(f"extent of {axis!r} is not the same at all points")
+            raise Unevaluable(f"the extent of {axis!r} differs between points")
         shape.append(int(extent[0]))
         env[axis] = np.arange(shape[-1]).reshape(-1, *[1] * (depth - 1 - k))
     body = _Evaluator(env, ev.read)(reduction.body)
@@ -122,7 +122,7 @@ def _steps(ev: _Evaluator, fold: Fold) -> Array:
         np.asarray([ENDLESS]) if fold.axis.extent is FOREVER else np.unique(ev(fold.axis.extent))
     )
     if extent.size != 1:
-        raise Unevaluable(f"extent of {fold.axis!r} is not the same at all points")
+        raise Unevaluable(f"the extent of {fold.axis!r} differs between points")
     values: dict[Term, Array] = dict(zip(fold.states, map(ev, fold.inits), strict=True))
     for k in range(int(extent[0])):
         before = values
@@ -133,7 +133,7 @@ def _steps(ev: _Evaluator, fold: Fold) -> Array:
             break
     else:
         if fold.axis.extent is FOREVER:
-            raise Unevaluable("a while loop does not end")
+            raise Unevaluable("a while loop does not terminate")
     return values[fold.states[0]]
 
 

@@ -113,7 +113,7 @@ def remember(term: Term, key: str, value: Term) -> None:
 class TensorVar:
     """A buffer as a value; equality is identity, not the name.
 
-    ``position`` is its place among the parameters, -1 for an inner buffer.
+    ``position`` is its position among the parameters, or -1 for an inner buffer.
     """
 
     __slots__ = ("dtype", "name", "position", "shape")

@@ -74,7 +74,7 @@ def spend(steps: int) -> None:
     work.left = remaining = work.left - steps
     if remaining < work.look:
         if remaining < 0:
-            raise Exhausted(f"the budget of {STEPS} steps is used up")
+            raise Exhausted(f"the budget of {STEPS} steps is exhausted")
         look()
         work.look = max(remaining - _LOOK, 0)
 
@@ -83,4 +83,4 @@ def look() -> None:
     """Check the clock, in work that takes long and counts no steps."""
     work = _work.get()
     if work is not None and time.thread_time() > work.until:
-        raise Exhausted(f"the budget of {SECONDS:g} s of processor time is used up")
+        raise Exhausted(f"the budget of {SECONDS:g} s of CPU time is exhausted")

@@ -37,7 +37,7 @@ def page() -> str:
     others = _other_names({op for r in recognisers() for op in r.ops})
     lines += [
         "",
-        "These compute what another operator computes, and are returned as that one:",
+        "These operators compute the same as another operator, and are returned as that operator:",
         "",
         "| operator | is returned as |",
         "|---|---|",

@@ -18,8 +18,8 @@ class Code:
 
     Attributes:
         source: The C++ text.
-        symbols: The exported function of each region. It is called with the region's inputs, then
-            its results, as ``TensorView``.
+        symbols: The exported function of each region. It receives the region's inputs, then its
+            results, as ``TensorView``.
         constants: Arrays by name; all are passed to ``__init_<symbol>`` at load time.
         options: Options for the compiler, including libraries and their paths.
         rounds: By symbol, how a region rounds differently from its individual operators.
@@ -40,12 +40,12 @@ class Backend:
         name: Unique; used in options and messages.
         patterns: Chains of operators, tried at every operator.
         convert: Turns all regions of a model into code.
-        available: Returns why the backend cannot be used here; None if it can.
+        available: Returns why this machine cannot use the backend; None if it can.
         wants: Layouts by operator, as for `plan_layout`.
-        cost: Returns the cost of a region in microseconds. It sees numbers for symbolic extents,
-            and zeros for constants. None if the cost is unknown.
-        version: Returns the version of its code and library. Plans and times saved for another
-            version are not used.
+        cost: Returns the cost of a region in microseconds, or None if it is unknown. In its
+            argument, symbolic extents are numbers and constants are zeros.
+        version: Returns the version of its code and library. opinfo does not use plans and times
+            that another version saved.
         coarse: Patterns of subgraphs of any size.
     """
 

@@ -37,7 +37,7 @@ def register(backend: Backend) -> Backend:
     """Register a backend under its name, and replace any other backend of this name.
 
     Args:
-        backend: The backend. Those of installed packages are discovered without registering.
+        backend: The backend. opinfo discovers backends of installed packages by itself.
 
     Returns:
         The backend.
@@ -101,7 +101,7 @@ def loaded(entry_points: Sequence[Plugin]) -> Backend:
     if not isinstance(backend, Backend):
         raise PluginError(f"{plugin}: expected a Backend, got {type(backend).__name__}")
     if backend.name != plugin.name:
-        raise PluginError(f"{plugin}: its Backend is called {backend.name}, expected the name of "
+        raise PluginError(f"{plugin}: its Backend is named {backend.name}, expected the name of "
                           "the entry point")  # fmt: skip
     return backend
 
@@ -115,7 +115,7 @@ def _warn_if_shadowed(name: str) -> None:
     for plugin in outside() if name in BUILT_IN else ():
         if plugin.name == name and plugin not in _SHADOWED:
             _SHADOWED.add(plugin)
-            warn(f"plug-in left out: {plugin}: {NAME_TAKEN}")
+            warn(f"plug-in ignored: {plugin}: {NAME_TAKEN}")
 
 
 def unusable(backend: Backend) -> str | None:
@@ -149,7 +149,7 @@ def resolve_backends(backends: Sequence[str | Backend]) -> list[Backend]:
             continue
         backend = find(item) if isinstance(item, str) else item
         if any(backend.name == earlier.name and backend is not earlier for earlier in out):
-            raise ValueError(f"backends: two different backends are called {backend.name}")
+            raise ValueError(f"backends: two different backends are named {backend.name}")
         if backend not in out:
             out.append(backend)
     return out

@@ -111,7 +111,7 @@ class _Guard:
             with foreign():
                 cost = self.wrapped.cost(sized(region))
                 if isinstance(cost, bool) or not isfinite(cost) or cost < 0:
-                    raise ValueError(f"it returned {cost!r}, expected microseconds")
+                    raise ValueError(f"it returned {cost!r}, expected microseconds of at least 0")
                 return float(cost)
         except ForeignError as error:
             reason = f"{error}; the default cost of {COST:g} is used"

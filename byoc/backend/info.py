@@ -22,7 +22,7 @@ class BackendInfo:
         distribution_version: The version of that package.
         patterns: The names of its patterns.
         operators: Full names of the operators in its patterns.
-        unavailable: Why it cannot be used here, None if it can.
+        unavailable: Why this machine cannot use it; None if it can.
     """
 
     name: str
@@ -35,9 +35,9 @@ class BackendInfo:
 
 
 def list_backends() -> tuple[BackendInfo, ...]:
-    """List the backends: built in, of installed packages, registered in this process.
+    """List the backends that are built in, come from installed packages, or are registered here.
 
-    Each one is loaded if possible.
+    Loads each backend if possible.
 
     Returns:
         The built-in backends, those of packages, then those registered in this process only.

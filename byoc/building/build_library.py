@@ -57,7 +57,7 @@ def copy_library(library: Path, path: Path) -> None:
         OSError: The folder does not exist, or cannot be written.
     """
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: no folder {path.parent} exists")
+        raise FileNotFoundError(f"{path} cannot be written: folder {path.parent} does not exist")
     with replacing(path) as part:
         shutil.copyfile(library, part)
         part.chmod(0o755)

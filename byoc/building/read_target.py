@@ -50,7 +50,7 @@ def _fields(text: str) -> dict[str, Any]:
         if not equals and words and not words[0].startswith("-"):
             value, equals = words.pop(0), "="
         if name in fields:
-            raise ValueError(f"target {text!r}: {flag} was given twice")
+            raise ValueError(f"target {text!r}: {flag} occurs twice")
         fields[name] = _value(text, flag, value if equals else None, types[name])
     return fields
 

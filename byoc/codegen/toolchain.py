@@ -43,7 +43,7 @@ def shared(
     """Compile and link a shared library. Raises `CompilerError`."""
     compiler = cc.get_cc()
     if compiler is None:
-        raise CompilerError("there is no C++ compiler (g++ or clang++) on PATH", broken=True)
+        raise CompilerError("no C++ compiler on PATH: install g++ or clang++", broken=True)
     split = steps(options or ())
     files = [*([objects] if isinstance(objects, str) else objects), *split.sources]
     kind = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
@@ -65,13 +65,15 @@ def _write(stage: str, command: Sequence[str], output: str) -> None:
             f"{compiler} cannot be run: {error.strerror or error}", broken=True
         ) from error
     except subprocess.TimeoutExpired:
-        raise CompilerError(f"{compiler} did not end within {SECONDS:g} s", broken=True) from None
+        raise CompilerError(
+            f"{compiler} exceeded the limit of {SECONDS:g} s", broken=True
+        ) from None
     if status < 0:
         raise CompilerError(f"{compiler} was killed by {signal_name(-status)}", broken=True)
     if status:
         raise CompilerError(first_error(text) or f"{compiler} ended with status {status}", stage)
     if not os.path.exists(output):
-        raise CompilerError(f"{compiler} ended without an error but wrote no file", broken=True)
+        raise CompilerError(f"{compiler} succeeded but wrote no file", broken=True)
 
 
 def _run(command: Sequence[str]) -> tuple[int, str]:

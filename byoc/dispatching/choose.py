@@ -54,7 +54,7 @@ def choose(
         problem, status = _classes(matches, priority, must, ring, ())
         solution = problem.solve(saved)
     except NoSolution as error:
-        raise CannotForce("the operators cannot all go where they must: their regions overlap"
+        raise CannotForce("force cannot be met for all operators: their regions overlap"
                           ) from error  # fmt: skip
     if status != "optimal":
         solution = replace(solution, status=status)

@@ -63,7 +63,7 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     if options.layouts not in ("given", "best"):
         raise ValueError(f"dispatch: layouts must be 'given' or 'best', got {options.layouts!r}")
     if options.desired and options.layouts == "given":
-        raise ValueError("dispatch: desired layouts need layouts='best'")
+        raise ValueError("dispatch: desired requires layouts='best'")
     _check_mapping("priority", options.priority, int, "a number")
     _check_mapping("force", options.force, str, "BACKEND or BACKEND.PATTERN")
     failures: list[Failure] = []
@@ -71,7 +71,7 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     classes = {b.name: priority.get(b.name, 3) for b in named}
     unknown = set(priority) - {*classes, "tvm"}
     if unknown:
-        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not among the backends")
+        raise ValueError(f"priority: {', '.join(sorted(unknown))} is not a requested backend")
     lowered = read(mod, "dispatch")
     forced = forced_ops(lowered.ops, lowered.infos, force, named)
     needed = {f.backend for f in forced.values()}

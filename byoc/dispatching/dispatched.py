@@ -20,14 +20,14 @@ class OffloadedRegion:
     """A region that runs on a backend.
 
     Attributes:
-        symbol: The function of its code.
+        symbol: The exported function of its code.
         backend: The backend.
         pattern: The pattern that matched.
         ops: Its operators.
-        flops: Its floating-point operations.
-        rounds: How it rounds differently from its operators one by one; None if it does not.
-        nodes: The nodes of the model that its operators come from, as far as known.
-        microseconds: The time of a call, if it was measured to choose the region.
+        flops: The number of its floating-point operations.
+        rounds: How it rounds differently from its individual operators; None if it does not.
+        nodes: The nodes of the model that its operators come from, where known.
+        microseconds: The time of a call; None unless it was measured.
     """
 
     symbol: str
@@ -50,12 +50,12 @@ class Dispatched:
         left: The operators that stay with TVM, and why.
         options: Options for the C++ compiler.
         status: The solver's status.
-        plan: The plan to save, for replaying this dispatch.
-        total: The floating-point operations of the module.
-        timings: The times that were measured to choose the regions.
+        plan: A plan that replays this dispatch; save it with `DispatchPlan.save`.
+        total: The number of floating-point operations of the module.
+        timings: The times measured to choose the regions.
         report: The planned layouts; None if they were not planned.
-        failed: Failures of backends' code: dropped regions, and hooks such as a cost or a condition
-            whose failure drops no region.
+        failed: Failures of backends' code. Some drop a region; a hook that fails, such as a cost or
+            a condition, does not.
     """
 
     module: Any
@@ -71,7 +71,7 @@ class Dispatched:
 
     @property
     def lost(self) -> tuple[Failure, ...]:
-        """The failures that cost a region: its operators went elsewhere."""
+        """The failures that cost a region; its operators went to another backend or to TVM."""
         return tuple(f for f in self.failed if f.ops)
 
     def summary(self) -> str:

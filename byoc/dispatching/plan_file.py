@@ -54,8 +54,8 @@ class DispatchPlan:
         backends: The version of each backend.
         regions: The regions of the backends.
         status: The solver's status.
-        layouts: If layouts were planned: for each function, those of its ``call_tir`` in order.
-            The regions are then those of the module in these layouts.
+        layouts: For each function, the layouts of its ``call_tir`` in order; empty if layouts were
+            not planned. The regions refer to the module in these layouts.
     """
 
     module: str
@@ -106,17 +106,17 @@ class DispatchPlan:
         """Raises `PlanRefused` unless the plan is of this module and these versions."""
         current = fingerprint(mod)
         if current != self.module:
-            raise PlanRefused(f"the plan is of another module: its hash is {self.module}, "
-                              f"this one's is {current}")  # fmt: skip
+            raise PlanRefused(f"the plan belongs to another module: its hash is {self.module}, "
+                              f"the hash of this module is {current}")  # fmt: skip
         for region in self.regions:
             if region.backend not in self.backends:
                 raise PlanRefused(f"the plan names no version of {region.backend}")
         for name, version in self.backends.items():
             if name not in versions:
-                raise PlanRefused(f"the plan needs {name}, which is not among the backends")
+                raise PlanRefused(f"the plan needs {name}, which is not a requested backend")
             if versions[name] != version:
-                raise PlanRefused(f"the plan was made with {name} {version or 'of no version'}, "
-                                  f"this is {versions[name] or 'of no version'}")  # fmt: skip
+                raise PlanRefused(f"the plan was made with {name} {version or '(no version)'}, "
+                                  f"got {versions[name] or 'no version'}")  # fmt: skip
 
 
 def fingerprint(mod: Any) -> str:

@@ -22,10 +22,10 @@ from .with_layouts import in_layouts
 
 
 def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:
-    """Replay a dispatch: nothing is chosen, but every choice is checked.
+    """Repeat a saved dispatch; check each choice instead of making it.
 
     Args:
-        mod: The module that was dispatched; other weights are allowed.
+        mod: The module that was dispatched; its weights may differ.
         plan: The plan of the dispatch.
         backends: `Backend` objects for names in the plan; other names are looked up.
 

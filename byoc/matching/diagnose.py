@@ -34,7 +34,7 @@ class FallbackOp:
     @property
     def mend(self) -> str:
         """The old name of `suggestion`."""
-        warn("FallbackOp.mend is FallbackOp.suggestion now", DeprecationWarning)
+        warn("FallbackOp.mend is deprecated: use FallbackOp.suggestion", DeprecationWarning)
         return self.suggestion
 
 
@@ -53,10 +53,10 @@ def _diagnose(op: Op, infos: Infos, chains: PartialMatches) -> FallbackOp:
         return FallbackOp(name, op.name, f"not recognised: {info.reason}")
     if isinstance(info, LayoutNormalised):
         return FallbackOp(
-            name, info.logical.name, f"its buffers are laid out as {buffer_layouts(info)}"
+            name, info.logical.name, f"its buffers have the layouts {buffer_layouts(info)}"
         )
     if info.packed:
-        return FallbackOp(name, info.name, f"its buffers are laid out as {buffer_layouts(info)}")
+        return FallbackOp(name, info.name, f"its buffers have the layouts {buffer_layouts(info)}")
     miss = chains.nearest(op)
     if miss is not None:
         return FallbackOp(name, info.name, str(miss), miss.suggestion)

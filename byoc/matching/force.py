@@ -44,14 +44,14 @@ def forced_ops(
     for name, place in force.items():
         backend, _, pattern = place.partition(".")
         if backend not in {*by_name, "tvm"}:
-            raise ValueError(f"force: {backend} is not among the backends")
+            raise ValueError(f"force: {backend} is not a requested backend")
         if pattern and (backend == "tvm" or
                         pattern not in by_name[backend].pattern_names):  # fmt: skip
             raise ValueError(f"force: {backend} has no pattern {pattern}")
         operator = full(name, "force")
         matching = [op for op in ops if _name(infos[op].operator) == operator]
         if not matching:
-            raise ValueError(f"force: no operator of the module is called {name}")
+            raise ValueError(f"force: the module has no operator {name}")
         for op in matching:
             if out.setdefault(op, Forced(backend, pattern or None)).backend != backend:
                 raise ValueError(f"force: {name} is forced to {out[op].backend} and to {backend}")

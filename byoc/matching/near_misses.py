@@ -12,7 +12,7 @@ from ..patterns.elementwise_groups import Infos
 from ..patterns.pattern import MatchState, Pattern, follower, listed, node
 from ..patterns.suggest import Unmet, duplicate, force, swap
 
-NOT_CHOSEN = "it matches, but another choice was forced, or is better"
+NOT_CHOSEN = "it matches, but another choice was forced or costs less"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class PartialMatches:
                     yield _missed(backend, pattern.name, failed)
                 elif failed is not None and any(start.info.name in s.names for s in pattern.steps):
                     before = _before(pattern, start.info.name)
-                    reason = f"{start.info.name} is taken only after {listed(before)}"
+                    reason = f"{start.info.name} must follow {listed(before)}"
                     yield Miss(backend.name, pattern.name, 0, -2, reason)
 
     def _in_coarse(self, op: Op) -> Iterator[Miss]:
@@ -208,11 +208,11 @@ def _ending(op: Op, infos: Infos) -> Unmet:
     if value.pinned is not None:
         return Unmet(f"its result is also {value.pinned}", suggestion)
     if len(value.uses) > 1:
-        return Unmet(f"its result is read by {len(value.uses)} operators, one is taken", suggestion)
+        return Unmet(f"its result is read by {len(value.uses)} operators, expected one", suggestion)
     if not value.uses:
         return Unmet("nothing reads its result")
     reader = value.uses[0]
     info = infos[reader].info
     if not isinstance(info, Refusal):
-        return Unmet(f"{_name(reader, infos)} reads it laid out as {buffer_layouts(info)}")
+        return Unmet(f"{_name(reader, infos)} reads it in the layouts {buffer_layouts(info)}")
     return Unmet(f"{reader.name}, which is not recognised, reads it")

@@ -66,7 +66,7 @@ class Database:
             )
         if bad:
             shown = ", ".join(map(str, bad[:5])) + (" …" if len(bad) > 5 else "")
-            warn(f"{self.path}: {len(bad)} entries are ignored: they are malformed or of another "
+            warn(f"{self.path}: {len(bad)} entries are ignored: they are malformed or have another "
                  f"format, lines {shown}")  # fmt: skip
 
 
@@ -90,11 +90,11 @@ def _to_json(result: Result) -> dict[str, Any]:
 
 def _entry(data: Any) -> tuple[Key, Result]:
     if data["format"] != FORMAT:
-        raise ValueError("of another format")
+        raise ValueError("it has another format")
     key, result = Key.from_json(data["key"]), data["result"]
     if "excluded" in result:
         return key, Excluded(str(result["excluded"]))
     time = float(result["microseconds"])
     if not (math.isfinite(time) and time >= 0):
-        raise ValueError("no time")
+        raise ValueError("it has no time")
     return key, Measured(time)

@@ -27,18 +27,18 @@ class Measure:
     """How to measure candidates: built in separate processes, timed through an RPC tracker.
 
     Attributes:
-        database: A JSON Lines file. Candidates in it are not measured again.
-        tracker: The tracker of remote servers; None starts servers on this machine.
+        database: A JSON Lines file that keeps the times. Candidates in it are not measured again.
+        tracker: The tracker of remote servers; None starts local servers.
         servers: The number of local servers; by default as many as the CPUs allow.
         threads: Threads of each local server.
         timeout: Seconds after which a running candidate is stopped.
         build_timeout: Seconds after which its compiler is stopped.
         wait: Seconds to wait for a server.
-        repeat: How many times each candidate is timed.
-        extents: Likely values of symbolic extents, by name. The cost is the mean over the first of
-            each, the second of each, and so on; 16 where nothing is declared.
+        repeat: The number of timings of each candidate.
+        extents: Likely values of symbolic extents, by name; by default 16. The cost is the mean
+            over the first values of all extents, the second values, and so on.
         target: TVM's target.
-        progress: Called with the number done, the total and a name.
+        progress: Called with the number of finished candidates, the total and a name.
     """
 
     database: str | Path | None = None

@@ -158,7 +158,7 @@ class OnServer(ABC):
     def _why(self, remote: Any, error: Exception, stage: str, seconds: float) -> Excluded:
         limit = self.server.effort.timeout
         if "RPCSessionTimeout" in str(error) or seconds >= limit:
-            return Excluded(f"it hangs: {limit:g} s passed when {stage}")
+            return Excluded(f"it hangs: no result within {limit:g} s when {stage}")
         try:
             remote.get_function("tvm.rpc.server.workpath")("")
         except Exception:  # any error means that the server does not answer

@@ -178,7 +178,7 @@ def _servers(tracker: Tracker, seconds: float) -> int:
     end = time.monotonic() + min(seconds, RESTART)
     while not (count := tracker.servers()):
         if time.monotonic() > end:
-            raise MeasureError(f"tracker {tracker} has no servers of this key")
+            raise MeasureError(f"tracker {tracker} has no servers with this key")
         time.sleep(0.2)
     return count
 

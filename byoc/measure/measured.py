@@ -45,7 +45,7 @@ class Timing:
         ops: The operators.
         shapes: Dtypes and shapes as text, at one assignment of symbolic extents.
         result: The time, or why the candidate was excluded.
-        known: Whether the database already contained it.
+        known: Whether the database already contained the result.
     """
 
     backend: str
@@ -56,4 +56,4 @@ class Timing:
 
 
 class MeasureError(RuntimeError):
-    """Measuring is impossible, for lack of a tracker or server; earlier results are kept."""
+    """The tracker or its servers are not available for measuring; earlier results are kept."""

@@ -67,7 +67,7 @@ class Tracker:
                 _send(connection, message)
                 while not select.select([connection], [], [], min(0.2, timeout))[0]:
                     if stop is not None and stop.is_set():
-                        raise MeasureError(f"tracker {self}: waiting for a server was stopped")
+                        raise MeasureError(f"tracker {self}: the wait for a server was interrupted")
                     if time.monotonic() > end:
                         raise MeasureError(f"tracker {self}: no server was free for {timeout:g} s")
                 return _receive(connection)

@@ -23,7 +23,7 @@ def dtype(*dtypes: str) -> Callable[[Node], Unmet | None]:
         for value in node.tensors:
             if value.dtype not in dtypes:
                 suggestion = cast(value.dtype, dtypes[0])
-                return Unmet(f"the dtype is {value.dtype}, {listed(dtypes)} is taken", suggestion)
+                return Unmet(f"the dtype is {value.dtype}, expected {listed(dtypes)}", suggestion)
         return None
 
     return has_dtype
@@ -38,15 +38,15 @@ def attribute(name: str, taken: Any, suggestion: str = "") -> Condition:
         suggestion: What to change so that it has that value.
 
     Returns:
-        A condition for `one`, `maybe` and `many`; one on a layout belongs into ``laid=`` if the
-        backend wants that layout.
+        A condition for `one`, `maybe` and `many`. Pass a condition on a layout as ``laid=`` if the
+        layout is in the backend's ``wants``.
     """
 
     def has_attribute(node: Node) -> Unmet | None:
         actual = node.info.attrs[name]
         if actual == taken:
             return None
-        return Unmet(f"{name} is {actual}, {taken} is taken", suggestion)
+        return Unmet(f"{name} is {actual}, expected {taken}", suggestion)
 
     return has_attribute
 

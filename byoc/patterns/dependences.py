@@ -148,7 +148,7 @@ def together(flow: Dependences, groups: Sequence[Set]) -> list[int]:
     """
     order, remaining = _sorted(flow, groups)
     if remaining:
-        raise ValueError("regions need each other's results")
+        raise ValueError("regions depend on each other cyclically")
     return order
 
 

@@ -67,7 +67,7 @@ class Node:
 
     @property
     def others(self) -> tuple[Value, ...]:
-        """The operands except the one that it follows."""
+        """The operands except the value that the chain follows."""
         values = (self.operand(k) for k in range(len(self.info.operands)))
         return tuple(v for v in values if v is not None and v is not self.chain)
 
@@ -143,7 +143,7 @@ def _swapped(info: OpInfo) -> str | None:
     """Why a clip is not taken. Libraries disagree if its minimum exceeds its maximum."""
     if info.name != "relax.clip" or info.attrs["min"] <= info.attrs["max"]:
         return None
-    return f"clip is from {info.attrs['min']} to {info.attrs['max']}, min <= max is taken"
+    return f"clip is from {info.attrs['min']} to {info.attrs['max']}, expected min <= max"
 
 
 def unmet(condition: Condition, result: str | Unmet | bool | None) -> Unmet | None:
@@ -195,9 +195,9 @@ def one(
     Args:
         names: An operator's full Relax name, such as ``relax.nn.relu``, or several.
         conditions: Functions of a `Node` that return None, or why the operator does not match.
-        takes: A function of a `Node` that returns the sources to take with it, such as a
+        takes: A function of a `Node` that returns the producers to take with it, such as a
             dequantize.
-        laid: Conditions on layouts, which planning layouts can make true.
+        laid: Conditions on layouts, which layout planning can satisfy.
 
     Returns:
         A step of a `Pattern` or `Coarse`.

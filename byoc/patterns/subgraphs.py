@@ -39,7 +39,7 @@ class Coarse:
 
     def __init__(self, name: str, *steps: PatternStep) -> None:
         if not steps:
-            raise ValueError(f"coarse pattern {name!r}: it needs at least one step")
+            raise ValueError(f"coarse pattern {name!r}: expected at least one step, got none")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "steps", steps)
 

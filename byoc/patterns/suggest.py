@@ -27,7 +27,7 @@ class Unmet:
     @property
     def mend(self) -> str:
         """The old name of `suggestion`."""
-        warn("Unmet.mend is Unmet.suggestion now", DeprecationWarning)
+        warn("Unmet.mend is deprecated: use Unmet.suggestion", DeprecationWarning)
         return self.suggestion
 
     def after(self, text: str) -> Unmet:

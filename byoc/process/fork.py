@@ -72,7 +72,7 @@ def _answer(pid: int, end: int, patience: Patience) -> tuple[bytes, int]:
         if patience.is_over():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            raise TimeoutError(f"it did not end within {patience.seconds:g} s")
+            raise TimeoutError(f"it exceeded the limit of {patience.seconds:g} s")
         if got is None:
             poll.poll(1e3 * PAUSE)
         else:  # the pipe is closed, which the poll would say at once

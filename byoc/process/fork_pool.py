@@ -82,7 +82,7 @@ class ForkPool:
         process = self.start(job)
         try:
             if not process.finished.wait(timeout):
-                raise TimeoutError(f"{timeout:g} s passed")
+                raise TimeoutError(f"no result within {timeout:g} s")
             if self.ended:
                 raise self._lost()
             return process.result()

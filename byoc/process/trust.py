@@ -86,11 +86,11 @@ def read(name: str | Path, within: int | None = None, most: int | None = None) -
             raise Untrusted("it is not a regular file")
         if not _is_ours(status.st_uid) or _others_write(status, file.fileno()):
             raise Untrusted(
-                f"it is not a file that only this user can write: it belongs to user "
+                f"expected a file that only this user can write, got one of uid "
                 f"{status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}"
             )
         if most is not None and status.st_size > most:
-            raise Untrusted(f"it has {status.st_size} bytes, at most {most} are allowed")
+            raise Untrusted(f"it has {status.st_size} bytes, expected at most {most}")
         return file.read(status.st_size)
 
 
@@ -135,7 +135,7 @@ def _link(name: str, within: int, at: Path) -> Path | None:
     if not stat.S_ISLNK(status.st_mode):
         return None
     if not _is_ours(status.st_uid):
-        raise Untrusted(f"{at / name} is a link of another user, number {status.st_uid}; "
+        raise Untrusted(f"{at / name} is a link of another user (uid {status.st_uid}); "
                         "choose another folder")  # fmt: skip
     return Path(os.readlink(name, dir_fd=within))
 
@@ -150,7 +150,7 @@ def _entered(name: str, within: int, create: bool) -> int:
 def _check(status: os.stat_result, number: int, at: Path, path: Path, last: bool) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if not _is_ours(status.st_uid):
-        raise Untrusted(f"{at} belongs to another user, number {status.st_uid}; choose another "
+        raise Untrusted(f"{at} belongs to another user (uid {status.st_uid}); choose another "
                         f"folder than {path}")  # fmt: skip
     if last and _others_write(status, number):
         raise Untrusted(f"other users can write {at}: its mode is {mode:04o}; "

@@ -139,7 +139,7 @@ HTML(f'<div><iframe srcdoc="{html.escape(page)}" width="100%" height="900"></ifr
 
 # %%
 assert page.lstrip().lower().startswith("<!doctype html>")
-assert "relax.nn.conv2d wants NHWC" in page
+assert "relax.nn.conv2d is requested in NHWC" in page
 assert 'src="http' not in page  # nothing is fetched
 
 # %% [markdown]

@@ -39,7 +39,7 @@ def lowest(func: Any, bound: Any, values: Mapping[str, int],
     small = bind(func, {**values, **{p.name: 1 for p in padded}})
     copies = sum(map(size, buffers(bound))) - sum(map(size, buffers(small)))
     if copies > COPIES:
-        return Refusal(f"padding takes {copies} bytes, at most {COPIES} are allowed")
+        return Refusal(f"padding copies {copies} bytes, expected at most {COPIES}")
     free = copies <= FREE_COPIES and runs(bound.body) - runs(small.body) <= FREE_RUNS
     return {p.name: 1 if free else -(-values[p.name] // FACTOR) for p in padded}
 

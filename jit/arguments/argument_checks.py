@@ -62,7 +62,8 @@ class Acceptor:
             raise self.extent(axis, got, f"{expected}, the value of {spelled(extent)}")
 
     def extent(self, axis: int, got: int, expected: str) -> BoundaryError:
-        return self.wrong(f"has {got} in dimension {axis}", f"must have {expected}: {self.param}")
+        got_text = f"has extent {got} in dimension {axis}"
+        return self.wrong(got_text, f"must have {expected}: {self.param}")
 
     def wrong(self, got: str, expected: str) -> BoundaryError:
         return BoundaryError(f"{self.function}: argument {self.param.name} {got}; it {expected}")

@@ -47,8 +47,8 @@ class Range:
     """A range of integers.
 
     Attributes:
-        low: The least value, at least 0.
-        high: The greatest value, included; None for no bound.
+        low: The smallest value, at least 0.
+        high: The largest value, inclusive; None for no bound.
         multiple_of: A divisor of every value.
 
     Raises:
@@ -73,7 +73,7 @@ class Range:
         return -(-self.low // self.multiple_of) * self.multiple_of
 
     def last(self) -> int | None:
-        """Return the greatest value, or None if the range is unbounded."""
+        """Return the largest value, or None if the range is unbounded."""
         return None if self.high is None else self.high // self.multiple_of * self.multiple_of
 
     def __contains__(self, number: int) -> bool:

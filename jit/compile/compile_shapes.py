@@ -148,8 +148,8 @@ def _check(mod: Any) -> None:
             raise ValueError("compile_shapes: nothing defines the variable "
                              f"{', '.join(v.name for v in free)} of {name}")  # fmt: skip
     if cc.get_cc() is None:
-        raise FileNotFoundError("compile_shapes: there is no C++ compiler (g++ or clang++) on PATH "
-                                "to link the library with")  # fmt: skip
+        raise FileNotFoundError("compile_shapes: no C++ compiler on PATH: install g++ or "
+                                "clang++")  # fmt: skip
 
 
 def _target(requested: Any) -> Any:

@@ -64,7 +64,7 @@ class SpecializedFunction:
         function: The name of the PrimFunc.
         strategy: Its strategy.
         rule: The rule of its generic schedule; empty for TVM's default.
-        why: Why the strategy was limited or replaced; empty if it was not.
+        why: Why the strategy was limited or replaced; empty if it applies fully.
     """
 
     function: str

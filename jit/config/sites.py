@@ -88,7 +88,7 @@ def _site(call: Any, caller: str, func_symbols: tuple[Symbol, ...] | str) -> Cal
             name,
             func_symbols,
             (),
-            f"it has {len(func_symbols)} symbolic dimensions, at most {MOST} are supported",
+            f"it has {len(func_symbols)} symbolic dimensions, expected at most {MOST}",
         )
     if len(call.args) > 2:
         return CallSite(

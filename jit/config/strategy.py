@@ -19,10 +19,10 @@ class Dim(Range):
     """The declaration of a symbolic dimension.
 
     Attributes:
-        low: The least value.
-        high: The greatest value, included; None for no bound.
+        low: The smallest value.
+        high: The largest value, inclusive; None for no bound.
         multiple_of: A divisor of every value.
-        likely: Likely values: `Jit("eager")` compiles them at once, `Aot` takes them as buckets.
+        likely: Likely values. `Jit("eager")` compiles them at once; `Aot` uses them as buckets.
     """
 
     likely: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class Aot:
         buckets: Values by dimension; by default the likely ones and, for a small range, all of it.
         pad: Serve a shape between two buckets with the upper one, if that is proved correct and
             faster.
-        finite: With `pad`, accept proofs that assume finite inputs: 0 times infinity is not 0.
+        finite: With `pad`, also accept proofs that assume finite inputs.
         max_variants: Limit on the kernels of a function, over all combinations of dimensions.
         ranges: Kernels with symbolic shapes for a part of the values, by dimension: ``(low, high)``
             or ``(low, high, multiple)``, both ends included, or a `Range`. Buckets take precedence,
@@ -87,7 +87,7 @@ class Aot:
         object.__setattr__(self, "buckets", buckets)
         self.checked()
         if self.max and (self.buckets or self.ranges):
-            raise ValueError("Aot: max excludes buckets and ranges; expected neither, got those of "
+            raise ValueError("Aot: max cannot be combined with buckets or ranges, got those of "
                              f"{', '.join([*self.buckets, *self.ranges])}")  # fmt: skip
         if not _positive(self.max_variants):
             raise ValueError("Aot: max_variants: expected a positive integer, got "
@@ -181,7 +181,7 @@ class Config:
     """The strategy of each function.
 
     Attributes:
-        default: The strategy of all other functions. Strategies may be given by name.
+        default: The strategy of all other functions. A name such as ``"jit"`` also works.
         by_function: Strategies by the name of a PrimFunc in the module.
         by_op: Strategies by the name of an operator in it (``relax.matmul``) or its pattern kind
             (``kElemWise``); the first match applies. `by_function` takes precedence.

@@ -25,7 +25,7 @@ class Padded:
     """Proof that the dimension ``name`` may be padded.
 
     For all n >= 1 and N >= n: the function at N, over inputs whose axes are padded from their
-    extents at n to those at N, computes the same as the function at n at all indices valid for n.
+    extents at n to those at N, computes, at all indices valid for n, the same as the function at n.
 
     Other dimensions that are passed as scalars must be at least 1; the caller at N ensures that, as
     the spans of a `Bucket` do. Parameters in neither ``inputs`` nor ``outputs`` do not grow.

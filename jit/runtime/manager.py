@@ -278,7 +278,7 @@ class Manager(threading.Thread):
                  name: str) -> str:  # fmt: skip
         """Compile, load and store a kernel; return the rule of its schedule."""
         if self.compiles >= self.budget.compiles:
-            raise CompileFailed(f"the budget of {self.compiles} compiled kernels is used up")
+            raise CompileFailed(f"the budget of {self.compiles} compiled kernels is exhausted")
         if self.crashes[key[0]] >= CRASHES:
             raise CompileFailed(f"the compiler crashed {CRASHES} times on this function")
         self.compiles += 1
@@ -315,7 +315,7 @@ class Manager(threading.Thread):
             return ""
         key, age = self._oldest()
         if key is None or age < IDLE:
-            return (f"the budget is used up: {len(self.loaded)} kernels of {size >> 10} KiB, all "
+            return (f"the budget is exhausted: {len(self.loaded)} kernels of {size >> 10} KiB, all "
                     f"in use")  # fmt: skip
         self._evict(key)
         return ""

@@ -66,7 +66,7 @@ class Stats:
 
     Attributes:
         sites: The calls of each site.
-        events: What happened to each shape.
+        events: The events of each shape.
         kernels: Loaded specialised kernels.
         bytes: Memory of these kernels in bytes.
     """
@@ -102,7 +102,7 @@ class Session:
 
     Calling it runs ``main`` on numpy arrays or other DLPack tensors; ``session["decode"]`` is
     another function. Arguments are checked, and copied only if compiled code could not read them. A
-    process has at most one open session of a library; threads share it.
+    process may have one open session of a library at a time; threads share it.
 
     Args:
         library: The path of an exported library, or a compile result.
@@ -191,8 +191,8 @@ class Session:
         """Wait until no shape waits for its kernel; return False on a timeout.
 
         Args:
-            seconds: The timeout. None waits without one; it terminates, since the compilation of
-                each kernel is limited.
+            seconds: The timeout. None waits until all kernels are compiled; the time limit on each
+                compilation bounds the wait.
         """
         manager = self._manager
         if not manager.is_alive():

@@ -171,7 +171,7 @@ class Recording:
 
     def told(self, n: int | None = None) -> Table:
         """Return `table`, under its old name."""
-        warn("Recording.told is Recording.table now", DeprecationWarning)
+        warn("use Recording.table instead of Recording.told", DeprecationWarning)
         return self.table(n)
 
 

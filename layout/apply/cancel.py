@@ -21,7 +21,7 @@ from ..graph.relax_graph import extents, may_write
 
 
 def cancel_layout_transforms(mod: Any) -> Any:
-    """Return the module without pairs of conversions that provably undo each other.
+    """Return the module without pairs of conversions that are provably inverse.
 
     Args:
         mod: A Relax module; it is not changed.

@@ -28,7 +28,7 @@ class Value:
         fixed: Whether its own layout cannot change, such as a parameter's.
         weight: Whether it depends only on constants and on parameters after ``num_input``.
         parameter: Whether it is a parameter of the function.
-        pinned: Why it must (also) exist in the program's layout; None if only calls use it.
+        pinned: Why it must also exist in the program's layout; None if only calls use it.
         producer: The call that produces it.
         uses: The calls that read it.
         vdevice: The virtual device that it is on.

@@ -21,7 +21,7 @@ Dim = tuple[Digit, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the elements of a value lie: each physical dimension is a number made of digits.
+    """Where the elements of a value are in memory: each physical dimension is a mixed-radix number.
 
         physical[d] = Σ_k digit[k] * Π_{j > k} size[j]       digits from the highest to the lowest
 
@@ -51,7 +51,7 @@ class Layout:
         object.__setattr__(self, "dims", tuple(map(_joined, self.dims)))
         axes = {d.axis for d in self.digits}
         if axes != set(range(len(axes))):
-            raise ValueError(f"Layout: expected digits of the axes 0, 1, …, got {sorted(axes)}")
+            raise ValueError(f"Layout: expected digits of the axes 0, 1, ..., got {sorted(axes)}")
         for axis in axes:
             digits = sorted((d for d in self.digits if d.axis == axis), key=lambda d: -d.div)
             covered = digits[0].extent is None and digits[-1].div == 1
@@ -75,8 +75,8 @@ class Layout:
 
         Args:
             text: The string.
-            logical: The order of the logical axes; by default the usual one of these letters,
-                such as NCHW or OIHW, else that of the string.
+            logical: The order of the logical axes; by default the usual order of these letters,
+                such as NCHW or OIHW, or else their order in the string.
             pad_value: The value in the padding; None if unknown.
 
         Raises:
@@ -182,7 +182,7 @@ class Layout:
         return replace(self, axes=axes)
 
     def spell(self, logical: str = "") -> str:
-        """The layout string, such as ``NCHW4c``; the text of the index map if there is none."""
+        """The layout string, such as ``NCHW4c``, or else the text of the index map."""
         if self.axes and not logical:
             if self.is_identity:
                 return self.axes

@@ -20,14 +20,14 @@ def parse(text: str, logical: str = "") -> list[Digits]:
     upper = [c for n, c in parts if c.isupper() and not n]
     logical = logical or usual(upper)
     if sorted(upper) != sorted(logical):
-        raise ValueError(f"layout {text!r}: expected each of the axes {logical} once in capitals")
+        raise ValueError(f"layout {text!r}: expected each axis of {logical} once, in upper case")
     out: list[Digits] = []
     inner = dict.fromkeys(logical, 1)
     for factor, letter in reversed(parts):
         axis = logical.find(letter.upper())
         if axis < 0 or bool(factor) == letter.isupper() or factor == "0":
             raise ValueError(
-                f"layout {text!r}: {factor + letter!r} is neither an axis nor a factor of {logical}"
+                f"layout {text!r}: {factor + letter!r} is not an axis or split axis of {logical}"
             )
         div = inner[letter.upper()]
         if factor:
@@ -55,7 +55,7 @@ def spell(digits: Sequence[Digits], logical: str = "") -> str | None:
 
 
 def usual(letters: Sequence[str]) -> str:
-    """The letters in their usual order, or unchanged if there is none."""
+    """The letters in their usual order; unchanged if they have none."""
     same = (u for u in USUAL if sorted(u) == sorted(letters))
     return next(same, "".join(letters))
 

@@ -43,9 +43,7 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
 def _value(value: Value, plan: Plan, axes: str) -> ValueChoice:
     layout = plan.stored.get(value, Layout.identity(value.rank)).over(axes)
     if value.fixed:
-        why = (
-            "a parameter of the function" if value.producer is None else "made by a Relax operator"
-        )
+        why = "a parameter of the function" if value.producer is None else "from a Relax operator"
     elif value.producer is not None:
         why = f"{value.producer.name}: {plan.chosen[value.producer].why}"
     else:
@@ -77,7 +75,7 @@ def _conversions(
             source = next(v for v in op.inputs if v is not None)
             source_at, same = (Layout.identity(v.rank).over(axes.get(v, ""))
                                for v in (source, op.outputs[0]))  # fmt: skip
-            why = f"{op.name} moves elements in all layouts of its neighbours that were considered"
+            why = f"{op.name} moves elements in every layout of its neighbours that was considered"
             out.append(Conversion(source.name, source_at, same,
                                   weight(op.outputs[0]), why, (op.outputs[0].name,)))  # fmt: skip
     return out
@@ -103,7 +101,7 @@ def _why(
     reasons = [specs[op].reason for op in users if specs[op].reason]
     if reasons:
         return f"{users[0].name} stays as given: {reasons[0]}"
-    return "read in the order of its other operands by " + ", ".join(op.name for op in users)
+    return "matches the other operands of " + ", ".join(op.name for op in users)
 
 
 def _op(op: Op, alternative: Alternative, spec: OpSpec, axes: Axes) -> OpChoice:
@@ -115,5 +113,5 @@ def _op(op: Op, alternative: Alternative, spec: OpSpec, axes: Axes) -> OpChoice:
         not layout.is_identity for layout in spec.constraint.layouts.values()
     )
     if constrained and spec.constraint is not None and alternative.why == GIVEN:
-        why = f"{GIVEN}: {spec.constraint.why}, but that costs more, or it has no proved form"
+        why = f"{GIVEN}: {spec.constraint.why}, but that costs more or could not be proved"
     return OpChoice(name, op.name, layouts, why)

@@ -17,8 +17,8 @@ class Conversions:
     """The layout conversions of activations in a module.
 
     Attributes:
-        number: Their number.
-        bytes: The bytes that they write.
+        number: How many there are.
+        bytes: How many bytes they write.
     """
 
     number: int = 0
@@ -88,8 +88,8 @@ class PlanReport:
         status: The solver's status: ``optimal``, or the limit that it reached.
         objective: The cost of the plan.
         bound: A lower bound on the cost of any plan.
-        counting: Counts the conversions of the unplanned module, when called.
-        left: Counts those of the planned module, when called.
+        counting: A function that counts the conversions of the unplanned module.
+        left: A function that counts the conversions of the planned module.
     """
 
     values: tuple[ValueChoice, ...] = ()
@@ -114,7 +114,7 @@ class PlanReport:
         return Conversions(len(self.conversions), sum(c.bytes for c in self.conversions))
 
     def moved(self) -> tuple[ValueChoice, ...]:
-        """The values in another layout than the model has them."""
+        """The values in a layout that differs from the model's."""
         return tuple(v for v in self.values if not v.layout.is_identity)
 
     @property

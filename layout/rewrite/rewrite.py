@@ -128,7 +128,7 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
         raise TypeError(f"rewrite: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     params = items(func.params)
     if len(layouts) != len(params):
-        raise ValueError(f"rewrite: {len(layouts)} layouts for {len(params)} parameters")
+        raise ValueError(f"rewrite: expected {len(params)} layouts, got {len(layouts)}")
     out: list[Layout | None] = []
     for param, layout in zip(params, layouts, strict=True):
         if not is_buffer_var(param):
@@ -138,10 +138,10 @@ def _checked(func: Any, layouts: Sequence[Layout | None]) -> Layouts:
             continue
         full = layout or Layout.identity(len(param.ty.shape))
         if full.rank != len(param.ty.shape):
-            raise ValueError(f"rewrite: {param.name} is of rank {len(param.ty.shape)}, got {full}")
+            raise ValueError(f"rewrite: {param.name} has rank {len(param.ty.shape)}, got {full}")
         if full.pad_value is not None and not _representable(str(param.ty.dtype), full.pad_value):
             raise ValueError(
-                f"rewrite: {param.name}, of {param.ty.dtype}, cannot hold {full.pad_value}"
+                f"rewrite: {param.name} is {param.ty.dtype}, which cannot hold {full.pad_value}"
             )
         out.append(full)
     return tuple(out)
@@ -182,7 +182,7 @@ def _refusal(error: Exception) -> Refusal:
     if isinstance(error, (Unmovable, Opaque, Unsupported)):
         return Refusal(str(error))
     lines = str(error).strip().splitlines() or [""]
-    return Refusal(f"TVM refuses its form: {type(error).__name__}: {lines[-1]}")
+    return Refusal(f"TVM rejects the rewritten function: {type(error).__name__}: {lines[-1]}")
 
 
 def _aliased_param(cache: _FuncCache, layouts: Layouts) -> int | None:

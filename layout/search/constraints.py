@@ -80,17 +80,17 @@ def check(desired: Desired | str) -> dict[str, LayoutRequest]:
         }
     out = {}
     for name, layouts in desired.items():
-        op = full(name, "desired")
+        op = full(name, "requested layouts")
         if isinstance(layouts, str) and layouts in IMPLEMENTATIONS:
             implementation = named_implementation(layouts)
             if op not in implementation.layouts:
-                raise ValueError(f"desired: {layouts} has no implementation of {op}")
+                raise ValueError(f"requested layouts: {layouts} has no implementation of {op}")
             out[op] = LayoutRequest(implementation.layouts[op], implementation)
             continue
         if isinstance(layouts, str):
             layouts = [layouts]
         if not all(isinstance(x, str) for x in layouts):
-            raise TypeError(f"desired[{name!r}]: expected layout strings, got {list(layouts)!r}")
+            raise TypeError(f"layouts of {op}: expected strings, got {list(layouts)!r}")
         for text in layouts:
             parse(text)
         out[op] = LayoutRequest(tuple(layouts))
@@ -132,9 +132,9 @@ def constraint_on(
     if not strings:
         return _unchanged(recovered)
     if not _has_layout(recovered, info):
-        raise ValueError(f"desired: {info.name} has no layout attribute to choose")
+        raise ValueError(f"requested layouts: {info.name} has no layout attribute to choose")
     return LayoutConstraint(
-        _param_layouts(recovered, info, strings), f"{info.name} wants {' '.join(strings)}"
+        _param_layouts(recovered, info, strings), f"{info.name} is requested in {' '.join(strings)}"
     )
 
 
@@ -152,7 +152,11 @@ def _without_attributes(recovered: Recovered, request: LayoutRequest) -> LayoutC
         return None
     if not request.strings:
         return _unchanged(recovered)
-    raise ValueError(f"desired: {request.strings} does not fit {recovered.info!r}")
+    assert recovered.operator is not None
+    raise ValueError(
+        f"layouts {', '.join(request.strings)} of {recovered.operator.name}: a layout attribute "
+        f"cannot express the PrimFunc's buffers: {recovered.info!r}"
+    )
 
 
 Offers = Sequence[Mapping[str, Sequence[str]]]
@@ -233,14 +237,18 @@ def _param_layouts(recovered: Recovered, info: OpInfo, strings: Sequence[str]) -
     texts = dict(zip(operands, strings, strict=False))
     for k in outputs:
         texts[k] = strings[len(operands)] if len(strings) > len(operands) else strings[0]
-    return {k: _layout(recovered, k, text, info.layouts[k]) for k, text in texts.items()}
+    return {k: _layout(recovered, info, k, text) for k, text in texts.items()}
 
 
-def _layout(recovered: Recovered, k: int, text: str, current: str) -> Layout:
+def _layout(recovered: Recovered, info: OpInfo, k: int, text: str) -> Layout:
     """The layout over the buffer's dimensions; an axis of extent 1 is not split."""
+    current = info.layouts[k]
     letters = "".join(c for c in text if c.isupper())
     if sorted(letters) != sorted(current):
-        raise ValueError(f"desired: {text!r} does not fit a tensor in the layout {current!r}")
+        raise ValueError(
+            f"layout {text!r} of {info.name}: expected a permutation of the axes of {current!r}; "
+            "an axis may be split, as in 'NCHW4c'"
+        )
     param = recovered.params[k]
     assert isinstance(param, TensorVar)
     dims = []

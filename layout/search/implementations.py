@@ -56,7 +56,7 @@ def named_implementation(name: str) -> NamedImplementation:
     """The implementation with a name. Raises ``ValueError`` if the name is unknown."""
     if name not in IMPLEMENTATIONS:
         names = ", ".join(IMPLEMENTATIONS)
-        raise ValueError(f"desired: unknown implementation {name!r}; known: {names}")
+        raise ValueError(f"requested layouts: unknown implementation {name!r}; known: {names}")
     return IMPLEMENTATIONS[name]
 
 

@@ -24,7 +24,7 @@ from .constraints import LayoutConstraint, LayoutRequests, Offers, constraint_on
 
 @dataclass(frozen=True)
 class Implementation:
-    """A PrimFunc to use for an operator, where it is proved to compute it.
+    """A PrimFunc to use for an operator wherever it provably computes it.
 
     Attributes:
         op: The operator's full Relax name.

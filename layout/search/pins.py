@@ -26,14 +26,14 @@ class Pins:
         if not pinned or not (func.attrs or {}).get("global_symbol"):
             return {}
         if self._called(gvar):
-            raise ValueError(f"pins: {gvar.name_hint} is called inside the module")
+            raise ValueError(f"pins: {gvar.name_hint} cannot be pinned: the module itself calls it")
         out = {v: self._layout(v) for v in pinned}
         lost = _symbols(e for v in graph.values if v.parameter for e in v.shape) - _bound(
             graph, out
         )
         if lost:
             raise ValueError(
-                f"pins: no parameter would have {', '.join(sorted(lost))} as an extent"
+                f"pins: with these layouts, no parameter has the extent {', '.join(sorted(lost))}"
             )
         self.used |= {v.name for v in pinned}
         return out
@@ -42,8 +42,8 @@ class Pins:
         layout = Layout.parse(self.layouts[value.name])
         if layout.rank != value.rank:
             raise ValueError(
-                f"pins[{value.name!r}]: {self.layouts[value.name]} is of rank {layout.rank}, "
-                f"the parameter of rank {value.rank}"
+                f"pins[{value.name!r}]: {self.layouts[value.name]} has rank {layout.rank}, "
+                f"expected the parameter's rank {value.rank}"
             )
         return layout
 
@@ -57,7 +57,7 @@ class Pins:
         """Raises ``ValueError`` for names that are not parameters."""
         unknown = sorted(set(self.layouts) - self.used)
         if unknown:
-            raise ValueError(f"pins: no parameter is called {', '.join(map(repr, unknown))}")
+            raise ValueError(f"pins: no parameter is named {', '.join(map(repr, unknown))}")
 
 
 def _symbols(extents: Any) -> set[str]:

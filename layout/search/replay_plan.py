@@ -48,7 +48,7 @@ def planned_in(graph: Graph, layouts: Mapping[Op, Layouts], status: str) -> Plan
 def _completed(op: Op, layouts: Layouts) -> list[Layout | None]:
     """The layouts of all tensors of an op. Raises ``ValueError`` if they do not fit."""
     if len(layouts) != len(op.values):
-        raise ValueError(f"{op.name}: {len(layouts)} layouts for {len(op.values)} buffers")
+        raise ValueError(f"{op.name}: expected {len(op.values)} layouts, got {len(layouts)}")
     out: list[Layout | None] = []
     for value, layout in zip(op.values, layouts, strict=True):
         if layout is not None and (value is None or value.rank != layout.rank):

@@ -194,7 +194,7 @@ class _StagePair:
 
     def check(self, proof: Proof) -> None:
         if set(self.at) != set(self.old.axes):
-            raise Disagree("the correspondence does not give a value to exactly the old iterators")
+            raise Disagree("the correspondence does not define exactly the old iterators")
         old_block, new_block = self.old.block, self.new.block
         old_statements = _Statements(
             self.old, self.at, self.sizes, self.buffers.old.get, self.logical_old,
@@ -290,12 +290,12 @@ class _StagePair:
                 continue
             parts = [(c, m[0]) for m, c in self.at[var].terms if len(m) == 1]
             if len(parts) != len(self.at[var].terms):
-                raise Disagree("a reduction is not a mixed-radix number of new ones")
+                raise Disagree("an old reduction is not a mixed-radix number of new ones")
             scale: Int = ONE
             digits: list[Var] = []
             for coef, atom in sorted(parts, key=lambda p: p[0]):
                 if not isinstance(atom, Var) or atom.kind != "reduce" or scale.const != coef:
-                    raise Disagree("a reduction is not a mixed-radix number of new ones")
+                    raise Disagree("an old reduction is not a mixed-radix number of new ones")
                 assert atom.extent is not None
                 digits.insert(0, atom)
                 scale = scale * atom.extent
@@ -303,7 +303,7 @@ class _StagePair:
                 raise Disagree("a reduction runs over a different range")
             out += digits
         if len(set(out)) < len(out) or set(out) != _wide(self.new, reduced=True):
-            raise Disagree("the reductions are not those of the new block")
+            raise Disagree("the reductions differ from those of the new block")
         return out
 
     def in_order(self) -> bool:

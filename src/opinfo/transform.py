@@ -60,7 +60,7 @@ def RaiseOps(
         certificate: The weakest kind to accept: ``tested`` < ``real`` < ``proved`` < ``rebuilt``.
         exact: Accept only bit-equal results.
         ops: Raise only these operators; None for all.
-        prefer: Operators to prefer, in order, if several compute the same.
+        prefer: Operators to prefer, in order, if several compute the same result.
 
     Returns:
         The pass.
@@ -97,7 +97,7 @@ def PlanLayout(
         The pass.
 
     Raises:
-        TypeError: An argument has a wrong type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option is unknown.
     """
     from .layout.plan import check_arguments, plan_layout
@@ -122,7 +122,7 @@ def ConvertLayout(
 
     Args:
         desired_layouts: Layouts by operator, ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
-        layout_cb: Must be None, because it is a callback for calls that lowering replaces.
+        layout_cb: Must be None: it is a callback for Relax calls, which lowering replaces.
 
     Returns:
         The pass.
@@ -142,7 +142,7 @@ def ConvertLayout(
 
 
 def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None]) -> Any:
-    """Use a PrimFunc for an operator wherever it is proved to compute the same.
+    """Use a PrimFunc for an operator wherever it provably computes the same result.
 
     Operators are recognised by their compute, not by an attribute. Conversions are planned.
 
@@ -150,7 +150,7 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
         op: The operator's Relax name.
         prim_func: The PrimFunc to use.
         layouts: The layout of each of its buffers, in the order of its parameters: a string over
-            the operator's own layout (``NHWC``), a `Layout`, or None for an unchanged one.
+            the operator's own layout (``NHWC``), a `Layout`, or None to keep the layout.
 
     Returns:
         The pass.
@@ -167,7 +167,7 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
 
 
 def CancelLayoutTransforms() -> Any:
-    """Remove pairs of layout conversions that are proved to undo each other.
+    """Remove pairs of layout conversions that are provably inverse.
 
     Returns:
         The pass.
@@ -187,9 +187,9 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
     Before: lv = R.call_tir(cls.fused_matmul_relu, (x, w), out_ty=R.Tensor((n, 64)))
     After:  lv = R.call_dps_packed("opinfo_site_0", (x, w), out_ty=R.Tensor((n, 64)))
 
-    This is the result for ``jit`` and ``record``. For ``generic`` and ``aot``, calls stay and the
-    PrimFunc changes. The module then contains C++ code of call sites, so it needs
-    ``export_library``; `opinfo.Session` serves the library.
+    This is the result for ``jit`` and ``record``; their module contains C++ code of call sites, so
+    export it with ``export_library`` and serve it with `opinfo.Session`. For ``generic`` and
+    ``aot``, calls stay and the PrimFunc changes.
 
     Args:
         strategy: A strategy, its name, or a `Config`.

@@ -172,13 +172,13 @@ REFUSED = {
             if i != j:
                 out[j] = x[j]
 """,
-    "threads store into the same": """
+    "threads store to the same": """
     for i in range(8):
         out[i] = T.float32(0)
     for j in T.thread_binding(8, "threadIdx.x"):
         out[0] = out[0] * T.float32(0.5) + x[j]
 """,
-    "into the same element": """
+    "to the same element": """
     for i in range(8):
         out[i] = T.float32(0)
     for j in T.thread_binding(8, "threadIdx.x"):
@@ -198,7 +198,7 @@ REFUSED = {
     for i in T.thread_binding(8, "threadIdx.x"):
         out[i] = t[7 - i]
 """,
-    "before the previous one wrote": """
+    "two or more iterations before": """
     a = T.alloc_buffer((11,), "float32")
     for m in range(11):
         a[m] = x[m % 8]
@@ -209,7 +209,7 @@ REFUSED = {
             out[k] = T.max(out[k], a[j + k + 1])
             a[j + k] = T.float32(0)
 """,
-    "each thread has its own copy": """
+    "a buffer local to a thread": """
     t = T.alloc_buffer((1,), "float32", scope="local")
     t[0] = T.float32(1)
     for i in T.thread_binding(8, "vthread.x"):
@@ -217,7 +217,7 @@ REFUSED = {
     for i in range(8):
         out[i] = t[0]
 """,
-    "its own copy of what": """
+    "local to a thread is read": """
     t = T.alloc_buffer((1,), "float32", scope="shared")
     t[0] = T.float32(1)
     for i in T.thread_binding(8, "blockIdx.x"):
@@ -276,7 +276,7 @@ def test_a_pointer_parameter_is_refused() -> None:
 """
     )
     info = op_info(func)
-    assert isinstance(info, Refusal) and "neither a buffer nor a number" in info.reason
+    assert isinstance(info, Refusal) and "neither a buffer nor a scalar" in info.reason
 
 
 @pytest.mark.parametrize("stages", [12, 40])

@@ -215,10 +215,10 @@ MEET = {
 
 REASONS = (
     "access each other's elements",
-    "store into the same element",
-    "cannot tell which iteration writes an element",
-    "decides where to store while it runs",
-    "only one of the two has parallel iterations that may store in one element",
+    "store to the same element",
+    "it is unknown which iteration writes an element",
+    "a loop computes the address of its store",
+    "only one of the two has parallel iterations that may store to one element",
 )
 
 

@@ -119,7 +119,7 @@ def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
     for i in range(6):
         c[i + 2] = c[i] * a[i + 2]
 """,
-    "not written everywhere": """
+    "some element is not written": """
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
     for i in range(7):
@@ -135,7 +135,7 @@ def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
         for i in range(8):
             c[i] = t[i + 1]
 """,
-    "outside its buffer": """
+    "may be out of bounds": """
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
     for i in range(9):
@@ -147,7 +147,7 @@ def main(a: T.Buffer((8,), "float32"), c: T.Buffer((4,), "float32")):
     for i in range(8):
         c[i // 2] = a[i]
 """,
-    "calls f, an extern function": """
+    "calls the extern function f": """
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
     T.evaluate(T.call_packed("f", T.float32(1)))

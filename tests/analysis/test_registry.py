@@ -52,7 +52,7 @@ SORTS = {
 def test_what_sorts_names_the_function_that_it_calls(op: str) -> None:
     build, extern = SORTS[op]
     told = {repr(op_info(f)) for f in _prim_funcs(_lowered(build, MATRIX))}
-    assert f"not recognised: calls {extern}, an extern function: not TIR" in told
+    assert f"not recognised: calls the extern function {extern}, which is not TIR" in told
 
 
 def _lowered(call: Any, *types: Any) -> Any:

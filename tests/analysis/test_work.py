@@ -54,11 +54,11 @@ def test_the_reason_says_which_limit_it_was(question: str, monkeypatch: pytest.M
     with monkeypatch.context() as m:
         m.setattr(work, "STEPS", 10)
         found = QUESTIONS[question](program(BODY))
-        assert isinstance(found, Refusal) and found.reason == "the budget of 10 steps is used up"
+        assert isinstance(found, Refusal) and found.reason == "the budget of 10 steps is exhausted"
     with monkeypatch.context() as m:
         m.setattr(work, "SECONDS", -1.0)
         found = QUESTIONS[question](program(BODY))
-        wanted = "the budget of -1 s of processor time is used up"
+        wanted = "the budget of -1 s of CPU time is exhausted"
         assert isinstance(found, Refusal) and found.reason == wanted
 
 

@@ -15,7 +15,7 @@ def float32(node: Node) -> Unmet | None:
     dtype = node.result.dtype
     if dtype == "float32":
         return None
-    return Unmet(f"the dtype is {dtype}, float32 is taken", cast(dtype, "float32"))
+    return Unmet(f"the dtype is {dtype}, expected float32", cast(dtype, "float32"))
 
 
 def attribute(name: str, *taken: Any) -> Callable[[Node], str | None]:
@@ -23,7 +23,7 @@ def attribute(name: str, *taken: Any) -> Callable[[Node], str | None]:
         found = node.info.attrs[name]
         found = list(found) if isinstance(found, (list, tuple)) else found
         told = " or ".join(map(str, taken))
-        return None if found in taken else f"{name} is {found}, {told} is taken"
+        return None if found in taken else f"{name} is {found}, expected {told}"
 
     return check
 
@@ -32,7 +32,7 @@ def static(node: Node) -> Unmet | None:
     shape = node.result.shape
     if all(isinstance(e, int) for e in shape):
         return None
-    return Unmet(f"the shape {shape} is symbolic, a static one is taken", bind(shape))
+    return Unmet(f"the shape {shape} is symbolic, expected a static shape", bind(shape))
 
 
 def constant(node: Node) -> str | None:
@@ -44,18 +44,18 @@ def channels(node: Node) -> str | None:
     (bias,) = node.others
     size = node.result.shape[1]
     fits = bias.shape == (1, size, 1, 1)
-    return None if fits else f"the bias is {bias.shape}, {(1, size, 1, 1)} is taken"
+    return None if fits else f"the bias is {bias.shape}, expected {(1, size, 1, 1)}"
 
 
 def matrices(node: Node) -> str | None:
     ranks = [v.rank for v in (node.operand(0), node.operand(1)) if v is not None]
-    return None if ranks == [2, 2] else f"the operands are of rank {ranks}, [2, 2] is taken"
+    return None if ranks == [2, 2] else f"the operands have rank {ranks}, expected [2, 2]"
 
 
 def last(node: Node) -> str | None:
     axes = [int(a) for a in node.info.attrs["axes"]]
     rank = node.result.rank
-    return None if axes in ([-1], [rank - 1]) else f"axes is {axes}, the last one is taken"
+    return None if axes in ([-1], [rank - 1]) else f"axes is {axes}, expected the last axis"
 
 
 CONV = (float32, attribute("data_layout", "NCHW"), attribute("kernel_layout", "OIHW"),

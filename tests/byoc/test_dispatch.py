@@ -99,7 +99,7 @@ def test_arguments_that_make_no_sense() -> None:
     mod = nets.net(chain, SHAPE)
     with pytest.raises(ValueError, match="unknown backend 'fpga'"):
         dispatch(mod, ["fpga"])
-    with pytest.raises(ValueError, match="cublas is not among"):
+    with pytest.raises(ValueError, match="cublas is not a requested backend"):
         dispatch(mod, [TOY], {"cublas": 3})
     with pytest.raises(TypeError, match="expected a"):
         dispatch(chain, [TOY])
@@ -195,11 +195,11 @@ def test_a_module_may_be_dispatched_twice() -> None:
 @pytest.mark.parametrize(("backends", "options", "error", "reason"), [
     ("toy", {}, TypeError, "expected a sequence of backends or names, got 'toy'"),
     ([3], {}, TypeError, "expected a Backend or a name, got 3"),
-    ([TOY, replace(TOY, patterns=())], {}, ValueError, "two different backends are called toy"),
+    ([TOY, replace(TOY, patterns=())], {}, ValueError, "two different backends are named toy"),
     ([TOY], {"priority": [3]}, TypeError, "priority: expected a mapping"),
     ([TOY], {"priority": {"toy": "high"}}, TypeError, r"priority\['toy'\]: expected a number"),
     ([TOY], {"force": {"add": None}}, TypeError, r"force\['add'\]: expected BACKEND"),
-    ([TOY], {"desired": {"conv2d": ["NHWC"]}}, ValueError, "need layouts='best'"),
+    ([TOY], {"desired": {"conv2d": ["NHWC"]}}, ValueError, "desired requires layouts='best'"),
 ])  # fmt: skip
 def test_bad_arguments_say_what_is_wrong(
     backends: Any, options: Any, error: type[Exception], reason: str

@@ -64,8 +64,8 @@ def test_whole_parts_of_a_net_run_on_it() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "reason"), [
-    ("float16", "example_npu, pattern network: data_layout is NCHW, NHWC is taken"),
-    ("float32", "example_npu, pattern network: the dtype is float32, float16 is taken"),
+    ("float16", "example_npu, pattern network: data_layout is NCHW, expected NHWC"),
+    ("float32", "example_npu, pattern network: the dtype is float32, expected float16"),
 ])  # fmt: skip
 def test_what_it_does_not_take_it_names(dtype: str, reason: str) -> None:
     left = dispatch(prepare(_net(dtype)), ["example_npu"]).left

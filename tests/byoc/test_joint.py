@@ -176,7 +176,7 @@ def test_a_saved_plan_has_the_layouts() -> None:
 
 @pytest.mark.parametrize(("change", "reason"), [
     (lambda ops: ops[1:], "layouts of 7 operators, expected 8"),
-    (lambda ops: [ops[0][:-1], *ops[1:]], "layouts for"),
+    (lambda ops: [ops[0][:-1], *ops[1:]], "layouts, got"),
     (lambda ops: [[None] * len(op) for op in ops], "does not match last, pattern conv"),
     (lambda ops: [[{"dims": [[[0, 1, None]]], "pad": 0}, *ops[0][1:]], *ops[1:]], "for x"),
     (lambda ops: [[{"dims": [[[0, 2, None]]], "pad": 0}, *ops[0][1:]], *ops[1:]], "malformed"),

@@ -169,22 +169,22 @@ def _dense(emit: Any, rng: Any, x: Any, *after: Callable[[Any], Any]) -> Any:
 
 
 REFUSED: dict[str, tuple[str, Callable[..., Any], tuple[tuple[Any, ...], ...], str]] = {
-    "padding": ("cudnn", _odd, ((2, 4, 7, 6),), "padding is [0, 1, 2, 1], the same before and"),
+    "padding": ("cudnn", _odd, ((2, 4, 7, 6),), "padding is [0, 1, 2, 1], expected the same"),
     "kernel_layout": ("cudnn", _hwio, ((1, 6, 6, 4), (3, 3, 4, 8)),
-                      "kernel_layout of an input is HWIO, OHWI is taken"),
+                      "kernel_layout of an input is HWIO, expected OHWI"),
     "data_layout": ("cudnn", lambda e, r, x: e(nn.conv2d(
         x, const(r, 3, 3, 4, 8), data_layout="HWNC", kernel_layout="HWIO")), ((6, 6, 1, 4),),
-        "is taken"),
+        "expected"),
     "symbolic kernel": ("cudnn", lambda e, r, x, w: e(nn.conv2d(x, w)),
-                        ((1, 4, 6, 6), (N, 4, 3, 3)), "the kernel is symbolic"),
+                        ((1, 4, 6, 6), (N, 4, 3, 3)), "the kernel has a symbolic shape"),
     "part of a batch": ("cublaslt", lambda e, r, x, y: e(op.matmul(x, y)),
                         ((2, 1, 4, 6), (3, 6, 5)), "is broadcast along a part of the batch"),
     "vector": ("cublaslt", lambda e, r, x, y: e(op.matmul(x, y)), ((6,), (6, 5)),
-               "the operands are of rank 1 and 2"),
+               "the operands have rank 1 and 2"),
     "gelu by erf": ("cublaslt", lambda e, r, x: _dense(e, r, x, nn.gelu), ((4, 6),),
                     "no pattern of cublaslt has relax.nn.gelu"),
     "bias by row": ("cublaslt", lambda e, r, x: _dense(e, r, x, lambda y: op.add(
-        y, const(r, 4, 1))), ((4, 6),), "one value for each column, or the result's shape"),
+        y, const(r, 4, 1))), ((4, 6),), "one value per column, or the result's shape"),
     "symbolic sum": ("cutlass", lambda e, r, x, y: e(op.matmul(x, y)), ((4, N), (N, 5)),
                      "the extent of a row in memory is symbolic"),
 }  # fmt: skip

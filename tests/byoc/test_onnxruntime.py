@@ -155,17 +155,17 @@ def test_a_part_of_a_net_is_one_model_with_several_results() -> None:
 
 REFUSED: dict[str, tuple[Build, tuple[Any, ...], str]] = {
     "layout": (_conv(nn.conv2d, 8, 3, 3, 4, data_layout="NHWC", kernel_layout="OHWI"),
-               ((1, 6, 6, 4),), "data_layout is NHWC, NCHW is taken"),
+               ((1, 6, 6, 4),), "data_layout is NHWC, expected NCHW"),
     "ceil_mode": (_call(nn.max_pool2d, (3, 3), (2, 2), ceil_mode=True), ((1, 4, 6, 6),),
-                  "ceil_mode is True, False or 0 is taken"),
+                  "ceil_mode is True, expected False or 0"),
     "axes": (lambda e, r, x: e(nn.layer_norm(x, const(r, 2), const(r, 2), axes=[0])), ((2, 5),),
-             "axes is [0], the last ones are taken"),
+             "axes is [0], expected the last axes"),
     "dtype": (lambda e, r, x: e(nn.relu(e(op.astype(x, "float16")))), ((2, 5),),
-              "the dtype is float16, float32 is taken"),
+              "the dtype is float16, expected float32"),
     "extents": (_call(op.expand_dims, [0]), ((N, tvm.tirx.Var("m", "int64")),),
                 "more than one symbolic extent"),
     "output_size": (_call(nn.adaptive_avg_pool2d, (7, 2)), (IMAGE,),
-                    "output_size is [7, 2], [1, 1] is taken"),
+                    "output_size is [7, 2], expected [1, 1]"),
 }  # fmt: skip
 
 

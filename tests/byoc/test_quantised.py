@@ -82,22 +82,22 @@ class Conv:
 TAKEN = Conv()
 REFUSED: dict[str, tuple[Conv, str]] = {
     "weights around another zero": (
-        replace(TAKEN, w=Q("int8", 0.02, 5)), "the weights' zero point is 5, 0 is taken"),
+        replace(TAKEN, w=Q("int8", 0.02, 5)), "the weights' zero point is 5, expected 0"),
     "weights of uint8": (
-        replace(TAKEN, w=Q("uint8", 0.02)), "the weights are uint8, int8 is taken"),
+        replace(TAKEN, w=Q("uint8", 0.02)), "the weights are uint8, expected int8"),
     "scales along inputs": (
         replace(TAKEN, w=replace(TAKEN.w, axis=3)),
         "the weights have scales along axis 3, that of output channels is 0"),
     "scales by channel of the data": (
         replace(TAKEN, x=Q("int8", (0.1, 0.2, 0.3, 0.4), 0, 3)),
-        "relax.dequantize has a scale for each channel, one for all of the tensor is taken"),
+        "relax.dequantize has one scale per channel, expected one for the whole tensor"),
     "data of int16": (
         replace(TAKEN, x=Q("int16", 0.02)),
-        "relax.dequantize is of int16 and float32, int8 or uint8 and float32 are taken"),
+        "relax.dequantize has the dtypes int16 and float32, expected int8 or uint8 and float32"),
     "a scale that is computed": (
-        replace(TAKEN, scale=True), "scale is computed, a constant is taken"),
+        replace(TAKEN, scale=True), "scale is computed, expected a constant"),
     "channels first": (
-        replace(TAKEN, layout=("NCHW", "OIHW")), "data_layout is NCHW, for int8 NHWC is taken"),
+        replace(TAKEN, layout=("NCHW", "OIHW")), "data_layout is NCHW, expected NHWC for int8"),
     "read elsewhere too": (
         replace(TAKEN, shared=True),
         "operand 0 is not the result of a relax.dequantize that only it reads"),
@@ -138,7 +138,7 @@ def test_a_refusal_is_told_where_it_is_forced_or_folded() -> None:
         ready = prepare(mod, ["onednn"])
     assert _operators(ready) == ["dequantize", "conv2d"]
     lowered = relax.transform.LegalizeOps()(mod)
-    with pytest.raises(CannotForce, match="the weights' zero point is 5, 0 is taken"):
+    with pytest.raises(CannotForce, match="the weights' zero point is 5, expected 0"):
         dispatch(lowered, ["onednn"], force={"conv2d": "onednn.conv_int8"})
 
 

@@ -139,7 +139,7 @@ def test_what_is_not_understood_stays_with_the_reason() -> None:
     assert [s.op for s in found.raised] == ["relax.multiply"]
     (kept,) = found.kept
     assert (kept.prim_func, kept.function) == ("scan", "main")
-    assert "reads what an iteration before the previous one wrote" in kept.reason
+    assert "reads a value written two or more iterations before" in kept.reason
     assert {g.name_hint for g in found.module.get_global_vars()} == {"main", "scan"}
 
 

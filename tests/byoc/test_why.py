@@ -104,18 +104,18 @@ BEGIN = "npu, pattern conv_relu: "
 plain = conv()
 NEAR = {
     "dtype": Near(conv(dtype="float16"),
-                  {"nn.conv2d": BEGIN + "the dtype is float16, float32 is taken"}, plain),
+                  {"nn.conv2d": BEGIN + "the dtype is float16, expected float32"}, plain),
     "data_layout": Near(conv(data_layout="NHWC", kernel_layout="OIHW"),
-                        {"nn.conv2d": BEGIN + "data_layout is NHWC, NCHW is taken"},
+                        {"nn.conv2d": BEGIN + "data_layout is NHWC, expected NCHW"},
                         plain, ((1, 6, 6, 4),), (IMAGE,)),
     "kernel_layout": Near(conv(kernel=(3, 3, 4, 8), kernel_layout="HWIO"),
-                          {"nn.conv2d": BEGIN + "kernel_layout is HWIO, OIHW is taken"}, plain),
+                          {"nn.conv2d": BEGIN + "kernel_layout is HWIO, expected OIHW"}, plain),
     "groups": Near(conv(kernel=(8, 2, 3, 3), groups=2),
-                   {"nn.conv2d": BEGIN + "groups is 2, 1 is taken"}, plain),
+                   {"nn.conv2d": BEGIN + "groups is 2, expected 1"}, plain),
     "dilation": Near(conv(dilation=2),
-                     {"nn.conv2d": BEGIN + "dilation is [2, 2], [1, 1] is taken"}, plain),
-    "symbolic": Near(plain, {"nn.conv2d": BEGIN + "the shape (n, 8, 6, 6) is symbolic, a static "
-                             "one is taken"}, plain, ((N, 4, 6, 6),), (IMAGE,)),
+                     {"nn.conv2d": BEGIN + "dilation is [2, 2], expected [1, 1]"}, plain),
+    "symbolic": Near(plain, {"nn.conv2d": BEGIN + "the shape (n, 8, 6, 6) is symbolic, expected "
+                             "a static shape"}, plain, ((N, 4, 6, 6),), (IMAGE,)),
     "kernel": Near(weights, {"nn.conv2d": BEGIN + "the kernel is no constant"},
                    lambda emit, rng, x: weights(emit, rng, x, const(rng, 8, 4, 3, 3)),
                    (IMAGE, (8, 4, 3, 3)), (IMAGE,)),
@@ -133,9 +133,9 @@ NEAR = {
          "nn.relu": BEGIN + "relax.astype stands between relax.nn.conv2d and relax.nn.relu"},
         plain),
     "bias": Near(conv(bias(8, 6, 6), relu),
-                 {"nn.conv2d": NEEDS + "the bias is (8, 6, 6), (1, 8, 1, 1) is taken",
-                  "add": BEGIN + "after relax.nn.conv2d, the bias is (8, 6, 6), (1, 8, 1, 1) is "
-                  "taken"}, conv(bias(1, 8, 1, 1), relu)),
+                 {"nn.conv2d": NEEDS + "the bias is (8, 6, 6), expected (1, 8, 1, 1)",
+                  "add": BEGIN + "after relax.nn.conv2d, the bias is (8, 6, 6), expected "
+                  "(1, 8, 1, 1)"}, conv(bias(1, 8, 1, 1), relu)),
     "another op in between": Near(
         conv(bias(1, 8, 1, 1), lambda y, r: op.sqrt(y), relu),
         {"nn.conv2d": BEGIN + "relax.nn.relu must follow relax.add, and relax.sqrt is not "
@@ -144,34 +144,34 @@ NEAR = {
          "nn.relu": BEGIN + "relax.sqrt stands between relax.add and relax.nn.relu"},
         conv(bias(1, 8, 1, 1), relu)),
     "fan-out": Near(tail(shared),
-                    {"nn.conv2d": NEEDS + "its result is read by 2 operators, one is taken",
+                    {"nn.conv2d": NEEDS + "its result is read by 2 operators, expected one",
                      "nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result "
-                     "is read by 2 operators, one is taken"}, plain),
+                     "is read by 2 operators, expected one"}, plain),
     "not convex": Near(tail(own_shift),
-                       {"nn.conv2d": NEEDS + "its result is read by 2 operators, one is taken",
+                       {"nn.conv2d": NEEDS + "its result is read by 2 operators, expected one",
                         "add": BEGIN + "relax.add may follow relax.nn.conv2d, but its result is "
-                        "read by 2 operators, one is taken"}, conv(bias(1, 8, 1, 1), relu)),
+                        "read by 2 operators, expected one"}, conv(bias(1, 8, 1, 1), relu)),
     "returned": Near(tail(returned),
                      {"nn.relu": BEGIN + "relax.nn.relu may follow relax.nn.conv2d, but its result "
                       "is also used by the tuple lv2"}, plain),
     "ceil_mode": Near(call(lambda x: nn.max_pool2d(x, (3, 3), (2, 2), ceil_mode=True)),
-                      {"nn.max_pool2d": "npu, pattern pool: ceil_mode is True, False or 0 is "
-                       "taken"},
+                      {"nn.max_pool2d": "npu, pattern pool: ceil_mode is True, expected "
+                       "False or 0"},
                       call(lambda x: nn.max_pool2d(x, (3, 3), (2, 2))), ((1, 4, 6, 6),)),
     "output_size": Near(
         call(lambda x: nn.adaptive_avg_pool2d(x, (4, 4))),
-        {"nn.adaptive_avg_pool2d": "npu, pattern global_pool: output_size is [4, 4], [1, 1] is "
-         "taken"}, conv()),
+        {"nn.adaptive_avg_pool2d": "npu, pattern global_pool: output_size is [4, 4], expected "
+         "[1, 1]"}, conv()),
     "axes": Near(layer_norm(2, 3),
-                 {"nn.layer_norm": "npu, pattern layer_norm: axes is [2, 3], the last one is "
-                  "taken"},
+                 {"nn.layer_norm": "npu, pattern layer_norm: axes is [2, 3], expected the "
+                  "last axis"},
                  layer_norm(3)),
     "rank": Near(call(op.matmul),
-                 {"matmul": "npu, pattern matmul: the operands are of rank [3, 2], [2, 2] is "
-                  "taken"},
+                 {"matmul": "npu, pattern matmul: the operands have rank [3, 2], expected "
+                  "[2, 2]"},
                  call(op.matmul), ((2, 4, 6), (6, 5)), ((4, 6), (6, 5))),
     "nothing before": Near(
-        call(op.exp), {"exp": "npu, pattern matmul: relax.exp is taken only after relax.matmul"},
+        call(op.exp), {"exp": "npu, pattern matmul: relax.exp must follow relax.matmul"},
         lambda emit, rng, x: emit(op.exp(emit(op.matmul(x, x)))), ((4, 4),)),
     "several results": Near(
         lambda emit, rng, x: emit(op.split(x, 2, 1)),
@@ -237,7 +237,7 @@ def test_the_nearest_of_all_backends_is_told() -> None:
     mod = nets.net(conv(kernel=(8, 2, 3, 3), groups=2), IMAGE)
     for backends in ([far, NPU], [NPU, far]):
         (found, *_) = dispatch(mod, backends).left
-        assert found.why == BEGIN + "groups is 2, 1 is taken"
+        assert found.why == BEGIN + "groups is 2, expected 1"
 
 
 def test_ops_that_match_count_before_conditions_that_hold() -> None:
@@ -245,12 +245,12 @@ def test_ops_that_match_count_before_conditions_that_hold() -> None:
     mod = nets.net(conv(bias(8, 6, 6), relu), IMAGE)
     left = dispatch(mod, [replace(NPU, name="adder", patterns=(sums,)), NPU]).left
     (why,) = (o.why for o in left if o.op == "relax.add")
-    assert why == BEGIN + "after relax.nn.conv2d, the bias is (8, 6, 6), (1, 8, 1, 1) is taken"
+    assert why == BEGIN + "after relax.nn.conv2d, the bias is (8, 6, 6), expected (1, 8, 1, 1)"
 
 
 def test_what_matches_and_is_not_chosen_says_so() -> None:
     (left, *_) = dispatch(nets.net(plain, IMAGE), [NPU], force={"conv2d": "tvm"}).left
-    assert left.why == BEGIN + "it matches, but another choice was forced, or is better"
+    assert left.why == BEGIN + "it matches, but another choice was forced or costs less"
     assert left.suggestion == "force conv2d=npu.conv_relu"
     op_name, _, place = left.suggestion.removeprefix("force ").partition("=")
     assert dispatch(nets.net(plain, IMAGE), [NPU], force={op_name: place}).taken
@@ -265,7 +265,7 @@ def test_what_is_laid_out_otherwise_or_not_recognised() -> None:
     mod = nets.net(plain, IMAGE)
     packed = plan_layout(mod, {"relax.nn.conv2d": ("NCHW4c", "OIHW4i4o")}).module
     (why,) = (o.why for o in dispatch(packed, [NPU]).left if o.op == "relax.nn.conv2d")
-    assert why == "its buffers are laid out as NCHW4c, OIHW4i4o, NCHW4c"
+    assert why == "its buffers have the layouts NCHW4c, OIHW4i4o, NCHW4c"
     fused = relax.transform.FuseTIR()(relax.transform.FuseOps()(
         relax.transform.AnnotateTIROpPattern()(mod)))  # fmt: skip
     (left,) = dispatch(fused, [NPU]).left

@@ -133,8 +133,8 @@ REFUSED = [
     ([placed(X, "float64"), placed(W)], "argument x is float64; it must be float32"),
     ([placed(X, ">f4"), placed(W)], "argument x is >f4; it must be float32"),
     ([placed((5,)), placed(W)], "argument x has 1 dimensions, [5]; it must have 2: x: float32[n,"),
-    ([placed((5, 63)), placed(W)], "argument x has 63 in dimension 1; it must have 64"),
-    ([placed(X), placed((32, 64))], "argument w has 32 in dimension 0; it must have 64"),
+    ([placed((5, 63)), placed(W)], "argument x has extent 63 in dimension 1; it must have 64"),
+    ([placed(X), placed((32, 64))], "argument w has extent 32 in dimension 0; it must have 64"),
     ([[1.0], placed(W)], "argument x is list; it must be a tensor"),
     ([None, placed(W)], "argument x is NoneType; it must be a tensor"),
     ([Broken(), placed(W)], "argument x cannot be imported as a tensor: not today; it must be x:"),
@@ -161,7 +161,7 @@ def test_symbols_are_the_same_in_all_arguments() -> None:
     assert Boundary(two)([placed((2, 3)), placed((3, 2))])[1] == {"n": 2, "m": 3}
     with pytest.raises(
         BoundaryError,
-        match="argument y has 4 in dimension 1; it must have 2, the value of n elsewhere",
+        match="argument y has extent 4 in dimension 1; it must have 2, the value of n elsewhere",
     ):
         Boundary(two)([placed((2, 3)), placed((3, 4))])
 
@@ -179,7 +179,7 @@ def test_expressions_are_checked_when_all_symbols_are_known() -> None:
     check = Boundary(signature)
     assert check([placed((7,)), placed((3,)), placed((9,))])[1] == {"n": 3}
     with pytest.raises(
-        BoundaryError, match=r"argument x has 6 .* must have 7, the value of \(\(n \* 2"
+        BoundaryError, match=r"argument x has extent 6 .* must have 7, the value of \(\(n \* 2"
     ):
         check([placed((6,)), placed((3,)), placed((9,))])
     with pytest.raises(ValueError, match=r"f has no symbolic extent k; .* parameters: n"):
@@ -299,8 +299,8 @@ def test_what_is_not_aligned_in_a_tuple_is_copied(array: Any) -> None:
 @pytest.mark.parametrize(("given", "why"), [
     ((placed((3, 16)), (placed((3, 16), "float64"),)), r"t[1][0] is float64; it must be float32"),
     ((placed((3, 16)), (placed((4, 16)),)),
-     "t[1][0] has 4 in dimension 0; it must have 3, the value of n elsewhere"),
-    ((placed((3, 15)), (placed((3, 16)),)), "t[0] has 15 in dimension 1; it must have 16"),
+     "t[1][0] has extent 4 in dimension 0; it must have 3, the value of n elsewhere"),
+    ((placed((3, 15)), (placed((3, 16)),)), "t[0] has extent 15 in dimension 1; it must have 16"),
     ((placed((3, 16)), (placed((16,)),)), "t[1][0] has 1 dimensions, [16]; it must have 2"),
     ((placed((3, 16)), (None,)), "t[1][0] is NoneType; it must be a tensor"),
     ((placed((3, 16)), None), "t[1] is NoneType; it must be a tuple: t[1]: (float32[n, 16])"),
@@ -323,10 +323,10 @@ def test_tuples_share_symbols_and_ranges_with_the_other_arguments() -> None:
                                 Param("x", "float32", ("n",))))  # fmt: skip
     check = Boundary(signature, {"n": Range(1, 4)}, strict=True)
     assert check([(placed((4,)), [3]), placed((3,))])[1] == {"n": 3}
-    with pytest.raises(BoundaryError, match=r"argument t\[0\] has 3 .* must have 4, the value of"):
+    with pytest.raises(BoundaryError, match=r"argument t\[0\] has extent 3 .* must have 4, the"):
         check([(placed((3,)), [3]), placed((3,))])
     with pytest.raises(
-        BoundaryError, match=r"argument x has 4 .* must have 3, the value of n elsewhere"
+        BoundaryError, match=r"argument x has extent 4 .* must have 3, the value of n elsewhere"
     ):
         check([(placed((4,)), [3]), placed((4,))])
     with pytest.raises(ShapeOutOfRange, match=r"dimension 0 of argument t\[1\] \(n\) is 5"):
@@ -343,8 +343,8 @@ def test_a_shape_is_what_it_must_be() -> None:
         check([(9, 3)])
     free = Boundary(Signature("f", (Param("s", None, None, kind="shape"),)))
     assert tuple(free([(1, 2, 3)])[0][0]) == (1, 2, 3)
-    for wrong, why in [((-1, 3), "has -1 in dimension 0; it must have 0 or more: s: shape"),
-                       ((1, 4), "has 4 in dimension 1; it must have 3"),
+    for wrong, why in [((-1, 3), "has extent -1 in dimension 0; it must have 0 or more: s: shape"),
+                       ((1, 4), "has extent 4 in dimension 1; it must have 3"),
                        ((1,), "has 1 dimensions"), ((1.5, 3), "is not a shape"),
                        ((1 << 70, 3), "is not a shape"), (None, "is NoneType; it must be a shape"),
                        (3, "is int; it must be a shape: s: shape[n, 3]")]:  # fmt: skip

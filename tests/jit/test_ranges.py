@@ -135,7 +135,7 @@ def test_a_range_that_is_as_good_as_none_is_told() -> None:
      (lambda: Aot({"n": (1 << 63,)}), "expected positive integers of 64 bits.*got .9223372036"),
      (lambda: Range(1, 1 << 63), "high: expected a 64-bit integer, got 9223372036854775808"),
      (lambda: Aot({"n": 8}), "got 8"),  # type: ignore[dict-item]
-     (lambda: Aot({"n": (8,)}, max=True), "max excludes buckets and ranges; .* got those of n"),
+     (lambda: Aot({"n": (8,)}, max=True), "max cannot be combined with .* got those of n"),
      (lambda: Aot(max_variants=0), "max_variants: expected a positive integer, got 0"),
      (lambda: Aot([8]), r"Aot: buckets: expected a mapping such as .*, got \[8\]"),  # type: ignore
      (lambda: Aot(ranges=[(1, 4)]), "Aot: ranges: expected a mapping"),  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ def test_the_budget_bounds_kernels_and_says_so(
         told = session.stats()
     assert told.kernels == 2
     assert told.counts == {"compiled": 2, "refused": 3}
-    assert "the budget is used up: 2 kernels of" in told.events[-1].why
+    assert "the budget is exhausted: 2 kernels of" in told.events[-1].why
 
 
 def test_a_kernel_that_is_idle_gives_room(

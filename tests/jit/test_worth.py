@@ -38,8 +38,7 @@ def test_all_sizes_are_served_where_it_costs_little_and_from_a_quarter_on_beyond
     refused = at(thin, n=1 << 20)
     assert isinstance(refused, Refusal)
     assert (
-        refused.reason
-        == f"padding takes {((1 << 20) - 1) * 512} bytes, at most {COPIES} are allowed"
+        refused.reason == f"padding copies {((1 << 20) - 1) * 512} bytes, expected at most {COPIES}"
     )
 
 
@@ -86,8 +85,8 @@ def test_below_the_lowest_the_generic_kernel_serves(
     ("end", "told"),
     [(512, "1 shape, padded in n"),
      (1 << 20, "1 shape, padded in n; padded to n=1048576 from n=262144"),
-     (1 << 36, "1 shape; not padded to n=68719476736: padding takes 13194139533120 bytes, "
-               "at most 268435456 are allowed"),
+     (1 << 36, "1 shape; not padded to n=68719476736: padding copies 13194139533120 bytes, "
+               "expected at most 268435456"),
      (1 << 62, "1 shape skipped: a tensor exceeds the address space")],
 )  # fmt: skip
 def test_an_upper_end_beyond_all_sizes_costs_small_ones_nothing(end: int, told: str) -> None:

@@ -220,7 +220,7 @@ def test_a_want_that_is_not_met_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("opinfo.layout.rewrite.rewrite._proved", lambda *_: Refusal("no proof"))
     (op,) = plan_layout(mod, {"conv2d": ["NCHW4c", "OIHW4i4o"]}).report.ops
     assert op.implementation == "NCHW"
-    assert op.why.startswith("as given: relax.nn.conv2d wants NCHW4c OIHW4i4o, but")
+    assert op.why.startswith("as given: relax.nn.conv2d is requested in NCHW4c OIHW4i4o, but")
 
 
 def test_no_memory_is_shared_with_what_is_written_in_place() -> None:
@@ -396,7 +396,7 @@ def test_a_unit_of_the_objective_changes_no_plan() -> None:
         ({"desired": {"conv2d": ["NHQC!"]}}, ValueError, "expected letters"),
         ({"desired": {"conv2d": ["NDHWC"]}}, ValueError, "NDHWC"),
         ({"desired": {"add": ["NHWC"]}}, ValueError, "no layout attribute to choose"),
-        ({"pins": {"y": "NHWC"}}, ValueError, "no parameter is called 'y'"),
+        ({"pins": {"y": "NHWC"}}, ValueError, "no parameter is named 'y'"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: Any, error: Any, text: str) -> None:

@@ -376,7 +376,7 @@ def test_arguments_that_fit_no_function_raise() -> None:
     relu = lowered(OPS.nn.relu, *RELU)
     with pytest.raises(TypeError, match="PrimFunc"):
         rewrite(3, [])
-    with pytest.raises(ValueError, match="1 layouts for 2"):
+    with pytest.raises(ValueError, match="expected 2 layouts, got 1"):
         rewrite(relu, [None])
     with pytest.raises(ValueError, match="rank"):
         rewrite(relu, _layouts("BA -"))

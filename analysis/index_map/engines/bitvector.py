@@ -32,7 +32,7 @@ class Bits(Encoder):
         return reduce(operator.add, parts) if parts else self.literal(0)
 
     def fallback(self, term: Term) -> Any:
-        raise Unsupported(f"{term!r} has no bit-vector meaning")
+        raise Unsupported(f"{term!r} is not supported in bit-vector arithmetic")
 
     def call_bitand(self, *args: Term) -> Any:
         return reduce(operator.and_, map(self, args))

@@ -51,9 +51,9 @@ class InverseCertificate:
 
     * ``verdict``: ``bijective`` (one-to-one and onto the box ``out_shape``), ``injective``
       (one-to-one; not shown to be onto), ``not_injective`` or ``unknown``, which permits nothing.
-    * ``inverse``: an ``IndexMap`` or `InverseTable` that is right on the map's image, or None.
+    * ``inverse``: an ``IndexMap`` or `InverseTable`, valid on the map's image; or None.
     * ``padding``: the outputs to which no point is mapped, as a predicate over
-      ``inverse.initial_indices``; None if there are none, or there is no expression for them.
+      ``inverse.initial_indices``; None if the map is onto, or no expression describes them.
     * ``out_shape``: the output box; by default the smallest that starts at 0.
     * ``obligations``: what was proved, and by which engine; ``reason``: why it is ``unknown``.
     """

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class InverseTable:
-    """``table(*ys)`` is the point whose image is ``ys``; ``ValueError`` if there is none."""
+    """``table(*ys)`` is the point whose image is ``ys``; ``ValueError`` if no point has it."""
 
     shape: tuple[int, ...]
     lower: tuple[int, ...]
@@ -30,7 +30,7 @@ class InverseTable:
         inside = all(lo <= y < lo + e for y, lo, e in zip(ys, self.lower, self.box, strict=True))
         position = self._find(ys) if inside else None
         if position is None:
-            raise ValueError(f"no point of {self.shape} is mapped to {ys}")
+            raise ValueError(f"no point of the shape {self.shape} is mapped to {ys}")
         return tuple(int(p[position]) for p in self.points)
 
     def _find(self, ys: tuple[int, ...]) -> int | None:

@@ -39,7 +39,7 @@ def invert(
         A certificate with the verdict, the inverse or a counterexample, and the box.
 
     Raises:
-        TypeError: An argument has another type, or an expression is not an integer.
+        TypeError: An argument has the wrong type, or an expression is not an integer.
         ValueError: The arguments do not fit together, or an extent is not positive.
 
     >>> invert(lambda i: ((i + 3) % 10,), [10]).inverse

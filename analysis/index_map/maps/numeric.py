@@ -56,7 +56,7 @@ class _Evaluator:
             return np.logical_not(self(expr.a))
         if kind == "Cast":
             return self.cast(expr)
-        raise Unsupported(f"expression {kind} has no numpy meaning")
+        raise Unsupported(f"cannot evaluate expression {kind} with numpy")
 
     def call(self, expr: Any) -> Array:
         name = str(getattr(expr.op, "name", "")).split(".")[-1]
@@ -66,7 +66,7 @@ class _Evaluator:
             return self(expr.args[0])
         fn = _CALLS.get(name)
         if fn is None:
-            raise Unsupported(f"call of {name} has no numpy meaning")
+            raise Unsupported(f"cannot evaluate a call of {name} with numpy")
         return fn(self(expr.args[0]), self(expr.args[1]))
 
     def cast(self, expr: Any) -> Array:
@@ -76,7 +76,7 @@ class _Evaluator:
             return value.astype(np.int64)
         if dtype in ("bool", "int8", "uint8", "int16", "uint16"):
             return value.astype(dtype)
-        raise Unsupported(f"cast to {dtype} has no numpy meaning")
+        raise Unsupported(f"cannot evaluate a cast to {dtype} with numpy")
 
 
 def _reach(array: Array) -> int:
@@ -104,14 +104,14 @@ def _dividing(fn: Callable[[Array, Array], Array]) -> Any:
 
 def _shift_left(a: Array, b: Array) -> Array:
     if b.size and (int(b.min()) < 0 or int(b.max()) > 61):
-        raise Unsupported("shift by a negative or too large amount")
+        raise Unsupported("shift by a negative amount, or by too many bits")
     product: Array = _BINARY["Mul"](a, np.left_shift(np.int64(1), b))
     return product
 
 
 def _shift_right(a: Array, b: Array) -> Array:
     if b.size and (int(b.min()) < 0 or int(b.max()) > 63):
-        raise Unsupported("shift by a negative or too large amount")
+        raise Unsupported("shift by a negative amount, or by too many bits")
     return np.right_shift(a, b)
 
 

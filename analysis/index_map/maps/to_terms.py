@@ -93,8 +93,8 @@ def index_map(source: MapLike, rank: int, what: str = "index_map") -> IndexMap:
         source = _called(source, rank, what)
     if len(source.initial_indices) != rank:
         raise ValueError(
-            f"{what}: expected a map of {rank} axes as the shape has, "
-            f"got one of {len(source.initial_indices)}"
+            f"{what}: expected a map of {rank} axes, one per dimension of the shape, "
+            f"got {len(source.initial_indices)}"
         )
     for k, expr in enumerate(source.final_indices):
         if not str(expr.ty.dtype).startswith("int"):
@@ -117,7 +117,7 @@ def _called(fn: Callable[..., Any], rank: int, what: str) -> IndexMap:
         inspect.signature(fn).bind(*axes)
     except TypeError as error:
         raise ValueError(
-            f"{what}: expected a function of {rank} axes as the shape has ({error})"
+            f"{what}: expected a function of {rank} axes, one per dimension of the shape ({error})"
         ) from None
     results = fn(*axes)
     results = list(results) if isinstance(results, (tuple, list)) else [results]
@@ -155,9 +155,9 @@ def convert(
     """Return the map over the box ``shape``, where ``predicate`` (expression or function) holds.
 
     Raises:
-        TypeError: An argument has another type.
+        TypeError: An argument has the wrong type.
         ValueError: The arguments do not fit together.
-        Unsupported: An expression is not understood.
+        Unsupported: The analysis does not support an expression.
     """
     scope = scope or ExtentScope()
     sizes = extents(shape, scope)

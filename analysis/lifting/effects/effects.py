@@ -127,7 +127,7 @@ class Write:
             return condition, value
         loose = frozenset(self.vars) - chosen.keys()
         if loose & (free(condition) | free(value)):
-            raise Unliftable("cannot tell which iteration writes an element", where)
+            raise Unliftable("it is unknown which iteration writes an element", where)
         runs = (ge0(v.extent - 1) for v in loose if v.extent is not None)
         return conj(condition, *runs), value
 

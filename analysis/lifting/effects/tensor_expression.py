@@ -27,8 +27,8 @@ class TensorExpression:
         params: One tensor or scalar for each parameter, in order, outputs included.
         outputs: The definition of each output: its tensor, its coordinates, and the term of an
             element.
-        races: Whether data decides where iterations of a parallel loop store; the expression then
-            holds only if no two of them store to one element.
+        races: Whether a parallel loop stores at data-dependent addresses; the expression then holds
+            only if no two iterations store to one element.
         stages: The number of buffers with a store; 0 if they were not counted.
         promises: Whether the PrimFunc has a ``T.assume``.
     """

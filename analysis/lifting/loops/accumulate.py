@@ -62,10 +62,10 @@ def state_after_loop(var: Var, tensor: TensorVar, value: Term, state: Term) -> T
             return ite(term.args[0], yes, no)
     op = combiner(value, state)
     if op is None:
-        raise NoReduction("an update of an element is not a known reduction", tensor.name)
+        raise NoReduction("unknown kind of reduction", tensor.name)
     seed, terms = _peel(value, op, state, var)
     if seed is None or not terms or any(occurs(state, t) for t in terms):
-        raise NoReduction("an update of an element is not a known reduction", tensor.name)
+        raise NoReduction("unknown kind of reduction", tensor.name)
     rolled = _rolled(var, terms)
     if rolled is not None:
         return reduce(op, rolled[0], rolled[1], seed, tensor.dtype)

@@ -37,17 +37,18 @@ def close_while(condition: Term, body: Effects) -> Effects:
 def _only(tensor: TensorVar, writes: list[Write]) -> Write:
     (write, *others) = writes
     if others or write.vars:
-        raise Unliftable("a while loop stores in more than one element of a buffer", tensor.name)
+        raise Unliftable("a while loop stores to more than one element of a buffer", tensor.name)
     return write
 
 
 def _check(write: Write, changing: frozenset[TensorVar], states: set[Term]) -> None:
     """Check that the elements that are stored are the only ones that change and are read."""
     if any(not tensors(e).isdisjoint(changing) for e in write.index):
-        raise Unliftable("a while loop decides where to store while it runs")
+        raise Unliftable("a while loop computes the address of its store")
     for part in (write.guard, write.value):
         for term in subterms(part):
             if isinstance(term, Load) and term.tensor in changing and term not in states:
                 raise Unliftable(
-                    "a while loop reads another element than it stores", term.tensor.name
+                    "a while loop reads an element that it does not store",
+                    term.tensor.name,
                 )

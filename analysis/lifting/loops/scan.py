@@ -60,7 +60,7 @@ def close_scan(var: Var, tensor: TensorVar, write: Write, body: Effects, carried
         assert isinstance(term, Load)
         for poly in (*term.indices, *write.index):
             if not tensors(poly).isdisjoint(changing):
-                raise Unliftable("a loop decides where to store while it runs", tensor.name)
+                raise Unliftable("a loop computes the address of its store", tensor.name)
         state = _state(var, term, write, body, carried)
         after = atom(state.update)
         if after is not atom(state.seen):
@@ -89,7 +89,7 @@ def _state(var: Var, seen: Load, consumer: Write, body: Effects, carried: Carrie
         return _recurrence(var, seen, consumer, write, body, carried)
     condition, step = write.at(seen.indices, seen.tensor.name)
     if not carried(var, Write((), condition, seen.indices, step), body) <= {seen}:
-        raise Unliftable("a running value depends on another one", seen.tensor.name)
+        raise Unliftable("a running value depends on another running value", seen.tensor.name)
     return _State(seen, seen, ite(condition, step, as_int(seen) if isinstance(step, Int) else seen))
 
 
@@ -103,17 +103,17 @@ def _recurrence(
     values = dict(zip(coordinates(len(seen.indices)), seen.indices, strict=True))
     chosen = {v: ints(p, values) for v, p in every.inverse.items()}
     if chosen.keys() != {*write.vars, previous} or chosen.pop(previous) is not as_int(var) - 1:
-        raise Unliftable("an iteration reads what an iteration before the previous one wrote", name)
+        raise Unliftable("an iteration reads a value written two or more iterations before", name)
     if any(var in free(p) for p in chosen.values()):
-        raise Unliftable("iterations read along a diagonal", name)
+        raise Unliftable("a recurrence runs along a diagonal", name)
     if any(not tensors(e).isdisjoint(body.writes) for e in write.index):
-        raise Unliftable("a loop decides where to store while it runs", name)
+        raise Unliftable("a loop computes the address of its store", name)
     guards = {c for c in parts(substitute(write.guard, chosen)) if c is not TRUE}
     if not guards <= set(parts(consumer.guard)) or any(var in free(c) for c in guards):
-        raise Unliftable("not every iteration writes what the next one reads", name)
+        raise Unliftable("some iteration does not write what the next one reads", name)
     hit, _ = every.at(seen.indices, name)
     if any(c is not ge0(as_int(var) - 1) for c in parts(hit) if c is not TRUE):
-        raise Unliftable("not every iteration writes what the next one reads", name)
+        raise Unliftable("some iteration does not write what the next one reads", name)
     step = substitute(write.value, chosen)
     needed = carried(var, Write((), TRUE, (), step), body)
     if not needed <= {seen} or carried(var, Write((), conj(*guards), (), TRUE), body):

@@ -47,7 +47,7 @@ def close_scatter(
 ) -> Write:
     """Return the effect of all iterations on every element."""
     if any(not tensors(e).isdisjoint(body.writes) for e in write.index):
-        raise Unliftable("a loop decides where to store while it runs", tensor.name)
+        raise Unliftable("a loop computes the address of its store", tensor.name)
     previous = atom(load(tensor, write.index))
     is_integer = tensor.dtype in INT_DTYPES
     state = raw_call(f"state {var.name}", (), "int" if is_integer else tensor.dtype)
@@ -58,7 +58,7 @@ def close_scatter(
         replace(write.value, {previous: state}),
     )
     if carried(var, write, body):
-        raise Unliftable("a scattered value depends on another scattered one", tensor.name)
+        raise Unliftable("a scattered value depends on another scattered value", tensor.name)
     _check_inside(tensor, write)
     index = tuple(
         poly if var not in free(poly) else ZERO if extent is ONE else as_int(fresh(extent))
@@ -93,4 +93,4 @@ def _check_inside(tensor: TensorVar, write: Write) -> None:
             and inside is not TRUE
             and not prove(inside, parts(write.guard)).proved
         ):
-            raise Unliftable("a store may be outside its buffer", tensor.name)
+            raise Unliftable("a store may be out of bounds", tensor.name)

@@ -24,7 +24,7 @@ def meet_by_data(var: Var, effects: Effects, shared: Shared, parallel: bool) -> 
     written = [(t, ws) for t, ws in effects.writes.items() if t in shared]
     racy = [t for t, ws in written if any(_meet(var, w) for w in ws)]
     if racy and not parallel:
-        raise Unliftable("threads or lanes store where data says", racy[0].name)
+        raise Unliftable("threads or lanes store at data-dependent addresses", racy[0].name)
     return frozenset(racy)
 
 
@@ -50,7 +50,7 @@ def check_independent(var: Var, effects: Effects, shared: Shared, threads: bool)
             if threads and tensor in tensors(write.value):
                 continue
             if tensor in shared and differs and not any(var in free(e) for e in write.index):
-                raise Unliftable("parallel iterations store into the same element", tensor.name)
+                raise Unliftable("parallel iterations store to the same element", tensor.name)
 
 
 def check_no_scan(var: Var, effects: Effects) -> None:

@@ -97,7 +97,7 @@ class KernelLaunch:
         extended = self.extended.get(tensor)
         if extended is None:
             if not scope.startswith(("local", "shared")):
-                raise Unliftable(f"memory of scope {scope} in a kernel is not understood")
+                raise Unliftable(f"unsupported storage scope {scope} in a kernel")
             owners = "blockIdx" if scope.startswith("shared") else ""
             thread_indices = tuple(
                 poly for tag, poly in self.at.items() if tag.startswith(owners) and poly is not ZERO
@@ -127,7 +127,7 @@ class KernelLaunch:
             ordered = self.synchronised and store.tensor in shared
             for var in self.threads:
                 if not (self._is_sole_store(store, var) or self._same(store.tensor, var, effects)):
-                    raise Unliftable("threads store into the same element", store.tensor.name)
+                    raise Unliftable("threads store to the same element", store.tensor.name)
             for access in (*stores[:n], *reads):
                 if access.tensor is not store.tensor or (
                     ordered and may_be_separated(store.path, access.path)

@@ -93,12 +93,12 @@ def check_keys(kind: str, keys: Iterable[Any], where: str) -> None:
     """Raise `Unliftable` for a key that is not known as neutral for a kind of statement."""
     for key in sorted(map(str, keys)):
         if key not in NEUTRAL[kind]:
-            raise Unliftable(f"annotation {key} is not known as neutral", f"{kind} {where}".strip())
+            raise Unliftable(f"unsupported annotation {key}", f"{kind} {where}".strip())
 
 
 def check_layout(ty: Any, name: str) -> None:
     """Raise `Unliftable` for a buffer whose elements are not where its strides imply."""
     if ty.layout is not None and not ty.layout.is_trivial():
-        raise Unliftable("a buffer in a layout of its own is not understood", name)
+        raise Unliftable("a buffer with a non-trivial layout is not supported", name)
     if len(ty.allocated_addr):
-        raise Unliftable("a buffer at a fixed address is not understood", name)
+        raise Unliftable("a buffer at a fixed address is not supported", name)

@@ -85,7 +85,7 @@ class ExpressionReader:
         """Return the data type of a number, as text."""
         dtype = self._dtype_of(expr)
         if not dtype:
-            raise Unliftable("an expression is not a number", script(expr)[:80])
+            raise Unliftable("an expression is not numeric", script(expr)[:80])
         return dtype
 
     def index(self, expr: Any) -> Int:
@@ -107,7 +107,7 @@ class ExpressionReader:
             return compare(_COMPARE[kind], self(expr.a), self(expr.b))
         if kind in _BITS:
             return _bits(self, _BITS[kind], expr, expr.a, expr.b)
-        raise Unliftable(f"expression {kind} is not understood", script(expr)[:80])
+        raise Unliftable(f"unsupported expression {kind}", script(expr)[:80])
 
 
 def _int_imm(reader: ExpressionReader, expr: Any) -> Term:
@@ -128,13 +128,13 @@ def _var(reader: ExpressionReader, expr: Any) -> Term:
     if value is None:
         if is_buffer_var(expr):
             raise Unliftable("a buffer is used as a pointer", script(expr)[:80])
-        raise Unliftable("variable is not bound", script(expr)[:80])
+        raise Unliftable("a variable is not bound", script(expr)[:80])
     return value
 
 
 def _load(reader: ExpressionReader, expr: Any) -> Term:
     if is_predicated(expr):
-        raise Unliftable("a load under a predicate is not understood", script(expr)[:80])
+        raise Unliftable("a predicated load is not supported", script(expr)[:80])
     indices = items(expr.indices)
     index = tuple(reader.index(i) for i in indices)
     if reader.lane is not None:
@@ -153,7 +153,7 @@ def _lane(reader: ExpressionReader, expr: Any, inside: Sequence[Any]) -> Int:
     """The lane that is read; one variable for the whole store."""
     count = lanes_of(str(expr.ty.dtype))
     if not reader.vectors or count < 1 or any(lanes_of(str(x.ty.dtype)) != 1 for x in inside):
-        raise Unliftable("a vector is not understood here", script(expr)[:80])
+        raise Unliftable("a vector is not supported here", script(expr)[:80])
     if reader.lane is None:
         reader.lane = fresh(integer(count), "lane")
     if reader.lane.extent is not integer(count):
@@ -239,7 +239,7 @@ class _Inner:
 def _bits(reader: ExpressionReader, op: str, expr: Any, a: Any, b: Any) -> Term:
     count, dtype = getattr(b, "value", None), reader.dtype_of(expr)
     if op in ("shl", "shr") and isinstance(count, int) and not 0 <= count < width(dtype):
-        raise Unliftable("a shift by the width or more has no result", script(expr)[:80])
+        raise Unliftable("a shift by at least the bit width is undefined", script(expr)[:80])
     return bitwise(op, reader(a), reader(b), dtype)
 
 
@@ -249,7 +249,7 @@ _UNPACKED = {"likely", "if_then_else"}
 
 def _call(reader: ExpressionReader, expr: Any) -> Term:
     if not isinstance(expr.op, tvm.ir.Op):
-        raise Unliftable("call of a function that is not an operator", script(expr)[:80])
+        raise Unliftable("a call of a function that is not an operator", script(expr)[:80])
     name = str(expr.op.name).split(".")[-1]
     _check_arity(expr, name in _UNPACKED)
     if name == "likely":
@@ -260,7 +260,7 @@ def _call(reader: ExpressionReader, expr: Any) -> Term:
         return _bits(reader, _BIT_CALLS[name], expr, *expr.args)
     effect = expr.op.get_attr(_EFFECT)
     if effect is None or int(effect) > 1:
-        raise Unliftable(f"call of {expr.op.name} is opaque", script(expr)[:80])
+        raise Unliftable(f"unsupported call of {expr.op.name}", script(expr)[:80])
     args = tuple(_argument(reader, a) for a in items(expr.args))
     if reader.lane is not None:
         _check_lanes(expr)
@@ -282,7 +282,7 @@ def _check_lanes(expr: Any) -> None:
     counts = [lanes_of(str(x.ty.dtype)) for x in (expr, *expr.args) if hasattr(x.ty, "dtype")]
     each = expr.op.get_attr("TVectorizable")
     if any(c != 1 for c in counts) and (not each or counts[0] != max(counts)):
-        raise Unliftable(f"call of {expr.op.name} on vectors is not understood", script(expr)[:80])
+        raise Unliftable(f"unsupported call of {expr.op.name} on vectors", script(expr)[:80])
 
 
 def _argument(reader: ExpressionReader, expr: Any) -> Term:

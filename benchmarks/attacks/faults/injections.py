@@ -339,7 +339,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "says it in bytes": ("printf '\\377\\376 error: injected\\n' >&2; exit 1", "error: injected"),
     "is killed": ("kill -9 $$", "SIGKILL"),
     "crashes": ("kill -SEGV $$", "SIGSEGV"),
-    "hangs": ("sleep 100", "did not end within"),
+    "hangs": ("sleep 100", "exceeded"),
     "writes nothing": ("exit 0", "wrote no file"),
     "writes no library": (
         'while [ "$1" != "-o" ]; do shift; done; echo injected > "$2"; exit 0',

@@ -19,11 +19,11 @@ def floating(node: Node) -> Unmet | None:
     """All tensors are float32, or all float64."""
     dtype = node.result.dtype
     if dtype not in ("float32", "float64"):
-        reason = f"the dtype is {dtype}, float32 or float64 is taken"
+        reason = f"the dtype is {dtype}, expected float32 or float64"
         return Unmet(reason, cast(dtype, "float32"))
     for value in _operands(node):
         if value.dtype != dtype:
-            reason = f"an operand is {value.dtype}, that of the result, {dtype}, is taken"
+            reason = f"an operand is {value.dtype}, expected {dtype} as in the result"
             return Unmet(reason, cast(value.dtype, dtype))
     return None
 
@@ -31,7 +31,7 @@ def floating(node: Node) -> Unmet | None:
 def matrices(node: Node) -> str | None:
     ranks = [v.rank for v in _operands(node)]
     if any(not 2 <= r <= MOST for r in ranks):
-        return f"the operands are of rank {' and '.join(map(str, ranks))}, 2 to {MOST} is taken"
+        return f"the operands have rank {' and '.join(map(str, ranks))}, expected 2 to {MOST}"
     return None
 
 

@@ -41,7 +41,7 @@ def layouts(last: bool) -> Condition:
         data, out = (str(node.info.attrs[k]) for k in ("data_layout", "out_layout"))
         expected = data_layout(node.info.name, last)
         if data != expected or out not in ("", data):
-            return f"the layouts are {data} and {out}, {expected} is taken"
+            return f"the layouts are {data} and {out}, expected {expected}"
         return None
 
     return check
@@ -52,11 +52,11 @@ def weights(node: Node) -> str | None:
     expected = kernel_layout(str(node.info.attrs["data_layout"]))
     layout, value = str(node.info.attrs["kernel_layout"]), node.operand(1)
     if sorted(layout) != sorted(expected):
-        return f"kernel_layout {layout} is packed, a permutation of axes is taken"
+        return f"kernel_layout {layout} is packed, expected a permutation of axes"
     if value is None or not static(value.shape):
-        return "the kernel is symbolic, a static one is taken"
+        return "the kernel has a symbolic shape, expected a static shape"
     if not value.constant and layout != expected:
-        return f"kernel_layout of an input is {layout}, {expected} is taken"
+        return f"kernel_layout of an input is {layout}, expected {expected}"
     return None
 
 
@@ -76,7 +76,7 @@ def window(node: Node) -> str | None:
     padding = [int(p) for p in attrs["padding"]]
     half = len(padding) // 2
     if padding[:half] != padding[half:]:
-        return f"padding is {padding}, the same before and after is taken"
+        return f"padding is {padding}, expected the same before and after"
     if value is None or not isinstance(value.shape[str(attrs["data_layout"]).index("C")], int):
         return "the number of channels is symbolic"
     return None if isinstance(attrs["groups"], int) else "groups is symbolic"
@@ -89,7 +89,7 @@ def by_channel(last: bool) -> Condition:
         reason = sums(node)
         if reason is None and not _differs(node, node.others[0].shape, last, most=1):
             shape = node.others[0].shape
-            return f"an operand of shape {shape} is not a bias, one value for each channel is taken"
+            return f"an operand has the shape {shape}, expected a bias: one value per channel"
         return reason
 
     return check
@@ -104,7 +104,7 @@ def by_constant(last: bool) -> Condition:
         if node.info.name in ("relax.subtract", "relax.divide") and (
             node.operand(0) is not node.chain
         ):
-            return f"{node.info.name} has the value that it follows second, expected it first"
+            return f"{node.info.name} has the chain's value as operand 1, expected operand 0"
         if not node.others:
             literals = any(isinstance(o, Constant) for o in node.info.operands)
             has_literal = literals or "x1" in node.info.attrs or "x2" in node.info.attrs
@@ -133,7 +133,7 @@ def _differs(node: Node, shape: Sequence[object], last: bool, most: int = 0) -> 
 def clipped(node: Node) -> str | None:
     attrs = node.info.attrs
     if node.info.name == "relax.clip" and float(attrs["min"]) != 0.0:
-        return f"clip from {attrs['min']}, from 0 is taken"
+        return f"clip has min={attrs['min']}, expected 0"
     return None
 
 

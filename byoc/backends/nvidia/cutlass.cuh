@@ -69,7 +69,7 @@ class Product : public Kernel {
     agree(c, g.b.last(row_b ? 1 : 2) == cols_);
     if (c.alignment < aligned)
       OPINFO_THROW(ValueError) << c.name << ": addresses are multiples of " << c.alignment
-                                << " bytes, of " << aligned << " is taken";
+                                << " bytes, expected " << aligned;
     bytes_ = Op::get_workspace_size(arguments(c.data));
     check(Op::can_implement(arguments(c.data)), c.name);
   }

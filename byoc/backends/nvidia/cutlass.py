@@ -43,13 +43,13 @@ def extents(node: Node) -> str | None:
     first, second = node.operand(0), node.operand(1)
     assert first is not None and second is not None
     if first.dtype != node.result.dtype:
-        return f"the result is {node.result.dtype} of {first.dtype}, the same is taken"
+        return f"the result is {node.result.dtype}, expected {first.dtype} as in the operands"
     rows = [first.shape[-2 if node.chain is first else -1], second.shape[-1], second.shape[-2]]
     if not all(isinstance(e, int) for e in rows):
-        return "the extent of a row in memory is symbolic, a static one is taken"
+        return "the extent of a row in memory is symbolic, expected a static extent"
     odd = [e for e in rows if e % 2]
     if odd and first.dtype != "float32":
-        return f"a row has {odd[0]} elements of {first.dtype}, an even number is taken"
+        return f"a row has {odd[0]} elements of {first.dtype}, expected an even number"
     return None
 
 

@@ -13,5 +13,5 @@ def typed(node: Node) -> str | None:
     """All tensors of the op have one dtype, which the libraries support."""
     dtypes = sorted({v.dtype for v in node.tensors})
     if len(dtypes) > 1 or dtypes[0] not in DLPACK:
-        return f"the dtypes are {', '.join(dtypes)}: one of {', '.join(DLPACK)} is taken"
+        return f"the dtypes are {', '.join(dtypes)}, expected one of {', '.join(DLPACK)}"
     return None

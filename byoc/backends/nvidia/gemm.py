@@ -26,10 +26,10 @@ def factors(node: Node) -> str | None:
     if first is None or second is None or first is second:
         return "the operands are not two tensors"
     if first.rank < 2 or second.rank < 2:
-        return f"the operands are of rank {first.rank} and {second.rank}, at least 2 is taken"
+        return f"the operands have rank {first.rank} and {second.rank}, expected at least 2"
     if first.dtype != second.dtype or (first.dtype, node.result.dtype) not in TYPES:
-        return (f"the dtypes are {first.dtype}, {second.dtype} and {node.result.dtype}, float32, "
-                "float16 or bfloat16 are taken")  # fmt: skip
+        return (f"the dtypes are {first.dtype}, {second.dtype} and {node.result.dtype}, expected "
+                "float32, float16 or bfloat16")  # fmt: skip
     return batches(node)
 
 
@@ -79,8 +79,8 @@ def full_size(node: Node) -> str | None:
 
 
 def _neither(shape: Sequence[object]) -> str:
-    return (f"an operand of shape {tuple(shape)} is added: one value for each column, or the "
-            "result's shape is taken")  # fmt: skip
+    return (f"an operand of shape {tuple(shape)} is added, expected one value per column, or "
+            "the result's shape")  # fmt: skip
 
 
 def sums(node: Node) -> str | None:
@@ -98,7 +98,7 @@ def swapped(node: Node) -> str | None:
         return "the operand is not a matrix"
     order = [int(a) % value.rank for a in axes] if axes is not None else [*range(value.rank)][::-1]
     expected = [*range(value.rank - 2), value.rank - 1, value.rank - 2]
-    return None if order == expected else f"axes is {order}, {expected} is taken"
+    return None if order == expected else f"axes is {order}, expected {expected}"
 
 
 def widened(node: Node) -> str | None:

@@ -38,7 +38,7 @@ def convolution(node: Node) -> str | None:
     attrs, weights = node.info.attrs, node.operand(1)
     data, pixels = str(attrs["data_layout"]), "DHW"[3 - (len(node.result.shape) - 2) :]
     if data != f"NC{pixels}" or str(attrs["out_layout"]) not in ("", data):
-        return f"data_layout is {data}, NC{pixels} is taken"
+        return f"data_layout is {data}, expected NC{pixels}"
     if sorted(str(attrs["kernel_layout"])) != sorted(f"OI{pixels}"):
         return f"kernel_layout {attrs['kernel_layout']} is packed"
     return None if weights is not None and weights.constant else "the weights are not constant"
@@ -48,11 +48,11 @@ def pooling(node: Node) -> str | None:
     attrs = node.info.attrs
     layout = str(attrs["layout"])
     if layout != "NCHW" or str(attrs["out_layout"]) not in ("", layout):
-        return f"layout is {layout}, NCHW is taken"
+        return f"layout is {layout}, expected NCHW"
     dilation = [int(d) for d in attrs["dilation"]]
     if dilation != [1, 1]:
-        return f"dilation is {dilation}, 1 is taken"
-    return "ceil_mode is True, False is taken" if attrs.get("ceil_mode") else None
+        return f"dilation is {dilation}, expected 1"
+    return "ceil_mode is True, expected False" if attrs.get("ceil_mode") else None
 
 
 def matrices(node: Node) -> str | None:
@@ -75,7 +75,7 @@ def pointwise(node: Node) -> str | None:
         if spread(operand.shape, node.result.shape) is None:
             return f"an operand of shape {operand.shape} does not broadcast"
         if operand.constant and not static(operand.shape):
-            return "a constant has a symbolic shape, a static one is taken"
+            return "a constant has a symbolic shape, expected a static shape"
     return None
 
 

@@ -51,7 +51,7 @@ def parameters(node: Node) -> tuple[Array, Array] | str:
     """Scale and zero point of a quantize or a dequantize, or why oneDNN cannot use them."""
     scale, zero = elements(node, 1), elements(node, 2)
     if scale is None or zero is None:
-        return f"{'scale' if scale is None else 'zero point'} is computed, a constant is taken"
+        return f"{'scale' if scale is None else 'zero point'} is computed, expected a constant"
     if not all(isfinite(s) and s > 0 for s in scale.ravel().astype("float64")):
         return "a scale is not a positive number"
     if not np.array_equal(zero, zero.astype("int32")):
@@ -65,13 +65,13 @@ def per_tensor(node: Node) -> str | None:
     wide = node.operand(0) if node.info.name == QUANTIZE else node.result
     dtypes = [v.dtype if v is not None else "a literal" for v in (small, wide)]
     if dtypes[0] not in SMALL or dtypes[1] != "float32":
-        expected = f"{' or '.join(SMALL)} and float32 are taken"
-        return f"{node.info.name} is of {dtypes[0]} and {dtypes[1]}, {expected}"
+        expected = f"{' or '.join(SMALL)} and float32"
+        return f"{node.info.name} has the dtypes {dtypes[0]} and {dtypes[1]}, expected {expected}"
     params = parameters(node)
     if isinstance(params, str):
         return params
     if params[0].size != 1 or params[1].size != 1:
-        return f"{node.info.name} has a scale for each channel, one for all of the tensor is taken"
+        return f"{node.info.name} has one scale per channel, expected one for the whole tensor"
     return None
 
 
@@ -102,13 +102,13 @@ def weights(node: Node) -> str | Unmet | None:
         return producer
     value = producer.operand(0)
     if value is None or value.dtype != "int8" or producer.result.dtype != "float32":
-        return f"the weights are {value.dtype if value else 'a literal'}, int8 is taken"
+        return f"the weights are {value.dtype if value else 'a literal'}, expected int8"
     params = parameters(producer)
     if isinstance(params, str):
         return params
     scale, zero = params
     if np.any(zero != 0):
-        return f"the weights' zero point is {_first(zero)}, 0 is taken"
+        return f"the weights' zero point is {_first(zero)}, expected 0"
     channel, axis = _channel(node, value.rank), int(producer.info.attrs["axis"])
     if (reason := _short(node, value, channel)) is not None:
         return reason
@@ -125,7 +125,7 @@ def _short(node: Node, value: Value, channel: int) -> str | Unmet | None:
         return Unmet("the length of the sums is symbolic", bind(over))
     if prod(over) <= LONG:
         return None
-    return f"{prod(over)} products are summed, {LONG} of int8 are taken"
+    return f"{prod(over)} products are summed, expected at most {LONG} in int8"
 
 
 def _first(zero: Array) -> int:
@@ -149,7 +149,7 @@ def channels_last(key: str) -> Condition:
                 last = "N" + "".join(c for c in layout if c not in "NC") + "C"
                 layouts = (last, last.replace("N", "O").replace("C", "I"))
                 suggestion = want(node.info.name, layouts if key == "data_layout" else layouts[:1])
-                return Unmet(f"{name} is {layout}, for int8 {last} is taken", suggestion)
+                return Unmet(f"{name} is {layout}, expected {last} for int8", suggestion)
         return None
 
     return check
@@ -164,7 +164,7 @@ def not_constant(node: Node) -> str | None:
 def small(node: Node) -> str | None:
     """All tensors are int8 or uint8."""
     dtype = next((v.dtype for v in node.tensors if v.dtype not in SMALL), None)
-    return None if dtype is None else f"the dtype is {dtype}, {' or '.join(SMALL)} are taken here"
+    return None if dtype is None else f"the dtype is {dtype}, expected {' or '.join(SMALL)}"
 
 
 def operands(node: Node) -> Sequence[Op]:

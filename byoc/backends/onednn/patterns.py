@@ -30,11 +30,11 @@ def floating(node: Node) -> str | Unmet | None:
         return float32(node)
     for value in node.tensors:
         if value.dtype != "bfloat16":
-            return Unmet(f"the dtype is {value.dtype}, that of the result, bfloat16, is taken",
+            return Unmet(f"the dtype is {value.dtype}, expected bfloat16 as in the result",
                          cast(value.dtype, "bfloat16"))  # fmt: skip
     if has_bfloat16():
         return None
-    return Unmet("the dtype is bfloat16, which this CPU does not multiply", "cast to float32")
+    return Unmet("the dtype is bfloat16, which this CPU has no instructions for", "cast to float32")
 
 
 def plain(*attributes: str) -> Condition:
@@ -44,7 +44,7 @@ def plain(*attributes: str) -> Condition:
         for name in attributes:
             layout = str(node.info.attrs.get(name, ""))
             if any(c.isdigit() for c in layout):
-                return f"{name} {layout} is packed, a permutation of axes is taken"
+                return f"{name} {layout} is packed, expected a permutation of axes"
         return None
 
     return check
@@ -54,7 +54,7 @@ def kernel(node: Node) -> str | Unmet | None:
     weights = node.operand(1)
     if weights is None or not static(weights.shape):
         shape = () if weights is None else weights.shape
-        return Unmet("the kernel is symbolic, a static one is taken", bind(shape))
+        return Unmet("the kernel has a symbolic shape, expected a static shape", bind(shape))
     if not all(isinstance(g, int) for g in (node.info.attrs["groups"],)):
         return "groups is symbolic"
     return channels(node)
@@ -76,10 +76,10 @@ def window(node: Node) -> str | Unmet | None:
     layout = str(attrs["layout"])
     spatial = [e for e, c in zip(value.shape, layout, strict=True) if c not in "NC"]
     if not static(spatial):
-        reason = f"the extents {layout} of the operand are symbolic, static pixels are taken"
+        reason = f"the extents {layout} of the operand are symbolic, expected static extents"
         return Unmet(reason, bind(spatial))
     if attrs.get("ceil_mode") and attrs.get("count_include_pad") and "avg" in node.info.name:
-        return "ceil_mode is True with count_include_pad, False is taken"
+        return "ceil_mode is True with count_include_pad, expected False"
     return None
 
 
@@ -87,7 +87,7 @@ def to_one(node: Node) -> str | Unmet | None:
     sizes = node.info.attrs["output_size"]
     sizes = sizes if isinstance(sizes, (list, tuple)) else [sizes]
     if any(s != 1 for s in sizes):
-        return f"output_size is {list(sizes)}, a single element is taken"
+        return f"output_size is {list(sizes)}, expected a single element"
     return window(node)
 
 
@@ -98,7 +98,8 @@ def picture(node: Node) -> str | Unmet | None:
         return "the operand is a literal"
     over = {int(a) % value.rank for a in axes} if axes is not None else set(range(value.rank))
     if not 1 <= len(over) <= 3 or value.rank - len(over) != 2:
-        return f"axis is {sorted(over)} of {value.rank}, all but two of at most five are taken"
+        return (f"axis is {sorted(over)} of rank {value.rank}, expected all but two axes of rank "
+                "3 to 5")  # fmt: skip
     if not static([value.shape[a] for a in over]):
         return Unmet("the extents of the axes are symbolic", bind([value.shape[a] for a in over]))
     return None
@@ -108,7 +109,7 @@ def matrices(node: Node) -> str | None:
     first, second = node.operand(0), node.operand(1)
     if first is None or second is None or first.rank < 2 or second.rank < 2:
         ranks = [v.rank if v is not None else 0 for v in (first, second)]
-        return f"the operands are of rank {ranks[0]} and {ranks[1]}, at least 2 is taken"
+        return f"the operands have rank {ranks[0]} and {ranks[1]}, expected at least 2"
     return None
 
 
@@ -117,7 +118,9 @@ def parts(node: Node) -> str | None:
     count = len(node.info.operands)
     if any(node.operand(k) is None for k in range(count)):
         return "an operand is a literal"
-    return None if count <= MOST_PARTS else f"there are {count} operands, {MOST_PARTS} are taken"
+    return (
+        None if count <= MOST_PARTS else f"it has {count} operands, expected at most {MOST_PARTS}"
+    )
 
 
 def last_axis(node: Node) -> str | Unmet | None:
@@ -125,7 +128,7 @@ def last_axis(node: Node) -> str | Unmet | None:
     value = node.operand(0)
     axes = [int(a) for a in node.info.attrs["axes"]]
     if value is None or len(axes) != 1 or axes[0] % value.rank != value.rank - 1:
-        return f"axes is {axes}, the last one is taken"
+        return f"axes is {axes}, expected the last axis"
     if isinstance(value.shape[-1], int):
         return None
     return Unmet("the extent of the last axis is symbolic", bind(value.shape[-1:]))
@@ -140,7 +143,7 @@ def follows(node: Node) -> str | Unmet | None:
     if name in SAME or eltwise_of(name, attrs) is not None:
         return None
     if name == "relax.nn.softplus":
-        return "softplus with beta 1 and a threshold of at least 17 is taken"
+        return "softplus is supported with beta 1 and a threshold of at least 17"
     if not same_shape(node.result.shape, node.chain.shape):
         return f"{name} broadcasts the value that it follows"
     if not node.others:
@@ -148,7 +151,7 @@ def follows(node: Node) -> str | Unmet | None:
         return None if has_literal else f"{name} has no other operand"
     first = node.operand(0) is node.chain
     if name == "relax.divide" and not first:
-        return "the value that it follows is the divisor, expected it to be the dividend"
+        return "the value that it follows is the divisor, expected the dividend"
     return broadcastable(node)
 
 

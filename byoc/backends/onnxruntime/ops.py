@@ -27,7 +27,7 @@ def is_(name: str, *values: Any) -> Callable[[Node], str | None]:
         value = to_plain(node.info.attrs.get(name))
         value = list(value) if isinstance(value, (list, tuple)) else value
         expected = " or ".join(map(str, values))
-        return None if value in values else f"{name} is {value}, {expected} is taken"
+        return None if value in values else f"{name} is {value}, expected {expected}"
 
     return check
 
@@ -36,7 +36,7 @@ def fixed(node: Node) -> Unmet | None:
     extents = [e for v in node.tensors for e in v.shape]
     if static(extents):
         return None
-    return Unmet("the shape is symbolic, a static one is taken", bind(extents))
+    return Unmet("the shape is symbolic, expected a static shape", bind(extents))
 
 
 def one_unknown(node: Node) -> str | None:
@@ -51,7 +51,7 @@ def trailing(node: Node) -> str | Unmet | None:
     value, axes = node.operand(0), [int(a) for a in node.info.attrs["axes"]]
     rank = 0 if value is None else value.rank
     if [a % rank for a in axes] != list(range(rank - len(axes), rank)):
-        return f"axes is {axes}, the last ones are taken"
+        return f"axes is {axes}, expected the last axes"
     return is_("scale", True)(node) or is_("center", True)(node)
 
 

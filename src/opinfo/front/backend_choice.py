@@ -47,7 +47,7 @@ def dispatch(
     Raises:
         FrontendError: The file cannot be read.
         CannotForce: An operator cannot go where `force` says.
-        TypeError: An argument has a wrong type.
+        TypeError: An argument has the wrong type.
         ValueError: An argument is invalid or contradicts another.
     """
     chosen = installed() if backends is None else backends

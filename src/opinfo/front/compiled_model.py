@@ -86,8 +86,8 @@ class Compiled:
     def report(self) -> str:
         """Return the target, the dispatch, and how each symbolic function is compiled.
 
-        It names unavailable backends with the reason, and failed regions and the backends that
-        replace them.
+        It also names each unavailable backend with the reason, and each failed region with the
+        backend that replaces it.
         """
         lines = [f"compiled for {describe(self.target)}"]
         dispatched = self.dispatched

@@ -41,11 +41,11 @@ def compile(
 
     Args:
         model: A Relax module, which is not modified, or a file that `opinfo.load` reads.
-        backends: Names or `Backend` objects. The default is oneDNN on a CPU if it is installed, and
-            none with `shapes`. ``[]`` uses only TVM's code.
+        backends: Names or `Backend` objects. The default is oneDNN if the target is a CPU and
+            oneDNN is installed; with `shapes`, it is none. ``[]`` uses only TVM's code.
         target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
             this CPU, with one thread. `Compiled.report` names it.
-        shapes: How symbolic functions that no backend takes are compiled: ``"jit"``, ``"aot"``,
+        shapes: How to compile symbolic functions that no backend takes: ``"jit"``, ``"aot"``,
             `jit.Aot`, a `jit.Config`; or dimensions by name, ``{"n": 8, "m": (1, 512), "k": Dim(1,
             64, likely=(8,))}``, which means ``"jit"`` with these dimensions (for aot:
             ``jit.Config("aot", dims={...})``). The default is one kernel for all shapes.
@@ -61,7 +61,7 @@ def compile(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has a wrong type.
+        TypeError: An argument has the wrong type.
         ValueError: An argument is invalid or contradicts another.
         FileNotFoundError: No C++ compiler is installed.
     """

@@ -47,10 +47,10 @@ def inspect(
 
     Args:
         subject: A PrimFunc, a module, or the path of a model.
-        progress: Called with the finished number, the total and a name, before each analysis and
-            at the end.
+        progress: Called before each analysis and at the end, with the number of finished
+            analyses, the total and a name.
         func: Report only this PrimFunc.
-        alternatives: Also certify other operators that compute the same.
+        alternatives: Also certify other operators that compute the same result.
         fused: Report the chain of operators of each PrimFunc after ``FuseOps`` and ``FuseTIR``.
 
     Returns:
@@ -58,7 +58,7 @@ def inspect(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: `subject` has another type.
+        TypeError: `subject` has the wrong type.
         KeyError: No PrimFunc is named `func`; the message lists similar names.
     """
     if isinstance(subject, tirx.PrimFunc):

@@ -110,7 +110,7 @@ def plan(
 
     Raises:
         FrontendError: The file cannot be read.
-        TypeError: An argument has a wrong type.
+        TypeError: An argument has the wrong type.
         ValueError: An operator, a layout or an option is unknown.
     """
     lowered = legalize(as_module(model, "plan"))

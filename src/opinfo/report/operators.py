@@ -47,7 +47,7 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Return JSON values.
 
-        Exactly one of `op`, `layout_normalised` and `refusal` is not None.
+        Exactly one of the keys `op`, `layout_normalised` and `refusal` is not null.
         """
         keys = {OpInfo: "op", LayoutNormalised: "layout_normalised"}
         answer = {keys.get(type(self.result), "refusal"): self.result.to_json()}
@@ -63,8 +63,8 @@ def outside(name: str) -> Refusal:
     """Say why a call such as ``relax.call_dps_packed(symbol)`` has no PrimFunc."""
     packed = re.fullmatch(r"relax\.call_\w*packed\((.+)\)", name)
     if packed is not None:
-        return Refusal(f"calls {packed[1]}, an extern function: not TIR", name)
-    return Refusal("it has no legalisation to TIR", name)
+        return Refusal(f"calls the extern function {packed[1]}, which is not TIR", name)
+    return Refusal("TVM cannot legalise it to TIR", name)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Report:
 
     Attributes:
         rows: One row for each PrimFunc.
-        others: Calls that are not of PrimFuncs, by name, with their number.
+        others: The number of calls of anything but a PrimFunc, by name.
     """
 
     rows: tuple[Row, ...]

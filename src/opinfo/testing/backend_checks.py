@@ -41,12 +41,12 @@ def backend_cases(
     Its patterns have distinct names. Each pattern, and each operator that can begin one, occurs in
     an example.
 
-    For each example and dtype, it takes the expected regions and computes the same as TVM, or
-    leaves the operators with the expected reason.
+    For each example and dtype, it takes the expected regions and computes the same results as TVM,
+    or leaves the operators for the expected reason.
 
     It generates the same code each time, and returns a cost for each region.
 
-    The exported library computes the same in a new process.
+    The exported library computes the same results in a new process.
 
     Args:
         backend: The backend to check.

@@ -42,8 +42,8 @@ def recogniser_cases(module: ModuleType, *, registered: bool = True) -> list[Cas
     Args:
         module: The module, which registers recognisers. ``MATCHES`` lists `Matches`, ``REFUSES``
             lists `Refuses`.
-        registered: Whether an entry point of an installed package must lead to the module. opinfo's
-            own modules need none.
+        registered: Whether an entry point of an installed package must lead to the module; opinfo's
+            own modules need no entry point.
 
     Returns:
         The checks in this order.

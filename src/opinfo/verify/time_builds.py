@@ -47,7 +47,7 @@ def time_builds(
     finally:
         folder.remove()
     if child.returncode:
-        raise RuntimeError(f"verify: the process that times failed, status {child.returncode}")
+        raise RuntimeError(f"verify: the timing process failed with status {child.returncode}")
     times: list[list[float]] = json.loads(out.splitlines()[-1])
     return times
 

@@ -57,4 +57,4 @@ def test_a_chain_that_is_understood_costs_a_share_of_the_budget_more(
 def test_the_clock_is_looked_at_in_the_share_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "SECONDS", -1.0)
     found = op_infos(packed_softmax())
-    assert isinstance(found, Refusal) and "s of processor time" in found.reason
+    assert isinstance(found, Refusal) and "s of CPU time" in found.reason

@@ -44,7 +44,11 @@ N = tirx.Var("n", "int64")
             "boolean expression",
             lambda: invert(lambda i: (i,), [4], predicate=lambda i: i),
         ),
-        (ValueError, "as many results", lambda: prove_equal(lambda i: (i,), lambda i: (i, i), [4])),
+        (
+            ValueError,
+            "equally many results",
+            lambda: prove_equal(lambda i: (i,), lambda i: (i, i), [4]),
+        ),
         (
             ValueError,
             "function of 2 axes",
@@ -52,7 +56,7 @@ N = tirx.Var("n", "int64")
         ),
         (
             ValueError,
-            "g to give 1 results",
+            "1 results of g",
             lambda: prove_identity(lambda i: (i,), lambda i: (i, i), [4]),
         ),
         (ValueError, "function of 1 axes", lambda: compose(lambda i, j: (i,), lambda i: (i,), [4])),

@@ -8,12 +8,12 @@ def in_float32(node: Node) -> Unmet | None:
     dtype = node.result.dtype
     if dtype == "float32":
         return None
-    return Unmet(f"the dtype is {dtype}, float32 is taken", "cast to float32")
+    return Unmet(f"the dtype is {dtype}, expected float32", "cast to float32")
 
 
 def of_matrices(node: Node) -> str | None:
     ranks = [len(v.shape) for v in (node.operand(0), node.operand(1)) if v is not None]
-    return None if ranks == [2, 2] else f"the operands have the ranks {ranks}, [2, 2] is taken"
+    return None if ranks == [2, 2] else f"the operands have the ranks {ranks}, expected [2, 2]"
 
 
 def with_constant_weights(node: Node) -> str | None:

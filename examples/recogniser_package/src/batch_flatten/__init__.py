@@ -34,10 +34,10 @@ def main(x: T.Buffer((4, 5, 3), "float32"), out: T.Buffer((4, 15), "float32")):
 ]
 
 
-# Lower is asked first: before 200, where opinfo's own data movement begins. Both names are right.
+# Lower values run first: this one runs before opinfo's data movement (200). Both names are right.
 @recogniser("batch_flatten", precedence=150, ops=("relax.nn.batch_flatten",))
 def batch_flatten(f):
-    """A guess by shapes alone: that the elements are in order is proved by opinfo."""
+    """Guess from the shapes alone; opinfo proves that the elements are in order."""
     if len(f.outputs) != 1 or len(f.params) != 2:
         return Refusal("a reshape has one operand and one result")
     x, out = f.params

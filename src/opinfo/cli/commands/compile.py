@@ -90,7 +90,7 @@ def compile_model(
         list[str] | None,
         typer.Option(
             "--op",
-            help="Strategy of functions with an operator: relax.matmul=aot.",
+            help="Strategy for functions that contain an operator: relax.matmul=aot.",
             autocompletion=operators,
             rich_help_panel=SHAPES,
         ),
@@ -110,7 +110,7 @@ def compile_model(
         list[str] | None,
         typer.Option(
             "--range",
-            help="With aot: ranges, one kernel for each: n=1:4,17:128,8:512:8.",
+            help="With aot: one kernel for each of these ranges: n=1:4,17:128,8:512:8.",
             rich_help_panel=SHAPES,
         ),
     ] = None,
@@ -118,7 +118,7 @@ def compile_model(
         bool,
         typer.Option(
             "--max",
-            help="With aot: one kernel, padded to the end of each range.",
+            help="With aot: one kernel for the upper end of each range; pad smaller values.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
@@ -126,7 +126,7 @@ def compile_model(
         bool,
         typer.Option(
             "--pad",
-            help="With aot: kernels of likely values also serve smaller ones, padded.",
+            help="With aot: pad smaller values so that kernels of likely values serve them too.",
             rich_help_panel=SHAPES,
         ),
     ] = False,
@@ -151,7 +151,7 @@ def compile_model(
     tracker: Annotated[
         str | None,
         typer.Option(
-            help="With --tune: an RPC tracker, HOST:PORT/KEY; default: local.",
+            help="With --tune: an RPC tracker, HOST:PORT/KEY; default: local servers.",
             rich_help_panel=TUNING,
         ),
     ] = None,
@@ -191,9 +191,9 @@ def compile_model(
     With --shapes, `opinfo.Session` serves the library, and a table shows how each function is
     compiled. The last line names failed regions and the backends that replace them.
 
-    Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL or an option
-    cannot be read, the library cannot be built, or with --strict a region failed or a backend is
-    not available.
+    Exit status: 0; 1 if --verify finds a difference; 2 with a one-line error if MODEL cannot be
+    read, an option is invalid, the library cannot be built, or, with --strict, a region failed or
+    a backend is not available.
     """
     shape_options = ShapeOptions(shapes, op, dim, likely, ranges, largest, pad, tuned)
     shape_options.check()
@@ -292,7 +292,7 @@ def _write_page(page: Output, name: str, compiled: Compiled, verified: Verified 
     from ...picture.compiled import compiled_page
 
     if compiled.dispatched is None:
-        raise UserError(f"{page}: the page shows backends, and none is used: add --backend")
+        raise UserError(f"{page}: the page shows backends, but none is used: add --backend")
     stage("writing the page")
     page.write(compiled_page(name, compiled.dispatched, verified))
 

@@ -37,7 +37,7 @@ def dispatch_model(
 ) -> None:
     """Choose layouts and backends for MODEL, without building anything.
 
-    Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
+    Exit status: 0, or 2 with a one-line error if MODEL cannot be read or an option is invalid.
     """
     with working() as console, reporting_warnings(console), refusing(model):
         from ...front.backend_choice import dispatch

@@ -58,7 +58,7 @@ def plan_model(
 ) -> None:
     """Plan the layouts of MODEL, and print the changed values and conversions with reasons.
 
-    Exit status: 0, or 2 with a one-line error if MODEL or an option cannot be read.
+    Exit status: 0, or 2 with a one-line error if MODEL cannot be read or an option is invalid.
     """
     page = optional("--html", html, model)
     with working() as console, reporting_warnings(console):

@@ -95,7 +95,7 @@ def distinct(*outputs: Output | None) -> None:
             continue
         first = seen.setdefault(file.path.resolve(), file)
         if first is not file:
-            raise UserError(f"{file}: is also the file of {first.option}")
+            raise UserError(f"{file}: {first.option} writes the same file")
 
 
 def _check_file(file: Output, inputs: tuple[Path | None, ...]) -> None:
@@ -104,7 +104,7 @@ def _check_file(file: Output, inputs: tuple[Path | None, ...]) -> None:
         raise UserError(f"{file}: is a folder, expected a file")
     for source in inputs:
         if source is not None and path.exists() and source.exists() and path.samefile(source):
-            raise UserError(f"{file}: is an input, and would be overwritten")
+            raise UserError(f"{file}: would overwrite an input")
 
 
 def _try(path: Path) -> None:

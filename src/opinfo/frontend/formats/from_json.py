@@ -42,4 +42,4 @@ def as_module(value: object, path: Path) -> tvm.IRModule:
     if isinstance(value, relax.Function | tvm.tirx.PrimFunc):
         symbol = (value.attrs or {}).get("global_symbol") or "main"
         return tvm.IRModule({str(symbol): value})
-    raise FrontendError(f"{path}: holds a {type(value).__name__}, expected an IRModule or function")
+    raise FrontendError(f"{path}: contains {type(value).__name__}, expected a module or function")

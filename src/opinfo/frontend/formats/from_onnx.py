@@ -57,7 +57,7 @@ def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule
     except Exception as error:  # the importer raises various types
         loose = _loose(inputs, shapes)
         hint = f"; make dynamic inputs static: --shape {loose}" if loose else _missing()
-        text = f"{where}: TVM's importer refused it{at_node(error)}: {one_line(error)}{hint}"
+        text = f"{where}: TVM's importer rejected it{at_node(error)}: {one_line(error)}{hint}"
         raise FrontendError(text) from error
 
 

@@ -145,7 +145,7 @@ def _metadata(text: str) -> Any:
     for key in metadata:
         for value in metadata[key]:
             if isinstance(value, str) or hasattr(value, "__len__") or hasattr(value, "items"):
-                raise ValueError(f"the metadata holds a {type(value).__name__}")
+                raise ValueError(f"the metadata contains {type(value).__name__}")
     return metadata
 
 
@@ -154,7 +154,7 @@ def _lines(tree: ast.AST, origin: ast.AST) -> dict[int, int]:
     lines: dict[int, int] = {}
     for new, old in zip(ast.walk(tree), ast.walk(origin), strict=True):
         if type(new) is not type(old):
-            raise ValueError(f"{type(old).__name__} is read as {type(new).__name__}")
+            raise ValueError(f"{type(old).__name__} would be parsed as {type(new).__name__}")
         if hasattr(new, "lineno") and hasattr(old, "lineno"):
             lines.setdefault(new.lineno, old.lineno)
     return lines

@@ -32,7 +32,7 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         return from_program(program)
     except Exception as error:  # the importer raises various types
         raise FrontendError(
-            f"{path}: TVM's importer refused it{at_node(error)}: {one_line(error)}"
+            f"{path}: TVM's importer rejected it{at_node(error)}: {one_line(error)}"
         ) from error
 
 

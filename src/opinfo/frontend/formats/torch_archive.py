@@ -64,7 +64,7 @@ def _records(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         name = info.filename.partition("/")[2]
         if info.compress_type != zipfile.ZIP_STORED:
             raise BadArchive(
-                f"{info.filename[:80]!r} is compressed, unlike records of torch.export.save"
+                f"{info.filename[:80]!r} is compressed, expected an uncompressed record"
             )
         if not (name in (_MODEL, _SAMPLE, *_CONFIGS) or _RAW.fullmatch(name)
                 or _PLAIN.fullmatch(name)):  # fmt: skip
@@ -126,7 +126,7 @@ def _check(where: str, key: str, text: str) -> None:
     elif key == "expr_str":
         _check_size(text)
     elif key in ("in_spec", "out_spec") and ("default_factory" in text or "__enum__" in text):
-        raise BadArchive(f"{key} names a module to import")
+        raise BadArchive(f"{key} would import a module")
 
 
 def _check_size(text: str) -> None:
@@ -142,4 +142,4 @@ def _check_size(text: str) -> None:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             plain = _NAME.fullmatch(node.value) is not None
         if not plain:
-            raise BadArchive(f"the size {text[:80]!r} is more than arithmetic")
+            raise BadArchive(f"the size {text[:80]!r} contains more than arithmetic")
