@@ -118,9 +118,9 @@ def _literal(y: Any, value: float) -> Any:
 #: What is also tried in float64.
 DOUBLE = ("one row", "keys of heads", "dense", "literals", "gelu_tanh")
 REFUSED = [
-    Example("vectors", ((6,), (6, 5)), _plain, refused="of rank 1 and 2, 2 to 8"),
+    Example("vectors", ((6,), (6, 5)), _plain, refused="rank 1 and 2, expected 2 to 8"),
     Example("float16", ((4, 6), (6, 5)), _plain, dtypes=("float16",),
-            refused="the dtype is float16, float32 or float64"),
+            refused="the dtype is float16, expected float32 or float64"),
     Example("batch goes inside", ((3, 4, 6), (4, 5)), _permuted([2, 0, 1], None), "matmul",
             refused="axes is [2, 0, 1], the last axis must stay among"),
     Example("broadcast by what follows", ((4, 6),),

@@ -52,7 +52,7 @@ def test_flags_have_the_types_of_tvm() -> None:
         ("llvm mcpu=haswell", "llvm has no flag mcpu"),
         ("llvm -num-cores=two", "-num-cores: expected a number, got two"),
         ("llvm -mcpu", "-mcpu: expected a value"),
-        ("llvm -mcpu=a -mcpu=b", "-mcpu was given twice"),
+        ("llvm -mcpu=a -mcpu=b", "-mcpu occurs twice"),
         ("lvm -mcpu=haswell", "unknown kind lvm"),
         ("haswell", 'Target kind "haswell" is not defined'),
     ],
