@@ -38,9 +38,9 @@ def test_a_string_is_read_and_written(text: str) -> None:
         ("NCH4", "letters and factors"),
         ("NCHHW", "before its axis"),
         ("4cNCHW", "before its axis"),
-        ("nCHW", "neither an axis"),
+        ("nCHW", "is not an axis or split axis of"),
         ("", "letters and factors"),
-        ("NCHW0c", "neither an axis"),
+        ("NCHW0c", "is not an axis or split axis of"),
     ],
 )
 def test_what_is_no_layout(text: str, told: str) -> None:

@@ -261,4 +261,4 @@ def test_what_tvm_raises_of_a_form_costs_that_form(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("opinfo.layout.rewrite.rewrite.substituted", refused)
     lost = rewrite(func, layouts)
     assert not isinstance(lost, Rewritten)
-    assert lost.reason == "TVM refuses its form: ScheduleError: no such loop"
+    assert lost.reason == "TVM rejects the rewritten function: ScheduleError: no such loop"
