@@ -126,12 +126,13 @@ def test_compile_verifies_times_and_writes_a_page(model: Path, tmp_path: Path) -
     got = told("compile", model, "-o", tmp_path / "net.so", "--backend", "toy,tvm", "--verify",
                "--report", page)  # fmt: skip
     assert got.exit_code == 0, got.output
-    cpu, first, head, unmodified, compiled, last = got.stdout.splitlines()
+    cpu, first, head, unmodified, compiled, *advice, last = got.stdout.splitlines()
     assert cpu == f"compiled for llvm, {native_cpu()}, 1 core"
     assert first.startswith("offloaded 2 of 4 ops") and last.startswith("outputs differ by")
     assert head.split()[:1] == ["build"] and unmodified.split()[0] == "unmodified"
     before, after = float(unmodified.split()[1]), float(compiled.split()[1])
     assert before > 0 and after > 0 and compiled.split()[-1] in ("faster", "slower", "fast")
+    assert bool(advice) == compiled.endswith("slower")
     text = page.read_text()
     assert "<summary>Times" in text and "net.json" in text and "toy, pattern pointwise" in text
 
