@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...terms.term import Int, TensorVar, Term, Var
+from .extern_call import ExternCall
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class TensorExpression:
             only if no two iterations store to one element.
         stages: The number of buffers with a store; 0 if they were not counted.
         promises: Whether the PrimFunc has a ``T.assume``.
+        externs: The calls of known extern functions, if they were allowed; the definitions then
+            load from their results.
     """
 
     params: tuple[TensorVar | Var, ...]
@@ -38,6 +41,7 @@ class TensorExpression:
     races: bool = False
     stages: int = field(default=0, compare=False)
     promises: bool = field(default=False, compare=False)
+    externs: tuple[ExternCall, ...] = field(default=(), compare=False)
 
     @property
     def inputs(self) -> tuple[TensorVar | Var, ...]:
