@@ -75,6 +75,7 @@ def lift(
         len(executor.stored.values()),
         executor.promises,
         calls,
+        executor.written_sums(),
     )
 
 

@@ -11,6 +11,7 @@ from ..support.tvm_compat import source_of
 from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, integer, variable
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects
+from .effects.tensor_expression import WrittenSum
 from .extents import linear_form
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
@@ -90,7 +91,8 @@ class Parameters:
         self.frames: list[Effects] = []
         self.env = ScalarScope(self.frames)
         self.values = NodeDict[TensorVar | Var]()
-        self.determined = NodeDict[bool]()  # scalars that are bound by an extent
+        self.determined = NodeDict[Var]()  # scalars that are bound by an extent
+        self.sums: dict[Var, Any] = {}  # the extents that are sums, as they are written
         self.frames.append(Effects())
         self.inputs: set[TensorVar] = set()
         self.scopes: dict[TensorVar, str] = {}
@@ -174,9 +176,9 @@ class Parameters:
         With the extent ``past + 1`` as the size ``s``, ``past`` is ``s - 1``. So the extent is at
         least 1 like any other, and its normal form is one variable.
         """
-        forms = [(form, e) for expr, e in extents if (form := linear_form(expr)) is not None]
+        forms = [(x, form, e) for x, e in extents if (form := linear_form(x)) is not None]
         for _ in forms:  # a later sum may determine a term of an earlier one
-            for form, extent in forms:
+            for expr, form, extent in forms:
                 open_terms = [(v, k) for v, k in form.coefficients.items() if v not in self.env]
                 if len(open_terms) != 1 or open_terms[0][1] not in (1, -1):
                     continue
@@ -188,7 +190,19 @@ class Parameters:
                         known += self.reader.index(term) * factor
                 size = as_int(self.unique("size", var.name)) if extent is None else extent
                 self.env[var] = (size - known) * sign
-                self.determined[var] = True
+                self.determined[var] = self.unique("scalar", var.name)
+                if isinstance(size.atom, Var):
+                    self.sums[size.atom] = expr
+
+    def written_sums(self) -> dict[Var, WrittenSum]:
+        """Return how the sizes that are sums are written, over the other sizes and scalars."""
+        atoms = [(v, p.atom) for v, p in self.env.items() if isinstance(p, Int)]
+        places = [*self.determined.items(), *((v, a) for v, a in atoms if isinstance(a, Var))]
+        known = {a for _, a in places} - self.sums.keys()
+        return {
+            size: WrittenSum(expr, tuple((v, a) for v, a in places if a in known))
+            for size, expr in self.sums.items()
+        }
 
     def bind_size(self, var: Any, size: Int | None) -> None:
         if var not in self.env:
@@ -208,8 +222,9 @@ class Parameters:
             self.inputs.add(self.bind_buffer(param, existing, position))
             return
         if param in self.determined:
-            known = isinstance(existing, Var)
-            self.values[param] = existing if known else self.unique("scalar", param.name)
+            if isinstance(existing, Var):
+                self.determined[param] = existing
+            self.values[param] = self.determined[param]
             return
         value = self.env.get(param)
         atom = value.atom if isinstance(value, Int) else None
