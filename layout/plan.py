@@ -71,7 +71,7 @@ def plan_layout(
     """
     check_defined(mod, "plan_layout")
     requests = check_arguments(desired, mode, objective)
-    specs = OpSpecs(requests, implementations)
+    specs = OpSpecs(requests, implementations, operators=mode == "graph")
     planner = Planner(mod, specs, mode, _cost(objective), dict(pins or {}), seconds)
     plans = planner.plan_module()
     out = materialise(mod, plans, planner.spec_by_op, planner.rewritten, constants)

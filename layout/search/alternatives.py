@@ -12,8 +12,10 @@ from ..model.buffer_bytes import size_of
 from ..model.digit import Digit
 from ..model.layout import Layout
 from .constraints import LayoutConstraint
+from .operator_forms import Elementwise, Product
 
 GIVEN = "as given"
+IN_ORDER = "in the order of its accesses"
 Candidates = Mapping[Value, Sequence[Layout]]
 
 
@@ -29,6 +31,8 @@ class Alternative:
         why: The reason, for reports.
         usual: The layout of each input that the operator has with these results.
         moves: Whether it is a conversion, and costs as much as one.
+        constants: The layouts of free inputs; None for other inputs. Empty if they follow from the
+            layouts of the others.
     """
 
     outputs: tuple[Layout, ...]
@@ -37,6 +41,7 @@ class Alternative:
     why: str
     usual: tuple[Layout | None, ...] = ()
     moves: bool = False
+    constants: tuple[Layout | None, ...] = ()
 
     @property
     def strict(self) -> Alternative:
@@ -65,6 +70,8 @@ class OpSpec:
         replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.
         offers: Constraints that it may meet; otherwise it stays unchanged.
         strings: The operator's layout strings.
+        form: How its layouts depend on each other if it must stay an operator; None if that is
+            not known, or anything may change.
         cached: The alternatives that were computed, by candidate layouts.
     """
 
@@ -75,6 +82,7 @@ class OpSpec:
     replacement: Any = None
     offers: tuple[LayoutConstraint, ...] = ()
     strings: tuple[str, ...] = ()
+    form: Elementwise | Product | None = None
     cached: dict[Any, list[Alternative]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -104,7 +112,9 @@ def alternatives(op: Op, spec: OpSpec, candidates: Candidates) -> list[Alternati
     key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
     cached = spec.cached.get(key)
     if cached is None:
-        local = list(dict.fromkeys(_local(op, spec, candidates)))
+        found = _local(op, spec, candidates) if spec.form is None \
+            else _formed(op, spec, spec.form, candidates)  # fmt: skip
+        local = list(dict.fromkeys(found))
         cached = spec.cached[key] = local or list(_required(op, spec, candidates))
     if cached and spec.constraint is not None and not spec.named:
         return cached
@@ -172,6 +182,37 @@ def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative
             buffer = _buffer(flow, k)
             for read in candidates[_value(op, k)]:
                 yield from _from_seeds(op, spec, flow, candidates, {out: layout, buffer: read})
+
+
+def _formed(
+    op: Op, spec: OpSpec, form: Elementwise | Product, candidates: Candidates
+) -> Iterator[Alternative]:
+    """The alternatives in which it stays the same operator."""
+    assert spec.flow is not None
+    buffers = [_buffer(spec.flow, k) for k in range(len(op.values))]
+    free = frozenset(buffers[k] for k, v in enumerate(op.inputs) if v is None or v.free)
+    known = [(buffers[k], x) for k, v in enumerate(op.inputs) if v is not None and not v.free
+             for x in candidates[v]]  # fmt: skip
+    for layout in candidates[op.outputs[0]]:
+        for order in form.orders(known):
+            for layouts in form.of_result(layout, order, free):
+                alternative = _of_layouts(op, [layouts[b] for b in buffers], candidates)
+                if alternative is not None:
+                    yield alternative
+
+
+def _of_layouts(op: Op, layouts: Sequence[Layout], candidates: Candidates) -> Alternative | None:
+    """The alternative with these layouts of parameters; None if one is not a candidate."""
+    inputs: list[frozenset[Layout] | None] = []
+    for value, layout in zip(op.inputs, layouts, strict=False):
+        assert value is not None
+        if not value.free and layout not in candidates[value]:
+            return None
+        inputs.append(None if value.free else frozenset((layout,)))
+    usual = tuple(None if x is None else y for x, y in zip(inputs, layouts, strict=False))
+    constants = tuple(y if x is None else None for x, y in zip(inputs, layouts, strict=False))
+    outputs = tuple(layouts[len(op.inputs) :])
+    return Alternative(outputs, tuple(inputs), 0.0, IN_ORDER, usual, constants=constants)
 
 
 def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
@@ -245,7 +286,7 @@ def _under_constraint(
             return
         inputs.append(frozenset(kept))
         usual.append(layouts[buffer] if layouts[buffer] in kept else None)
-    why = "in the order of its accesses" if constraint is None else constraint.why
+    why = IN_ORDER if constraint is None else constraint.why
     yield Alternative(outputs, tuple(inputs), 0.0, why, tuple(usual))
 
 
@@ -259,8 +300,12 @@ def _value(op: Op, k: int) -> Value:
     return value
 
 
-def constants(op: Op, spec: OpSpec, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
+def constants(
+    op: Op, spec: OpSpec, alternative: Alternative, chosen: Mapping[int, Layout]
+) -> dict[int, Layout]:
     """The layouts of an op's constants, by parameter, that fit those of its other values."""
+    if alternative.constants:
+        return {k: x for k, x in enumerate(alternative.constants) if x is not None}
     constant_params = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
     unchanged = all(x.is_identity for x in chosen.values())
     constraint = spec.met(chosen)

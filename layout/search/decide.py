@@ -165,7 +165,7 @@ def layouts_in(op: Op, alternative: Alternative, spec: OpSpec) -> list[Layout | 
                 return None
             (read[k],) = allowed
     layouts = {**read, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
-    read |= constants(op, spec, layouts)
+    read |= constants(op, spec, alternative, layouts)
     return [*(read.get(k) for k in range(len(op.inputs))), *alternative.outputs]
 
 
@@ -222,4 +222,4 @@ def _reads(
         direct = next((x for x in available if x in allowed), None)
         out[k] = direct or next(x for x in equivalent if x is not None)
     layouts = {**out, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
-    return {**out, **constants(op, spec, layouts)}
+    return {**out, **constants(op, spec, alternative, layouts)}

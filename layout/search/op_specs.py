@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
+
 from ...analysis.answer.analyser import Analyser
 from ...analysis.blocks.blocks import Forms, Opaque
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
+from ...analysis.lifting.tir.node import items
 from ...analysis.results.op_info import Answer, Refusal
 from ...analysis.support.progress import stage
 from ...analysis.terms.flat import volume
@@ -20,6 +24,7 @@ from ..model.layout import Layout
 from ..verify.verify import lift_function, prove_moved
 from .alternatives import OpSpec
 from .constraints import LayoutConstraint, LayoutRequests, Offers, constraint_on, offered
+from .operator_forms import operator_form
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,9 @@ class OpSpecs:
         implementations: Sequence[Implementation] = (),
         offers: Offers = (),
         analyse: Analyser | None = None,
+        operators: bool = False,
     ) -> None:
+        self.operators = operators  # whether each op must stay a Relax operator
         self.desired, self.implementations, self.offers = desired, implementations, offers
         self.form = Forms()
         self.analyse = analyse or Analyser()
@@ -70,8 +77,10 @@ class OpSpecs:
         except Opaque as error:
             reason = error.reason
         moves = blocks is not None and only_moves(self.analyse.lifted(func))
+        form = operator_form(blocks, shapes(func)) if self.operators and blocks and not moves \
+            else None  # fmt: skip
         if not self.desired and not self.implementations and not self.offers:
-            return OpSpec(blocks, reason, None, moves)
+            return OpSpec(blocks, reason, None, moves, form=form)
         info = self.analyse(func)
         for implementation in self.implementations:
             if info.operator is not None and info.operator.name == implementation.op:
@@ -81,7 +90,15 @@ class OpSpecs:
                                   strings=strings(info.info))  # fmt: skip
         requested = constraint_on(info, self.desired, func)
         offers = offered(info, self.offers) if requested is None else ()
-        return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info))
+        return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info),
+                      form=form if requested is None else None)  # fmt: skip
+
+
+def shapes(func: Any) -> list[Sequence[Any]]:
+    """The shape of each buffer parameter, with integers where extents are known."""
+    buffers = (p.ty.shape for p in items(func.params) if is_buffer_var(p))
+    return [[int(e) if isinstance(e, tirx.IntImm) else e for e in items(shape)]
+            for shape in buffers]  # fmt: skip
 
 
 def strings(answer: Answer) -> tuple[str, ...]:
