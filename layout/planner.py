@@ -10,14 +10,18 @@ from typing import Any, Literal
 
 from tvm import relax
 
-from ..analysis.results.op_info import OpInfo, Refusal
+from ..analysis.answer.fault import fault
+from ..analysis.answer.recover import recover_direct
+from ..analysis.certify.structural_equality import ByStructure
+from ..analysis.results.op_info import Answer, OpInfo, Refusal
 from ..analysis.support.progress import stage
+from ..analysis.terms.work import Exhausted, budget
 from .apply.conversion import layouts_of
 from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
 from .rewrite.rewrite import ParamAlias, Rewriter, Rewritten
 from .search.alternatives import GIVEN, Alternative, OpSpec
-from .search.decide import Cost, Extend, Plan, decide
+from .search.decide import Cost, Extend, Plan, cheapest, decide, narrowed, space
 from .search.op_specs import OpSpecs
 from .search.pins import Pins
 from .search.solve import NoSolution
@@ -39,6 +43,7 @@ class Planner:
         self.spec_by_op: dict[Op, OpSpec] = {}
         self.forms: dict[Any, Rewritten | ParamAlias | Refusal] = {}
         self.analyse, self.rewriter = specs.analyse, Rewriter(specs.form)
+        self.direct = ByStructure(self._direct)
 
     def plan_module(self) -> dict[Any, tuple[Graph, Plan]]:
         """The plan of each Relax function. Raises ``ValueError`` for pins that do not fit."""
@@ -61,19 +66,21 @@ class Planner:
         specs = self.specs.of(function)
         self.spec_by_op.update(specs)
         pins = self.pins.of(gvar, function)
-        forbidden: dict[Op, frozenset[Alternative]] = {}
+        choices = space(function, specs, pins, {}, self.mode != "tir")
+        forbidden: dict[int, frozenset[Alternative]] = {}  # by op spec: equal PrimFuncs share it
         for _ in range(ROUNDS):
-            strict = self.mode != "tir"
             try:
-                plan = decide(function, specs, self.cost, pins, forbidden, self.seconds, strict,
-                              extend)  # fmt: skip
+                plan = cheapest(choices, self.cost, self.seconds, extend)
             except NoSolution:
                 break
             refused = self.refused(function, plan)
             if not refused:
                 return function, plan
             for op, alternative in refused:
-                forbidden[op] = forbidden.get(op, frozenset()) | {alternative}
+                left_out = forbidden.get(id(specs[op]), frozenset())
+                forbidden[id(specs[op])] = left_out | {alternative}
+            choices = narrowed(choices, {op: forbidden[id(specs[op])] for op in function.ops
+                                         if id(specs[op]) in forbidden})  # fmt: skip
         unchanged = {op: OpSpec(None, "no plan was found") for op in function.ops}
         return function, decide(function, unchanged, self.cost, pins, {}, self.seconds,
                                 extend=extend)  # fmt: skip
@@ -117,13 +124,26 @@ class Planner:
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:
             return new
-        after = self.analyse(new.func).info
+        after = self.analyse(new.func).info if any(before.layouts) else self.direct(new.func)
         if isinstance(after, OpInfo) and (
             not after.packed if self.mode == "region" else not after.relaid
         ):
             if before.name == after.name or self.specs.spec_of(func).moves:
                 return new
         return Refusal(f"{before.name} is not a Relax operator in these layouts")
+
+    def _direct(self, func: Any) -> Answer:
+        """The operator over the PrimFunc's own buffers."""
+        expression = self.analyse.lifted(func)
+        if isinstance(expression, Refusal):
+            return expression
+        try:
+            with budget():
+                return recover_direct(expression, func)
+        except Exhausted as error:
+            return Refusal(str(error))
+        except Exception as error:
+            return fault(error)
 
     def rewritten(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool

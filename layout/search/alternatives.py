@@ -70,8 +70,8 @@ class OpSpec:
         replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.
         offers: Constraints that it may meet; otherwise it stays unchanged.
         strings: The operator's layout strings.
-        form: How its layouts depend on each other if it must stay an operator; None if that is
-            not known, or anything may change.
+        operator: Whether it must stay a Relax operator.
+        form: How its layouts then depend on each other; None if that is not known.
         cached: The alternatives that were computed, by candidate layouts.
     """
 
@@ -82,6 +82,7 @@ class OpSpec:
     replacement: Any = None
     offers: tuple[LayoutConstraint, ...] = ()
     strings: tuple[str, ...] = ()
+    operator: bool = False
     form: Elementwise | Product | None = None
     cached: dict[Any, list[Alternative]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -94,6 +95,19 @@ class OpSpec:
     def constraints(self) -> tuple[LayoutConstraint, ...]:
         """The constraint, or the offers if there is none."""
         return self.offers if self.constraint is None else (self.constraint,)
+
+    @property
+    def unfuses(self) -> bool:
+        """Whether each digit gets a dimension: the indices of an operator are then plain."""
+        return self.operator and self.constraint is None
+
+    def spread(self, seeds: dict[int, Layout]) -> dict[int, Layout] | None:
+        """The layouts of all buffers from those of some; None if an access would not be local."""
+        assert self.flow is not None
+        layouts = self.flow.spread(seeds)
+        if layouts is None or not self.unfuses:
+            return layouts
+        return {b: x if b in seeds else x.unfused for b, x in layouts.items()}
 
     def met(self, chosen: Mapping[int, Layout]) -> LayoutConstraint | None:
         """The constraint, or the offer that these layouts of parameters satisfy."""
@@ -251,7 +265,7 @@ def _from_seeds(
     op: Op, spec: OpSpec, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout]
 ) -> Iterator[Alternative]:
     """The alternatives with these layouts of some buffers, one for each constraint or offer."""
-    layouts = flow.spread(seeds)
+    layouts = spec.spread(seeds)
     if layouts is not None:
         for constraint in spec.constraints or (None,):
             yield from _under_constraint(op, constraint, flow, candidates, seeds, layouts)

@@ -34,14 +34,17 @@ def candidates(graph: Graph, specs: Mapping[Op, OpSpec]) -> dict[Value, list[Lay
         for k, layout in seeds(op, specs[op]):
             value = op.values[k]
             assert value is not None
-            offer(value, layout)
+            offer(value, layout.unfused if specs[op].unfuses else layout)
+            offer(value, layout, specs[op].unfuses)
     while todo:
         source, layout = todo.popleft()
         for op in (*source.uses, *([source.producer] if source.producer else [])):
             for k, derived in spread(op, specs[op], source, layout):
                 value = op.values[k]
                 assert value is not None
-                offer(value, derived, specs[op].form is not None and k < len(op.inputs))
+                formed = specs[op].form is not None and k < len(op.inputs)
+                offer(value, derived.unfused if specs[op].unfuses else derived, formed)
+                offer(value, derived, specs[op].unfuses)
     return layouts
 
 

@@ -64,6 +64,7 @@ class Space:
     """The search space: candidate layouts of values, alternatives of ops.
 
     ``needed`` has layouts in which values are required; ``fixed`` those that exist unconverted.
+    If ``strict``, operators read the usual layouts only.
     """
 
     graph: Graph
@@ -72,6 +73,7 @@ class Space:
     needed: Mapping[Value, Layout]
     fixed: Mapping[Value, Layout]
     alternatives: Mapping[Op, list[Alternative]]
+    strict: bool = False
 
 
 Extend = Callable[[Space, LayoutProblem, float], None]
@@ -122,7 +124,17 @@ def space(
         op: _allowed(op, specs[op], candidate_layouts, forbidden.get(op), strict)
         for op in graph.ops
     }
-    return Space(graph, specs, candidate_layouts, needed, fixed, allowed)
+    return Space(graph, specs, candidate_layouts, needed, fixed, allowed, strict)
+
+
+def narrowed(search_space: Space, forbidden: Mapping[Op, frozenset[Alternative]]) -> Space:
+    """The search space without some alternatives."""
+    allowed = {
+        op: _allowed(op, search_space.specs[op], search_space.candidates, left_out,
+                     search_space.strict)
+        for op, left_out in forbidden.items()
+    }  # fmt: skip
+    return replace(search_space, alternatives={**search_space.alternatives, **allowed})
 
 
 def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:

@@ -80,7 +80,7 @@ class OpSpecs:
         form = operator_form(blocks, shapes(func)) if self.operators and blocks and not moves \
             else None  # fmt: skip
         if not self.desired and not self.implementations and not self.offers:
-            return OpSpec(blocks, reason, None, moves, form=form)
+            return OpSpec(blocks, reason, None, moves, operator=self.operators, form=form)
         info = self.analyse(func)
         for implementation in self.implementations:
             if info.operator is not None and info.operator.name == implementation.op:
@@ -90,8 +90,9 @@ class OpSpecs:
                                   strings=strings(info.info))  # fmt: skip
         requested = constraint_on(info, self.desired, func)
         offers = offered(info, self.offers) if requested is None else ()
+        form = form if requested is None else None
         return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info),
-                      form=form if requested is None else None)  # fmt: skip
+                      operator=self.operators, form=form)  # fmt: skip
 
 
 def shapes(func: Any) -> list[Sequence[Any]]:

@@ -83,7 +83,7 @@ class Product:
         for buffer, layout in known:
             for read in self.block.reads:
                 if read.buffer == buffer:
-                    dims = _loop_dims(layout, read, self.shapes)
+                    dims = self._dims(layout, read)
                     orders.update({tuple(d): None for d in dims if self._summed(d)})
         wide = max(map(_loops_of, orders), key=len)
         return [order for order in orders if _loops_of(order) == wide]
@@ -115,6 +115,16 @@ class Product:
     def _summed(self, dim: Sequence[Digit]) -> bool:
         return bool(dim) and all(digit.axis in self.block.reduced for digit in dim)
 
+    def _dims(self, layout: Layout, read: AlignedAccess) -> list[Loops]:
+        """The loops of each dimension of an operand; summed ones side by side as one."""
+        out: list[Loops] = []
+        for dim in _loop_dims(layout, read, self.shapes):
+            if out and self._summed(dim) and self._summed(out[-1]):
+                out[-1] = [*out[-1], *dim]
+            else:
+                out.append(dim)
+        return out
+
     def _operands(
         self,
         left: AlignedAccess,
@@ -136,7 +146,7 @@ class Product:
         """The layouts of the result that follow from that of an operand."""
         (write,) = self.block.writes
         read, other = sorted(self.block.reads, key=lambda r: r.buffer != buffer)
-        loops = _loop_dims(layout, read, self.shapes)
+        loops = self._dims(layout, read)
         alone = [p.loop for p in other.aligned if p.loop.axis not in _loops(read)]
         if len(loops) < 2:
             return
