@@ -6,6 +6,7 @@ decide → a PrimFunc has no proved form → that alternative is forbidden → d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from tvm import relax
@@ -30,6 +31,24 @@ Mode = Literal["graph", "region", "tir"]
 
 #: Plans that are tried before all layouts are left unchanged.
 ROUNDS = 20
+
+
+class _Forbidden:
+    """Alternatives without a proof, by op spec: equal PrimFuncs share them."""
+
+    def __init__(self, specs: Mapping[Op, OpSpec]) -> None:
+        self.specs = specs
+        self.alternatives: dict[int, frozenset[Alternative]] = {}
+        self.reasons: dict[Op, str] = {}
+
+    def add(self, op: Op, alternative: Alternative, reason: str) -> None:
+        key = id(self.specs[op])
+        self.alternatives[key] = self.alternatives.get(key, frozenset()) | {alternative}
+        self.reasons[op] = reason
+
+    def by_op(self, ops: Sequence[Op]) -> dict[Op, frozenset[Alternative]]:
+        places = ((op, self.alternatives.get(id(self.specs[op]))) for op in ops)
+        return {op: left_out for op, left_out in places if left_out is not None}
 
 
 class Planner:
@@ -67,26 +86,28 @@ class Planner:
         self.spec_by_op.update(specs)
         pins = self.pins.of(gvar, function)
         choices = space(function, specs, pins, {}, self.mode != "tir")
-        forbidden: dict[int, frozenset[Alternative]] = {}  # by op spec: equal PrimFuncs share it
+        forbidden = _Forbidden(specs)
+        bound = 0.0
         for _ in range(ROUNDS):
             try:
                 plan = cheapest(choices, self.cost, self.seconds, extend)
             except NoSolution:
                 break
+            bound = plan.solution.bound
             refused = self.refused(function, plan)
             if not refused:
-                return function, plan
-            for op, alternative in refused:
-                left_out = forbidden.get(id(specs[op]), frozenset())
-                forbidden[id(specs[op])] = left_out | {alternative}
-            choices = narrowed(choices, {op: forbidden[id(specs[op])] for op in function.ops
-                                         if id(specs[op]) in forbidden})  # fmt: skip
+                return function, replace(plan, refusals=forbidden.reasons)
+            for op, alternative, reason in refused:
+                forbidden.add(op, alternative, reason)
+            choices = narrowed(choices, forbidden.by_op(function.ops))
         unchanged = {op: OpSpec(None, "no plan was found") for op in function.ops}
-        return function, decide(function, unchanged, self.cost, pins, {}, self.seconds,
-                                extend=extend)  # fmt: skip
+        plan = decide(function, unchanged, self.cost, pins, {}, self.seconds, extend=extend)
+        status = f"cheaper plans had no proof in {ROUNDS} rounds"
+        solution = replace(plan.solution, status=status, bound=min(bound, plan.solution.bound))
+        return function, replace(plan, solution=solution, refusals=forbidden.reasons)
 
-    def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative]]:
-        """The ops without a proved form in their planned layouts."""
+    def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative, str]]:
+        """The ops without a proved form in their planned layouts, with the reasons."""
         out = []
         for k, (op, alternative) in enumerate(plan.chosen.items()):
             stage("proving layouts", k, len(plan.chosen))
@@ -96,8 +117,9 @@ class Planner:
             loops = self.spec_by_op[op].named and alternative.why != GIVEN
             if not loops and not any(layouts):
                 continue
-            if isinstance(self.proved_form(op.func, layouts, function.shares(op)), Refusal):
-                out.append((op, alternative))
+            form = self.proved_form(op.func, layouts, function.shares(op))
+            if isinstance(form, Refusal):
+                out.append((op, alternative, form.reason))
         return out
 
     def proved_form(
@@ -117,17 +139,15 @@ class Planner:
         return self.forms[key]
 
     def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
-        """The form if it is the same operator; in graph mode, only one that Relax can lower.
+        """The form if it is the same operator, and its attributes name the layouts.
 
-        In region mode, it is enough that its attributes name the order of its axes.
+        In region mode, they must name the order of its axes: no layout splits an axis.
         """
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:
             return new
         after = self.analyse(new.func).info if any(before.layouts) else self.direct(new.func)
-        if isinstance(after, OpInfo) and (
-            not after.packed if self.mode == "region" else not after.relaid
-        ):
+        if isinstance(after, OpInfo) and not (self.mode == "region" and after.packed):
             if before.name == after.name or self.specs.spec_of(func).moves:
                 return new
         return Refusal(f"{before.name} is not a Relax operator in these layouts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -163,11 +163,6 @@ class Layout:
 
     def order(self, shape: Sequence[Any]) -> Dim:
         """The digits in memory order, except those of size 1; equal orders mean equal memory."""
-        if all(isinstance(extent, int) for extent in shape):
-            return _known_order(self, tuple(shape))
-        return self._order(shape)
-
-    def _order(self, shape: Sequence[Any]) -> Dim:
         wide = [d for d in self.digits if not _is_one(d.size(shape))]
         padded_axes = {d.axis for d in self.digits if d.extent is None and _pads(d, shape)}
         return _joined(wide, shape, padded_axes)
@@ -207,11 +202,6 @@ class Layout:
 
     def __repr__(self) -> str:
         return f'Layout("{self.spell()}")'
-
-
-@lru_cache(1 << 16)
-def _known_order(layout: Layout, shape: tuple[int, ...]) -> Dim:
-    return layout._order(shape)
 
 
 @cache

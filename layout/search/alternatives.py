@@ -8,7 +8,6 @@ from typing import Any
 
 from ..access.flow import BlockGraph
 from ..graph.relax_graph import Op, Value
-from ..model.buffer_bytes import size_of
 from ..model.digit import Digit
 from ..model.layout import Layout
 from .constraints import LayoutConstraint
@@ -70,6 +69,7 @@ class OpSpec:
         replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.
         offers: Constraints that it may meet; otherwise it stays unchanged.
         strings: The operator's layout strings.
+        note: Why a given implementation of its operator is not used.
         operator: Whether it must stay a Relax operator.
         form: How its layouts then depend on each other; None if that is not known.
         cached: The alternatives that were computed, by candidate layouts.
@@ -82,6 +82,7 @@ class OpSpec:
     replacement: Any = None
     offers: tuple[LayoutConstraint, ...] = ()
     strings: tuple[str, ...] = ()
+    note: str = ""
     operator: bool = False
     form: Elementwise | Product | None = None
     cached: dict[Any, list[Alternative]] = field(default_factory=dict, compare=False, repr=False)
@@ -126,9 +127,7 @@ def alternatives(op: Op, spec: OpSpec, candidates: Candidates) -> list[Alternati
     key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
     cached = spec.cached.get(key)
     if cached is None:
-        found = _local(op, spec, candidates) if spec.form is None \
-            else _formed(op, spec, spec.form, candidates)  # fmt: skip
-        local = list(dict.fromkeys(found))
+        local = list(dict.fromkeys(_generated(op, spec, candidates)))
         cached = spec.cached[key] = local or list(_required(op, spec, candidates))
     if cached and spec.constraint is not None and not spec.named:
         return cached
@@ -167,18 +166,44 @@ def _keeps_memory(op: Op, spec: OpSpec) -> bool:
     if layouts is None or value is None:
         return False
     source_layout = layouts[_buffer(spec.flow, source)]
-    return source_layout.order(value.shape) == Layout.identity(value.rank).order(value.shape)
+    return value.order(source_layout) == value.order(Layout.identity(value.rank))
 
 
 def weight(value: Value) -> int:
     """The bytes of a value without padding; a symbolic extent counts as 64."""
-    return size_of(value.shape, value.dtype)
+    return value.size(Layout.identity(value.rank))
 
 
 def _buffer(flow: BlockGraph, param: int) -> int:
     buffer = flow.params[param]
     assert buffer is not None
     return buffer
+
+
+def _generated(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
+    if spec.form is not None:
+        return _formed(op, spec, spec.form, candidates)
+    if spec.moves and spec.unfuses:
+        return _copied(op, spec, candidates)
+    return _local(op, spec, candidates)
+
+
+def _copied(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
+    """The alternatives of a layout-only op in which memory stays the same."""
+    assert spec.flow is not None
+    source, value = next((k, v) for k, v in enumerate(op.inputs) if v is not None)
+    if value.free:
+        yield from _local(op, spec, candidates)
+        return
+    for layout in candidates[op.outputs[0]]:
+        layouts = spec.flow.spread({_buffer(spec.flow, len(op.inputs)): layout})
+        if layouts is None:
+            continue
+        order = value.order(layouts[_buffer(spec.flow, source)])
+        same = frozenset(x for x in candidates[value] if value.order(x) == order)
+        if same:
+            inputs = tuple(same if k == source else None for k in range(len(op.inputs)))
+            yield Alternative((layout,), inputs, 0.0, IN_ORDER, (None,) * len(inputs))
 
 
 def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
@@ -189,6 +214,8 @@ def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative
     out = _buffer(flow, len(op.inputs))
     movable = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
     leading = _leading(op, flow, movable)
+    if spec.unfuses and any(_value(op, k).shape == op.outputs[0].shape for k in leading):
+        leading = []  # the layout of the result determines theirs
     for layout in candidates[op.outputs[0]]:
         if not leading:
             yield from _from_seeds(op, spec, flow, candidates, {out: layout})

@@ -22,8 +22,8 @@ def candidates(graph: Graph, specs: Mapping[Op, OpSpec]) -> dict[Value, list[Lay
     def offer(value: Value, layout: Layout, reshaped: bool = False) -> None:
         """Add a candidate; ``reshaped`` ones in the memory of another only as operands."""
         if reshaped and not value.free and layout not in layouts[value]:
-            order = layout.order(value.shape)
-            if any(x.order(value.shape) == order for x in layouts[value]):
+            order = value.order(layout)
+            if any(value.order(x) == order for x in layouts[value]):
                 layouts[value].append(layout)
                 return
         if not value.free and layout not in layouts[value] and len(layouts[value]) < LIMIT:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from ..graph.relax_graph import Graph, Op, Value
-from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
 from .alternatives import Alternative, OpSpec, alternatives, as_given, constants, weight
 from .candidate_layouts import candidates
@@ -29,6 +28,7 @@ class Plan:
         reads: For each op, the layout of each tensor that it reads, by parameter.
         needed: The layout in which something other than an op needs a value.
         solution: The solution of the problem.
+        refusals: Why ops have no proved form in the layouts that were cheaper.
     """
 
     chosen: Mapping[Op, Alternative]
@@ -37,6 +37,7 @@ class Plan:
     reads: Mapping[Op, Mapping[int, Layout]]
     needed: Mapping[Value, Layout]
     solution: Solution
+    refusals: Mapping[Op, str] = field(default_factory=dict)
 
     def layouts(self, op: Op) -> list[Layout | None]:
         """The layout of each parameter of the op's PrimFunc."""
@@ -48,7 +49,7 @@ def bytes_moved(value: Value, layout: Layout) -> float:
     """The bytes that a conversion of a value reads and writes, padding included."""
     if value.weight:
         return CHANGE
-    return float(weight(value) + size_of(layout.physical(value.shape), value.dtype))
+    return float(weight(value) + value.size(layout))
 
 
 def conversions_counted(value: Value, layout: Layout) -> float:
@@ -229,8 +230,8 @@ def _reads(
         if value is None or allowed is None:
             continue
         available = [stored[value], *converted.get(value, ())]
-        orders = {x.order(value.shape): x for x in allowed}
-        equivalent = (orders.get(x.order(value.shape)) for x in available)
+        orders = {value.order(x): x for x in allowed}
+        equivalent = (orders.get(value.order(x)) for x in available)
         direct = next((x for x in available if x in allowed), None)
         out[k] = direct or next(x for x in equivalent if x is not None)
     layouts = {**out, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
