@@ -102,7 +102,7 @@ def in_layouts(
             )
         planner.spec_by_op.update(planner.specs.of(graph))
         plan = planned_in(graph, dict(zip(graph.ops, saved, strict=True)), status)
-        for op, _ in planner.refused(graph, plan):
+        for op, *_ in planner.refused(graph, plan):
             raise ValueError(f"{op.name} has no proved form in its layouts")
         plans[gvar] = graph, plan
     return _module_in_layouts(lowered, plans, planner)
