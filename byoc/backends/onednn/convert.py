@@ -8,16 +8,21 @@ from ...backend.backend import Code
 from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE, QUANTIZE
 from ..common.region_source import Constants, headers
-from .concat import concat
-from .conv import convolution
 from .locate import options
-from .matmul import matmul
-from .norm import layer_norm, softmax
 from .patterns import CONV, CONV_TRANSPOSE, GLOBAL, POOL
-from .pointwise import pointwise
-from .pooling import mean, pooling
-from .quantised import quantised
-from .source import Converter, OneDnnFunction, function, start
+from .recipes.concat import concat
+from .recipes.conv import convolution
+from .recipes.matmul import matmul
+from .recipes.norm import layer_norm, softmax
+from .recipes.pointwise import pointwise
+from .recipes.pooling import mean, pooling
+from .recipes.quantised import quantised
+from .recipes.recipe import Recipe
+from .recipes.source import Converter, OneDnnFunction, function, start
+
+#: The C++ that reads recipes.
+RUNTIME = ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/forms.hpp", "cpp/kinds.hpp",
+           "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*CONV, *CONV_TRANSPOSE), convolution),
@@ -31,19 +36,23 @@ CONVERTERS: dict[str, Converter] = {
 }
 
 
+def recipe_of(frame: OneDnnFunction) -> Recipe:
+    """What a region does."""
+    small = frame.region.find(QUANTIZE, DEQUANTIZE) is not None
+    converter = quantised if small else CONVERTERS.get(frame.region.calls[0].op, pointwise)
+    return converter(frame)
+
+
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     constants = Constants()
     functions, rounds = [], []
     for region in regions:
         frame = OneDnnFunction(region, constants)
-        small = region.find(QUANTIZE, DEQUANTIZE) is not None
-        converter = quantised if small else CONVERTERS.get(region.calls[0].op, pointwise)
-        functions.append(function(region, converter(frame)))
+        functions.append(function(region, recipe_of(frame)))
         if frame.rounds:
             rounds.append((region.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
-    small = any(r.find(QUANTIZE, DEQUANTIZE) for r in regions)
-    runtime = headers(__package__, "runtime.hpp", *["quantised.hpp"] * small)
+    runtime = headers(__package__, *RUNTIME, "cpp/functions.hpp")
     source = "".join([runtime, *functions, start(symbols)])
     return Code(source, symbols, constants.named(symbols[0]), options(), tuple(rounds))

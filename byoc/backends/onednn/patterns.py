@@ -11,7 +11,7 @@ from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...patterns.unary_functions import HARD_SWISH
 from ..common.fold_channels import SAME
 from .cpu import has_bfloat16
-from .post import BINARY, eltwise_of
+from .recipes.post import BINARY, eltwise_of
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
