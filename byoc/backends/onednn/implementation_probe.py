@@ -22,13 +22,15 @@ import tvm_ffi
 
 from ....analysis.support.replacing import replacing
 from ....analysis.support.user_cache import user_cache
+from ....analysis.support.warn import warn
 from ...backend.region import Region
 from ...codegen.toolchain import CompilerError, program
+from ...patterns.failure import one_line
 from ...process import trust
 from ...process.line_process import LineProcess, ProcessDied
 from ..common.region_source import Constants, headers, ints
-from .convert import RUNTIME, recipe_of
-from .locate import available, options
+from .locate import available, options, version
+from .recipes.converters import RUNTIME, recipe_of
 from .recipes.source import DTYPES, OneDnnFunction, rows_of
 
 #: The most starts of the program; after these its answers are unknown.
@@ -139,9 +141,12 @@ _deaths = [0]
 @functools.cache
 def _probe(process: int) -> ImplementationProbe | None:
     """The program of a process: a fork starts its own."""
+    if available():
+        return None
     try:
-        return None if available() else ImplementationProbe(command=(str(_program()),))
-    except (CompilerError, OSError, RuntimeError):
+        return ImplementationProbe(command=(str(_program()),))
+    except (CompilerError, OSError, RuntimeError) as error:
+        warn(f"onednn: its implementations are unknown and not compared: {one_line(error)}")
         return None
 
 
@@ -152,18 +157,29 @@ def _program() -> Path:
         CompilerError: It does not compile.
         OSError: The cache cannot be written, or other users could have written it.
     """
-    text = headers(__package__, *RUNTIME, "cpp/probe.cpp")
-    words = [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]
-    key = hashlib.sha256("\0".join([text, *words]).encode()).hexdigest()[:32]
-    file = user_cache("onednn") / key
+    file = user_cache("onednn") / program_key()
     with trust.folder(file.parent, create=True) as within:
         with contextlib.suppress(FileNotFoundError):
             trust.read(file.name, within)
             return file
     with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as folder:
         source = Path(folder) / "probe.cpp"
-        source.write_text(text, encoding="utf-8")
+        source.write_text(_text(), encoding="utf-8")
         with replacing(file) as part:
-            program(str(part), str(source), words)
+            program(str(part), str(source), _words())
             part.chmod(0o700)
     return file
+
+
+def program_key() -> str:
+    """A digest of the program: its source, and the options with the library's path."""
+    return hashlib.sha256("\0".join([_text(), version(), *_words()]).encode()).hexdigest()[:24]
+
+
+def _text() -> str:
+    return headers(__package__, *RUNTIME, "cpp/probe.cpp")
+
+
+def _words() -> list[str]:
+    """The compiler's options."""
+    return [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]

@@ -14,10 +14,10 @@ inline bool slow(const dnnl::primitive_desc_base& pd, bool post) {
   return std::strncmp(name, "ref", 3) == 0 || (post && std::strncmp(name, "conv:any", 8) == 0);
 }
 
-// Go to the implementation of this name; false if there is none.
+// Go to the first implementation whose name begins so; false if there is none.
 inline bool select(dnnl::primitive_desc_base& pd, const std::string& name) {
   do {
-    if (name == pd.impl_info_str()) return true;
+    if (std::strncmp(name.c_str(), pd.impl_info_str(), name.size()) == 0) return true;
   } while (dnnl_primitive_desc_next_impl(pd.get()) == dnnl_success);
   return false;
 }

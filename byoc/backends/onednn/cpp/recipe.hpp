@@ -136,7 +136,11 @@ OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in) {
       {"quantised_binary", quantised_binary},
       {"converted", converted},
   };
+  static const std::set<std::string> several = {"convolution", "deconvolution", "matmul",
+                                                "softmax"};
   const Recipe r = read(text, in);
+  if (r.strict && r.form != "straight" && several.count(r.kind) == 0)
+    OPINFO_THROW(ValueError) << r.kind << " has no form " << r.form;
   const auto at = kinds.find(r.kind);
   if (at == kinds.end()) OPINFO_THROW(ValueError) << "unknown kind of region " << r.kind;
   return at->second(r);

@@ -12,6 +12,10 @@ from .post import follow
 from .recipe import Recipe, View
 from .source import OneDnnFunction, order
 
+CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
+                  "relax.nn.conv3d_transpose")  # fmt: skip
+
 
 def convolution(frame: OneDnnFunction) -> Recipe:
     """conv1d, conv2d, conv3d and their transposes; any permutation of axes, groups, dilation."""

@@ -10,6 +10,9 @@ from .post import follow
 from .recipe import Recipe, View
 from .source import OneDnnFunction, order
 
+POOL = tuple(f"relax.nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3))
+GLOBAL = tuple(f"relax.nn.adaptive_avg_pool{n}d" for n in (1, 2, 3))
+
 
 def pooling(frame: OneDnnFunction) -> Recipe:
     """max_pool, avg_pool and adaptive_avg_pool to a single element."""

@@ -57,12 +57,12 @@ def rows_of(region: Region) -> list[list[int]]:
     return [row(t, DTYPES[t.dtype]) for t in tensors(region)]
 
 
-def function(region: Region, recipe: Recipe) -> str:
+def function(region: Region, recipe: str) -> str:
     """A region's exported function."""
     symbol, rows = region.symbol, rows_of(region)
     return f"""
 static const int64_t {symbol}_spec[] = {{{", ".join(map(ints, rows))}}};
-static Function {symbol}_("{symbol}", "{recipe.text}", {len(rows)}, {symbol}_spec);
+static Function {symbol}_("{symbol}", "{recipe}", {len(rows)}, {symbol}_spec);
 OPINFO_EXPORT({symbol})
 """
 
