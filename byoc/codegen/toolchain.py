@@ -55,6 +55,14 @@ def shared(
         _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *split.linking], output)
 
 
+def program(output: str, source: str, options: Sequence[str]) -> None:
+    """Compile and link a program of one C++ file. Raises `CompilerError`."""
+    compiler = cc.get_cc()
+    if compiler is None:
+        raise CompilerError("no C++ compiler on PATH: install g++ or clang++", broken=True)
+    _write("compile", [compiler, source, *options], output)
+
+
 def _write(stage: str, command: Sequence[str], output: str) -> None:
     """Run the compiler for one file. Raises `CompilerError`."""
     compiler = command[0]

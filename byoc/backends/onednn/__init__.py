@@ -5,6 +5,7 @@ from ...backend.flops import moved, products
 from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE
 from .convert import convert
+from .implementation_probe import implementation
 from .int8 import QUANTISED
 from .locate import available, version
 from .patterns import CONV, CONV_TRANSPOSE, PATTERNS
@@ -37,4 +38,5 @@ def cost(region: Region) -> float:
     return 1.0 + memory + products(call) / rate
 
 
-ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version)
+ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version,
+                 implementation=implementation)  # fmt: skip
