@@ -1,8 +1,8 @@
 """Samples of a machine, as JSON: what kinds of work took, by backend.
 
-    {"format": 1, "machine": {"cpu": "…", "vectors": "avx512", "threads": 1, "versions": {…}},
-     "samples": [{"backend": "onednn", "kind": "conv2d last dense window", "sizes": [56, 56, …],
-                  "work": 115605504, "moved": 1753088, "microseconds": 2350.0}, …]}
+{"format": 1, "machine": {"cpu": "…", "vectors": "avx512", "threads": 1, "versions": {…}},
+ "samples": [{"backend": "onednn", "kind": "conv2d last dense window", "sizes": [56, 56, …],
+              "work": 115605504, "moved": 1753088, "microseconds": 2350.0}, …]}
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Calibration:
         """Write the calibration as JSON, with a line for each sample."""
         data = self.to_json()
         lines = ",\n  ".join(json.dumps(s) for s in data.pop("samples"))
-        head = json.dumps(data, indent=1).rstrip("}\n")
+        head = json.dumps(data, indent=1).removesuffix("\n}")
         with replacing(Path(path)) as part:
             part.write_text(f'{head},\n "samples": [\n  {lines}\n ]\n}}\n', encoding="utf-8")
 
@@ -121,7 +121,8 @@ def _machine(data: Json) -> CalibratedMachine:
     if threads.integer() < 1:
         raise threads.malformed("expected at least 1")
     versions = {name: value.text() for name, value in data["versions"].fields().items()}
-    return CalibratedMachine(data["cpu"].text(), data["vectors"].text(), threads.integer(), versions)
+    return CalibratedMachine(data["cpu"].text(), data["vectors"].text(), threads.integer(),
+                             versions)  # fmt: skip
 
 
 def _sample(data: Json) -> Sample:

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from math import exp, log
 from statistics import median
 
+from ...layout.model.buffer_bytes import size_of
 from ..backend.region import Call, Region, Tensor
 from .calibration import Calibration, Sample
 from .workload import ELEMENTWISE, VIEW, Workload, workload
@@ -23,7 +24,11 @@ NEAREST = 4
 STREAMS = ("elementwise", "copy", "transpose")
 #: Streams of fewer bytes stay in a cache, so they say nothing about memory.
 LARGE = 1 << 20
+#: The family of what a library runs as reference code, and its multiplications in a microsecond.
+REFERENCE, REFERENCE_RATE = "ref", 300.0
 TVM = "tvm"
+#: The sources of costs.
+MEASURED, CALIBRATED, ESTIMATED = "measured", "calibrated", "estimated"
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,19 @@ class CostModel:
             return None
         total, calibrated = model.roofline.call, True
         for k, call in enumerate(region.calls):
-            load = _implemented(workload(call), kernel) if k == 0 else workload(call)
+            load = implemented(workload(call), kernel) if k == 0 else workload(call)
             cost, known = model.inside(load)
             if load.family in ELEMENTWISE and _fuses(region, call, coarse):
-                cost = max(0.0, cost - 2 * _bytes(call.result) / model.roofline.bandwidth)
+                saved = 2 * size_of(call.result.shape, call.result.dtype)
+                cost = max(0.0, cost - saved / model.roofline.bandwidth)
             total += cost
             calibrated = calibrated and known
-        return Estimate(total, "calibrated" if calibrated else "estimated")
+        return Estimate(total, CALIBRATED if calibrated else ESTIMATED)
+
+    def other(self, backend: str, load: Workload) -> float:
+        """The microseconds of a workload by a backend's roofline; 0 without samples of it."""
+        model = self.backends.get(backend)
+        return 0.0 if model is None else model.roofline.call + model.inside(load)[0]
 
     def conversion(self, moved: float) -> float:
         """The microseconds of a layout conversion that reads and writes ``moved`` bytes."""
@@ -125,11 +136,13 @@ class _BackendModel:
         """The time of a workload inside a region, without the call; and whether its kind is known.
 
         A view takes no time. A kind without samples takes the median factor of its family, or of
-        all samples.
+        all samples; reference code has a rate.
         """
         if load.kind == VIEW:
             return 0.0, True
         nearest = self._nearest(load)
+        if not nearest and load.family == REFERENCE:
+            return load.work / REFERENCE_RATE, False
         if nearest:
             factor = sum(w * f for w, f in nearest) / sum(w for w, _ in nearest)
         else:
@@ -154,10 +167,11 @@ def _roofline(samples: Sequence[Sample]) -> Roofline:
     return Roofline(call, peak, max(max(s.workload.moved, 1) / s.microseconds for s in moving))
 
 
-def _implemented(load: Workload, kernel: str | None) -> Workload:
-    if kernel is None or not kernel.startswith("ref"):
+def implemented(load: Workload, kernel: str | None) -> Workload:
+    """The workload as run by a library's kernel; reference code is a family of its own."""
+    if kernel is None or not kernel.startswith(REFERENCE):
         return load
-    return Workload(f"ref {load.kind}", load.sizes, load.work, load.moved)
+    return Workload(f"{REFERENCE} {load.kind}", load.sizes, load.work, load.moved)
 
 
 def _fuses(region: Region, call: Call, coarse: bool) -> bool:
@@ -168,12 +182,6 @@ def _fuses(region: Region, call: Call, coarse: bool) -> bool:
             if not coarse or family.startswith(("conv", "matmul")):
                 return True
     return False
-
-
-def _bytes(tensor: Tensor) -> int:
-    from ...layout.model.buffer_bytes import size_of
-
-    return size_of(tensor.shape, tensor.dtype)
 
 
 def _logarithms(load: Workload) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """What the time of a call depends on: the kind of work, its sizes, its arithmetic and its bytes.
 
-    conv2d of 64 channels over 56 x 56 in NHWC, 3 x 3     conv2d last dense window
-    softmax whose axis is not the last one                softmax outer
+conv2d of 64 channels over 56 x 56 in NHWC, 3 x 3     conv2d last dense window
+softmax whose axis is not the last one                softmax outer
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...layout.model.buffer_bytes import extent, size_of
 from ..backend.flops import elements, products
 from ..backend.region import Call, Tensor
-from ...layout.model.buffer_bytes import extent, size_of
 
 #: Elementwise functions that take several instructions for each element.
 TRANSCENDENTAL = frozenset(
     f"relax.{name}"
     for name in (
-        "exp", "log", "sin", "cos", "tan", "tanh", "sinh", "cosh", "erf", "sigmoid", "power", "atan",
-        "nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.softplus", "nn.selu",
+        "exp", "log", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan", "erf", "sigmoid",
+        "power", "nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.softplus", "nn.selu",
     )
 )  # fmt: skip
 #: Elementwise functions of one or two instructions.
