@@ -34,17 +34,20 @@ class InForce:
 
     Attributes:
         calibration: The calibration.
-        own: Whether it was measured on this machine with these versions.
+        own: Whether it was measured on this machine with these versions; None if the caller named
+            it.
     """
 
     calibration: Calibration
-    own: bool
+    own: bool | None
 
     def __str__(self) -> str:
         machine = self.calibration.machine
+        if self.own is None:
+            return f"costs as calibrated on {machine}"
         if self.own:
-            return f"costs calibrated on this machine, {machine}"
-        return (f"costs calibrated on another machine, {machine}; for this one, run "
+            return f"costs as calibrated on this machine, {machine}"
+        return (f"costs as calibrated on another machine, {machine}; for this one, run "
                 "`opinfo calibrate`")  # fmt: skip
 
 
