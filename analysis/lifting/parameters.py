@@ -12,7 +12,7 @@ from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, in
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects
 from .effects.tensor_expression import WrittenSum
-from .linear_form import linear_form
+from .linear_extents import linear_form
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
 from .tir.annotations import check_layout

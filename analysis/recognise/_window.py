@@ -69,7 +69,7 @@ def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> WindowAxi
     )
 
 
-def fit(axis: WindowAxis, size: Int, out: Int, kernel: Int) -> Fitted | None:
+def fit(axis: WindowAxis, size: Int, out: Int, kernel: Int | int) -> Fitted | None:
     """The window with trailing padding, and a stride if there is one output, for these extents.
 
     ``out = (span + after) // stride + 1``, ``span = size + before - dilation * (kernel - 1) - 1``,
