@@ -77,11 +77,13 @@ def size(letter: str, sizes: Sizes) -> Any:
 
 def with_sizes(value: Any, sizes: Sizes) -> Any:
     """Attribute values in which the name of a size stands for it; ``"=n + 1"`` is a sum,
-    ``"i, j -> j, i"`` an index map."""
+    ``"i, j -> j, i"`` an index map, ``"int8(3)"`` a constant."""
     if isinstance(value, (list, tuple)):
         return type(value)(with_sizes(v, sizes) for v in value)
     if isinstance(value, str) and value.startswith("="):
         return dimensions(value[1:], sizes)[0]
+    if isinstance(value, str) and (parsed := re.fullmatch(r"(\w+)\((.*)\)", value)):
+        return relax.const(ast.literal_eval(parsed[2]), parsed[1])
     if isinstance(value, str) and " -> " in value:
         names, _, images = value.partition(" -> ")
         keys = names.split(", ")
