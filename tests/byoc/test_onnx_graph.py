@@ -33,7 +33,7 @@ from .onnx_cases import CASES, OnnxCase, module, values
 
 nn, op = relax.op.nn, relax.op
 
-BACKENDS = ("onnxruntime",)
+BACKENDS = ("onnxruntime", "openvino")
 #: Spatial ranks whose operators are written as those of other ranks.
 ALIKE = {f"relax.nn.{kind}" for kind in (
     "conv3d_transpose", "max_pool1d", "max_pool3d", "avg_pool1d", "avg_pool3d",
@@ -79,6 +79,14 @@ def test_the_result_is_that_of_tvm(backend: str, name: str) -> None:
     found, told = results(backend)[name].numpy(), expected()[name]
     assert (found.dtype, found.shape) == (told.dtype, told.shape)
     np.testing.assert_allclose(found, told, rtol=2e-4, atol=2e-5)
+
+
+def test_integers_that_openvino_narrows_stay_with_tvm() -> None:
+    wide = {n: c for n, c in CASES.items() if c.wide}
+    done = dispatch(prepare(module(wide)), ["openvino"])
+    assert {o.why for o in done.left} == {
+        "openvino, pattern network: the dtype is int64, which OpenVINO computes in 32 bits"
+    }
 
 
 def test_the_nodes_are_those_that_runtimes_fuse() -> None:
