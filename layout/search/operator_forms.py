@@ -158,6 +158,8 @@ class Product:
         if len(loops) < 2:
             return
         *batch, row, column = loops
+        if sum(any(d.axis in self.summed for d in dim) for dim in loops) != 1:
+            return  # the sum is over several dimensions
         outs = [[*batch, row, alone]] if self._summed(column) else []
         outs += [[*batch, alone, column]] if self._summed(row) else []
         for dims in outs:
