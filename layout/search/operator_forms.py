@@ -170,11 +170,11 @@ class Product:
 
 def operator_form(flow: BlockGraph, shapes: Sequence[Shape]) -> Elementwise | Product | None:
     """How the layouts of an operator depend on each other; None if this is another operator."""
-    if len(flow.steps) != 1 or len(flow.ranks) != len([b for b in flow.params if b is not None]):
+    if len(flow.steps) != 1:
         return None
     (block,) = flow.steps
-    if len(block.writes) != 1 or len({a.buffer for a in block.all}) < len(block.all):
-        return None
+    if len(block.writes) != 1 or sorted(a.buffer for a in block.all) != list(flow.params):
+        return None  # a parameter is a scalar, not accessed or accessed twice, or a buffer is inner
     if not all(_plain(a, shapes[a.buffer]) for a in block.all):
         return None
     form = Elementwise(block, shapes) if not block.reduced else _product(block, shapes)

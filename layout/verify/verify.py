@@ -219,9 +219,9 @@ def _doubled(node: Term) -> Term:
     def doubled(term: Term) -> Term:
         if term not in known:
             new = rebuild(term, doubled)
-            twice = isinstance(new, CallTerm) and new.op == "add" and new.args[0] is new.args[1]
-            if twice and "float" in new.dtype:
-                new = call("mul", (new.args[0], const(2.0, new.dtype)), new.dtype)
+            if isinstance(new, CallTerm) and new.op == "add" and "float" in new.dtype:
+                if new.args[0] is new.args[1]:
+                    new = call("mul", (new.args[0], const(2.0, new.dtype)), new.dtype)
             known[term] = new
         return known[term]
 
