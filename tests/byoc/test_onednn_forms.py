@@ -158,6 +158,7 @@ def test_a_form_is_chosen_if_it_is_faster_and_right() -> None:
     default = _time("", 100)
     assert fastest([default, _time("swapped", 50)]) == "form swapped implementation 1 jit:avx2"
     assert fastest([default, _time("swapped", 98)]) == ""
+    assert fastest([default, _time("straight", 90)]) == ""  # the same kernel
     assert fastest([default, _time("swapped", 50, 1e-3), _time("rows", 60)]).startswith("form rows")
 
 
