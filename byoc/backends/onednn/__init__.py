@@ -8,7 +8,8 @@ from .convert import convert
 from .implementation_probe import implementation
 from .int8 import QUANTISED
 from .locate import available, version
-from .patterns import CONV, CONV_TRANSPOSE, PATTERNS
+from .patterns import PATTERNS
+from .recipes.conv import CONV, CONV_TRANSPOSE
 
 #: The layouts in which its kernels over plain tensors are fast.
 WANTS: dict[str, tuple[str, ...]] = {
