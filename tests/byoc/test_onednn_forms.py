@@ -17,7 +17,12 @@ from tvm import relax
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onednn import measured_forms
-from opinfo.byoc.backends.onednn.implementation_probe import ask, implementation, job_of
+from opinfo.byoc.backends.onednn.implementation_probe import (
+    ask,
+    implementation,
+    job_of,
+    of_one_batch,
+)
 from opinfo.byoc.backends.onednn.measured_forms import FormTime, chosen_forms, fastest, form_times
 from opinfo.byoc.compile import compile_module
 
@@ -148,6 +153,22 @@ def test_a_region_with_symbolic_extents_is_unknown() -> None:
     mod = nets.net(lambda e, r, x: e(nn.relu(x)), (tvm.tirx.Var("n", "int64"), 6), legal=False)
     assert implementation(_region(mod)) is None
     assert chosen_forms([None]) == [""]
+
+
+def test_the_batch_of_a_convolution_may_be_symbolic() -> None:
+    n = tvm.tirx.Var("n", "int64")
+
+    def build(e: Any, r: Any, x: Any, y: Any) -> Any:
+        return e(op.add(e(nn.conv2d(x, const(r, 8, 5, 1, 8), padding=(2, 0), **LAST)), y))
+
+    def job(*shapes: tuple[Any, ...]) -> str | None:
+        return job_of(of_one_batch(_region(nets.net(build, *shapes, legal=False))))
+
+    known = job((1, 30, 1, 8), (1, 30, 1, 8))
+    assert known is not None
+    assert job((n, 30, 1, 8), (n, 30, 1, 8)) == known
+    assert job((1, n, 1, 8), (1, n, 1, 8)) is None
+    assert job((n, n, 1, 8), (n, n, 1, 8)) is None
 
 
 def _time(form: str, microseconds: float, difference: float = 0.0) -> FormTime:
