@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isclose, isfinite, nan, pi, sqrt
+from math import inf, isclose, isfinite, nan, pi, sqrt
 from typing import Any
 
 #: An operator of regions that Relax lacks: x · clip(alpha x + beta, 0, 1).
@@ -109,6 +109,12 @@ def _applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly 
             return _atom("clip", a, float(attrs["min"]), float(attrs["max"]))
         case "relax.nn.relu6", [a]:
             return _atom("clip", a, 0.0, 6.0)
+        case "relax.nn.relu", [a]:
+            return _bounded(a, 0.0, inf)
+        case "relax.maximum", [a, b] | [b, a] if b.number is not None:
+            return _bounded(a, b.number, inf)
+        case "relax.minimum", [a, b] | [b, a] if b.number is not None:
+            return _bounded(a, -inf, b.number)
         case _, [a] if name in _FUNCTIONS:
             return _atom(_FUNCTIONS[name], a)
     return None
@@ -116,6 +122,16 @@ def _applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly 
 
 def _atom(name: str, *operands: Any) -> Poly:
     return Poly(((((name, *operands),), 1.0),))
+
+
+def _bounded(a: Poly, low: float, high: float) -> Poly | None:
+    """A polynomial between bounds, of which one is infinite; two of them are one clip."""
+    single = a.terms[0] if len(a.terms) == 1 else ((), 0.0)
+    if len(single[0]) == 1 and single[1] == 1.0 and single[0][0][0] == "clip":
+        _, inner, inner_low, inner_high = single[0][0]
+        if inner_low <= low <= inner_high or inner_low <= high <= inner_high:
+            return _atom("clip", inner, max(low, inner_low), min(high, inner_high))
+    return _atom("clip", a, low, high)
 
 
 def _divided(a: Poly, b: Poly) -> Poly | None:
