@@ -95,6 +95,9 @@ def test_the_nodes_are_those_that_runtimes_fuse() -> None:
         "conv2d_transpose, bias": ["ConvTranspose"],
         "hard sigmoid": ["HardSigmoid"],
         "hard swish": ["Neg", "HardSigmoid", "Mul"],
+        "bounds": ["Clip"],
+        "affine by channel": ["BatchNormalization"],
+        "take, from the end": ["Sub", "Gather"],
         "square": ["Pow"],
         "mean of an image": ["GlobalAveragePool", "Reshape"],
     }
