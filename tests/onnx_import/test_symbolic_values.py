@@ -12,7 +12,7 @@ from tvm import tirx
 
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
-from opinfo.frontend.formats.onnx.scalars import Arithmetic, Rational, Unknown, rational
+from opinfo.frontend.onnx_graph.scalars import Rational, SizeArithmetic, Unknown, rational
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import compare, floats, model
 
@@ -162,7 +162,7 @@ def test_dimensions_of_one_name_are_one_variable() -> None:
 
 
 def test_rationals_are_exact_or_unknown() -> None:
-    arithmetic, n = Arithmetic(), tirx.Var("n", "int64")
+    arithmetic, n = SizeArithmetic(), tirx.Var("n", "int64")
     assert arithmetic.multiply(rational(0.5), Rational(6)) == Rational(3)
     half = arithmetic.floor(arithmetic.multiply(rational(0.5), n)).top
     assert arithmetic.equal(half, tirx.floordiv(n, 2))

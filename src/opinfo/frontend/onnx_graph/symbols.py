@@ -8,10 +8,10 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ...checks.input_shapes import Shapes
+from ..checks.input_shapes import Shapes
 from .attributes import dtype_name
-from .scalars import Arithmetic
-from .values import Unsupported
+from .scalars import SizeArithmetic
+from .values import NotConvertible
 
 #: A size that stays as the file has it.
 KEPT = "?"
@@ -50,11 +50,11 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
             continue
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value")
-            raise Unsupported(f"input '{value.name}' is a {kind}, expected a tensor")
+            raise NotConvertible(f"input '{value.name}' is a {kind}, expected a tensor")
         dims = _requested(value.name, inputs[value.name], shapes)
         dtype = dtype_name(value.type.tensor_type.elem_type)
         if dtype in ("object", "str"):
-            raise Unsupported(f"input '{value.name}' holds strings, expected numbers")
+            raise NotConvertible(f"input '{value.name}' holds strings, expected numbers")
         sizes = [_size(value.name, k, dim, scope) for k, dim in enumerate(dims)]
         variables[value.name] = relax.Var(_plain(value.name, taken), relax.TensorType(sizes, dtype))
     return variables
@@ -65,7 +65,9 @@ def _requested(
 ) -> tuple[int | str, ...]:
     requested = shapes.get(name)
     if dims is None and (requested is None or KEPT in requested):
-        raise Unsupported(f"input '{name}' has no shape: give it one, --shape {name}:1,3,224,224")
+        raise NotConvertible(
+            f"input '{name}' has no shape: give it one, --shape {name}:1,3,224,224"
+        )
     if requested is None or dims is None:
         return dims if requested is None else requested  # type: ignore[return-value]
     return tuple(d if r in (KEPT, None) else r for d, r in zip(dims, requested, strict=True))
@@ -93,7 +95,7 @@ class _Sum:
             return self._symbol(self.text)
         if self.tokens:
             return self._symbol(self.text)
-        return Arithmetic().simplify(result)
+        return SizeArithmetic().simplify(result)
 
     def _sum(self) -> Any:
         result = self._product()
