@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import tvm
@@ -39,12 +40,13 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
     """Return a Relax variable for each input by its name in the file.
 
     Dimensions of one name are one variable; unnamed ones get names of their own. Requested
-    `shapes` replace those in the file, except where they are `KEPT`.
+    `shapes` replace those in the file, except where they are `KEPT`; a size that is requested for a
+    named dimension holds for the other inputs that name it.
     """
     taken: set[str] = set()
-    scope: dict[str, Any] = {}
     variables: dict[str, Any] = {}
     inputs = input_shapes(model)
+    scope = _bound(inputs, shapes)
     for value in model.graph.input:
         if value.name not in inputs:
             continue
@@ -58,6 +60,24 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
         sizes = [_size(value.name, k, dim, scope) for k, dim in enumerate(dims)]
         variables[value.name] = relax.Var(_plain(value.name, taken), relax.TensorType(sizes, dtype))
     return variables
+
+
+def _bound(inputs: Mapping[str, tuple[int | str, ...] | None], shapes: Shapes) -> dict[str, Any]:
+    """Return the sizes of named dimensions that were requested, each once or always the same."""
+    sizes: dict[str, set[int | str]] = {}
+    for name, shape in shapes.items():
+        for dim, size in zip(inputs.get(name) or (), shape, strict=False):
+            if isinstance(dim, str) and dim != KEPT and size not in (KEPT, None):
+                sizes.setdefault(dim, set()).add(size)
+    scope: dict[str, Any] = {}
+    for dim, given in sizes.items():
+        (size, *others) = given
+        if not others and size != dim:
+            scope[dim] = (
+                tirx.IntImm("int64", size) if isinstance(size, int)
+                else scope.setdefault(size, tirx.Var(size, "int64"))
+            )  # fmt: skip
+    return scope
 
 
 def _requested(

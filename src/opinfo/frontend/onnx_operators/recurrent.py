@@ -156,7 +156,7 @@ class _Parts:
             return relax.const(inputs, dtype), relax.const(state, dtype)
         both = _row(self.node, self.node.tensor(3), self.index)
         parts = self.node.emit(relax.op.split(both, 2, 0))
-        return tuple(self.node.emit(relax.TupleGetItem(parts, k)) for k in range(2))  # type: ignore[return-value]
+        return tuple(self.node.emit(relax.TupleGetItem(parts, k)) for k in range(2))
 
     def _state(self, k: int) -> Any:
         sizes = [self.batch, self.units]
@@ -272,7 +272,7 @@ def _gates(node: OnnxNode, data: Any, count: int, units: int) -> list[Any]:
 
 def _outputs(node: OnnxNode, results: list[list[Any]], batch_first: bool) -> list[Any]:
     """Stack the directions: steps, directions, batch, hidden; and directions, batch, hidden."""
-    outputs = []
+    outputs: list[Any] = []
     for k, axis in enumerate((1, 0, 0)):
         parts = [node.emit(relax.op.expand_dims(r[k], axis)) for r in results if r[k] is not None]
         if not parts or not node.wants(k):

@@ -7,6 +7,7 @@ sizes are static, else by coordinates that are computed at run time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from .resize_symbolic import Resizing
 METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 #: Coordinate transformations that TVM knows.
 TRANSFORMS = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
-ROUNDINGS = {
+ROUNDINGS: dict[str, Callable[[Any], Any]] = {
     "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
     "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
     "floor": np.floor,
