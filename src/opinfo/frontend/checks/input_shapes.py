@@ -14,6 +14,8 @@ from .error import FrontendError
 LARGEST = 2**63 - 1
 DIGITS = len(str(LARGEST))
 Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
+#: A requested dimension that stays as the file has it.
+AS_IN_FILE = "?"
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
@@ -21,6 +23,8 @@ def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 
     >>> parse_shape("x:1,3,n,224")
     ('x', (1, 3, 'n', 224))
+    >>> parse_shape("x:1,3,?,?")
+    ('x', (1, 3, '?', '?'))
     """
     name, colon, dims = text.rpartition(":")
     if not colon or not name:
@@ -29,13 +33,13 @@ def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 
 def _dim(part: str, text: str) -> int | str:
-    if part.isidentifier():
+    if part.isidentifier() or part == AS_IN_FILE:
         return part
     if part.isdecimal() and len(part) <= DIGITS and 0 < int(part) <= LARGEST:
         return int(part)
     shown = part if len(part) <= 40 else f"{part[:39]}…"
     raise FrontendError(
-        f"shape '{text[:200]}': expected an integer from 1 to 2**63 - 1 or a name, got '{shown}'"
+        f"shape '{text[:200]}': expected an integer from 1 to 2**63 - 1, a name or ?, got '{shown}'"
     )
 
 
@@ -65,6 +69,40 @@ def check_shapes(
                     f"input '{name}': dimension {k} is static, {dim}; got {extent}"
                     f"{_renamed(name, shape, k) if symbolic else ''}"
                 )
+
+
+def filled(
+    requested: Shapes, inputs: Mapping[str, tuple[int | str, ...] | None]
+) -> dict[str, tuple[int | str, ...]]:
+    """Return requested shapes with the file's dimension in place of each "?".
+
+    Inputs that share the name of such a dimension are added, so that it stays one dimension.
+
+    >>> filled({"x": (1, "?")}, {"x": ("n", "m"), "y": ("m", 4)})
+    {'x': (1, 'm'), 'y': ('m', 4)}
+
+    Raises:
+        FrontendError: The rank of the input is unknown.
+    """
+    out, kept = dict(requested), set()
+    for name, shape in requested.items():
+        if AS_IN_FILE not in shape:
+            continue
+        dims = inputs[name]
+        if dims is None:
+            raise FrontendError(f"input '{name}': its rank is unknown, expected sizes or names "
+                                "instead of ?")  # fmt: skip
+        unnamed = [f"{_plain(name)}_{k}" if dim == AS_IN_FILE else dim
+                   for k, dim in enumerate(dims)]  # fmt: skip
+        out[name] = tuple(unnamed[k] if extent == AS_IN_FILE else extent
+                          for k, extent in enumerate(shape))  # fmt: skip
+        kept |= {d for d, extent in zip(dims, shape, strict=True) if extent == AS_IN_FILE}
+    named = {dim for dim in kept if isinstance(dim, str)} - {AS_IN_FILE}
+    for name, dims in inputs.items():
+        if name not in out and dims is not None and named & set(dims):
+            out[name] = tuple(f"{_plain(name)}_{k}" if dim == AS_IN_FILE else dim
+                              for k, dim in enumerate(dims))  # fmt: skip
+    return out
 
 
 def _renamed(name: str, shape: Sequence[int | str], k: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 
 from ..checks.error import FrontendError, one_line
-from ..checks.input_shapes import Shapes, check_shapes
+from ..checks.input_shapes import Shapes, check_shapes, filled
 from ..checks.limits import allow
 from .importer import at_node, tidied
 from .origins import named, of_onnx, recording
@@ -52,11 +52,14 @@ def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule
     """Import an `onnx.ModelProto`; raises `FrontendError` that names `where`."""
     inputs = input_shapes(model)
     check_shapes(shapes, inputs, symbolic=True)
+    shapes = filled(shapes, inputs)
     try:
         return _imported(model, shapes)
     except Exception as error:  # the importer raises various types
         loose = _loose(inputs, shapes)
-        hint = f"; make dynamic inputs static: --shape {loose}" if loose else _missing()
+        hint = (
+            f"; give dynamic inputs sizes in place of ?: --shape {loose}" if loose else _missing()
+        )
         text = f"{where}: TVM's importer rejected it{at_node(error)}: {one_line(error)}{hint}"
         raise FrontendError(text) from error
 
