@@ -14,7 +14,7 @@ import tvm
 
 from ..analysis.support.progress import stage
 from .checks.error import FrontendError, one_line
-from .checks.input_shapes import AS_IN_FILE, parse_shape
+from .checks.input_shapes import KEPT, parse_shape
 from .checks.json_graph import BadGraph
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
@@ -54,7 +54,7 @@ def read(
     """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
     path = Path(path)
     requested = {
-        name: tuple(AS_IN_FILE if dim is None else dim for dim in dims)
+        name: tuple(KEPT if dim is None else dim for dim in dims)
         for name, dims in (shapes or {}).items()
     }
     if path.suffix.lower() not in LOADERS:

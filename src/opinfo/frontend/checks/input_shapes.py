@@ -15,7 +15,7 @@ LARGEST = 2**63 - 1
 DIGITS = len(str(LARGEST))
 Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 #: A requested dimension that stays as the file has it.
-AS_IN_FILE = "?"
+KEPT = "?"
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
@@ -33,7 +33,7 @@ def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 
 def _dim(part: str, text: str) -> int | str:
-    if part.isidentifier() or part == AS_IN_FILE:
+    if part.isidentifier() or part == KEPT:
         return part
     if part.isdecimal() and len(part) <= DIGITS and 0 < int(part) <= LARGEST:
         return int(part)
@@ -69,40 +69,6 @@ def check_shapes(
                     f"input '{name}': dimension {k} is static, {dim}; got {extent}"
                     f"{_renamed(name, shape, k) if symbolic else ''}"
                 )
-
-
-def filled(
-    requested: Shapes, inputs: Mapping[str, tuple[int | str, ...] | None]
-) -> dict[str, tuple[int | str, ...]]:
-    """Return requested shapes with the file's dimension in place of each "?".
-
-    Inputs that share the name of such a dimension are added, so that it stays one dimension.
-
-    >>> filled({"x": (1, "?")}, {"x": ("n", "m"), "y": ("m", 4)})
-    {'x': (1, 'm'), 'y': ('m', 4)}
-
-    Raises:
-        FrontendError: The rank of the input is unknown.
-    """
-    out, kept = dict(requested), set()
-    for name, shape in requested.items():
-        if AS_IN_FILE not in shape:
-            continue
-        dims = inputs[name]
-        if dims is None:
-            raise FrontendError(f"input '{name}': its rank is unknown, expected sizes or names "
-                                "instead of ?")  # fmt: skip
-        unnamed = [f"{_plain(name)}_{k}" if dim == AS_IN_FILE else dim
-                   for k, dim in enumerate(dims)]  # fmt: skip
-        out[name] = tuple(unnamed[k] if extent == AS_IN_FILE else extent
-                          for k, extent in enumerate(shape))  # fmt: skip
-        kept |= {d for d, extent in zip(dims, shape, strict=True) if extent == AS_IN_FILE}
-    named = {dim for dim in kept if isinstance(dim, str)} - {AS_IN_FILE}
-    for name, dims in inputs.items():
-        if name not in out and dims is not None and named & set(dims):
-            out[name] = tuple(f"{_plain(name)}_{k}" if dim == AS_IN_FILE else dim
-                              for k, dim in enumerate(dims))  # fmt: skip
-    return out
 
 
 def _renamed(name: str, shape: Sequence[int | str], k: int) -> str:
