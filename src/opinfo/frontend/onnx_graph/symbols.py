@@ -9,13 +9,11 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from ..checks.input_shapes import Shapes
+from ..checks.input_shapes import KEPT, Shapes
 from .attributes import dtype_name
 from .scalars import SizeArithmetic
 from .values import NotConvertible
 
-#: A size that stays as the file has it.
-KEPT = "?"
 _TOKEN = re.compile(r"\s*(//|[-+*/()]|\d+|[^-+*/()\s]+)")
 
 
