@@ -25,7 +25,6 @@ __all__ = [
     "TensorRegion",
     "access_key",
     "array_of",
-    "buffers_of",
     "is_predicated",
     "require_complete",
     "same_access",
@@ -75,28 +74,31 @@ def is_predicated(access: Any) -> bool:
     return _PREDICATES and access.predicate is not None
 
 
-def buffers_of(expr: Any) -> list[Any]:
-    """Return the buffers of the accesses in an expression or region, in order."""
-    buffers: list[Any] = []
-    note = (TensorLoad, TensorRegion)
-    tvm_ffi.structural_walk(expr, [(kind, lambda x: buffers.append(source_of(x))) for kind in note])
-    return buffers
-
-
 def same_access(a: Any, b: Any) -> bool:
-    """Return whether two accesses, or tuples of indices, address the same elements.
-
-    To structural equality outside a function, buffers of regions, and in 0.26 those of loads, are
-    definitions: all buffers of one type are equal.
-    """
+    """Return whether two accesses, or tuples of indices, address the same elements."""
     if not tvm_ffi.structural_equal(a, b):
         return False
-    return all(x.same_as(y) for x, y in zip(buffers_of(a), buffers_of(b), strict=True))
+    pairs = zip(_defined_buffers(a), _defined_buffers(b), strict=True)
+    return all(x.same_as(y) for x, y in pairs)
 
 
 def access_key(expr: Any) -> tuple[int, ...]:
     """Return a key that is equal for accesses with :func:`same_access`, while both exist."""
-    return (tvm_ffi.structural_hash(expr), *(b.__chandle__() for b in buffers_of(expr)))
+    return (tvm_ffi.structural_hash(expr), *(b.__chandle__() for b in _defined_buffers(expr)))
+
+
+def _defined_buffers(expr: Any) -> list[Any]:
+    """Return the buffers in an expression or region that structural equality takes for definitions.
+
+    To structural equality outside a function, all definitions of one type are equal. Buffers of
+    regions are definitions, and in 0.26 those of loads.
+    """
+    if VERSION >= (0, 27):
+        return [source_of(expr)] if isinstance(expr, TensorRegion) else []
+    buffers: list[Any] = []
+    note = (TensorLoad, TensorRegion)
+    tvm_ffi.structural_walk(expr, [(kind, lambda x: buffers.append(source_of(x))) for kind in note])
+    return buffers
 
 
 def require_complete(part: str) -> None:

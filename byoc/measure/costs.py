@@ -15,8 +15,11 @@ from statistics import fmean
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..backend.match import Match
+from ..calibration.calibrated_costing import tvm_cost
+from ..calibration.cost_model import ESTIMATED, MEASURED
+from ..calibration.prune_matches import Pruning
+from ..matching.tvm_chains import Ops, fused_chains
 from ..patterns.elementwise_groups import Infos
-from ..patterns.pattern import follower
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
 from .key import Key
 from .measure import Measure
@@ -24,22 +27,20 @@ from .measured import Excluded, Measured, Result, Timing
 from .run_candidates import results
 from .subject import Extents, NotMeasurable, Subject, subject
 
-Ops = tuple[Op, ...]
-#: Kinds of operators that TVM fuses into their producer.
-POINTWISE = ("kElemWise", "kBroadcast")
-
 
 class Costing:
     """Measures matches of some ops; a call returns the matches that may be chosen.
 
-    After the call, ``tvm_times`` has TVM's time by op in microseconds where it could be measured,
-    ``reasons`` says by op why the longest match with it was excluded; ``timings`` has all times.
+    After the call, ``tvm_times`` has TVM's time by op in microseconds where it could be measured
+    (with ``pruning``, else its calibrated cost), ``reasons`` says by op why the longest match with
+    it was excluded; ``timings`` has all times.
     """
 
     def __init__(
-        self, ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], how: Measure
-    ) -> None:
-        self.ops, self.infos = ops, infos
+        self, ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], how: Measure,
+        pruning: Pruning | None = None,
+    ) -> None:  # fmt: skip
+        self.ops, self.infos, self.pruning = ops, infos, pruning
         self.candidates = _Candidates(infos, {b.name: b for b in backends}, how)
         self.new: set[Key] = set()
         self.results: dict[Key, Result] = {}
@@ -51,8 +52,14 @@ class Costing:
         """Measure unknown candidates. Raises `MeasureError` if measuring is impossible."""
         if not matches:
             return []
-        fused = _fused(matches, self.infos)
-        singles: list[Ops] = [(op,) for op in self.ops]
+        calibrated: dict[Op, float] = {}
+        timed = set(self.ops)
+        if self.pruning is not None:
+            calibrated = self.pruning.tvm_costs(self.ops, self.infos)
+            timed = self.pruning.by_tvm(matches, calibrated)
+            matches = self.pruning.worthwhile(matches, calibrated)
+        fused = [c for c in fused_chains(matches, self.infos) if timed.issuperset(c)]
+        singles: list[Ops] = [(op,) for op in self.ops if op in timed]
         for chain in (*singles, *fused):
             self.candidates.add(TVM, chain)
         for match in matches:
@@ -62,8 +69,10 @@ class Costing:
         self.results |= measured
         self.new |= measured.keys() - stored
         self.timings = [self.timing(c) for c in {c.key: c for c in self.candidates.all}.values()]
-        by_op = {op: self.cost(TVM, (op,)) for op in self.ops}
-        self.tvm_times = {op: r.microseconds for op, r in by_op.items() if isinstance(r, Measured)}
+        by_op = {op: self.cost(TVM, (op,)) for (op,) in singles}
+        self.tvm_times = calibrated | {
+            op: r.microseconds for op, r in by_op.items() if isinstance(r, Measured)
+        }
         return [*self.usable(matches), *self.fused(fused)]
 
     def usable(self, matches: Sequence[Match]) -> Iterator[Match]:
@@ -89,6 +98,14 @@ class Costing:
         here = [self.results[c.key] for c in candidates]
         wrong = next((r for r in here if isinstance(r, Excluded)), None)
         return wrong or Measured(fmean(r.microseconds for r in here if isinstance(r, Measured)))
+
+    def source(self, backend: str, ops: Ops) -> str:
+        """Where the cost of ops with a backend or ``tvm`` comes from, as `Estimate` says."""
+        if backend != TVM or (backend, ops) in self.candidates.by_ops:
+            return MEASURED
+        if self.pruning is None:
+            return ESTIMATED
+        return tvm_cost(ops, self.infos, self.pruning.model).source
 
     def timing(self, candidate: Candidate) -> Timing:
         names = _names(candidate.subject.ops, self.infos)
@@ -142,30 +159,3 @@ def _subjects(ops: Ops, points: Sequence[Extents]) -> list[Subject] | Excluded:
 def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
     recovered = ((op, infos[op].operator) for op in ops)
     return tuple(op.name if info is None else info.name for op, info in recovered)
-
-
-def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
-    """The chains of several ops for which TVM's code is measured too."""
-    out: dict[Ops, None] = {}
-    for match in matches:
-        longest = extended(match.ops, infos)
-        for chain in (match.ops, longest, longest[len(match.ops) :]):
-            if len(chain) > 1:
-                out[chain] = None
-    by_start: dict[Op, list[Ops]] = {}
-    for match in matches:
-        by_start.setdefault(match.ops[0], []).append(match.ops)
-    for chains in by_start.values():
-        for long in chains:
-            rests = (long[len(c) :] for c in chains if long[: len(c)] == c)
-            out.update(dict.fromkeys(r for r in rests if len(r) > 1))
-    return list(out)
-
-
-def extended(ops: Ops, infos: Infos) -> Ops:
-    """A chain with all elementwise operators that continue it."""
-    after = follower(ops[-1], infos)
-    while after is not None and after.info.kind in POINTWISE and after.op not in ops:
-        ops = (*ops, *(after.ops or (after.op,)))
-        after = follower(ops[-1], infos)
-    return ops

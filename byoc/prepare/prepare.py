@@ -25,6 +25,7 @@ from .integers import named
 from .qdq import bind_scales, parametrise_scales, quantised, taking, with_attrs
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
+from .split_slices import split_slices
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -40,7 +41,10 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     """
     stage("legalising")
     raised = raise_ops(mod).module if _has_calls(mod) else mod
-    usable = [guarded(b, []) for b in resolve_backends(backends)]  # `dispatch` reports failures
+    named_backends = resolve_backends(backends)
+    if any(b.coarse for b in named_backends):
+        raised = split_slices(raised)
+    usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
     if not taking(usable) or not quantised(raised):
         return _lowered(raised)
     held_back = parametrise_scales(raised)

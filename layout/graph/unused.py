@@ -8,32 +8,45 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ...analysis.lifting.tir.node import NodeDict
+
 
 def check_defined(mod: Any, what: str) -> None:
     """Raises ``TypeError`` unless this is an IRModule, ``ValueError`` if a function is missing."""
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"{what}: expected a tvm.IRModule, got {type(mod).__name__}")
-    missing = sorted(_called(mod) - {g.name_hint for g, _ in mod.functions_items()})
+    missing = sorted(_Called().in_module(mod) - {g.name_hint for g, _ in mod.functions_items()})
     if missing:
         raise ValueError(f"{what}: the module calls {', '.join(missing)}, which it does not define")
 
 
 def without_unused(new: Any, old: Any) -> Any:
     """Drop private PrimFuncs that were called in the old module and are not in the new one."""
-    before, after = _called(old), _called(new)
+    called = _Called()
+    unused = called.in_module(old) - called.in_module(new)
     keep = {}
     for gvar, func in new.functions_items():
-        unused = isinstance(func, tirx.PrimFunc) and gvar.name_hint in before - after
-        if not unused or (func.attrs or {}).get("global_symbol"):
+        private = isinstance(func, tirx.PrimFunc) and not (func.attrs or {}).get("global_symbol")
+        if not (private and gvar.name_hint in unused):
             keep[gvar] = func
     return tvm.IRModule(keep, attrs=new.attrs, global_infos=new.global_infos)
 
 
-def _called(mod: Any) -> set[str]:
-    """The names of functions that other functions of the module refer to."""
-    names: set[str] = set()
-    for gvar, func in mod.functions_items():
-        callees: set[str] = set()
-        tvm_ffi.structural_walk(func, (tvm.ir.GlobalVar, lambda g, to=callees: to.add(g.name_hint)))
-        names |= callees - {gvar.name_hint}
-    return names
+class _Called:
+    """Collects the names of called functions; functions that modules share are walked once."""
+
+    def __init__(self) -> None:
+        self.callees = NodeDict[set[str]]()
+
+    def in_module(self, mod: Any) -> set[str]:
+        """Return the names of functions that other functions of the module refer to."""
+        items = mod.functions_items()
+        return set[str]().union(*(self.by(func) - {gvar.name_hint} for gvar, func in items))
+
+    def by(self, func: Any) -> set[str]:
+        """Return the names that a function refers to."""
+        names = self.callees.get(func)
+        if names is None:
+            names = self.callees[func] = set()
+            tvm_ffi.structural_walk(func, (tvm.ir.GlobalVar, lambda g: names.add(g.name_hint)))
+        return names

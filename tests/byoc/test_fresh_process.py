@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from tvm import relax
 
 from opinfo.byoc.compile import compile_module
@@ -20,6 +22,7 @@ from ..run import run
 NETS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "blas": (nets.attention, (2, 5, 8)),
     "onnxruntime": (nets.residual, (1, 3, 8, 8)),
+    "openvino": (nets.residual, (1, 3, 8, 8)),
 }
 
 LOADED = """
@@ -36,8 +39,38 @@ try:
     load(sys.argv[1])
 except Exception as e:
     print(e)
-foreign = ("opinfo", "onnx", "scipy")
+foreign = ("opinfo", "onnx", "openvino", "scipy")
 assert not any(m.startswith(foreign) for m in sys.modules)
+"""
+
+#: Calls from four threads at once, then from a fork of this process, which ends as processes do.
+SHARED = """
+import os, signal, sys, numpy as np, tvm
+from concurrent.futures import ThreadPoolExecutor
+from tvm import relax
+
+libraries = [tvm.runtime.load_module(f"{name}.so") for name in sys.argv[1:]]
+x = np.load(f"{sys.argv[1]}.x.npy")
+
+def call(k, seed):
+    y = x * np.float32(seed)
+    machine = relax.VirtualMachine(libraries[k], tvm.cpu())
+    return [machine["main"](tvm.runtime.tensor(y)).numpy() for _ in range(5)]
+
+expected = [[call(k, seed)[0] for seed in range(4)] for k in range(len(libraries))]
+
+def wrong(k, seed):
+    return sum(not np.allclose(y, expected[k][seed], rtol=1e-5) for y in call(k, seed))
+
+with ThreadPoolExecutor(4) as pool:
+    pairs = [(k, seed) for k in range(len(libraries)) for seed in range(4)]
+    assert sum(pool.map(lambda p: wrong(*p), pairs)) == 0
+pool.shutdown()
+child = os.fork()
+signal.alarm(60)
+if child == 0:
+    sys.exit(sum(wrong(*p) for p in pairs))
+assert os.waitpid(child, 0)[1] == 0
 """
 
 
@@ -47,21 +80,35 @@ def _halved(emit: Any, rng: Any, x: Any) -> Any:
     return emit(relax.op.astype(emit(relax.op.nn.conv2d(x, w)), "float32"))
 
 
-def test_a_fresh_process_runs_them_or_says_what_is_missing(tmp_path: Path) -> None:
-    expected = {}
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Libraries, their inputs, and what they should compute."""
+    path = tmp_path_factory.mktemp("libraries")
     for name, (build, shape) in NETS.items():
         mod = nets.net(build, shape, legal=False)
         found = compile_module(mod, [name])
         assert {t.backend for t in found.dispatched.taken} == {name}
-        found.export(tmp_path / f"{name}.so")
+        found.export(path / f"{name}.so")
         x = np.random.default_rng(0).standard_normal(shape).astype("float32")
-        np.save(tmp_path / f"{name}.x.npy", x)
-        expected[name] = run(mod, [x])[0]
+        np.save(path / f"{name}.x.npy", x)
+        np.save(path / f"{name}.expected.npy", run(mod, [x])[0])
+    return path
+
+
+def test_a_fresh_process_runs_them_or_says_what_is_missing(folder: Path) -> None:
     mod = nets.net(_halved, (1, 3, 8, 8), legal=False)
-    compile_module(mod, ["example_npu"]).export(tmp_path / "npu.so")
+    compile_module(mod, ["example_npu"]).export(folder / "npu.so")
     words = [sys.executable, "-c", LOADED, "npu", *NETS]
-    told = subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path)
-    for name, values in expected.items():
-        found = np.load(tmp_path / f"{name}.y.npy")
-        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-5)
+    told = subprocess.run(words, check=True, capture_output=True, text=True, cwd=folder)
+    for name in NETS:
+        found, expected = (np.load(folder / f"{name}.{k}.npy") for k in ("y", "expected"))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert "this process has no function example_npu.load" in told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_threads_and_forks_share_what_a_process_opened(folder: Path, threads: str) -> None:
+    words = [sys.executable, "-c", SHARED, "onnxruntime", "openvino"]
+    variables = {**os.environ, "OMP_NUM_THREADS": threads}
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=variables)
+    assert done.returncode == 0, done.stderr

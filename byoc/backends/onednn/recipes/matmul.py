@@ -1,0 +1,61 @@
+"""Products of matrices, batched and broadcast; extents may be known only at run time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....backend.region import Region, Tensor
+from ....patterns.symbolic_shapes import same_shape, spread
+from ...common.fold_channels import Folded, fold
+from .post import follow
+from .recipe import Recipe, View
+from .source import OneDnnFunction
+
+
+def matmul(frame: OneDnnFunction) -> Recipe:
+    """A batch times one matrix becomes a product of two matrices."""
+    region = frame.region
+    first, second = region.calls[0].operands
+    assert isinstance(first, Tensor) and isinstance(second, Tensor)
+    rank = len(region.result.shape)
+    folded = _folded(region, second)
+    frame.rounds += folded.rounds
+    merge = rank > 2 and len(second.shape) == 2 and rows(region, folded)
+    axes = 2 if merge else rank
+
+    def turned(tensor: Tensor) -> View:
+        return frame.matrix(tensor, rank, merge)
+
+    weights = frame.of(second)
+    if folded.scale is not None:
+        array = region.constants[second.index]
+        scaled = (array.astype("float32") * folded.scale).astype(array.dtype)
+        weights = frame.fixed(scaled)
+    bias = None if folded.shift is None else frame.fixed(folded.shift).expanded(axes)
+    recipe = Recipe("matmul").views(src=turned(first), weights=weights.expanded(axes),
+                                    dst=turned(region.result), bias=bias)  # fmt: skip
+    return follow(recipe, folded.epilogue, turned)
+
+
+def _folded(region: Region, weights: Tensor) -> Folded:
+    rank, count = len(region.result.shape), region.result.shape[-1]
+    size = count if isinstance(count, int) else None
+    folded = fold(region, rank - 1, size, weights.source == "constant")
+    if folded.shift is None:
+        return folded
+    shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))
+    return replace(folded, shift=shift)
+
+
+def rows(region: Region, folded: Folded) -> bool:
+    """Whether each operand of the epilogue is the same for all rows, or has the result's shape."""
+    out = region.result.shape
+    for call in folded.epilogue:
+        for operand in call.operands:
+            if not isinstance(operand, Tensor) or same_shape(operand.shape, out):
+                continue
+            if spread(operand.shape, out) not in ((), (len(out) - 1,)):
+                return False
+    return True
