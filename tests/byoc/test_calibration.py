@@ -336,7 +336,7 @@ def _match(backend: str, ops: tuple[Op, ...], cost: float) -> Match:
 
 
 def test_candidates_that_cannot_be_the_best_are_not_measured() -> None:
-    pruning = Pruning(CostModel(table()))
+    pruning = Pruning(CostModel(table(**dict.fromkeys(("blue", "red", "green"), streams(1e3)))))
     near, far = _match("blue", (A,), 2 * FACTOR), _match("red", (A,), 7 * FACTOR)
     best = _match("green", (A,), 2.5)
     assert pruning.worthwhile([near, far, best], {A: 100.0}) == [near, best]
@@ -344,10 +344,13 @@ def test_candidates_that_cannot_be_the_best_are_not_measured() -> None:
     assert pruning.by_tvm([near], {A: 2 * FACTOR, B: 5.0}) == {A, B}
     kept = Pruning(pruning.model, keep=lambda m: m.backend == "red")
     assert kept.worthwhile([near, far, best], {A: 100.0}) == [near, far, best]
+    unknown = [_match("new", (A,), cost) for cost in (0.1, 900.0)]
+    assert pruning.worthwhile([best, *unknown], {A: 100.0}) == [best, *unknown]
+    assert pruning.by_tvm(unknown, {A: 100.0}) == {A}
 
 
 def test_a_part_of_a_chain_is_measured_only_if_another_wants_the_rest() -> None:
-    pruning = Pruning(CostModel(table()))
+    pruning = Pruning(CostModel(table(blue=streams(1e3))))
     part, whole = _match("blue", (A, B), 10.0), _match("blue", (A, B, C), 11.0)
     tvm = dict.fromkeys((A, B, C), 5.0)
     assert pruning.worthwhile([part, whole], tvm) == [whole]
