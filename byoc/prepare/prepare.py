@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from ...analysis.proposal.legalise import legalise_module
@@ -71,19 +72,27 @@ def _has_calls(mod: Any) -> bool:
     return any(isinstance(f, tvm.tirx.PrimFunc) for _, f in mod.functions_items())
 
 
+#: Reductions, and the operators of two that they repeat.
+_STACKED = {"relax.sum": relax.op.add, "relax.max": relax.op.maximum,
+            "relax.min": relax.op.minimum}  # fmt: skip
+
+
 @relax.expr_functor.mutator
 class _Inference(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if named(call, "relax.nn.batch_norm"):
             return _affine(self.builder_, call)
-        if named(call, "relax.sum"):
-            return self.added(call)
+        for reduction, combine in _STACKED.items():
+            if named(call, reduction):
+                return self.combined(call, combine)
+        if named(call, "relax.where"):
+            return _selected(call)
         same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
         return call.args[0] if same else call
 
-    def added(self, call: Any) -> Any:
-        """A sum over stacked tensors as additions."""
+    def combined(self, call: Any, combine: Any) -> Any:
+        """A reduction over stacked tensors as operators of two."""
         stacked = self.bound(call.args[0])
         if call.attrs.keepdims or not named(stacked, "relax.stack"):
             return call
@@ -93,12 +102,23 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
             return call
         total = parts.fields[0]
         for param in parts.fields[1:]:
-            total = self.builder_.emit(relax.op.add(total, param))
+            total = self.builder_.emit(combine(total, param))
         return total
 
     def bound(self, expr: Any) -> Any:
         bound = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
         return expr if bound is None else bound
+
+
+def _selected(call: Any) -> Any:
+    """The branch of a choice whose condition is one constant, if it has the type of the choice."""
+    if not isinstance(call.args[0], GenericConst):
+        return call
+    values = array_of(call.args[0]).numpy()
+    if values.size == 0 or (values != values.reshape(-1)[0]).any():
+        return call
+    branch = call.args[1 if values.reshape(-1)[0] else 2]
+    return branch if tvm_ffi.structural_equal(branch.ty, call.ty) else call
 
 
 def _affine(builder: Any, call: Any) -> Any:

@@ -115,6 +115,21 @@ def _hard_swish(e: Any, r: Any, x: Any) -> Any:
     return e(op.multiply(x, e(op.divide(y, relax.const(6.0)))))
 
 
+def _affine(e: Any, r: Any, x: Any) -> Any:
+    return e(op.add(e(op.multiply(x, const(r, 4, 1, 1))), const(r, 1, 4, 1, 1)))
+
+
+def _bounded(e: Any, r: Any, x: Any) -> Any:
+    return e(op.minimum(e(op.maximum(x, relax.const(-0.5))), relax.const(0.75)))
+
+
+def _from_the_end(e: Any, r: Any, x: Any, i: Any) -> Any:
+    """Indices from -2 to 1, of which negative ones count from the end."""
+    i = e(op.subtract(i, relax.const(2, "int32")))
+    last = e(op.add(i, relax.const(5, "int32")))
+    return e(op.take(x, e(op.where(e(op.less(i, relax.const(0, "int32"))), last, i)), 1))
+
+
 def _split(e: Any, r: Any, x: Any) -> Any:
     parts = e(op.split(x, 2, 1))
     return e(op.subtract(*(e(relax.TupleGetItem(parts, k)) for k in range(2))))
@@ -162,6 +177,8 @@ ELEMENTS: dict[str, OnnxCase] = {
     "clip": OnnxCase(_call(op.clip, -0.25, 0.5), ((2, 5),)),
     "hard sigmoid": OnnxCase(_hard, ((2, 5),)),
     "hard swish": OnnxCase(_hard_swish, ((2, 5),)),
+    "bounds": OnnxCase(_bounded, ((2, 5),)),
+    "affine by channel": OnnxCase(_affine, (IMAGE,)),
     **{n: OnnxCase(_call(getattr(op, n)), ((N, 5), (3, 1, 5)))
        for n in ("add", "subtract", "multiply", "maximum", "minimum")},
     "integers": OnnxCase(_integers, (((2, 5), "int32"), ((2, 5), "int32"))),
@@ -259,6 +276,7 @@ MOVED: dict[str, OnnxCase] = {
     "take": OnnxCase(lambda e, r, i: e(op.take(const(r, 7, 5), i, 0)), (((2, 3), "int64"),)),
     "take, clipped": OnnxCase(_call(op.take, 1, "clip"), ((2, 5), ((4,), "int32")), below=9),
     "take, wrapped": OnnxCase(_call(op.take, 1, "wrap"), ((2, 5), ((4,), "int64")), below=9),
+    "take, from the end": OnnxCase(_from_the_end, ((2, 5), ((4,), "int32"))),
     "gather_elements": OnnxCase(_call(op.gather_elements, 1), ((4, 5), ((4, 2), "int64"))),
     "gather_nd": OnnxCase(_call(op.gather_nd), ((4, 5, 3), ((2, 2), "int64"))),
     "one_hot": OnnxCase(lambda e, r, i: e(op.one_hot(

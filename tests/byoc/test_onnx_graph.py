@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
-from opinfo.byoc.backend.backend import Code
+from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.region import Region, Tensor
 from opinfo.byoc.backends.onnx_models.model import OPSET, model
@@ -95,18 +95,27 @@ def test_the_nodes_are_those_that_runtimes_fuse() -> None:
         "conv2d_transpose, bias": ["ConvTranspose"],
         "hard sigmoid": ["HardSigmoid"],
         "hard swish": ["Neg", "HardSigmoid", "Mul"],
+        "bounds": ["Clip"],
+        "affine by channel": ["BatchNormalization"],
+        "take, from the end": ["Sub", "Gather"],
         "square": ["Pow"],
         "mean of an image": ["GlobalAveragePool", "Reshape"],
     }
-    regions: list[Region] = []
-    backend = replace(find("onnxruntime"), convert=lambda rs: regions.extend(rs) or _no_code(rs))
+    backend, regions = _recording()
     dispatch(prepare(module({n: CASES[n] for n in expected}), [backend]), [backend])
     written = [[n.op_type for n in onnx.load_from_string(model(r)).graph.node] for r in regions]
     assert sorted(written) == sorted(expected.values())
 
 
-def _no_code(regions: Sequence[Region]) -> Code:
-    return Code("", tuple(r.symbol for r in regions))
+def _recording() -> tuple[Backend, list[Region]]:
+    """ONNX Runtime without code, and the regions that it is given."""
+    regions: list[Region] = []
+
+    def convert(converted: Sequence[Region]) -> Code:
+        regions.extend(converted)
+        return Code("", tuple(r.symbol for r in converted))
+
+    return replace(find("onnxruntime"), convert=convert), regions
 
 
 def test_a_bias_that_others_read_too_stays_a_sum() -> None:
@@ -114,8 +123,7 @@ def test_a_bias_that_others_read_too_stays_a_sum() -> None:
         y = e(nn.conv2d(x, const(r, 4, 4, 1, 1)))
         return e(relax.Tuple([e(op.add(y, const(r, 1, 4, 1, 1))), e(op.exp(y))]))
 
-    regions: list[Region] = []
-    backend = replace(find("onnxruntime"), convert=lambda rs: regions.extend(rs) or _no_code(rs))
+    backend, regions = _recording()
     dispatch(nets.net(build, (1, 4, 5, 5)), [backend])
     (region,) = regions
     nodes = [n.op_type for n in onnx.load_from_string(model(region)).graph.node]

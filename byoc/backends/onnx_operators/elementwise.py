@@ -8,7 +8,7 @@ from ...backend.region import Call
 from ...patterns.pattern import Node
 from ...patterns.unary_functions import HARD_SWISH, is_softplus
 from .element_types import ALL, ELEMENT_TYPES, FLOAT, NUMBERS
-from .fold_bias import bias_folded
+from .fold_affine import affine_folded
 from .graph_writer import GraphWriter
 from .onnx_conditions import OnnxOperator, Write, arguments, some_tensor, typed
 
@@ -29,7 +29,7 @@ def mixed(node: Node) -> str | None:
 
 def add(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     both = arguments(writer, call, xs)
-    return bias_folded(writer, call, both) or writer.node("Add", both)
+    return affine_folded(writer, call, both) or writer.node("Add", both)
 
 
 def square(writer: GraphWriter, call: Call, xs: list[str]) -> str:
@@ -68,6 +68,33 @@ def _with_number(writer: GraphWriter, names: tuple[str, ...]) -> tuple[str, floa
         if (value := writer.number(other)) is not None and writer.arrays[other].ndim == 0:
             return name, float(value)
     return None
+
+
+def bounded(name: str) -> Write:
+    """A maximum or minimum; with a number, after one of the other kind, a clip."""
+
+    def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+        both = arguments(writer, call, xs)
+        parts = _with_number(writer, tuple(both))
+        before = None if parts is None else _bound(writer, parts[0])
+        if parts is None or before is None or call.result.dtype != "float32":
+            return writer.node(name, both)
+        source, other, value = before
+        low, high = (parts[1], value) if name == "Max" else (value, parts[1])
+        if other == name or low > high:
+            return writer.node(name, both)
+        return clipped(writer, call, source, low, high)
+
+    return write
+
+
+def _bound(writer: GraphWriter, name: str) -> tuple[str, str, float] | None:
+    """The tensor, the kind and the number of a maximum or minimum."""
+    node = writer.before(name, "Relu", "Max", "Min")
+    if node is None or node.op == "Relu":
+        return None if node is None else (node.inputs[0], "Max", 0.0)
+    parts = _with_number(writer, node.inputs)
+    return None if parts is None else (parts[0], node.op, parts[1])
 
 
 def hard_swish(writer: GraphWriter, call: Call, xs: list[str]) -> str:
@@ -133,8 +160,9 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
         "acos": "Acos", "atan": "Atan", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
         "nn.relu": "Relu", "nn.gelu": "Gelu", "divide": "Div", "power": "Pow"}, *_FLOATS),
     **_table({"abs": "Abs", "negative": "Neg", "sign": "Sign"}, typed(SIGNED), some_tensor),
-    **_table({"subtract": "Sub", "multiply": "Mul", "maximum": "Max", "minimum": "Min"},
-             *_NUMBERS),
+    **_table({"subtract": "Sub", "multiply": "Mul"}, *_NUMBERS),
+    "relax.maximum": OnnxOperator(bounded("Max"), _NUMBERS),
+    "relax.minimum": OnnxOperator(bounded("Min"), _NUMBERS),
     **_table({"equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
               "less": "Less", "less_equal": "LessOrEqual"}, *_COMPARED),
     **_table({"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor",

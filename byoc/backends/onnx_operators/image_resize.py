@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -114,11 +115,20 @@ def _away(c: npt.NDArray[np.float64]) -> Any:
     return np.sign(c) * np.floor(abs(c) + 0.5)
 
 
-_ROUND_ONNX = {"round": lambda c: np.floor(c + 0.5), "floor": np.floor, "ceil": np.ceil,
-               "round_prefer_floor": lambda c: np.ceil(c - 0.5),
-               "round_prefer_ceil": lambda c: np.floor(c + 0.5)}  # fmt: skip
-_ROUND_TVM = {**_ROUND_ONNX, "round": _away, "floor": lambda c: np.floor(c + 1e-5),
-              "ceil": lambda c: np.ceil(c - 1e-5)}  # fmt: skip
+Round = Callable[[npt.NDArray[np.float64]], Any]
+_ROUND_ONNX: dict[str, Round] = {
+    "round": lambda c: np.floor(c + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda c: np.ceil(c - 0.5),
+    "round_prefer_ceil": lambda c: np.floor(c + 0.5),
+}
+_ROUND_TVM: dict[str, Round] = {
+    **_ROUND_ONNX,
+    "round": _away,
+    "floor": lambda c: np.floor(c + 1e-5),
+    "ceil": lambda c: np.ceil(c - 1e-5),
+}
 
 RESIZE: dict[str, OnnxOperator] = {
     "relax.image.resize2d": OnnxOperator(resize, (

@@ -21,6 +21,7 @@ def take(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     both = arguments(writer, call, xs, "int64")
     axis = 0 if call.attrs["axis"] is None else int(call.attrs["axis"]) % len(data.shape)
     name, extent = both[1], data.shape[axis]
+    name = _unwrapped(writer, name, extent)
     dtype = "int64" if indices is None else indices.dtype
     mode = str(call.attrs["mode"])
     if mode != "fast" and not _in_range(writer, name, extent):
@@ -30,6 +31,20 @@ def take(writer: GraphWriter, call: Call, xs: list[str]) -> str:
             bounds = (writer.scalar(v, dtype) for v in (0, extent - 1))
             name = writer.node("Clip", [name, *bounds])
     return writer.node("Gather", [both[0], name], axis=axis)
+
+
+def _unwrapped(writer: GraphWriter, name: str, extent: object) -> str:
+    """The indices to which an extent is added where they are negative, as a gather does it."""
+    chosen = writer.before(name, "Where")
+    if chosen is None:
+        return name
+    condition, added, indices = chosen.inputs
+    less, add = writer.before(condition, "Less"), writer.before(added, "Add")
+    if less is None or add is None or indices not in add.inputs or less.inputs[0] != indices:
+        return name
+    (other,) = [i for i in add.inputs if i != indices] or [indices]
+    same = writer.number(less.inputs[1]) == 0 and writer.number(other) == extent
+    return indices if same else name
 
 
 def _in_range(writer: GraphWriter, name: str, extent: object) -> bool:
