@@ -19,6 +19,7 @@ from opinfo.byoc import CalibratedMachine, Calibration, Sample, Workload
 from opinfo.byoc.calibration.calibrations import CALIBRATED, in_force, store, this_machine
 from opinfo.byoc.codegen.host import cpu
 from opinfo.byoc.process.spawn import spawn
+from opinfo.front.backend_choice import choose_backends
 from opinfo.front.compiled_model import describe
 from opinfo.jit import Config, Dim, Recording
 from opinfo.verify import time_builds
@@ -78,6 +79,19 @@ def test_by_default_the_least_expected_cost_decides(fastest: str, tmp_path: Path
     assert "costs as calibrated on a CPU (avx2)" in compiled.report()
     done = opinfo.dispatch(model(4), calibration=calibration)
     assert {t.backend for t in done.taken} == {fastest} - {"tvm"}
+
+
+def test_a_backend_without_samples_is_not_chosen_by_default() -> None:
+    product, stream = Workload("matmul weights", (1, 4, 16, 8), 512, 896), (64, 1 << 20)
+    samples = [Sample("onednn", product, 5.0), Sample("tvm", product, 500.0)]
+    samples += [Sample(name, Workload("elementwise", (n,), n, 8 * n), 1 + n / 1e3)
+                for name in ("onednn", "tvm") for n in stream]  # fmt: skip
+    calibration = Calibration(CalibratedMachine("a CPU", "avx2", 1, {}), tuple(samples))
+    choice = choose_backends(None, None, calibration)
+    assert list(choice.backends) == ["onednn"] and choice.priority == {"tvm": 3}
+    assert "without blas, onnxruntime" in str(choice.costs)
+    named = choose_backends(["blas"], None, calibration)
+    assert (list(named.backends), named.priority) == (["blas"], None)
 
 
 def test_a_machine_without_a_calibration_is_told_whose_costs_are_used(

@@ -70,6 +70,11 @@ FORMS: dict[str, tuple[Callable[..., Any], str]] = {
         lambda e, v: e(op.divide(e(op.multiply(e(op.clip(e(op.add(c(3), v)), 0, 6)), v)), c(6))),
         unary.HARD_SWISH,
     ),
+    "with a bound from each side": (
+        lambda e, v: e(op.divide(e(op.multiply(v, e(op.minimum(e(relax.op.nn.relu(
+            e(op.add(v, c(3))))), c(6))))), c(6))),
+        unary.HARD_SWISH,
+    ),
     "hard sigmoid first": (
         lambda e, v: e(
             op.multiply(e(op.clip(e(op.add(e(op.multiply(v, c(0.2))), c(0.5))), 0, 1)), v)

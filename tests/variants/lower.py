@@ -96,12 +96,17 @@ def with_sizes(value: Any, sizes: Sizes) -> Any:
 
 
 def unlegalised(
-    op: str, operands: list[Any], attrs: Mapping[str, Any], dtype: str, extra: Sequence[Any] = ()
+    op: str,
+    operands: list[Any],
+    attrs: Mapping[str, Any],
+    dtype: str,
+    extra: Sequence[Any] = (),
+    params: Sequence[Any] | None = None,
 ) -> Any:
     """A module whose ``main`` is the one call. Whatever TVM raises is left to the caller."""
     builder = relax.BlockBuilder()
     call = builder.normalize(call_op(op, operands, attrs, dtype))
-    with builder.function("main", [*operands, *extra]):
+    with builder.function("main", [*(operands if params is None else params), *extra]):
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)

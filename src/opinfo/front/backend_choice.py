@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -87,22 +87,24 @@ def choose_backends(
 ) -> BackendChoice:  # fmt: skip
     """Return the backends of a request, with classes and costs.
 
-    If none are named, all installed ones and TVM share one class, unless ``priority`` says
-    otherwise. Named backends have classes as in `opinfo.byoc.dispatch`.
+    If none are named, all installed ones whose costs are known and TVM share one class, unless
+    ``priority`` says otherwise: an estimate must not compete with measured costs. Named backends
+    have classes as in `opinfo.byoc.dispatch`.
     """
     parsed = tvm.target.Target(target)
     if on_gpu(parsed):
         return BackendChoice(() if backends is None else backends, priority, None)
-    costs = InForce(calibration, None) if calibration is not None else None
-    if backends is None:
-        names = installed(parsed)
-        shared = {"tvm": SHARED} if priority is None else priority
-        return BackendChoice(names, shared, costs or _in_force(parsed))
-    return BackendChoice(backends, priority, (costs or _in_force(parsed)) if backends else None)
-
-
-def _in_force(target: Any) -> InForce:
-    return in_force(int(target.attrs.get("num-cores") or 1))
+    if backends is not None and not backends:
+        return BackendChoice(backends, priority, None)
+    threads = int(parsed.attrs.get("num-cores") or 1)
+    costs = in_force(threads) if calibration is None else InForce(calibration, None)
+    if backends is not None:
+        return BackendChoice(backends, priority, costs)
+    names = installed(parsed)
+    known_costs = costs.backends
+    costs = replace(costs, missing=tuple(n for n in names if n not in known_costs))
+    shared = {"tvm": SHARED} if priority is None else priority
+    return BackendChoice([n for n in names if n in known_costs], shared, costs)
 
 
 def installed(target: Any = "llvm") -> list[str]:
