@@ -113,15 +113,16 @@ class GraphWriter:
                 if same(extent, other):
                     shape = self.node("Shape", [name])
                     return self.node("Gather", [shape, self.ints([axis])], axis=0)
+        parts = [self._extent(e) for e in operands_of(extent)]
+        if not parts:
+            raise ValueError(f"no tensor has the extent {extent}")
         kind = type(extent).__name__
         if kind == "Cast":
-            return self._extent(extent.value)
-        if kind not in _ARITHMETIC and kind != "FloorDiv":
-            raise ValueError(f"no tensor has the extent {extent}")
-        a, b = self._extent(extent.a), self._extent(extent.b)
+            return parts[0]
         if kind != "FloorDiv":
-            return self.node(_ARITHMETIC[kind], [a, b])
-        return self.node("Div", [self.node("Sub", [a, self.node("Mod", [a, b])]), b])
+            return self.node(_ARITHMETIC[kind], parts)
+        whole = self.node("Sub", [parts[0], self.node("Mod", parts)])
+        return self.node("Div", [whole, parts[1]])
 
     def finish(self, results: Sequence[str]) -> tuple[list[OnnxNode], dict[str, Array]]:
         """The nodes and constants that results need, which get the names ``y<k>``."""
@@ -142,3 +143,11 @@ class GraphWriter:
                          output=renamed.get(n.output, n.output))
                  for n in [*reversed(kept), *extra]]  # fmt: skip
         return nodes, {n: a for n, a in self.arrays.items() if n in needed}
+
+
+def operands_of(extent: Any) -> tuple[Any, ...]:
+    """The extents that an extent is computed from; none if it is not known arithmetic."""
+    kind = type(extent).__name__
+    if kind == "Cast":
+        return (extent.value,)
+    return (extent.a, extent.b) if kind in (*_ARITHMETIC, "FloorDiv") else ()
