@@ -42,6 +42,10 @@ RELATED = {
     "patterns.py": _BACKENDS,
     "plan.py": _COMMAND,
     "pointwise.py": _OPERATOR,
+    "pools.py": _OPERATOR,
+    "products.py": _OPERATOR,
+    "resizing.py": _OPERATOR,
+    "shapes.py": _OPERATOR,
     "source.py": _BACKENDS,
     "tune.py": _COMMAND,
 }

@@ -16,14 +16,21 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from . import attributes, functions
-from .control_flow import branch_values
-from .converters import CONVERTERS, tvm_converters
-from .folding import folded
-from .node import Node, dims_of
-from .scalars import Arithmetic, Rational, Unknown, is_expr
-from .shape_values import RULES, evaluate
-from .values import ListValue, Unsupported, Value, constant, elements_value, of_expr
+from ..onnx_graph import attributes, functions, tvm_converters
+from ..onnx_graph.branches import branch_values
+from ..onnx_graph.folding import folded
+from ..onnx_graph.onnx_node import OnnxNode, dims_of
+from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
+from ..onnx_graph.shape_values import RULES, evaluate
+from ..onnx_graph.values import (
+    ListValue,
+    NotConvertible,
+    TensorValue,
+    constant,
+    elements_value,
+    of_expr,
+)
+from ..onnx_operators import CONVERTERS
 
 #: Domains of the operators of ONNX itself.
 STANDARD = ("", "ai.onnx")
@@ -50,7 +57,7 @@ class GraphImport:
 
     def __init__(self, model: Any, dataflow: bool) -> None:
         self.builder = relax.BlockBuilder()
-        self.arithmetic = Arithmetic()
+        self.arithmetic = SizeArithmetic()
         self.names: dict[Any, str] = {}
         self.opsets = {entry.domain: entry.version for entry in model.opset_import} or {"": 1}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
@@ -76,7 +83,7 @@ class GraphImport:
 
     # node.Graph
 
-    def tensor(self, value: Value) -> Any:
+    def tensor(self, value: TensorValue) -> Any:
         """Return a Relax expression for a value."""
         if value.expr is not None:
             return value.expr
@@ -136,9 +143,9 @@ class GraphImport:
         self._count += 1
         try:
             if self._count > NODES:
-                raise Unsupported(f"the model has more than {NODES} nodes after unrolling")
+                raise NotConvertible(f"the model has more than {NODES} nodes after unrolling")
             inputs = [_lookup(scope, name, "its input") if name else None for name in proto.input]
-            node = Node(proto.op_type, "" if proto.domain in STANDARD else proto.domain,
+            node = OnnxNode(proto.op_type, "" if proto.domain in STANDARD else proto.domain,
                         self.opsets.get(proto.domain, self.opset),
                         attributes.parsed(proto.attribute, bound), inputs, list(proto.output), self,
                         scope)  # fmt: skip
@@ -150,10 +157,10 @@ class GraphImport:
         for name, value in zip(proto.output, values, strict=False):
             if name:
                 scope[name] = value
-                if isinstance(value, Value) and isinstance(value.expr, relax.Var):
+                if isinstance(value, TensorValue) and isinstance(value.expr, relax.Var):
                     self.names.setdefault(value.expr, proto.name or proto.output[0])
 
-    def _values(self, node: Node, proto: Any) -> list[Any]:
+    def _values(self, node: OnnxNode, proto: Any) -> list[Any]:
         known = self._evaluated(node, proto)
         if known is not None:
             return known
@@ -167,9 +174,9 @@ class GraphImport:
         if body is not None:
             return self._inlined(node, body)
         where = f" of domain '{node.domain}'" if node.domain else ""
-        raise Unsupported(f"the operator {node.op}{where} has no lowering to Relax")
+        raise NotConvertible(f"the operator {node.op}{where} has no lowering to Relax")
 
-    def _evaluated(self, node: Node, proto: Any) -> list[Any] | None:
+    def _evaluated(self, node: OnnxNode, proto: Any) -> list[Any] | None:
         """Return the values of a node whose result is known element by element."""
         if node.domain or not all(v is None or _has_elements(v) for v in node.inputs):
             return None
@@ -188,7 +195,7 @@ class GraphImport:
             return None
         return [elements_value(elements, attributes.result_dtype(node))]
 
-    def _inlined(self, node: Node, body: Any) -> list[Any]:
+    def _inlined(self, node: OnnxNode, body: Any) -> list[Any]:
         inner: Any = dict(zip(body.input, node.inputs, strict=False))
         for name in body.input:
             inner.setdefault(name, None)
@@ -201,11 +208,11 @@ class GraphImport:
             self.opset = outer
         return [inner[name] for name in body.output]
 
-    def _as_values(self, node: Node, result: Any) -> list[Any]:
+    def _as_values(self, node: OnnxNode, result: Any) -> list[Any]:
         """Return a converter's result as values, with sizes that are all known or symbolic."""
         if isinstance(result, (list, tuple)):
             return [value for part in result for value in self._as_values(node, part)]
-        if result is None or isinstance(result, (Value, ListValue)):
+        if result is None or isinstance(result, (TensorValue, ListValue)):
             return [result]
         if isinstance(result, relax.Tuple):
             return [value for part in result.fields for value in self._as_values(node, part)]
@@ -217,14 +224,14 @@ class GraphImport:
             return [value for part in parts for value in self._as_values(node, part)]
         return [of_expr(self._sized(node, expr))]
 
-    def _sized(self, node: Node, expr: Any) -> Any:
+    def _sized(self, node: OnnxNode, expr: Any) -> Any:
         """Give sizes that are only known at run time symbols of their own."""
         if isinstance(expr.ty, relax.TensorType) and not isinstance(expr.ty.shape, relax.ShapeExpr):
             if expr.ty.ndim < 0:
-                raise Unsupported("the rank of its result is only known at run time")
+                raise NotConvertible("the rank of its result is only known at run time")
             if node.op not in DEPENDENT:
                 dims = [d for v in node.inputs for d in _dims(v)]
-                raise Unsupported("sizes of its inputs are not provably equal", dims)
+                raise NotConvertible("sizes of its inputs are not provably equal", dims)
             dims = [tvm.tirx.Var(f"{node.op.lower()}_{k}", "int64") for k in range(expr.ty.ndim)]
             return self.builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
         return expr
@@ -245,37 +252,37 @@ def without_scopes(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _has_elements(value: Any) -> bool:
-    return isinstance(value, Value) and value.elements is not None
+    return isinstance(value, TensorValue) and value.elements is not None
 
 
 def _lookup(scope: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in scope:
-        raise Unsupported(f"{what} '{name}' is defined by no node, input or weight before it")
+        raise NotConvertible(f"{what} '{name}' is defined by no node, input or weight before it")
     return scope[name]
 
 
-def _tensor_output(graph: Any, k: int, value: Any) -> Value:
+def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
     name = graph.output[k].name
-    if not isinstance(value, Value):
+    if not isinstance(value, TensorValue):
         raise NodeError(f"output '{name}' is a sequence, expected a tensor", ())
     return value
 
 
 def node_error(proto: Any, error: Exception, scope: Mapping[str, Any]) -> NodeError:
     """Return the error of a node with its name, operator, reason and the sizes in question."""
-    from ...checks.error import one_line
-    from ..importer import describe
+    from ..checks.error import one_line
+    from .importer import describe
 
     dims: Sequence[Any] = getattr(error, "dims", ())
-    if not isinstance(error, Unsupported):
+    if not isinstance(error, NotConvertible):
         dims = [d for name in proto.input for d in _dims(scope.get(name))]
     return NodeError(f"{describe(proto)}: {one_line(error)}", dims)
 
 
 def _dims(value: Any) -> list[Any]:
-    if not isinstance(value, Value) or value.expr is None:
+    if not isinstance(value, TensorValue) or value.expr is None:
         return []
     try:
         return dims_of(value.expr)
-    except Unsupported:
+    except NotConvertible:
         return []

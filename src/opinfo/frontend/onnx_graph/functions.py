@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .node import Node
+from .onnx_node import OnnxNode
 
 
 def local(model: Any) -> dict[tuple[str, str], Any]:
@@ -13,7 +13,7 @@ def local(model: Any) -> dict[tuple[str, str], Any]:
     return {(f.domain, f.name): f for f in model.functions}
 
 
-def body(node: Node, functions: Mapping[tuple[str, str], Any]) -> Any:
+def body(node: OnnxNode, functions: Mapping[tuple[str, str], Any]) -> Any:
     """Return the function that defines a node's operator, or None."""
     import onnx
 

@@ -19,7 +19,7 @@ DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RN
 
 
 @dataclass(frozen=True)
-class Ops:
+class CellOps:
     """Activations by name, and a number as an operand."""
 
     activations: Mapping[str, Activation]
@@ -48,7 +48,9 @@ class Cell:
         return self.op == "GRU" and not self.linear_before_reset
 
 
-def lstm(cell: Cell, ops: Ops, gates: Sequence[Any], state: Any, peepholes: Any) -> tuple[Any, Any]:
+def lstm(
+    cell: Cell, ops: CellOps, gates: Sequence[Any], state: Any, peepholes: Any
+) -> tuple[Any, Any]:
     """Return the hidden and the cell state of an LSTM.
 
     Args:
@@ -71,19 +73,19 @@ def lstm(cell: Cell, ops: Ops, gates: Sequence[Any], state: Any, peepholes: Any)
     return f(out if po is None else out + po * after) * h(after), after
 
 
-def gru(cell: Cell, ops: Ops, update: Any, new: Any, hidden: Any) -> Any:
+def gru(cell: Cell, ops: CellOps, update: Any, new: Any, hidden: Any) -> Any:
     """Return the hidden state of a GRU from its update gate and its new gate."""
     z = ops.activations[cell.activations[0]](update)
     return (ops.number(1.0) - z) * ops.activations[cell.activations[1]](new) + z * hidden
 
 
-def relax_ops(dtype: str) -> Ops:
+def relax_ops(dtype: str) -> CellOps:
     """Return the operations on Relax tensors."""
 
     def const(x: float) -> Any:
         return relax.const(x, dtype)
 
-    return Ops(
+    return CellOps(
         {
             "Sigmoid": relax.op.sigmoid,
             "Tanh": relax.op.tanh,
@@ -96,14 +98,14 @@ def relax_ops(dtype: str) -> Ops:
     )
 
 
-def scalar_ops(dtype: str) -> Ops:
+def scalar_ops(dtype: str) -> CellOps:
     """Return the operations on scalars of TIR."""
 
     def const(x: float) -> Any:
         return tirx.const(x, dtype)
 
     zero, one = const(0.0), const(1.0)
-    return Ops(
+    return CellOps(
         {
             "Sigmoid": tirx.sigmoid,
             "Tanh": tirx.tanh,

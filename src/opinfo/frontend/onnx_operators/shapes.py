@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from ..attributes import array, dtype_name
-from ..node import Node
-from ..scalars import Arithmetic, is_expr
-from ..values import Dim, Value, constant, elements_value
-from .registry import converts
+from ..onnx_graph.attributes import array, dtype_name
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import SizeArithmetic, is_expr
+from ..onnx_graph.values import Dim, TensorValue, constant, elements_value
 
 
 @converts("Constant")
-def constant_node(node: Node) -> Value:
+def constant_node(node: OnnxNode) -> TensorValue:
     """Return the tensor, number or list of numbers of a Constant."""
     kinds = {"value_int": "int64", "value_ints": "int64", "value_float": "float32",
              "value_floats": "float32"}  # fmt: skip
@@ -29,25 +29,25 @@ def constant_node(node: Node) -> Value:
 
 
 @converts("Shape")
-def shape(node: Node) -> Value:
+def shape(node: OnnxNode) -> TensorValue:
     """Return the sizes of a tensor, or a range of them."""
     dims = node.shape(0)[slice(node.attr("start", 0), node.attr("end"))]
     return _sizes(dims, (len(dims),))
 
 
 @converts("Size")
-def total(node: Node) -> Value:
+def total(node: OnnxNode) -> TensorValue:
     """Return the number of elements of a tensor."""
     return _sizes([product(node.shape(0), node.arithmetic)], ())
 
 
-def _sizes(dims: Sequence[Dim], shape: tuple[int, ...]) -> Value:
+def _sizes(dims: Sequence[Dim], shape: tuple[int, ...]) -> TensorValue:
     elements = np.empty(len(dims), object)
     elements[:] = list(dims)
     return elements_value(elements.reshape(shape), "int64")
 
 
-def product(dims: Sequence[Dim], arithmetic: Arithmetic) -> Dim:
+def product(dims: Sequence[Dim], arithmetic: SizeArithmetic) -> Dim:
     """Return the product of sizes."""
     result: Dim = 1
     for dim in dims:
@@ -56,7 +56,7 @@ def product(dims: Sequence[Dim], arithmetic: Arithmetic) -> Dim:
 
 
 @converts("Reshape")
-def reshape(node: Node) -> Any:
+def reshape(node: OnnxNode) -> Any:
     """Reshape; 0 copies a size, and -1 is what remains."""
     if node.has(1):
         target = node.integers(1, "the shape")
@@ -68,7 +68,7 @@ def reshape(node: Node) -> Any:
     return relax.op.reshape(node.tensor(0), with_rest(node, own, target))
 
 
-def with_rest(node: Node, own: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
+def with_rest(node: OnnxNode, own: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
     """Replace -1 in a shape by the size that remains of `own`, if possible without division."""
     if not any(_is(d, -1) for d in target):
         return list(target)
@@ -106,7 +106,7 @@ def _is(dim: Dim, number: int) -> bool:
 
 
 @converts("Flatten")
-def flatten(node: Node) -> Any:
+def flatten(node: OnnxNode) -> Any:
     """Flatten to two dimensions, before and from an axis."""
     dims, axis = node.shape(0), int(node.attr("axis", 1))
     if not -len(dims) <= axis <= len(dims):
@@ -117,7 +117,7 @@ def flatten(node: Node) -> Any:
 
 
 @converts("Squeeze")
-def squeeze(node: Node) -> Any:
+def squeeze(node: OnnxNode) -> Any:
     """Drop dimensions of size 1; a symbolic size is checked at run time."""
     dims = node.shape(0)
     if node.has(1):
@@ -134,7 +134,7 @@ def squeeze(node: Node) -> Any:
     return relax.op.squeeze(data, axes) if axes else data
 
 
-def _without_ones(node: Node, data: Any, dims: Sequence[Dim]) -> Any:
+def _without_ones(node: OnnxNode, data: Any, dims: Sequence[Dim]) -> Any:
     """Check at run time that no symbolic size is 1: it would be dropped, and change the rank."""
     if not any(is_expr(d) for d in dims):
         return data
@@ -146,7 +146,7 @@ def _without_ones(node: Node, data: Any, dims: Sequence[Dim]) -> Any:
 
 
 @converts("Expand")
-def expand(node: Node) -> Any:
+def expand(node: OnnxNode) -> Any:
     """Broadcast to a shape, in both directions."""
     dims, target = node.shape(0), node.integers(1, "the shape")
     rank = max(len(dims), len(target))
@@ -165,7 +165,7 @@ def expand(node: Node) -> Any:
 
 
 @converts("ConstantOfShape")
-def constant_of_shape(node: Node) -> Any:
+def constant_of_shape(node: OnnxNode) -> Any:
     """Fill a tensor with a number."""
     value = array(node.attrs["value"]).reshape(()) if "value" in node.attrs else np.float32(0)
     value = np.asarray(value)
@@ -174,7 +174,7 @@ def constant_of_shape(node: Node) -> Any:
 
 
 @converts("Range")
-def arange(node: Node) -> Any:
+def arange(node: OnnxNode) -> Any:
     """Count from a start to a limit, both possibly symbolic."""
     dtype = node.dtype(0)
     start, limit, step = (node.integers(k, name)[0] for k, name in
@@ -198,7 +198,7 @@ def arange(node: Node) -> Any:
 
 
 @converts("Tile")
-def tile(node: Node) -> Any:
+def tile(node: OnnxNode) -> Any:
     """Repeat a tensor along its axes."""
     repeats, dims = node.integers(1, "repeats"), node.shape(0)
     if len(repeats) != len(dims):
@@ -214,7 +214,7 @@ def tile(node: Node) -> Any:
 
 
 @converts("EyeLike")
-def eye_like(node: Node) -> Any:
+def eye_like(node: OnnxNode) -> Any:
     """Return a matrix of zeros with ones on a diagonal."""
     rows, columns = node.shape(0)
     dtype = dtype_name(node.attr("dtype")) if node.attr("dtype") else node.dtype(0)

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..attributes import dtype_name
-from ..node import Node
-from ..values import Value
-from .registry import converts
+from ..onnx_graph.attributes import dtype_name
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.values import TensorValue
 
 
 @converts("Identity")
-def identity(node: Node) -> Any:
+def identity(node: OnnxNode) -> Any:
     """Return the input, which may be a sequence."""
     return node.inputs[0]
 
 
 @converts("Dropout")
-def dropout(node: Node) -> list[Any]:
+def dropout(node: OnnxNode) -> list[Any]:
     """Return the input; training is refused."""
     if node.has(2) and node.array(2, "training_mode").reshape(-1)[0]:
         node.refuse("training_mode is true, expected inference")
@@ -31,7 +31,7 @@ def dropout(node: Node) -> list[Any]:
 
 
 @converts("Cast", "CastLike")
-def cast(node: Node) -> Any:
+def cast(node: OnnxNode) -> Any:
     """Convert the dtype; bool is whether an element is not 0."""
     to = dtype_name(node.attrs["to"]) if node.op == "Cast" else node.dtype(1)
     data, own = node.tensor(0), node.dtype(0)
@@ -43,7 +43,7 @@ def cast(node: Node) -> Any:
 
 
 @converts("Clip")
-def clip(node: Node) -> Any:
+def clip(node: OnnxNode) -> Any:
     """Limit to a range; a missing bound is none."""
     data, dtype = node.tensor(0), node.dtype(0)
     bounds = [_bound(node, 1, "min"), _bound(node, 2, "max")]
@@ -56,10 +56,10 @@ def clip(node: Node) -> Any:
     return data
 
 
-def _bound(node: Node, k: int, name: str) -> Any:
+def _bound(node: OnnxNode, k: int, name: str) -> Any:
     """Return a bound as a number, a tensor, or None."""
     if node.has(k):
-        value: Value = node.value(k)
+        value: TensorValue = node.value(k)
         if not value.is_constant or value.elements is None:
             return relax.op.reshape(node.tensor(k), ())
         number = float(value.elements.reshape(-1)[0])
@@ -69,7 +69,7 @@ def _bound(node: Node, k: int, name: str) -> Any:
 
 
 @converts("Celu")
-def celu(node: Node) -> Any:
+def celu(node: OnnxNode) -> Any:
     """Return max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     data, dtype = node.tensor(0), node.dtype(0)
     alpha, zero = relax.const(float(node.attr("alpha", 1.0)), dtype), relax.const(0.0, dtype)
@@ -79,7 +79,7 @@ def celu(node: Node) -> Any:
 
 
 @converts("Einsum")
-def einsum(node: Node) -> Any:
+def einsum(node: OnnxNode) -> Any:
     """Return a sum over named axes."""
     tensors = [node.tensor(k) for k in range(len(node.inputs))]
     return relax.op.einsum(relax.Tuple(tensors), node.text("equation", "").replace(" ", ""))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import relax
 
-from ....analysis.support.tvm_compat import GenericConst, array_of
+from ...analysis.support.tvm_compat import GenericConst, array_of
 from .scalars import Rational
 
 #: A size: a number, or an expression over the symbolic dimensions of the inputs.
@@ -18,7 +18,7 @@ Dim: TypeAlias = Any
 SMALL = 4096
 
 
-class Unsupported(ValueError):
+class NotConvertible(ValueError):
     """A node that has no equivalent in Relax; the message is one line without the node."""
 
     def __init__(self, text: str, dims: Sequence[Dim] = ()) -> None:
@@ -27,7 +27,7 @@ class Unsupported(ValueError):
 
 
 @dataclass(eq=False)
-class Value:
+class TensorValue:
     """A tensor with what is known of it: its elements, its expression, or both.
 
     `elements` is an array of numbers, or an array of objects: numbers, expressions over symbolic
@@ -51,30 +51,32 @@ class ListValue:
     items: list[Any] = field(default_factory=list)
 
 
-def constant(array: np.ndarray[Any, Any]) -> Value:
+def constant(array: np.ndarray[Any, Any]) -> TensorValue:
     """Return a value of known numbers."""
-    return Value(array.dtype.name, array)
+    return TensorValue(array.dtype.name, array)
 
 
-def elements_value(elements: np.ndarray[Any, Any], dtype: str) -> Value:
+def elements_value(elements: np.ndarray[Any, Any], dtype: str) -> TensorValue:
     """Return a value of elements, in its own dtype if all of them are numbers."""
     items = elements.reshape(-1).tolist()
     if all(isinstance(x, (bool, int, float, np.generic)) for x in items):
-        return Value(dtype, np.array(items, dtype).reshape(elements.shape))
+        return TensorValue(dtype, np.array(items, dtype).reshape(elements.shape))
     if all(isinstance(x, (bool, int, float)) or _is_number(x) for x in items):
-        return Value(dtype, np.array([float(x) for x in items], dtype).reshape(elements.shape))
-    return Value(dtype, elements)
+        return TensorValue(
+            dtype, np.array([float(x) for x in items], dtype).reshape(elements.shape)
+        )
+    return TensorValue(dtype, elements)
 
 
 def _is_number(item: Any) -> bool:
     return isinstance(item, Rational) and isinstance(item.top, int)
 
 
-def of_expr(expr: Any) -> Value:
+def of_expr(expr: Any) -> TensorValue:
     """Return the value of a Relax expression with a tensor type."""
     if isinstance(expr, GenericConst):
         array = array_of(expr).numpy()
-        return Value(str(expr.ty.dtype), array, expr)
+        return TensorValue(str(expr.ty.dtype), array, expr)
     if not isinstance(expr.ty, relax.TensorType):
-        raise Unsupported(f"its result is no tensor but {type(expr.ty).__name__}")
-    return Value(str(expr.ty.dtype), None, expr)
+        raise NotConvertible(f"its result is no tensor but {type(expr.ty).__name__}")
+    return TensorValue(str(expr.ty.dtype), None, expr)

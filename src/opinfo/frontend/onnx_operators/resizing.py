@@ -7,22 +7,23 @@ sizes are static, else by coordinates that are computed at run time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tvm import relax, topi
 
-from ..node import Node
-from ..scalars import Rational, Unknown, is_expr, rational
-from ..values import Dim
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import Rational, Unknown, is_expr, rational
+from ..onnx_graph.values import Dim
 from . import resize_symbolic as symbolic
-from .registry import converts
 from .resize_symbolic import Resizing
 
 METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 #: Coordinate transformations that TVM knows.
 TRANSFORMS = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
-ROUNDINGS = {
+ROUNDINGS: dict[str, Callable[[Any], Any]] = {
     "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
     "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
     "floor": np.floor,
@@ -31,7 +32,7 @@ ROUNDINGS = {
 
 
 @converts("Resize")
-def resize(node: Node) -> Any:
+def resize(node: OnnxNode) -> Any:
     """Resize some axes."""
     for name, default in (("antialias", 0), ("exclude_outside", 0)):
         if node.attr(name, default):
@@ -49,13 +50,15 @@ def resize(node: Node) -> Any:
 
 
 @converts("Upsample")
-def upsample(node: Node) -> Any:
+def upsample(node: OnnxNode) -> Any:
     """Resize by scales, as Resize did before operator set 11."""
     scales = _numbers(node, 1) if node.has(1) else list(node.attr("scales"))
     return _resized(node, "asymmetric", "floor", scales, None)
 
 
-def _axes_given(node: Node, scales: int, sizes: int) -> tuple[list[Any] | None, list[Dim] | None]:
+def _axes_given(
+    node: OnnxNode, scales: int, sizes: int
+) -> tuple[list[Any] | None, list[Dim] | None]:
     """Return the scales or the sizes of all axes."""
     rank = node.rank(0)
     axes = [int(axis) % rank for axis in node.attr("axes") or range(rank)]
@@ -70,11 +73,11 @@ def _axes_given(node: Node, scales: int, sizes: int) -> tuple[list[Any] | None, 
     return factors, None
 
 
-def _length(node: Node, k: int) -> bool:
+def _length(node: OnnxNode, k: int) -> bool:
     return node.shape(k) != [0]
 
 
-def _numbers(node: Node, k: int) -> list[Any]:
+def _numbers(node: OnnxNode, k: int) -> list[Any]:
     value = node.value(k)
     if value.elements is None:
         node.refuse("the scales are computed at run time from data")
@@ -85,7 +88,7 @@ def _numbers(node: Node, k: int) -> list[Any]:
 
 
 def _resized(
-    node: Node, transform: str, rounding: str, scales: list[Any] | None, sizes: list[Dim] | None
+    node: OnnxNode, transform: str, rounding: str, scales: list[Any] | None, sizes: list[Dim] | None
 ) -> Any:
     mode, own = node.text("mode", "nearest"), node.shape(0)
     mode = "linear" if mode in ("bilinear", "trilinear") else mode
@@ -113,7 +116,7 @@ def _resized(
     return result
 
 
-def _scaled(node: Node, dim: Dim, scale: float) -> Dim:
+def _scaled(node: OnnxNode, dim: Dim, scale: float) -> Dim:
     """Return floor(size * scale), as ONNX computes it in float32."""
     if not is_expr(dim):
         return int(np.floor(np.float32(dim) * np.float32(scale)))
@@ -124,14 +127,14 @@ def _scaled(node: Node, dim: Dim, scale: float) -> Dim:
     return node.arithmetic.floor(node.arithmetic.multiply(factor, dim)).top
 
 
-def _is_exact(node: Node, dim: Dim, scale: float, result: Dim) -> bool:
+def _is_exact(node: OnnxNode, dim: Dim, scale: float, result: Dim) -> bool:
     if not is_expr(dim):
         return bool(np.float64(np.float32(scale)) * dim == result)
     product = node.arithmetic.multiply(rational(scale), dim)
     return bool(product.bottom == 1)
 
 
-def _by_tvm(node: Node, what: Resizing) -> Any:
+def _by_tvm(node: OnnxNode, what: Resizing) -> Any:
     data, sizes, rank = node.tensor(0), what.sizes[2:], len(what.sizes) - 2
     method, cubic = METHODS[what.mode], float(node.attr("cubic_coeff_a", -0.75))
     outside = float(node.attr("extrapolation_value", 0.0))
@@ -145,7 +148,7 @@ def _by_tvm(node: Node, what: Resizing) -> Any:
               method, what.transform, what.rounding, cubic, 0, outside)  # fmt: skip
 
 
-def _along(node: Node, data: Any, axis: int, extent: Dim, what: Resizing) -> Any:
+def _along(node: OnnxNode, data: Any, axis: int, extent: Dim, what: Resizing) -> Any:
     """Resize one axis by indices, or by a matrix of weights."""
     size = what.sizes[axis]
     if is_expr(extent) or is_expr(size):
@@ -169,7 +172,7 @@ def _along(node: Node, data: Any, axis: int, extent: Dim, what: Resizing) -> Any
     return node.emit(relax.op.permute_dims(product, list(np.argsort(order).tolist())))
 
 
-def _coordinates(node: Node, what: Resizing, extent: int, size: int, scale: Any) -> Any:
+def _coordinates(node: OnnxNode, what: Resizing, extent: int, size: int, scale: Any) -> Any:
     """Return for each element of the result its place in the data, in float32 as ONNX Runtime."""
     one, half = np.float32(1), np.float32(0.5)
     factor = np.float32(size / extent) if scale is None else np.float32(scale)

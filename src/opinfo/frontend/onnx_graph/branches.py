@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from .node import dims_of
-from .values import ListValue, Unsupported, of_expr
+from .onnx_node import dims_of
+from .values import ListValue, NotConvertible, of_expr
 
 
 def branch_values(
@@ -25,10 +25,10 @@ def branch_values(
     branches = [_branch(graph, body, scope) for body in graphs]
     (then, first), (otherwise, second) = branches
     if len(first) != len(second):
-        raise Unsupported(f"its branches have {len(first)} and {len(second)} outputs")
+        raise NotConvertible(f"its branches have {len(first)} and {len(second)} outputs")
     for a, b in zip(first, second, strict=True):
         if a.ty.ndim != b.ty.ndim or str(a.ty.dtype) != str(b.ty.dtype):
-            raise Unsupported(f"its branches return {a.ty} and {b.ty}, expected equal types")
+            raise NotConvertible(f"its branches return {a.ty} and {b.ty}, expected equal types")
     result = graph.builder.emit(relax.If(condition, then, otherwise))
     if len(first) == 1:
         return [of_expr(_sized(graph, result, first[0], second[0]))]
@@ -44,7 +44,7 @@ def _branch(graph: Any, body: Any, scope: Mapping[str, Any]) -> tuple[Any, list[
     try:
         values = graph.run(body, [], scope)
         if any(isinstance(value, ListValue) or value is None for value in values):
-            raise Unsupported("a branch returns a sequence or nothing, expected tensors")
+            raise NotConvertible("a branch returns a sequence or nothing, expected tensors")
         exprs = [graph.tensor(value) for value in values]
         bound = [graph.builder.emit(e) if not isinstance(e, relax.Var) else e for e in exprs]
         result = bound[0] if len(bound) == 1 else graph.builder.emit(relax.Tuple(bound))

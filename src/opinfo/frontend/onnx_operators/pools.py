@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..node import Node, dims_of
-from ..values import Dim
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode, dims_of
+from ..onnx_graph.values import Dim
 from .convolution import LAYOUTS, Window, prepadded, window
-from .registry import converts
-from .slicing import padded
+from .slices_and_pads import padded
 
 
 @converts("MaxPool")
-def max_pool(node: Node) -> Any:
+def max_pool(node: OnnxNode) -> Any:
     """Return the maximum of each window."""
     if node.wants(1):
         node.refuse("the indices of a MaxPool are read, which has no lowering")
@@ -31,7 +31,7 @@ def _lowest(dtype: str) -> float:
 
 
 @converts("AveragePool")
-def average_pool(node: Node) -> Any:
+def average_pool(node: OnnxNode) -> Any:
     """Return the mean of each window, over the data or over the padding as well."""
     include = bool(node.attr("count_include_pad", 0))
     what = _window(node)
@@ -54,13 +54,13 @@ def average_pool(node: Node) -> Any:
     return relax.op.divide(sums, node.cast_shape(counts, [1, 1, *dims_of(sums)[2:]]))
 
 
-def _zero_padded(node: Node, data: Any, what: Window) -> tuple[Any, Window]:
+def _zero_padded(node: OnnxNode, data: Any, what: Window) -> tuple[Any, Window]:
     zeros = [0] * len(what.kernel)
     data = padded(node, data, [0, 0, *what.before], [0, 0, *what.after], 0.0)
     return data, Window(what.kernel, what.strides, what.dilations, zeros, list(zeros))
 
 
-def _beyond(node: Node, ones: Any, what: Window, ceil: Window) -> tuple[Any, Window]:
+def _beyond(node: OnnxNode, ones: Any, what: Window, ceil: Window) -> tuple[Any, Window]:
     """Pad with zeros what a window rounded up reads beyond the padding."""
     zeros = [0] * len(what.kernel)
     rest = [node.arithmetic.subtract(a, b) for a, b in zip(ceil.after, what.after, strict=True)]
@@ -68,14 +68,14 @@ def _beyond(node: Node, ones: Any, what: Window, ceil: Window) -> tuple[Any, Win
     return data, Window(what.kernel, what.strides, what.dilations, zeros, list(zeros))
 
 
-def _window(node: Node) -> Window:
+def _window(node: OnnxNode) -> Window:
     sizes = node.shape(0)
     if len(sizes) - 2 not in LAYOUTS:
         node.refuse(f"a pool in {len(sizes) - 2} dimensions, expected 1 to 3")
     return window(node, list(node.attr("kernel_shape")), sizes[2:])
 
 
-def _rounded_up(node: Node, what: Window) -> Window:
+def _rounded_up(node: OnnxNode, what: Window) -> Window:
     """Return the window with padding at the ends such that the output's size is rounded up.
 
     A last window that would start beyond the data and its first padding is dropped.
@@ -93,7 +93,7 @@ def _rounded_up(node: Node, what: Window) -> Window:
     return Window(what.kernel, what.strides, what.dilations, what.before, after)
 
 
-def _extended(node: Node, extent: Dim, first: int, last: int, reach: int, stride: int) -> Dim:
+def _extended(node: OnnxNode, extent: Dim, first: int, last: int, reach: int, stride: int) -> Dim:
     arithmetic = node.arithmetic
     slack = arithmetic.add(extent, first + last - reach)
     outputs = arithmetic.add(arithmetic.floor_divide(arithmetic.add(slack, stride - 1), stride), 1)
@@ -107,7 +107,7 @@ def _extended(node: Node, extent: Dim, first: int, last: int, reach: int, stride
     return arithmetic.maximum(missing, last)
 
 
-def _pool(node: Node, name: str, data: Any, what: Window, include: bool) -> Any:
+def _pool(node: OnnxNode, name: str, data: Any, what: Window, include: bool) -> Any:
     rank = len(what.kernel)
     op = getattr(relax.op.nn, f"{name}{rank}d")
     return op(data, what.kernel, what.strides, what.padding, what.dilations, False, include,
@@ -115,19 +115,19 @@ def _pool(node: Node, name: str, data: Any, what: Window, include: bool) -> Any:
 
 
 @converts("GlobalAveragePool")
-def global_average_pool(node: Node) -> Any:
+def global_average_pool(node: OnnxNode) -> Any:
     """Return the mean of each channel."""
     return relax.op.mean(node.tensor(0), list(range(2, node.rank(0))), keepdims=True)
 
 
 @converts("GlobalMaxPool")
-def global_max_pool(node: Node) -> Any:
+def global_max_pool(node: OnnxNode) -> Any:
     """Return the maximum of each channel."""
     return relax.op.max(node.tensor(0), list(range(2, node.rank(0))), keepdims=True)
 
 
 @converts("LpPool")
-def lp_pool(node: Node) -> Any:
+def lp_pool(node: OnnxNode) -> Any:
     """Return the p-norm of each window."""
     what, dtype = _window(node), node.dtype(0)
     order = float(node.attr("p", 2))

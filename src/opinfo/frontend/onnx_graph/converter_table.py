@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..node import Node
+from .onnx_node import OnnxNode
 
-Converter = Callable[[Node], Any]
+Converter = Callable[[OnnxNode], Any]
 Kind = TypeVar("Kind", bound=Converter)
 #: Domain of the operators that ONNX Runtime adds.
 MICROSOFT = "com.microsoft"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..node import Node
+from ..onnx_graph.converter_table import MICROSOFT, converts
+from ..onnx_graph.onnx_node import OnnxNode
 from .convolution import convolved
-from .registry import MICROSOFT, converts
 
 #: The largest integer up to which float32 holds all integers.
 EXACT = 1 << 24
@@ -25,7 +25,7 @@ def extremes(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _shifted(node: Node, k: int, zero: int, shape: list[int] | None, to: str) -> Any:
+def _shifted(node: OnnxNode, k: int, zero: int, shape: list[int] | None, to: str) -> Any:
     """Return input `k` minus its zero points, which take a shape if there are several, as `to`."""
     if node.value(k).is_constant and (not node.has(zero) or node.value(zero).is_constant):
         array = node.array(k, "weights").astype("int32")
@@ -43,12 +43,12 @@ def _shifted(node: Node, k: int, zero: int, shape: list[int] | None, to: str) ->
     return node.emit(relax.op.subtract(data, point))
 
 
-def _is_zero(node: Node, k: int) -> bool:
+def _is_zero(node: OnnxNode, k: int) -> bool:
     value = node.value(k)
     return bool(value.is_constant and not np.any(value.elements))
 
 
-def _dtype(node: Node, terms: Any) -> str:
+def _dtype(node: OnnxNode, terms: Any) -> str:
     """Return in which dtype a product is exact, given the sum of weights' magnitudes.
 
     Args:
@@ -70,7 +70,7 @@ def _dtype(node: Node, terms: Any) -> str:
 
 
 @converts("MatMulInteger")
-def matmul_integer(node: Node) -> Any:
+def matmul_integer(node: OnnxNode) -> Any:
     """Multiply matrices of 8-bit integers minus their zero points, to int32."""
     to = _dtype(node, lambda w: w.sum(-2).max(initial=0))
     rows = [*node.shape(2), 1] if node.has(2) and len(node.shape(2)) == 1 else None
@@ -80,7 +80,7 @@ def matmul_integer(node: Node) -> Any:
 
 
 @converts("ConvInteger")
-def conv_integer(node: Node) -> Any:
+def conv_integer(node: OnnxNode) -> Any:
     """Convolve 8-bit integers minus their zero points, to int32."""
     to = _dtype(node, lambda w: w.reshape(w.shape[0], -1).sum(-1).max(initial=0))
     each = [-1] + [1] * (node.rank(1) - 1)
@@ -90,14 +90,14 @@ def conv_integer(node: Node) -> Any:
 
 
 @converts("DynamicQuantizeLinear")
-def dynamic_quantize(node: Node) -> list[Any]:
+def dynamic_quantize(node: OnnxNode) -> list[Any]:
     """Round to uint8 with a scale and a zero point from the extremes of the data."""
     codes, scale, point = rounded(node, node.tensor(0))
     return [node.emit(relax.op.astype(codes, "uint8")), scale,
             node.emit(relax.op.astype(point, "uint8"))]  # fmt: skip
 
 
-def rounded(node: Node, data: Any) -> tuple[Any, Any, Any]:
+def rounded(node: OnnxNode, data: Any) -> tuple[Any, Any, Any]:
     """Return codes from 0 to 255, the scale and the zero point, all as float32."""
     zero, most = relax.const(0.0, "float32"), relax.const(255.0, "float32")
     low = node.emit(relax.op.minimum(zero, relax.op.min(data)))
@@ -113,14 +113,14 @@ def rounded(node: Node, data: Any) -> tuple[Any, Any, Any]:
 
 
 @converts("QLinearMatMul")
-def qlinear_matmul(node: Node) -> Any:
+def qlinear_matmul(node: OnnxNode) -> Any:
     """Dequantize, multiply, quantize."""
     left, right = (_dequantized(node, k, axis) for k, axis in ((0, -2), (3, -1)))
     return _quantized(node, node.emit(relax.op.matmul(left, right)), 6, -1)
 
 
 @converts("QLinearConv")
-def qlinear_conv(node: Node) -> Any:
+def qlinear_conv(node: OnnxNode) -> Any:
     """Dequantize, convolve, add the bias, quantize."""
     data, weights = _dequantized(node, 0, 1), _dequantized(node, 3, 0)
     moved = _Renumbered(node, {0: 0, 1: 3})
@@ -136,7 +136,7 @@ def qlinear_conv(node: Node) -> Any:
 class _Renumbered:
     """A node whose inputs are in another order."""
 
-    def __init__(self, node: Node, order: dict[int, int]) -> None:
+    def __init__(self, node: OnnxNode, order: dict[int, int]) -> None:
         self._node, self._order = node, order
 
     def shape(self, k: int) -> Any:
@@ -146,18 +146,18 @@ class _Renumbered:
         return getattr(self._node, name)
 
 
-def _dequantized(node: Node, k: int, axis: int) -> Any:
+def _dequantized(node: OnnxNode, k: int, axis: int) -> Any:
     scale, point = _scalar(node, k + 1), _scalar(node, k + 2)
     return node.emit(relax.op.dequantize(node.tensor(k), scale, point, axis % node.rank(k)))
 
 
-def _scalar(node: Node, k: int) -> Any:
+def _scalar(node: OnnxNode, k: int) -> Any:
     """Return a scale or zero point, as a scalar if it has one element."""
     data = node.tensor(k)
     return node.emit(relax.op.reshape(data, ())) if node.shape(k) == [1] else data
 
 
-def _quantized(node: Node, result: Any, k: int, axis: int) -> Any:
+def _quantized(node: OnnxNode, result: Any, k: int, axis: int) -> Any:
     """Round to the dtype of the zero point, halves to even as ONNX does."""
     dtype = node.dtype(k + 1)
     low, high = extremes(dtype)
@@ -168,7 +168,7 @@ def _quantized(node: Node, result: Any, k: int, axis: int) -> Any:
 
 
 def _elementwise(combine: Any) -> Any:
-    def convert(node: Node) -> Any:
+    def convert(node: OnnxNode) -> Any:
         left, right = _dequantized(node, 0, 0), _dequantized(node, 3, 0)
         return _quantized(node, node.emit(combine(left, right)), 6, 0)
 
@@ -180,7 +180,7 @@ converts("QLinearMul", domain=MICROSOFT)(_elementwise(relax.op.multiply))
 
 
 def dequantized_weights(
-    node: Node, k: int, scale: int, zero: int, index: int
+    node: OnnxNode, k: int, scale: int, zero: int, index: int
 ) -> np.ndarray[Any, Any]:
     """Return constant 8-bit weights of a direction times their scale, in float32.
 

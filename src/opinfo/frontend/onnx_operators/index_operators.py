@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..node import Node
-from ..scalars import is_expr
-from .registry import converts
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import is_expr
 
 
 @converts("Gather")
-def gather(node: Node) -> Any:
+def gather(node: OnnxNode) -> Any:
     """Take slices along an axis; negative indices count from the end."""
     dims = node.shape(0)
     axis = node.axis(0, len(dims))
     return relax.op.take(node.tensor(0), positive(node, 1, dims[axis]), axis)
 
 
-def positive(node: Node, k: int, dim: Any) -> Any:
+def positive(node: OnnxNode, k: int, dim: Any) -> Any:
     """Return the indices of input `k`, counted from the start of an axis of size `dim`."""
     value = node.value(k)
     if value.is_constant and value.elements is not None:
@@ -42,7 +42,7 @@ def positive(node: Node, k: int, dim: Any) -> Any:
 
 
 @converts("GatherElements")
-def gather_elements(node: Node) -> Any:
+def gather_elements(node: OnnxNode) -> Any:
     """Take elements along an axis."""
     dims = node.shape(0)
     axis = node.axis(0, len(dims))
@@ -50,7 +50,7 @@ def gather_elements(node: Node) -> Any:
 
 
 @converts("TopK")
-def topk(node: Node) -> Any:
+def topk(node: OnnxNode) -> Any:
     """Return the largest or smallest elements along an axis, and their indices."""
     count = node.integers(1, "k")[0] if node.has(1) else int(node.attr("k"))
     if not isinstance(count, int):
@@ -61,14 +61,14 @@ def topk(node: Node) -> Any:
 
 
 @converts("ReverseSequence")
-def reverse_sequence(node: Node) -> Any:
+def reverse_sequence(node: OnnxNode) -> Any:
     """Reverse the first elements of each sequence of a batch."""
     batch, time = int(node.attr("batch_axis", 1)), int(node.attr("time_axis", 0))
     return relax.op.reverse_sequence(node.tensor(0), node.tensor(1), time, batch)
 
 
 @converts("CumSum")
-def cumsum(node: Node) -> Any:
+def cumsum(node: OnnxNode) -> Any:
     """Return cumulative sums along an axis, from its end if reversed."""
     axis = int(node.array(1, "axis").reshape(-1)[0]) % node.rank(0)
     data, reverse = node.tensor(0), bool(node.attr("reverse", 0))

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx, topi
 
-from ..node import Node
-from ..scalars import is_expr
-from ..values import Dim
-from .registry import converts
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import is_expr
+from ..onnx_graph.values import Dim
 
 #: A bound from here on means "to the end".
 ENDLESS = 2**31 - 1
 
 
 @converts("Slice")
-def slice_node(node: Node) -> Any:
+def slice_node(node: OnnxNode) -> Any:
     """Slice; bounds are clamped to the sizes as ONNX does."""
     dims = node.shape(0)
     if node.has(1):
@@ -35,7 +35,7 @@ def slice_node(node: Node) -> Any:
     return data
 
 
-def _sliced(node: Node, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, step: Dim) -> Any:
+def _sliced(node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, step: Dim) -> Any:
     if not isinstance(step, int) or step == 0:
         node.refuse("a step is symbolic or 0, expected a number", step)
     if step < 0:
@@ -52,7 +52,7 @@ def _sliced(node: Node, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, st
     )
 
 
-def _clamped(node: Node, bound: Dim, dim: Dim) -> Dim:
+def _clamped(node: OnnxNode, bound: Dim, dim: Dim) -> Dim:
     """Return a bound within 0 and the size; a negative one counts from the end."""
     arithmetic = node.arithmetic
     if isinstance(bound, int):
@@ -73,7 +73,9 @@ def _clamped(node: Node, bound: Dim, dim: Dim) -> Dim:
     return arithmetic.minimum(bound, dim)
 
 
-def _reversed(node: Node, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, step: int) -> Any:
+def _reversed(
+    node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, step: int
+) -> Any:
     """Slice from the end: flip, then slice forwards."""
     if not (isinstance(start, int) and isinstance(end, int)):
         node.refuse("it slices backwards with symbolic bounds", start, end)
@@ -93,7 +95,7 @@ def _reversed(node: Node, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, 
 
 
 @converts("Split")
-def split(node: Node) -> list[Any]:
+def split(node: OnnxNode) -> list[Any]:
     """Split along an axis into parts of given or equal sizes."""
     dims = node.shape(0)
     axis, count = node.axis(0, len(dims)), len(node.outputs)
@@ -117,7 +119,7 @@ def split(node: Node) -> list[Any]:
     return results
 
 
-def _part(node: Node, data: Any, axis: int, dim: Dim, start: Dim, end: Dim) -> Any:
+def _part(node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim) -> Any:
     if node.arithmetic.equal(start, 0) and node.arithmetic.equal(end, dim):
         return data
     symbolic = any(is_expr(x) for x in (dim, start, end))
@@ -127,7 +129,7 @@ def _part(node: Node, data: Any, axis: int, dim: Dim, start: Dim, end: Dim) -> A
 
 
 @converts("Concat")
-def concat(node: Node) -> Any:
+def concat(node: OnnxNode) -> Any:
     """Concatenate; other sizes that are not provably equal are checked at run time."""
     shapes = [node.shape(k) for k in range(len(node.inputs))]
     axis = node.axis(1, len(shapes[0]))
@@ -146,7 +148,7 @@ MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wra
 
 
 @converts("Pad")
-def pad(node: Node) -> Any:
+def pad(node: OnnxNode) -> Any:
     """Pad, or crop where an amount is negative."""
     rank, mode = node.rank(0), node.text("mode", "constant")
     if mode not in MODES:
@@ -163,7 +165,12 @@ def pad(node: Node) -> Any:
 
 
 def padded(
-    node: Node, data: Any, before: list[Dim], after: list[Dim], number: Any, mode: str = "constant"
+    node: OnnxNode,
+    data: Any,
+    before: list[Dim],
+    after: list[Dim],
+    number: Any,
+    mode: str = "constant",
 ) -> Any:
     """Return a padded tensor; amounts may be symbolic, and are negative to crop.
 

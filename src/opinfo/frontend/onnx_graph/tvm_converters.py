@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..node import Node, dims_of
-from ..values import ListValue, Unsupported
-from .registry import MICROSOFT
+from .converter_table import MICROSOFT
+from .onnx_node import OnnxNode, dims_of
+from .values import ListValue, NotConvertible
 
 #: Operators of ONNX Runtime that TVM converts; in ONNX's domain it has others of these names.
 CONTRIBUTED = {"FastGelu", "BiasGelu", "Gelu", "EmbedLayerNormalization"}
@@ -22,19 +22,19 @@ BROADCASTS = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Sum", "Me
               "BitwiseOr", "BitwiseXor", "BitShift", "Where", "PRelu"}  # fmt: skip
 
 
-def has(node: Node) -> bool:
+def has(node: OnnxNode) -> bool:
     """Return whether TVM converts a node's operator correctly."""
     if node.domain == MICROSOFT:
         return node.op in CONTRIBUTED and node.op in _table()
     return not node.domain and node.op in _table() and node.op not in WRONG
 
 
-def convert(node: Node) -> Any:
+def convert(node: OnnxNode) -> Any:
     """Return TVM's expression for a node."""
     from tvm.relax.frontend.onnx.onnx_frontend import onnx_input
 
     if any(isinstance(value, ListValue) for value in node.inputs):
-        raise Unsupported("an input is a sequence, expected tensors")
+        raise NotConvertible("an input is a sequence, expected tensors")
     tensors = [node.tensor(k) if node.has(k) else None for k in range(len(node.inputs))]
     if node.op in BROADCASTS:
         tensors = broadcast(node, tensors)
@@ -44,7 +44,7 @@ def convert(node: Node) -> Any:
     return converter(node.builder, onnx_input(tensors), attrs, [{}, {}])
 
 
-def broadcast(node: Node, tensors: list[Any]) -> list[Any]:
+def broadcast(node: OnnxNode, tensors: list[Any]) -> list[Any]:
     """Make sizes equal that broadcasting needs equal and that are not provably so.
 
     A size that is checked at run time may then not broadcast from 1; it fails instead.

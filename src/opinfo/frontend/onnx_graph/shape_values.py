@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from .scalars import Arithmetic, Rational, Unknown, is_expr, rational
+from .scalars import Rational, SizeArithmetic, Unknown, is_expr, rational
 from .values import SMALL
 
 Elements = np.ndarray[Any, Any]
@@ -20,7 +20,7 @@ Rule = Callable[..., Elements]
 
 
 def evaluate(
-    op: str, inputs: list[Elements | None], attrs: Mapping[str, Any], arithmetic: Arithmetic
+    op: str, inputs: list[Elements | None], attrs: Mapping[str, Any], arithmetic: SizeArithmetic
 ) -> Elements:
     """Return the elements of an operator's result.
 
@@ -61,7 +61,7 @@ def _binary(method: str) -> Rule:
 
 
 def _folded(method: str) -> Rule:
-    def rule(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+    def rule(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
         result = x[0]
         for other in x[1:]:
             result = _each(getattr(a, method), result, other)
@@ -87,7 +87,7 @@ def _axes(x: list[Elements | None], attrs: Mapping[str, Any], place: int = 1) ->
     return None if attrs.get("axes") is None else list(attrs["axes"])
 
 
-def _cast(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _cast(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     to = np.dtype(attrs["to"])
 
     def cast(item: Any) -> Any:
@@ -106,14 +106,14 @@ def _cast(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Element
     return _each(cast, x[0])
 
 
-def _reshape(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _reshape(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     target = _numbers(x[1])
     if not attrs.get("allowzero", 0):
         target = [x[0].shape[k] if d == 0 else d for k, d in enumerate(target)]
     return x[0].reshape(target)
 
 
-def _slice(x: list[Elements | None], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _slice(x: list[Elements | None], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     data, starts = x[0], list(attrs["starts"]) if "starts" in attrs else _numbers(_must(x[1]))
     ends = list(attrs["ends"]) if "ends" in attrs else _numbers(_must(x[2]))
     axes = _axes(x, attrs, 3) or list(range(len(starts)))
@@ -132,20 +132,20 @@ def _must(array: Elements | None) -> Elements:
     return array
 
 
-def _gather(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _gather(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     axis = attrs.get("axis", 0) % x[0].ndim
     taken = x[0].take(_numbers(x[1]), axis)
     return taken.reshape(x[0].shape[:axis] + x[1].shape + x[0].shape[axis + 1 :])
 
 
-def _unsqueeze(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _unsqueeze(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     axes = _axes(list(x), attrs)
     assert axes is not None
     rank = x[0].ndim + len(axes)
     return np.expand_dims(x[0], tuple(axis % rank for axis in axes))
 
 
-def _squeeze(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _squeeze(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     axes = _axes(list(x), attrs)
     shape = [
         extent for k, extent in enumerate(x[0].shape)
@@ -155,7 +155,7 @@ def _squeeze(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elem
 
 
 def _reduction(method: str) -> Rule:
-    def rule(x: list[Elements | None], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+    def rule(x: list[Elements | None], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
         data, axes = _must(x[0]), _axes(x, attrs)
         if not axes:
             if attrs.get("noop_with_empty_axes"):
@@ -186,12 +186,12 @@ def _without(shape: tuple[int, ...], axes: list[int]) -> list[int]:
     return [d for k, d in enumerate(shape) if k not in dropped]
 
 
-def _range(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _range(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     start, limit, delta = (_numbers(part)[0] for part in x)
     return np.array(list(range(start, limit, delta)), object)
 
 
-def _filled(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _filled(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     shape = _numbers(x[0])
     if np.prod(shape) > SMALL:
         raise Unknown
@@ -199,14 +199,14 @@ def _filled(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Eleme
     return np.full(shape, 0.0 if value is None else np.asarray(value).item(), object)
 
 
-def _expand(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _expand(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     shape = np.broadcast_shapes(x[0].shape, tuple(_numbers(x[1])))
     if np.prod(shape) > SMALL:
         raise Unknown
     return np.broadcast_to(x[0], shape)
 
 
-def _scatter(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _scatter(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     if attrs.get("reduction", "none") != "none" or x[0].ndim != 1:
         raise Unknown
     result = x[0].copy()
@@ -215,7 +215,7 @@ def _scatter(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elem
     return result
 
 
-def _clip(x: list[Elements | None], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _clip(x: list[Elements | None], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     result = _must(x[0])
     low = x[1] if len(x) > 1 else np.array(attrs["min"], object) if "min" in attrs else None
     high = x[2] if len(x) > 2 else np.array(attrs["max"], object) if "max" in attrs else None
@@ -223,7 +223,7 @@ def _clip(x: list[Elements | None], attrs: Mapping[str, Any], a: Arithmetic) -> 
     return result if high is None else _each(a.minimum, result, high)
 
 
-def _not(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _not(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     return _each(lambda p: tirx.Not(p) if is_expr(p) else not p, x[0])
 
 
@@ -238,7 +238,7 @@ def _logical(decided: bool, combine: Any) -> Rule:
     return lambda x, attrs, a: _each(one, x[0], x[1])
 
 
-def _modulo(x: list[Elements], attrs: Mapping[str, Any], a: Arithmetic) -> Elements:
+def _modulo(x: list[Elements], attrs: Mapping[str, Any], a: SizeArithmetic) -> Elements:
     if attrs.get("fmod", 0):
         raise Unknown
     return _each(a.modulo, x[0], x[1])

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .node import Node
-from .values import Unsupported
+from .onnx_node import OnnxNode
+from .values import NotConvertible
 
 
 def array(tensor: Any) -> np.ndarray[Any, Any]:
@@ -16,7 +16,7 @@ def array(tensor: Any) -> np.ndarray[Any, Any]:
     from onnx import TensorProto, numpy_helper
 
     if tensor.data_type == TensorProto.STRING:
-        raise Unsupported(f"the tensor '{tensor.name}' holds strings, expected numbers")
+        raise NotConvertible(f"the tensor '{tensor.name}' holds strings, expected numbers")
     return numpy_helper.to_array(tensor)
 
 
@@ -58,7 +58,7 @@ def dtype_name(data_type: int) -> str:
     return str(np.dtype(helper.tensor_dtype_to_np_dtype(data_type)).name)
 
 
-def for_elements(node: Node) -> dict[str, Any]:
+def for_elements(node: OnnxNode) -> dict[str, Any]:
     """Return the attributes as `shape_values.evaluate` takes them."""
     attrs = dict(node.attrs)
     if node.op == "Cast":
@@ -68,7 +68,7 @@ def for_elements(node: Node) -> dict[str, Any]:
     return attrs
 
 
-def result_dtype(node: Node) -> str:
+def result_dtype(node: OnnxNode) -> str:
     """Return the dtype of the result of an operator on small tensors."""
     if node.op == "Cast":
         return dtype_name(node.attrs["to"])

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from ..node import Node, dims_of
-from ..scalars import is_expr, size
-from ..values import ListValue, Value, constant
-from .registry import converts
+from .converter_table import converts
+from .onnx_node import OnnxNode, dims_of
+from .scalars import is_expr, size
+from .values import ListValue, TensorValue, constant
 
 #: Limit on the iterations of a loop that is unrolled.
 ITERATIONS = 256
 
 
 @converts("If")
-def conditional(node: Node) -> list[Any]:
+def conditional(node: OnnxNode) -> list[Any]:
     """Return the branch that is taken, or both under a condition that depends on data."""
     value = node.value(0)
     graphs = [node.attr("then_branch"), node.attr("else_branch")]
@@ -31,7 +31,7 @@ def conditional(node: Node) -> list[Any]:
     return node.graph.branches(condition, graphs, node.scope)
 
 
-def _squeezes(node: Node, condition: Value, graph: Any) -> bool:
+def _squeezes(node: OnnxNode, condition: TensorValue, graph: Any) -> bool:
     """Return whether a branch drops a dimension and is taken if its symbolic size is 1.
 
     Exporters write so where a dimension is dropped "if it can be". The other branch has another
@@ -46,7 +46,7 @@ def _squeezes(node: Node, condition: Value, graph: Any) -> bool:
         return False
     squeeze = next(n for n in graph.node if n.op_type == "Squeeze")
     data = node.scope.get(squeeze.input[0])
-    if not isinstance(data, Value) or data.expr is None:
+    if not isinstance(data, TensorValue) or data.expr is None:
         return False
     sizes = [d for d in dims_of(data.expr) if is_expr(d)]
     sides = [size(test.a), size(test.b)]
@@ -56,7 +56,7 @@ def _squeezes(node: Node, condition: Value, graph: Any) -> bool:
 
 
 @converts("Loop")
-def loop(node: Node) -> list[Any]:
+def loop(node: OnnxNode) -> list[Any]:
     """Unroll a loop whose number of iterations is constant."""
     body = node.attr("body")
     count = _trips(node)
@@ -76,7 +76,7 @@ def loop(node: Node) -> list[Any]:
     return [*carried, *(_stacked(node, items) for items in scanned)]
 
 
-def _trips(node: Node) -> int | None:
+def _trips(node: OnnxNode) -> int | None:
     if not node.has(0):
         return None
     value = node.value(0)
@@ -86,14 +86,14 @@ def _trips(node: Node) -> int | None:
     return int(value.elements.reshape(-1)[0])
 
 
-def _holds(node: Node, alive: Any) -> bool:
-    if not isinstance(alive, Value) or not alive.is_constant or alive.elements is None:
+def _holds(node: OnnxNode, alive: Any) -> bool:
+    if not isinstance(alive, TensorValue) or not alive.is_constant or alive.elements is None:
         dims = [] if alive.elements is None else list(alive.elements.reshape(-1))
         node.refuse("a loop that ends on a condition that is not constant", *dims)
     return bool(alive.elements.reshape(-1)[0])
 
 
-def _stacked(node: Node, items: list[Any]) -> Any:
+def _stacked(node: OnnxNode, items: list[Any]) -> Any:
     if not items:
         node.refuse("a loop without iterations whose results are collected")
     if any(isinstance(item, ListValue) for item in items):
@@ -105,7 +105,7 @@ def _stacked(node: Node, items: list[Any]) -> Any:
 
 
 @converts("Scan")
-def scan(node: Node) -> list[Any]:
+def scan(node: OnnxNode) -> list[Any]:
     """Unroll a scan over a constant number of elements."""
     body, count = node.attr("body"), int(node.attr("num_scan_inputs"))
     states = len(node.inputs) - count
@@ -127,7 +127,7 @@ def scan(node: Node) -> list[Any]:
     return [*carried, *(_stacked(node, items) for items in scanned)]
 
 
-def _element(node: Node, k: int, step: int) -> Value:
+def _element(node: OnnxNode, k: int, step: int) -> TensorValue:
     data = node.tensor(k)
     part = node.emit(relax.op.strided_slice(data, [0], [step], [step + 1], [1]))
     return node.result(relax.op.squeeze(part, [0]))

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..node import Node
-from ..scalars import is_expr
-from ..values import ListValue, Value, constant
-from .registry import converts
+from .converter_table import converts
+from .onnx_node import OnnxNode
+from .scalars import is_expr
+from .values import ListValue, TensorValue, constant
 
 
-def _items(node: Node, k: int = 0) -> list[Any]:
+def _items(node: OnnxNode, k: int = 0) -> list[Any]:
     value = node.inputs[k]
     if not isinstance(value, ListValue):
         node.refuse(f"input {k} is a tensor, expected a sequence")
     return list(value.items)
 
 
-def _place(node: Node, k: int, length: int) -> int:
+def _place(node: OnnxNode, k: int, length: int) -> int:
     place = int(node.array(k, "the position").reshape(-1)[0])
     if not -length <= place <= length:
         node.refuse(f"position {place} in a sequence of {length}")
@@ -28,19 +28,19 @@ def _place(node: Node, k: int, length: int) -> int:
 
 
 @converts("SequenceEmpty")
-def empty(node: Node) -> ListValue:
+def empty(node: OnnxNode) -> ListValue:
     """Return a sequence without elements."""
     return ListValue([])
 
 
 @converts("SequenceConstruct")
-def construct(node: Node) -> ListValue:
+def construct(node: OnnxNode) -> ListValue:
     """Return a sequence of the inputs."""
     return ListValue(list(node.inputs))
 
 
 @converts("SequenceInsert")
-def insert(node: Node) -> ListValue:
+def insert(node: OnnxNode) -> ListValue:
     """Insert a tensor, at the end by default."""
     items = _items(node)
     items.insert(_place(node, 2, len(items)) if node.has(2) else len(items), node.value(1))
@@ -48,7 +48,7 @@ def insert(node: Node) -> ListValue:
 
 
 @converts("SequenceErase")
-def erase(node: Node) -> ListValue:
+def erase(node: OnnxNode) -> ListValue:
     """Remove a tensor, the last one by default."""
     items = _items(node)
     del items[_place(node, 1, len(items)) if node.has(1) else -1]
@@ -56,21 +56,21 @@ def erase(node: Node) -> ListValue:
 
 
 @converts("SequenceAt")
-def at(node: Node) -> Value:
+def at(node: OnnxNode) -> TensorValue:
     """Return one tensor."""
     items = _items(node)
-    value: Value = items[_place(node, 1, len(items))]
+    value: TensorValue = items[_place(node, 1, len(items))]
     return value
 
 
 @converts("SequenceLength")
-def length(node: Node) -> Value:
+def length(node: OnnxNode) -> TensorValue:
     """Return the number of tensors."""
     return constant(np.array(len(_items(node)), "int64"))
 
 
 @converts("SplitToSequence")
-def split(node: Node) -> ListValue:
+def split(node: OnnxNode) -> ListValue:
     """Split a tensor along an axis into parts of constant sizes."""
     dims = node.shape(0)
     axis = node.axis(0, len(dims))
@@ -96,7 +96,7 @@ def split(node: Node) -> ListValue:
 
 
 @converts("ConcatFromSequence")
-def concat(node: Node) -> Any:
+def concat(node: OnnxNode) -> Any:
     """Concatenate or stack the tensors of a sequence."""
     tensors = [node.graph.tensor(item) for item in _items(node)]
     if not tensors:

@@ -1,4 +1,4 @@
-"""Arithmetic on sizes: numbers, expressions over symbolic dimensions, and their fractions.
+"""SizeArithmetic on sizes: numbers, expressions over symbolic dimensions, and their fractions.
 
 Exporters compute sizes in floating point, for example ``floor(float(n) * 0.5)``. A `Rational` keeps
 such a value exact. Floor and ceiling of it agree with float32 for sizes below 2**24.
@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ....analysis.support.tvm_compat import sym
+from ...analysis.support.tvm_compat import sym
 
 #: Largest denominator; a factor such as 0.1 has none that is small and is not exact.
 DENOMINATOR = 1 << 10
@@ -76,7 +76,7 @@ def mentions(expr: Any, var: Any) -> bool:
     return any(v.same_as(var) for v in seen)
 
 
-class Arithmetic:
+class SizeArithmetic:
     """Operations on elements, which are simplified; symbolic dimensions are at least 0."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm import relax
 
-from ..node import Node
-from ..scalars import is_expr
-from ..values import Dim
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import is_expr
+from ..onnx_graph.values import Dim
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Resizing:
     scales: list[Any]  # numbers; None where the size was given
 
 
-def along(node: Node, data: Any, axis: int, extent: Dim, size: Dim, what: Resizing) -> Any:
+def along(node: OnnxNode, data: Any, axis: int, extent: Dim, size: Dim, what: Resizing) -> Any:
     """Return the data with one axis resized, by nearest elements or linearly between two.
 
     Args:
@@ -62,19 +62,19 @@ def along(node: Node, data: Any, axis: int, extent: Dim, size: Dim, what: Resizi
     return node.emit(relax.op.add(first, step))
 
 
-def _indices(node: Node, places: Any, last: Any) -> Any:
+def _indices(node: OnnxNode, places: Any, last: Any) -> Any:
     inside = relax.op.minimum(relax.op.maximum(places, _number(node, 0)), last)
     return node.emit(relax.op.astype(inside, "int64"))
 
 
-def _number(node: Node, dim: Dim) -> Any:
+def _number(node: OnnxNode, dim: Dim) -> Any:
     """Return a size as a float32 scalar."""
     if not is_expr(dim):
         return relax.const(float(dim), "float32")
     return node.emit(relax.op.reshape(node.shape_tensor([dim], "float32"), ()))
 
 
-def _coordinates(node: Node, extent: Dim, size: Dim, what: Resizing, scale: Any) -> Any:
+def _coordinates(node: OnnxNode, extent: Dim, size: Dim, what: Resizing, scale: Any) -> Any:
     """Return for each element of the result its place in the data."""
     x = node.emit(relax.op.astype(relax.op.arange(0, size, 1, "int64"), "float32"))
     if what.transform == "align_corners":

@@ -8,11 +8,11 @@ from typing import Any
 
 from tvm import relax
 
-from ..node import Node
-from ..scalars import is_expr
-from ..values import Dim
-from .registry import converts
-from .slicing import padded
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import is_expr
+from ..onnx_graph.values import Dim
+from .slices_and_pads import padded
 
 LAYOUTS = {1: ("NCW", "OIW", "IOW"), 2: ("NCHW", "OIHW", "IOHW"), 3: ("NCDHW", "OIDHW", "IODHW")}
 
@@ -46,7 +46,7 @@ class Window:
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
 
-def window(node: Node, kernel: Sequence[int], spatial: Sequence[Dim]) -> Window:
+def window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[Dim]) -> Window:
     """Return the window of a convolution or pool over data of the given sizes."""
     rank = len(spatial)
     strides = list(node.attr("strides") or [1] * rank)
@@ -67,7 +67,7 @@ def window(node: Node, kernel: Sequence[int], spatial: Sequence[Dim]) -> Window:
     return Window(list(kernel), strides, dilations, before, after)
 
 
-def _same(node: Node, extent: Dim, reach: int, stride: int) -> Dim:
+def _same(node: OnnxNode, extent: Dim, reach: int, stride: int) -> Dim:
     """Return the padding of an axis for which the output has ceil(extent / stride) elements."""
     arithmetic = node.arithmetic
     if stride == 1:
@@ -77,7 +77,7 @@ def _same(node: Node, extent: Dim, reach: int, stride: int) -> Dim:
     return arithmetic.maximum(arithmetic.subtract(covered, extent), 0)
 
 
-def prepadded(node: Node, data: Any, what: Window, number: float = 0.0) -> tuple[Any, Window]:
+def prepadded(node: OnnxNode, data: Any, what: Window, number: float = 0.0) -> tuple[Any, Window]:
     """Pad the data itself where the padding is symbolic or negative."""
     if what.is_static and min(what.padding, default=0) >= 0:
         return data, what
@@ -87,13 +87,13 @@ def prepadded(node: Node, data: Any, what: Window, number: float = 0.0) -> tuple
 
 
 @converts("Conv")
-def conv(node: Node) -> Any:
+def conv(node: OnnxNode) -> Any:
     """Convolve in one to three dimensions."""
     result = convolved(node, node.tensor(0), node.tensor(1))
     return biased(node, result, 2)
 
 
-def convolved(node: Node, data: Any, weights: Any, out_dtype: str | None = None) -> Any:
+def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = None) -> Any:
     """Return a convolution with the attributes of a node."""
     sizes, kernel = node.shape(0), node.shape(1)
     rank = len(sizes) - 2
@@ -110,7 +110,7 @@ def convolved(node: Node, data: Any, weights: Any, out_dtype: str | None = None)
     )  # fmt: skip
 
 
-def biased(node: Node, result: Any, k: int) -> Any:
+def biased(node: OnnxNode, result: Any, k: int) -> Any:
     """Add the bias of input `k`, one number a channel, if there is one."""
     if not node.has(k):
         return result
@@ -119,7 +119,7 @@ def biased(node: Node, result: Any, k: int) -> Any:
 
 
 @converts("ConvTranspose")
-def conv_transpose(node: Node) -> Any:
+def conv_transpose(node: OnnxNode) -> Any:
     """Convolve transposed, in one to three dimensions."""
     sizes, kernel = node.shape(0), node.shape(1)
     rank = len(sizes) - 2
@@ -145,7 +145,7 @@ def conv_transpose(node: Node) -> Any:
 
 
 def _transposed_pads(
-    node: Node, spatial: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int],
+    node: OnnxNode, spatial: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int],
     dilations: Sequence[int], extra: Sequence[int],
 ) -> tuple[list[int], list[int]]:  # fmt: skip
     """Return the padding that a transposed convolution crops, at the starts and the ends."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import tvm
 from tvm import relax, tirx
 
-from ...checks.input_shapes import Shapes
+from ..checks.input_shapes import KEPT, Shapes
 from .attributes import dtype_name
-from .scalars import Arithmetic
-from .values import Unsupported
+from .scalars import SizeArithmetic
+from .values import NotConvertible
 
-#: A size that stays as the file has it.
-KEPT = "?"
 _TOKEN = re.compile(r"\s*(//|[-+*/()]|\d+|[^-+*/()\s]+)")
 
 
@@ -39,25 +38,44 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
     """Return a Relax variable for each input by its name in the file.
 
     Dimensions of one name are one variable; unnamed ones get names of their own. Requested
-    `shapes` replace those in the file, except where they are `KEPT`.
+    `shapes` replace those in the file, except where they are `KEPT`; a size that is requested for a
+    named dimension holds for the other inputs that name it.
     """
     taken: set[str] = set()
-    scope: dict[str, Any] = {}
     variables: dict[str, Any] = {}
     inputs = input_shapes(model)
+    scope = _bound(inputs, shapes)
     for value in model.graph.input:
         if value.name not in inputs:
             continue
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value")
-            raise Unsupported(f"input '{value.name}' is a {kind}, expected a tensor")
+            raise NotConvertible(f"input '{value.name}' is a {kind}, expected a tensor")
         dims = _requested(value.name, inputs[value.name], shapes)
         dtype = dtype_name(value.type.tensor_type.elem_type)
         if dtype in ("object", "str"):
-            raise Unsupported(f"input '{value.name}' holds strings, expected numbers")
+            raise NotConvertible(f"input '{value.name}' holds strings, expected numbers")
         sizes = [_size(value.name, k, dim, scope) for k, dim in enumerate(dims)]
         variables[value.name] = relax.Var(_plain(value.name, taken), relax.TensorType(sizes, dtype))
     return variables
+
+
+def _bound(inputs: Mapping[str, tuple[int | str, ...] | None], shapes: Shapes) -> dict[str, Any]:
+    """Return the sizes of named dimensions that were requested, each once or always the same."""
+    sizes: dict[str, set[int | str]] = {}
+    for name, shape in shapes.items():
+        for dim, size in zip(inputs.get(name) or (), shape, strict=False):
+            if isinstance(dim, str) and dim != KEPT and size not in (KEPT, None):
+                sizes.setdefault(dim, set()).add(size)
+    scope: dict[str, Any] = {}
+    for dim, given in sizes.items():
+        (size, *others) = given
+        if not others and size != dim:
+            scope[dim] = (
+                tirx.IntImm("int64", size) if isinstance(size, int)
+                else scope.setdefault(size, tirx.Var(size, "int64"))
+            )  # fmt: skip
+    return scope
 
 
 def _requested(
@@ -65,7 +83,9 @@ def _requested(
 ) -> tuple[int | str, ...]:
     requested = shapes.get(name)
     if dims is None and (requested is None or KEPT in requested):
-        raise Unsupported(f"input '{name}' has no shape: give it one, --shape {name}:1,3,224,224")
+        raise NotConvertible(
+            f"input '{name}' has no shape: give it one, --shape {name}:1,3,224,224"
+        )
     if requested is None or dims is None:
         return dims if requested is None else requested  # type: ignore[return-value]
     return tuple(d if r in (KEPT, None) else r for d, r in zip(dims, requested, strict=True))
@@ -93,7 +113,7 @@ class _Sum:
             return self._symbol(self.text)
         if self.tokens:
             return self._symbol(self.text)
-        return Arithmetic().simplify(result)
+        return SizeArithmetic().simplify(result)
 
     def _sum(self) -> Any:
         result = self._product()

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..node import Node, dims_of
-from ..scalars import is_expr
-from ..values import Dim
-from .cells import DEFAULTS, GATES, Cell, Ops, gru, lstm, relax_ops
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode, dims_of
+from ..onnx_graph.scalars import is_expr
+from ..onnx_graph.values import Dim
+from .cells import DEFAULTS, GATES, Cell, CellOps, gru, lstm, relax_ops
 from .recurrence import Recurrence
-from .registry import converts
 
 #: Up to this many steps are unrolled into operators; more become one PrimFunc.
 UNROLLED = 2
@@ -49,13 +49,13 @@ class Direction:
 
 
 @converts("LSTM", "GRU", "RNN")
-def recurrent(node: Node) -> list[Any]:
+def recurrent(node: OnnxNode) -> list[Any]:
     """Return all hidden states, the last hidden state and, of an LSTM, the last cell state."""
     return sequence(node, weights=_transposed, states=(4, 5, 6, 7))
 
 
 def sequence(
-    node: Node, weights: Any, states: tuple[int, int, int, int], data: Any = None, **more: Any
+    node: OnnxNode, weights: Any, states: tuple[int, int, int, int], data: Any = None, **more: Any
 ) -> list[Any]:
     """Convert a recurrent operator.
 
@@ -88,7 +88,7 @@ def sequence(
 
 
 def _of_batch(
-    node: Node, data: Any, states: tuple[int, int, int, int], batch_first: bool
+    node: OnnxNode, data: Any, states: tuple[int, int, int, int], batch_first: bool
 ) -> tuple[Any, Dim]:
     """Return the data and the size of its batch, which the initial states may fix."""
     steps, batch, units = dims_of(data)
@@ -103,7 +103,7 @@ def _of_batch(
 class _Parts:
     """Reads the operands of one direction from the inputs of a node."""
 
-    node: Node
+    node: OnnxNode
     op: str
     index: int
     count: int
@@ -156,7 +156,7 @@ class _Parts:
             return relax.const(inputs, dtype), relax.const(state, dtype)
         both = _row(self.node, self.node.tensor(3), self.index)
         parts = self.node.emit(relax.op.split(both, 2, 0))
-        return tuple(self.node.emit(relax.TupleGetItem(parts, k)) for k in range(2))  # type: ignore[return-value]
+        return tuple(self.node.emit(relax.TupleGetItem(parts, k)) for k in range(2))
 
     def _state(self, k: int) -> Any:
         sizes = [self.batch, self.units]
@@ -179,7 +179,7 @@ class _Parts:
         return _row(self.node, self.node.tensor(k), self.index) if self.node.has(k) else None
 
 
-def _row(node: Node, data: Any, index: int) -> Any:
+def _row(node: OnnxNode, data: Any, index: int) -> Any:
     """Return one direction of a tensor whose first axis is the direction."""
     sizes = list(data.ty.shape.values)
     if int(sizes[0]) == 1:
@@ -188,7 +188,7 @@ def _row(node: Node, data: Any, index: int) -> Any:
     return node.emit(relax.op.squeeze(part, [0]))
 
 
-def _transposed(node: Node, k: int, index: int) -> Any:
+def _transposed(node: OnnxNode, k: int, index: int) -> Any:
     """Return the weights of a direction as input size or hidden, gates x hidden."""
     if node.value(k).is_constant:
         array = np.ascontiguousarray(node.array(k, "weights")[index].T)
@@ -196,7 +196,9 @@ def _transposed(node: Node, k: int, index: int) -> Any:
     return node.emit(relax.op.permute_dims(_row(node, node.tensor(k), index), [1, 0]))
 
 
-def _run(node: Node, one: Direction, data: Any, steps: Dim, batch: Dim, units: int) -> list[Any]:
+def _run(
+    node: OnnxNode, one: Direction, data: Any, steps: Dim, batch: Dim, units: int
+) -> list[Any]:
     """Return the hidden states (steps, batch, hidden) and the last states of a direction."""
     product = node.emit(relax.op.matmul(data, one.weights))
     inputs = node.emit(relax.op.add(product, one.bias[0]))
@@ -214,7 +216,7 @@ def _run(node: Node, one: Direction, data: Any, steps: Dim, batch: Dim, units: i
     return parts
 
 
-def _unrolled(node: Node, one: Direction, inputs: Any, steps: int, units: int) -> list[Any]:
+def _unrolled(node: OnnxNode, one: Direction, inputs: Any, steps: int, units: int) -> list[Any]:
     ops = relax_ops(node.dtype(0))
     hidden, state, rows = one.hidden, one.state, [None] * steps
     for step in reversed(range(steps)) if one.reverse else range(steps):
@@ -227,7 +229,7 @@ def _unrolled(node: Node, one: Direction, inputs: Any, steps: int, units: int) -
 
 
 def _step(
-    node: Node, one: Direction, ops: Ops, row: Any, hidden: Any, state: Any, units: int
+    node: OnnxNode, one: Direction, ops: CellOps, row: Any, hidden: Any, state: Any, units: int
 ) -> tuple[Any, Any]:
     cell = one.cell
     if cell.op == "GRU":
@@ -242,7 +244,9 @@ def _step(
     return node.emit(after_hidden), node.emit(after)
 
 
-def _gru_step(node: Node, one: Direction, ops: Ops, row: Any, hidden: Any, units: int) -> Any:
+def _gru_step(
+    node: OnnxNode, one: Direction, ops: CellOps, row: Any, hidden: Any, units: int
+) -> Any:
     cell = one.cell
     reset = ops.activations[cell.activations[0]]
     z, r, new = _gates(node, row, 3, units)
@@ -257,7 +261,7 @@ def _gru_step(node: Node, one: Direction, ops: Ops, row: Any, hidden: Any, units
     return node.emit(gru(cell, ops, node.emit(update), node.emit(new), hidden))
 
 
-def _gates(node: Node, data: Any, count: int, units: int) -> list[Any]:
+def _gates(node: OnnxNode, data: Any, count: int, units: int) -> list[Any]:
     """Split the last axis into gates."""
     axis = data.ty.ndim - 1
     return [
@@ -266,9 +270,9 @@ def _gates(node: Node, data: Any, count: int, units: int) -> list[Any]:
     ]
 
 
-def _outputs(node: Node, results: list[list[Any]], batch_first: bool) -> list[Any]:
+def _outputs(node: OnnxNode, results: list[list[Any]], batch_first: bool) -> list[Any]:
     """Stack the directions: steps, directions, batch, hidden; and directions, batch, hidden."""
-    outputs = []
+    outputs: list[Any] = []
     for k, axis in enumerate((1, 0, 0)):
         parts = [node.emit(relax.op.expand_dims(r[k], axis)) for r in results if r[k] is not None]
         if not parts or not node.wants(k):

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ..node import Node
+from ..onnx_graph.converter_table import MICROSOFT, converts
+from ..onnx_graph.onnx_node import OnnxNode
 from .convolution import biased, convolved
 from .quantized import dequantized_weights, rounded
 from .recurrent import sequence
-from .registry import MICROSOFT, converts
 
 
 @converts("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(node: Node) -> list[Any]:
+def dynamic_quantize_lstm(node: OnnxNode) -> list[Any]:
     """Run an LSTM whose operands of products are rounded to 8 bits, as ONNX Runtime does."""
 
-    def weights(node: Node, k: int, index: int) -> Any:
+    def weights(node: OnnxNode, k: int, index: int) -> Any:
         scale, zero = (8, 9) if k == 1 else (10, 11)
         return relax.const(dequantized_weights(node, k, scale, zero, index), "float32")
 
@@ -28,19 +28,19 @@ def dynamic_quantize_lstm(node: Node) -> list[Any]:
 
 
 @converts("Gelu", domain=MICROSOFT)
-def gelu(node: Node) -> Any:
+def gelu(node: OnnxNode) -> Any:
     """Return x * Phi(x)."""
     return relax.op.nn.gelu(node.tensor(0))
 
 
 @converts("BiasGelu", domain=MICROSOFT)
-def bias_gelu(node: Node) -> Any:
+def bias_gelu(node: OnnxNode) -> Any:
     """Return the Gelu of a sum."""
     return relax.op.nn.gelu(relax.op.add(node.tensor(0), node.tensor(1)))
 
 
 @converts("FastGelu", domain=MICROSOFT)
-def fast_gelu(node: Node) -> Any:
+def fast_gelu(node: OnnxNode) -> Any:
     """Return the Gelu with tanh, of a sum if there is a bias."""
     data = node.tensor(0)
     data = relax.op.add(data, node.tensor(1)) if node.has(1) else data
@@ -48,7 +48,7 @@ def fast_gelu(node: Node) -> Any:
 
 
 @converts("QuickGelu", domain=MICROSOFT)
-def quick_gelu(node: Node) -> Any:
+def quick_gelu(node: OnnxNode) -> Any:
     """Return x * sigmoid(alpha * x)."""
     data, alpha = node.tensor(0), float(node.attr("alpha", 1.702))
     scaled = relax.op.multiply(data, relax.const(alpha, node.dtype(0)))
@@ -56,7 +56,7 @@ def quick_gelu(node: Node) -> Any:
 
 
 @converts("SkipLayerNormalization", domain=MICROSOFT)
-def skip_layer_normalization(node: Node) -> list[Any]:
+def skip_layer_normalization(node: OnnxNode) -> list[Any]:
     """Normalise a sum; the sum is the fourth result."""
     total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)))
     total = node.emit(relax.op.add(total, node.tensor(4))) if node.has(4) else total
@@ -70,7 +70,7 @@ def skip_layer_normalization(node: Node) -> list[Any]:
 
 @converts("SimplifiedLayerNormalization")
 @converts("SimplifiedLayerNormalization", domain=MICROSOFT)
-def rms_norm(node: Node) -> list[Any]:
+def rms_norm(node: OnnxNode) -> list[Any]:
     """Divide by the root of the mean square."""
     if node.wants(1):
         node.refuse("its inverse deviation is read, which has no lowering")
@@ -81,7 +81,7 @@ def rms_norm(node: Node) -> list[Any]:
 
 
 @converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
-def skip_rms_norm(node: Node) -> list[Any]:
+def skip_rms_norm(node: OnnxNode) -> list[Any]:
     """Divide a sum by the root of its mean square; the sum is the fourth result."""
     total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)))
     total = node.emit(relax.op.add(total, node.tensor(3))) if node.has(3) else total
@@ -92,7 +92,7 @@ def skip_rms_norm(node: Node) -> list[Any]:
 
 
 @converts("FusedMatMul", domain=MICROSOFT)
-def fused_matmul(node: Node) -> Any:
+def fused_matmul(node: OnnxNode) -> Any:
     """Multiply matrices that may be transposed, times a number."""
     if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
         node.refuse("transBatchA and transBatchB have no lowering")
@@ -119,7 +119,7 @@ ACTIVATIONS: dict[str, Any] = {
 
 
 @converts("FusedConv", domain=MICROSOFT)
-def fused_conv(node: Node) -> Any:
+def fused_conv(node: OnnxNode) -> Any:
     """Convolve, add the bias and another tensor, and activate."""
     result = biased(node, convolved(node, node.tensor(0), node.tensor(1)), 2)
     result = relax.op.add(result, node.tensor(3)) if node.has(3) else result
@@ -127,7 +127,7 @@ def fused_conv(node: Node) -> Any:
 
 
 @converts("FusedGemm", domain=MICROSOFT)
-def fused_gemm(node: Node) -> Any:
+def fused_gemm(node: OnnxNode) -> Any:
     """Multiply matrices, add, and activate."""
     sides = [relax.op.permute_dims(node.tensor(k)) if node.attr(name, 0) else node.tensor(k)
              for k, name in enumerate(("transA", "transB"))]  # fmt: skip
@@ -142,7 +142,7 @@ def fused_gemm(node: Node) -> Any:
     return _activated(node, result)
 
 
-def _activated(node: Node, result: Any) -> Any:
+def _activated(node: OnnxNode, result: Any) -> Any:
     name = node.text("activation", "")
     if not name:
         return result

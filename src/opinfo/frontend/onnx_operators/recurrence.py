@@ -14,7 +14,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .cells import GATES, Cell, Ops, gru, lstm, scalar_ops
+from .cells import GATES, Cell, CellOps, gru, lstm, scalar_ops
 
 #: Rows of the weights that one pass over the gates adds.
 ROWS = 4
@@ -80,7 +80,7 @@ class _Steps:
         self.result, self.hidden, self.state, self.product, self.operand = outs
         self.width = GATES[what.cell.op] * what.hidden
         self.dtype = "float32"
-        self.ops: Ops = scalar_ops(self.dtype)
+        self.ops: CellOps = scalar_ops(self.dtype)
 
     def emit(self) -> None:
         total = self.batch * self.units

@@ -9,17 +9,17 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from tvm import relax, tirx
 
-from .scalars import Arithmetic, Rational, is_expr, is_var, mentions, same, size
-from .values import Dim, ListValue, Unsupported, Value, of_expr
+from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
+from .values import Dim, ListValue, NotConvertible, TensorValue, of_expr
 
 
-class Graph(Protocol):
+class ImportContext(Protocol):
     """What converters need of the import that is under way."""
 
     builder: Any
-    arithmetic: Arithmetic
+    arithmetic: SizeArithmetic
 
-    def tensor(self, value: Value) -> Any:
+    def tensor(self, value: TensorValue) -> Any:
         """Return a Relax expression for a value."""
 
     def run(self, graph: Any, inputs: Sequence[Any], scope: Mapping[str, Any]) -> list[Any]:
@@ -32,7 +32,7 @@ class Graph(Protocol):
 
 
 @dataclass
-class Node:
+class OnnxNode:
     """One node; converters read it and return expressions or values, one for each output."""
 
     op: str
@@ -41,7 +41,7 @@ class Node:
     attrs: Mapping[str, Any]
     inputs: Sequence[Any]
     outputs: Sequence[str]
-    graph: Graph
+    graph: ImportContext
     scope: Mapping[str, Any]
 
     @property
@@ -50,13 +50,13 @@ class Node:
         return self.graph.builder
 
     @property
-    def arithmetic(self) -> Arithmetic:
+    def arithmetic(self) -> SizeArithmetic:
         """The arithmetic on sizes."""
         return self.graph.arithmetic
 
     def refuse(self, text: str, *dims: Dim) -> NoReturn:
         """Refuse the node; `dims` are the sizes that would have to be static."""
-        raise Unsupported(text, dims)
+        raise NotConvertible(text, dims)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute."""
@@ -75,12 +75,12 @@ class Node:
         """Return whether output `k` is named, that is read."""
         return k < len(self.outputs) and bool(self.outputs[k])
 
-    def value(self, k: int) -> Value:
+    def value(self, k: int) -> TensorValue:
         """Return input `k`, which must be a tensor."""
         if not self.has(k):
             self.refuse(f"input {k} is missing")
         value = self.inputs[k]
-        if isinstance(value, ListValue) or not isinstance(value, Value):
+        if isinstance(value, ListValue) or not isinstance(value, TensorValue):
             self.refuse(f"input {k} is a sequence, expected a tensor")
         return value
 
@@ -172,14 +172,14 @@ class Node:
         shape = self.emit(relax.op.shape_to_tensor(relax.ShapeExpr(list(dims))))
         return shape if dtype == "int64" else self.emit(relax.op.astype(shape, dtype))
 
-    def result(self, expr: Any) -> Value:
+    def result(self, expr: Any) -> TensorValue:
         """Return the value of an expression, bound to a variable."""
         return of_expr(self.emit(expr))
 
 
 def dims_of(expr: Any) -> list[Dim]:
-    """Return the sizes of an expression; raises `Unsupported` if they have no expressions."""
+    """Return the sizes of an expression; raises `NotConvertible` if they have no expressions."""
     shape = expr.ty.shape
     if not isinstance(shape, relax.ShapeExpr):
-        raise Unsupported("the sizes of an input are only known at run time")
+        raise NotConvertible("the sizes of an input are only known at run time")
     return [size(d) for d in shape.values]
