@@ -19,7 +19,7 @@ _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "M
 
 
 @dataclass(frozen=True)
-class OnnxNode:
+class NodeProto:
     """A node with one output."""
 
     op: str
@@ -39,7 +39,7 @@ class GraphWriter:
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, OnnxNode] = {}
+        self.nodes: dict[str, NodeProto] = {}
         self.arrays: dict[str, Array] = {}
         self.tensors: dict[str, Tensor] = {}
         self.readers: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class GraphWriter:
 
     def node(self, op: str, inputs: Iterable[str], **attrs: Any) -> str:
         """Add a node; returns the name of its output."""
-        made = OnnxNode(op, tuple(inputs), self.name(), attrs)
+        made = NodeProto(op, tuple(inputs), self.name(), attrs)
         self.nodes[made.output] = made
         return made.output
 
@@ -86,7 +86,7 @@ class GraphWriter:
         array = self.arrays.get(name)
         return None if array is None or array.size != 1 else array.reshape(()).item()
 
-    def before(self, name: str, *ops: str) -> OnnxNode | None:
+    def before(self, name: str, *ops: str) -> NodeProto | None:
         """The node that produces a tensor, if it is one of these."""
         node = self.nodes.get(name)
         return node if node is not None and node.op in ops else None
@@ -124,7 +124,7 @@ class GraphWriter:
         whole = self.node("Sub", [parts[0], self.node("Mod", parts)])
         return self.node("Div", [whole, parts[1]])
 
-    def finish(self, results: Sequence[str]) -> tuple[list[OnnxNode], dict[str, Array]]:
+    def finish(self, results: Sequence[str]) -> tuple[list[NodeProto], dict[str, Array]]:
         """The nodes and constants that results need, which get the names ``y<k>``."""
         renamed: dict[str, str] = {}
         extra = []
@@ -132,7 +132,7 @@ class GraphWriter:
             if name in self.nodes and name not in renamed:
                 renamed[name] = f"y{k}"
             else:
-                extra.append(OnnxNode("Identity", (name,), f"y{k}"))
+                extra.append(NodeProto("Identity", (name,), f"y{k}"))
         needed = set(results)
         kept = []
         for node in reversed(self.nodes.values()):
