@@ -96,7 +96,10 @@ def resized(inputs: Mapping[str, Any], dynamic: Any, factor: int, seed: int = 1)
 
 
 def _randomise(module: Any) -> None:
-    """Move norms, biases and statistics away from 0 and 1; weights keep their scale."""
+    """Move norms, biases and statistics away from 0 and 1; weights keep their scale.
+
+    Weights that start as zeros, such as those of some heads, would hide all that comes before.
+    """
     import torch
 
     with torch.no_grad():
@@ -105,8 +108,10 @@ def _randomise(module: Any) -> None:
                 continue
             if name.endswith("running_var"):
                 tensor.uniform_(0.5, 1.5)
-            elif tensor.ndim == 1 and name.endswith(("weight", "bias", "running_mean")):
+            elif tensor.ndim == 1 and name.endswith(("weight", "bias", "running_mean", "gamma")):
                 tensor.add_(torch.randn_like(tensor) * 0.1)
+            elif tensor.ndim > 1 and not tensor.any() and name.endswith("weight"):
+                tensor.normal_(std=0.02)
 
 
 def _image(model: str, size: int = 224) -> Callable[[], Built]:
