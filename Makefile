@@ -71,10 +71,11 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[onnx,onednn]'
 	touch $@
 
-# The OCR wheel is wanted for the ONNX files in it, not for what it depends on.
+# The OCR wheel is wanted for the ONNX files in it, timm for its architectures, and neither for what
+# it depends on: timm would bring a torchvision that does not load beside the CPU build of torch.
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --no-deps rapidocr-onnxruntime==1.4.4
+	$(BIN)/python -m pip install --quiet --no-deps rapidocr-onnxruntime==1.4.4 timm==1.0.31
 	touch $@ $(VENV)/.demo
 
 clean:

@@ -1,0 +1,1 @@
+"""Torch modules after their papers, for architectures that no installed package has."""
