@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from .compile.specialize import Specialized, SpecializedFunction, specialize_shapes
     from .config.strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
     from .kernels.compiler import Compiler
-    from .runtime.manager import Budget, Event
+    from .runtime.manager import Budget
     from .runtime.session import Session, SiteStats, Stats, stats
+    from .runtime.session_events import Event, Settled, Waiting
     from .store.store import KernelStore
     from .tune.record import Recording
 
@@ -21,7 +22,8 @@ _HOMES = {
     "arguments.boundary": ("Range", "ShapeOutOfRange"),
     "compile.compile_shapes": ("CompiledShapes", "compile_shapes"),
     "kernels.compiler": ("Compiler",),
-    "runtime.manager": ("Budget", "Event"),
+    "runtime.manager": ("Budget",),
+    "runtime.session_events": ("Event", "Settled", "Waiting"),
     "tune.record": ("Recording",),
     "runtime.session": ("Session", "SiteStats", "Stats", "stats"),
     "compile.specialize": ("Specialized", "SpecializedFunction", "specialize_shapes"),
@@ -45,12 +47,14 @@ __all__ = [
     "Record",
     "Recording",
     "Session",
+    "Settled",
     "ShapeOutOfRange",
     "SiteStats",
     "Specialized",
     "SpecializedFunction",
     "Stats",
     "Strategy",
+    "Waiting",
     "compile_shapes",
     "specialize_shapes",
     "stats",

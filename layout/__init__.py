@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .plan import Planned, plan_layout
     from .report.count import count
     from .report.plan_report import Conversions, PlanReport
-    from .search.op_specs import Implementation
+    from .search.replacements import Implementation
 
 _HOMES = {
     "apply.cancel": ("cancel_layout_transforms",),
@@ -20,7 +20,7 @@ _HOMES = {
     "plan": ("Planned", "plan_layout"),
     "report.count": ("count",),
     "report.plan_report": ("Conversions", "PlanReport"),
-    "search.op_specs": ("Implementation",),
+    "search.replacements": ("Implementation",),
 }
 __all__ = [
     "Conversions",

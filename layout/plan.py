@@ -16,7 +16,8 @@ from .report.explain import report
 from .report.plan_report import PlanReport
 from .search.constraints import Desired, LayoutRequest, check, full
 from .search.decide import OBJECTIVES, Cost
-from .search.op_specs import Implementation, OpSpecs
+from .search.op_specs import OpSpecs
+from .search.replacements import Implementation
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def plan_layout(
     """
     check_defined(mod, "plan_layout")
     requests = check_arguments(desired, mode, objective)
-    specs = OpSpecs(requests, implementations)
+    specs = OpSpecs(requests, implementations, operators=mode == "graph")
     planner = Planner(mod, specs, mode, _cost(objective), dict(pins or {}), seconds)
     plans = planner.plan_module()
     out = materialise(mod, plans, planner.spec_by_op, planner.rewritten, constants)
@@ -102,6 +103,17 @@ def implementation(op: str, func: Any, layouts: Sequence[Layout | str | None]) -
         else:
             parsed.append(Layout.parse(layout) if isinstance(layout, str) else layout)
     return Implementation(full(op, "op"), func, tuple(parsed))
+
+
+def not_replaced(planned: PlanReport, given: Implementation) -> str | None:
+    """Why an implementation is used nowhere; None if it is used."""
+    if any(op.replaced for op in planned.ops):
+        return None
+    reason = next((f"{op.op}: {op.note}" for op in planned.ops if op.note), None)
+    if reason is not None:
+        return reason
+    names = ", ".join(sorted({op.op for op in planned.ops})) or "none"
+    return f"no PrimFunc of the module is recognised as {given.op}; its PrimFuncs: {names}"
 
 
 def _cost(objective: str | Cost) -> Cost:

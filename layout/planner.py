@@ -6,18 +6,23 @@ decide → a PrimFunc has no proved form → that alternative is forbidden → d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from tvm import relax
 
-from ..analysis.results.op_info import OpInfo, Refusal
+from ..analysis.answer.fault import fault
+from ..analysis.answer.recover import recover_direct
+from ..analysis.certify.structural_equality import ByStructure
+from ..analysis.results.op_info import Answer, OpInfo, Refusal
 from ..analysis.support.progress import stage
+from ..analysis.terms.work import Exhausted, budget
 from .apply.conversion import layouts_of
 from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
 from .rewrite.rewrite import ParamAlias, Rewriter, Rewritten
 from .search.alternatives import GIVEN, Alternative, OpSpec
-from .search.decide import Cost, Extend, Plan, decide
+from .search.decide import Cost, Extend, Plan, cheapest, decide, narrowed, space
 from .search.op_specs import OpSpecs
 from .search.pins import Pins
 from .search.solve import NoSolution
@@ -26,6 +31,24 @@ Mode = Literal["graph", "region", "tir"]
 
 #: Plans that are tried before all layouts are left unchanged.
 ROUNDS = 20
+
+
+class _Forbidden:
+    """Alternatives without a proof, by op spec: equal PrimFuncs share them."""
+
+    def __init__(self, specs: Mapping[Op, OpSpec]) -> None:
+        self.specs = specs
+        self.alternatives: dict[int, frozenset[Alternative]] = {}
+        self.reasons: dict[Op, str] = {}
+
+    def add(self, op: Op, alternative: Alternative, reason: str) -> None:
+        key = id(self.specs[op])
+        self.alternatives[key] = self.alternatives.get(key, frozenset()) | {alternative}
+        self.reasons[op] = reason
+
+    def by_op(self, ops: Sequence[Op]) -> dict[Op, frozenset[Alternative]]:
+        places = ((op, self.alternatives.get(id(self.specs[op]))) for op in ops)
+        return {op: left_out for op, left_out in places if left_out is not None}
 
 
 class Planner:
@@ -39,6 +62,7 @@ class Planner:
         self.spec_by_op: dict[Op, OpSpec] = {}
         self.forms: dict[Any, Rewritten | ParamAlias | Refusal] = {}
         self.analyse, self.rewriter = specs.analyse, Rewriter(specs.form)
+        self.direct = ByStructure(self._direct)
 
     def plan_module(self) -> dict[Any, tuple[Graph, Plan]]:
         """The plan of each Relax function. Raises ``ValueError`` for pins that do not fit."""
@@ -61,25 +85,29 @@ class Planner:
         specs = self.specs.of(function)
         self.spec_by_op.update(specs)
         pins = self.pins.of(gvar, function)
-        forbidden: dict[Op, frozenset[Alternative]] = {}
+        choices = space(function, specs, pins, {}, self.mode != "tir")
+        forbidden = _Forbidden(specs)
+        bound = 0.0
         for _ in range(ROUNDS):
-            strict = self.mode != "tir"
             try:
-                plan = decide(function, specs, self.cost, pins, forbidden, self.seconds, strict,
-                              extend)  # fmt: skip
+                plan = cheapest(choices, self.cost, self.seconds, extend)
             except NoSolution:
                 break
+            bound = plan.solution.bound
             refused = self.refused(function, plan)
             if not refused:
-                return function, plan
-            for op, alternative in refused:
-                forbidden[op] = forbidden.get(op, frozenset()) | {alternative}
+                return function, replace(plan, refusals=forbidden.reasons)
+            for op, alternative, reason in refused:
+                forbidden.add(op, alternative, reason)
+            choices = narrowed(choices, forbidden.by_op(function.ops))
         unchanged = {op: OpSpec(None, "no plan was found") for op in function.ops}
-        return function, decide(function, unchanged, self.cost, pins, {}, self.seconds,
-                                extend=extend)  # fmt: skip
+        plan = decide(function, unchanged, self.cost, pins, {}, self.seconds, extend=extend)
+        status = f"cheaper plans had no proof in {ROUNDS} rounds"
+        solution = replace(plan.solution, status=status, bound=min(bound, plan.solution.bound))
+        return function, replace(plan, solution=solution, refusals=forbidden.reasons)
 
-    def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative]]:
-        """The ops without a proved form in their planned layouts."""
+    def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative, str]]:
+        """The ops without a proved form in their planned layouts, with the reasons."""
         out = []
         for k, (op, alternative) in enumerate(plan.chosen.items()):
             stage("proving layouts", k, len(plan.chosen))
@@ -89,8 +117,9 @@ class Planner:
             loops = self.spec_by_op[op].named and alternative.why != GIVEN
             if not loops and not any(layouts):
                 continue
-            if isinstance(self.proved_form(op.func, layouts, function.shares(op)), Refusal):
-                out.append((op, alternative))
+            form = self.proved_form(op.func, layouts, function.shares(op))
+            if isinstance(form, Refusal):
+                out.append((op, alternative, form.reason))
         return out
 
     def proved_form(
@@ -110,20 +139,31 @@ class Planner:
         return self.forms[key]
 
     def operator(self, func: Any, new: Rewritten) -> Rewritten | Refusal:
-        """The form if it is the same operator; in graph mode, only one that Relax can lower.
+        """The form if it is the same operator, and its attributes name the layouts.
 
-        In region mode, it is enough that its attributes name the order of its axes.
+        In region mode, they must name the order of its axes: no layout splits an axis.
         """
         before = self.analyse(func).info
         if not isinstance(before, OpInfo) or before.relaid:
             return new
-        after = self.analyse(new.func).info
-        if isinstance(after, OpInfo) and (
-            not after.packed if self.mode == "region" else not after.relaid
-        ):
+        after = self.analyse(new.func).info if any(before.layouts) else self.direct(new.func)
+        if isinstance(after, OpInfo) and not (self.mode == "region" and after.packed):
             if before.name == after.name or self.specs.spec_of(func).moves:
                 return new
         return Refusal(f"{before.name} is not a Relax operator in these layouts")
+
+    def _direct(self, func: Any) -> Answer:
+        """The operator over the PrimFunc's own buffers."""
+        expression = self.analyse.lifted(func)
+        if isinstance(expression, Refusal):
+            return expression
+        try:
+            with budget():
+                return recover_direct(expression, func)
+        except Exhausted as error:
+            return Refusal(str(error))
+        except Exception as error:
+            return fault(error)
 
     def rewritten(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool

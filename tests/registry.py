@@ -18,7 +18,6 @@ from tvm.relax.backend import dispatch_sort_scan
 from opinfo.analysis.recognise import modules, recognisers
 
 EXTERN = "lowers to a call of an external function, not to TIR"
-SORTS = "its PrimFunc calls an external function that sorts: not TIR"
 VANISHES = "its legalisation is its operand: there is no PrimFunc"
 HOST = "a host function that reads the descriptor of its tensor: it has no buffers"
 TODO = "no recogniser yet"
@@ -70,15 +69,6 @@ REASONS: Mapping[str, str] = {
         "one PrimFunc that sorts by an external function and suppresses in nested loops"
     ),
     "relax.nn.attention_var_len": "its legalisation raises: it is lowered by backends only",
-    **dict.fromkeys(
-        (
-            "relax.argsort",
-            "relax.median",
-            "relax.sort",
-            "relax.topk",
-        ),
-        SORTS,
-    ),
 }
 
 

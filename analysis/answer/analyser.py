@@ -8,7 +8,7 @@ from typing import Any
 from ..certify.structural_equality import ByStructure
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..results.op_info import Refusal
-from .recover import analyse, lift_or_refuse, recover_or_refuse
+from .recover import analyse, lift_or_refuse, recover_or_refuse, with_externs
 from .recovered import Recovered
 
 
@@ -31,7 +31,7 @@ class Analyser:
         return self._lift(func)
 
     def _analyse(self, func: Any) -> Recovered:
-        expression = self._lift(func)
+        expression = with_externs(self._lift(func), func)
         if isinstance(expression, Refusal):
             return Recovered(expression)
         return recover_or_refuse(expression, func)

@@ -16,7 +16,7 @@ from ..proposal.proposal import Constant, Proposal
 from ..real import idiomatic
 from ..recognise import recognisers
 from ..registry.call_recogniser import RecogniserFailure, attempt, proposals
-from ..registry.registry import Recogniser
+from ..registry.registry import Recogniser, extern_recognisers
 from ..results.op_info import Certificate, OpInfo, Refusal
 from ..terms.term import TensorVar
 from ..terms.work import spend
@@ -89,7 +89,8 @@ def _proposals(
     Up to rounding, the recognisers also see the expression in its idiomatic form.
     """
     spend(PROPOSE)
-    views = [(recogniser, expression) for recogniser in recognisers(rounded)]
+    exact = extern_recognisers() if expression.externs else recognisers(rounded)
+    views = [(recogniser, expression) for recogniser in exact]
     if rounded:
         idiom = idiomatic(expression)
         views += [(recogniser, idiom) for recogniser in recognisers(False)]

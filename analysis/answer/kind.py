@@ -31,6 +31,8 @@ _ORDER: tuple[PatternKind, ...] = (
 
 def pattern_kind(lifted: TensorExpression) -> PatternKind:
     """Return the kind of the PrimFunc: the least fusable of its outputs'."""
+    if lifted.externs:
+        return "kOpaque"
     return max((_kind(c) for c in lifted.outputs), key=_ORDER.index, default="kOpaque")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tvm import tirx
 
 from ..lifting.effects.tensor_expression import TensorExpression
+from ..lifting.externs import calls_extern
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..real import TooLarge, real
@@ -87,19 +88,29 @@ def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormali
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
     """Return the answer of `op_info` together with the lifted parameters."""
     with budget():
-        expression = lift_or_refuse(func)
+        expression = with_externs(lift_or_refuse(func), func)
         if isinstance(expression, Refusal):
             return Recovered(expression)
         return recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
 
 
-def lift_or_refuse(func: Any) -> TensorExpression | Refusal:
+def with_externs(expression: TensorExpression | Refusal, func: Any) -> TensorExpression | Refusal:
+    """Return the expression; if it is a refusal of extern calls, one over their results.
+
+    Only the search for an operator may see it: it does not say what an element depends on.
+    """
+    if not isinstance(expression, Refusal) or not calls_extern(func):
+        return expression
+    return lift_or_refuse(func, externs=True)
+
+
+def lift_or_refuse(func: Any, externs: bool = False) -> TensorExpression | Refusal:
     """Return what a PrimFunc computes, or why it cannot be lifted."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     try:
         with budget():
-            return lift(func)
+            return lift(func, externs=externs)
     except Unliftable as error:
         return Refusal(error.reason, error.where)
     except Exhausted as error:
@@ -132,7 +143,7 @@ def recover_or_refuse(
 def recover(expression: TensorExpression, func: Any, alternatives: bool = False) -> Answer:
     """Return the operator: over the PrimFunc's buffers, over logical ones, or up to rounding."""
     exact = certified_operator(expression, func, alternatives)
-    if isinstance(exact, OpInfo):
+    if isinstance(exact, OpInfo) or expression.externs:
         return exact
     logical = recover_logical(expression, None, alternatives)
     if not isinstance(logical, Refusal):

@@ -57,6 +57,8 @@ def certify(
         built = rebuild(proposal, lifted)
     except NotBuilt as error:
         return Refusal(str(error), proposal.name)
+    # Results of different extern functions cannot be told apart at random points.
+    tested = tested and not lifted.externs
     return _staged(_compared(proposal, lifted, func, built, tested, rounded), lifted, func, built)
 
 
@@ -75,9 +77,20 @@ def _staged(
     """The certificate with the number of buffers that the operator's lowering writes."""
     if isinstance(certificate, Refusal):
         return certificate
+    if lifted.externs:
+        return _on_documentation(certificate, lifted)
     same = certificate.kind == "rebuilt" and isinstance(func, tirx.PrimFunc)
     return replace(
         certificate, stages=(lifted.stages if same else 0) or count_written_buffers(built.func)
+    )
+
+
+def _on_documentation(certificate: Certificate, lifted: TensorExpression) -> Certificate:
+    """The certificate of a PrimFunc that calls extern functions."""
+    functions = dict.fromkeys(call.function for call in lifted.externs)
+    assumed = tuple(f"the extern function {name} computes what TVM documents" for name in functions)
+    return replace(
+        certificate, kind="extern", assumptions=(*certificate.assumptions, *assumed), stages=1
     )
 
 
@@ -100,7 +113,7 @@ def _compared(
     if isinstance(same, Certificate):
         return same
     try:
-        lowering = lift(built.func, built.params)
+        lowering = lift(built.func, built.params, externs=bool(lifted.externs))
     except Unliftable as error:
         return Refusal(f"the operator's own lowering cannot be lifted: {error}", proposal.name)
     if lowering.races != lifted.races:

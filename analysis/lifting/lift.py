@@ -19,7 +19,9 @@ from ..terms.scalar import conj, eq0, negate
 from ..terms.term import TRUE, ZERO, TensorVar, Term, Var
 from ..terms.traversal import free
 from .effects.effects import Effects, Write
+from .effects.extern_call import ExternCall
 from .effects.tensor_expression import TensorExpression
+from .externs import check_operands, execute, name_of
 from .iterate import Loops
 from .loops.repeat import close_while
 from .outputs import check_outputs, output
@@ -28,13 +30,18 @@ from .tir.from_tir import Unliftable, check_index
 from .tir.node import items, script
 
 
-def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorExpression:
+def lift(
+    func: Any, params: Sequence[TensorVar | Var] | None = None, *, externs: bool = False
+) -> TensorExpression:
     """Return what a PrimFunc computes, as a tensor expression without loops, blocks or names.
 
     Args:
         func: A `tirx.PrimFunc`.
         params: The tensors and scalars to express it over, one for each parameter; by default new
             ones.
+        externs: Take each result of a known extern function for a tensor of its own, see
+            `analysis.lifting.externs`. The terms then do not say from which elements of the
+            operands an element is computed.
 
     Returns:
         One term for each output buffer.
@@ -43,6 +50,7 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
         Unliftable: The PrimFunc cannot be lifted; the message has the reason and the place.
     """
     executor, params_of_func = Executor(func), items(func.params)
+    executor.externs = [] if externs else None
     tensors_of_params = [None] * len(params_of_func) if params is None else list(params)
     executor.bind_sizes(params_of_func, tensors_of_params)
     for position, (param, existing) in enumerate(
@@ -54,6 +62,8 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
     for tensor, writes in executor.effects.writes.items():
         executor.check_stores(tensor, writes)
     check_outputs(executor, values)
+    calls = tuple(executor.externs or ())
+    check_operands(calls, executor.effects.writes)
     return TensorExpression(
         values,
         tuple(
@@ -64,6 +74,8 @@ def lift(func: Any, params: Sequence[TensorVar | Var] | None = None) -> TensorEx
         executor.races,
         len(executor.stored.values()),
         executor.promises,
+        calls,
+        executor.written_sums(),
     )
 
 
@@ -73,6 +85,9 @@ _WITHOUT_EFFECT = frozenset({"tirx.assume", "tirx.tvm_storage_sync"})
 
 class Executor(Loops):
     """The symbolic execution of one PrimFunc."""
+
+    #: The calls of extern functions so far; None if they are refused.
+    externs: list[ExternCall] | None = None
 
     def run(self, stmt: Any) -> None:
         rule = getattr(self, f"run_{type(stmt).__name__}", None)
@@ -208,21 +223,17 @@ class Executor(Loops):
         self.run(stmt.body)
 
     def run_Evaluate(self, stmt: Any) -> None:
+        if self.externs is not None and name_of(stmt.value):
+            self.externs.append(execute(self, stmt.value))
+            return
         name = str(getattr(getattr(stmt.value, "op", None), "name", ""))
         if type(stmt.value).__name__ != "IntImm" and name not in _WITHOUT_EFFECT:
-            raise Unliftable(*_effect(name, stmt.value))
+            raise Unliftable(*_effect(stmt.value))
         self.promises |= name == "tirx.assume"
 
 
-#: Calls whose first argument is the name of a function outside TIR.
-_EXTERN = frozenset(
-    f"tirx.{name}"
-    for name in ("tvm_call_packed", "tvm_call_cpacked", "call_extern", "call_pure_extern")
-)
-
-
-def _effect(name: str, call: Any) -> tuple[str, str]:
+def _effect(call: Any) -> tuple[str, str]:
     """Why a call with effects is not understood, and its place."""
-    if name in _EXTERN and type(call.args[0]).__name__ == "StringImm":
-        return f"calls the extern function {call.args[0].value}, which is not TIR", ""
+    if function := name_of(call):
+        return f"calls the extern function {function}, which is not TIR", ""
     return "unsupported call with side effects", script(call)[:80]

@@ -8,9 +8,11 @@ from typing import Any
 from tvm.tirx.buffer import is_buffer_var
 
 from ..support.tvm_compat import source_of
-from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, variable
+from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, integer, variable
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects
+from .effects.tensor_expression import WrittenSum
+from .linear_extents import linear_form
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
 from .tir.annotations import check_layout
@@ -78,6 +80,10 @@ def _positive_with(expr: Any, var: Any) -> bool:
     return kind == "Cast" and _positive_with(expr.value, var)
 
 
+def _is_integer(param: Any) -> bool:
+    return not is_buffer_var(param) and str(getattr(param.ty, "dtype", "")) in INT_DTYPES
+
+
 class Parameters:
     """The scope: values of variables, tensors of buffers, and the effects so far."""
 
@@ -85,6 +91,8 @@ class Parameters:
         self.frames: list[Effects] = []
         self.env = ScalarScope(self.frames)
         self.values = NodeDict[TensorVar | Var]()
+        self.determined = NodeDict[Var]()  # scalars that are bound by an extent
+        self.sums: dict[Var, Any] = {}  # the extents that are sums, as they are written
         self.frames.append(Effects())
         self.inputs: set[TensorVar] = set()
         self.scopes: dict[TensorVar, str] = {}
@@ -135,21 +143,66 @@ class Parameters:
     def bind_sizes(
         self, params: Sequence[Any], tensors_of_params: Sequence[TensorVar | Var | None]
     ) -> None:
-        """Bind the variables that are an extent on their own, or a scalar parameter."""
+        """Bind the variables that are an extent on their own or in a sum, or a scalar parameter."""
+        compound = list[tuple[Any, Int | None]]()
         for param, existing in zip(params, tensors_of_params, strict=True):
             if is_buffer_var(param):
                 for d, expr in enumerate(items(param.ty.shape)):
+                    same = isinstance(existing, TensorVar) and d < len(existing.shape)
+                    extent = existing.shape[d] if same else None  # type: ignore[union-attr]
                     if type(expr).__name__ == "Var":
-                        same = isinstance(existing, TensorVar) and d < len(existing.shape)
-                        self.bind_size(expr, existing.shape[d] if same else None)  # type: ignore[union-attr]
-            elif type(param.ty).__name__ != "PrimType":
+                        self.bind_size(expr, extent)
+                    elif type(expr).__name__ != "IntImm":
+                        compound.append((expr, extent))
+        if compound:
+            self.bind_sums([p for p in params if _is_integer(p)], compound)
+        for param, existing in zip(params, tensors_of_params, strict=True):
+            if is_buffer_var(param):
+                continue
+            if type(param.ty).__name__ != "PrimType":
                 raise Unliftable("a parameter is neither a buffer nor a scalar", param.name)
-            elif isinstance(existing, Var):
+            if param in self.determined:
+                continue
+            if isinstance(existing, Var):
                 self.bind_size(param, as_int(existing))
             elif str(param.ty.dtype) in INT_DTYPES:
                 shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
                 kind = "size" if any(_positive_with(e, param) for e in shapes) else "scalar"
                 self.bind_size(param, as_int(self.unique(kind, param.name)))
+
+    def bind_sums(self, scalars: Sequence[Any], extents: Sequence[tuple[Any, Int | None]]) -> None:
+        """Bind scalars that are a term of an extent, by taking the extent for a size.
+
+        With the extent ``past + 1`` as the size ``s``, ``past`` is ``s - 1``. So the extent is at
+        least 1 like any other, and its normal form is one variable.
+        """
+        forms = [(x, form, e) for x, e in extents if (form := linear_form(x)) is not None]
+        for _ in forms:  # a later sum may determine a term of an earlier one
+            for expr, form, extent in forms:
+                open_terms = [(v, k) for v, k in form.coefficients.items() if v not in self.env]
+                if len(open_terms) != 1 or open_terms[0][1] not in (1, -1):
+                    continue
+                (var, sign), known = open_terms[0], integer(form.literal)
+                if not any(var.same_as(p) for p in scalars):
+                    continue
+                for term, factor in form.coefficients.items():
+                    if not term.same_as(var):
+                        known += self.reader.index(term) * factor
+                size = as_int(self.unique("size", var.name)) if extent is None else extent
+                self.env[var] = (size - known) * sign
+                self.determined[var] = self.unique("scalar", var.name)
+                if isinstance(size.atom, Var):
+                    self.sums[size.atom] = expr
+
+    def written_sums(self) -> dict[Var, WrittenSum]:
+        """Return how the sizes that are sums are written, over the other sizes and scalars."""
+        atoms = [(v, p.atom) for v, p in self.env.items() if isinstance(p, Int)]
+        places = [*self.determined.items(), *((v, a) for v, a in atoms if isinstance(a, Var))]
+        known = {a for _, a in places} - self.sums.keys()
+        return {
+            size: WrittenSum(expr, tuple((v, a) for v, a in places if a in known))
+            for size, expr in self.sums.items()
+        }
 
     def bind_size(self, var: Any, size: Int | None) -> None:
         if var not in self.env:
@@ -167,6 +220,11 @@ class Parameters:
             if isinstance(existing, Var):
                 raise Unliftable("expected a scalar, got a buffer", param.name)
             self.inputs.add(self.bind_buffer(param, existing, position))
+            return
+        if param in self.determined:
+            if isinstance(existing, Var):
+                self.determined[param] = existing
+            self.values[param] = self.determined[param]
             return
         value = self.env.get(param)
         atom = value.atom if isinstance(value, Int) else None

@@ -29,7 +29,7 @@ def variables(params: Sequence[TensorVar | Var], func: Any) -> dict[Var, Any]:
             values.setdefault(lifted, _wide(param))
         elif is_buffer_var(param):
             for poly, dim in zip(lifted.shape, items(param.ty.shape), strict=True):
-                if isinstance(poly.atom, Var) and isinstance(dim, tirx.Var):
+                if isinstance(poly.atom, Var) and not isinstance(dim, tirx.IntImm):
                     values.setdefault(poly.atom, _wide(dim))
     return values
 

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.effects.tensor_expression import TensorExpression
-from ..lifting.tir.node import items
+from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ..terms.term import CallTerm, Int, TensorVar, Term, Var
 from ..terms.traversal import free
 from .legalise import Legalised, legalise
@@ -198,7 +198,8 @@ def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key 
     args, tensors = _arguments(proposal.operands, lifted, sizes)
     params = list(tensors.values())
     if sizes:
-        params.append(relax.Var("sizes", relax.ShapeType(list(sizes.values()))))
+        variables = [x for x in sizes.values() if isinstance(x, tirx.Var)]
+        params.append(relax.Var("sizes", relax.ShapeType(variables)))
     attrs = {k: to_prim(v, sizes) for k, v in proposal.attrs.items()}
     legalised = _legalised(proposal, dtype, params, args, attrs)
     if legalised is None:
@@ -268,6 +269,11 @@ def _sizes(lifted: TensorExpression) -> dict[Var, Any]:
         for var in variables:
             if var not in sizes:
                 sizes[var] = tirx.Var(var.name, "int64")
+    for var, written in lifted.sums.items():
+        values = NodeDict[Any]()
+        for variable, term in written.variables:
+            values[variable] = as_dtype(sizes.get(term, variable), str(variable.ty.dtype))
+        sizes[var] = substitute(written.expr, values)
     return sizes
 
 
@@ -304,7 +310,7 @@ def _inputs(
 ) -> list[TensorVar | Var]:
     """The parameters of the tensor expression that the ``call_tir`` takes, in its order."""
     by_name = {f"p{o}": lifted.params[o] for o in tensors}
-    by_size = {str(x.name): v for v, x in sizes.items()}
+    by_size = {str(x.name): v for v, x in sizes.items() if isinstance(x, tirx.Var)}
     inputs: list[TensorVar | Var] = []
     for arg in legalised.args:
         name = getattr(arg, "name", "")

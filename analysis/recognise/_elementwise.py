@@ -8,6 +8,7 @@ The constants of integers merge into polynomials; all literals that they may com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..lifting.tir.operations import bitwise, truncdiv
 from ..proposal.proposal import Proposal
+from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.term import INT_DTYPES, CallTerm, Load, Term, as_int, integer
+from ..terms.term import INT_DTYPES, ZERO, CallTerm, Load, Term, as_int, integer
 from ..terms.traversal import rebuild
-from ._scalar import Scalar, axis_of, broadcasts, covers, scalar
+from ._mixed import SizeOperand, unified
+from ._scalar import Scalar, axis_of, broadcasts, covers, root, scalar
 from ._template import ElementwiseOp, Template, learn, value_of
 
 Form = Callable[[Term], Term]
@@ -36,8 +39,8 @@ class Ops:
         #: The operators by the possible outermost operations of their formulas.
         self.by_root: dict[str, list[tuple[int, ElementwiseOp]]] = {}
         for rank, op in self.ranked:
-            for root in op.roots.split():
-                self.by_root.setdefault(root, []).append((rank, op))
+            for name in op.roots.split():
+                self.by_root.setdefault(name, []).append((rank, op))
 
     def __iter__(self) -> Iterator[ElementwiseOp]:
         return (op for _, op in self.ranked)
@@ -56,6 +59,32 @@ def proposals(
     formula = scalar(definition.body)
     if formula.reason or not formula.loads:
         return Refusal(formula.reason or "the compute reads nothing")
+    ranked = _ranked(definition, formula, ops, form)
+    if not ranked:
+        return Refusal("no formula of these operators matches the compute", formula.root)
+    return [proposal for _, proposal in ranked]
+
+
+def mixed_proposals(expression: TensorExpression, ops: Ops) -> list[Proposal]:
+    """Proposals for operands that are converted to one dtype first, or are sizes."""
+    if len(expression.outputs) != 1:
+        return []
+    (definition,) = expression.outputs
+    if root(definition.body) not in ops.by_root:
+        return []
+    found: list[Proposal] = []
+    for body in unified(definition.body):
+        formula = scalar(body)
+        if not formula.reason and formula.loads:
+            same = replace(definition, body=body)
+            found += [proposal for _, proposal in _ranked(same, formula, ops, unchanged)]
+    return found
+
+
+def _ranked(
+    definition: OutputDefinition, formula: Scalar, ops: Ops, form: Form
+) -> list[tuple[tuple[int, ...], Proposal]]:
+    """The proposals, the most natural first."""
     types = {x.tensor.dtype for x in formula.loads}
     ranked: list[tuple[tuple[int, ...], Proposal]] = []
     for rank, op in ops.by_root.get(formula.root, ()) if form is unchanged else ops.ranked:
@@ -72,9 +101,7 @@ def proposals(
                     ((*_unnatural(proposal), rank), proposal)
                     for proposal in _fillings(op, template, definition, formula, form)
                 ]
-    if not ranked:
-        return Refusal("no formula of these operators matches the compute", formula.root)
-    return [proposal for _, proposal in sorted(ranked, key=lambda item: item[0])]
+    return sorted(ranked, key=lambda item: item[0])
 
 
 def _unnatural(proposal: Proposal) -> tuple[int, ...]:
@@ -131,9 +158,12 @@ def _proposal(
     marks: Sequence[Term],
 ) -> Proposal | None:
     attrs: dict[str, Any] = {}
+    notes: tuple[Undetermined, ...] = ()
     for k, term in enumerate(operands):
         if not isinstance(term, Load):
             attrs[f"x{k + 1}"] = value_of(term)
+        elif isinstance(term.tensor, SizeOperand):
+            attrs[f"x{k + 1}"] = term.tensor.value
     attrs.update({name: value_of(m) for name, m in zip(template.attrs, marks, strict=False)})
     if op.axis is not None:
         vector = operands[op.axis]
@@ -141,8 +171,16 @@ def _proposal(
         if axis is None:
             return None
         attrs["axis"] = axis
-    positions = tuple(x.tensor.position for x in operands if isinstance(x, Load))
-    return Proposal(op.name, positions, attrs)
+        if isinstance(vector, Load) and vector.indices == (ZERO,) and len(definition.axes) > 1:
+            extents = enumerate(definition.out.shape)
+            known = tuple(d for d, e in extents if e.const is not None)
+            notes = (Undetermined("axis", "the vector has one element", values=known),)
+    positions = tuple(
+        x.tensor.position
+        for x in operands
+        if isinstance(x, Load) and not isinstance(x.tensor, SizeOperand)
+    )
+    return Proposal(op.name, positions, attrs, undetermined=notes)
 
 
 _NORMAL: dict[str, Callable[..., Term]] = {"truncdiv": truncdiv} | {

@@ -134,4 +134,8 @@ def axis_of(load: Load, definition: OutputDefinition) -> int | None:
         for d, (axis, extent) in enumerate(zip(definition.axes, definition.out.shape, strict=True))
         if index is axis and extent is load.tensor.shape[0]
     ]
+    if not axes and load.tensor.shape[0] is ONE:
+        # One element for all: any axis, of which TVM must know the extent; 1 is the default.
+        known = [d for d, e in enumerate(definition.out.shape) if e.const is not None]
+        return 1 if 1 in known else next(iter(known), None)
     return axes[0] if axes else None

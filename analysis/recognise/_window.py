@@ -69,7 +69,7 @@ def window(index: Int, outs: frozenset[Term], taps: frozenset[Var]) -> WindowAxi
     )
 
 
-def fit(axis: WindowAxis, size: Int, out: Int, kernel: int) -> Fitted | None:
+def fit(axis: WindowAxis, size: Int, out: Int, kernel: Int | int) -> Fitted | None:
     """The window with trailing padding, and a stride if there is one output, for these extents.
 
     ``out = (span + after) // stride + 1``, ``span = size + before - dilation * (kernel - 1) - 1``,
@@ -79,7 +79,7 @@ def fit(axis: WindowAxis, size: Int, out: Int, kernel: int) -> Fitted | None:
         return None
     dilation = axis.dilation or 1
     loose = ("strides",) * (axis.stride is None) + ("dilation",) * (axis.dilation is None)
-    span = size + (axis.before - dilation * (kernel - 1) - 1)
+    span = size - (kernel - 1) * dilation + (axis.before - 1)
     if span.const is None or out.const is None:
         pad = None if axis.stride is None else _symbolic(span, out, axis.stride, axis.before)
         if pad is None or axis.stride is None:

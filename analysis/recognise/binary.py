@@ -19,7 +19,7 @@ from ..results.op_info import Refusal
 from ..terms.scalar import extreme
 from ..terms.term import Term
 from . import Matches, Refuses, recogniser
-from ._elementwise import Ops, proposals
+from ._elementwise import Ops, mixed_proposals, proposals
 from ._template import ANY, BOOL, FLOATS, INTS, ElementwiseOp
 
 
@@ -55,7 +55,7 @@ ARITHMETIC = (
     _op("floor_divide", "floor floordiv floordiv_any floordiv_elem div", ANY),
     _op("floor_mod", "sub poly floormod_any floormod_elem", ANY),
     _op("mod", "truncmod poly", ANY),
-    _op("atan2", "atan2", FLOATS),
+    _op("atan2", "atan2", FLOATS | INTS),
     _op("log_add_exp", "log", FLOATS, uses="exp"),
 )
 LOGIC = (
@@ -77,6 +77,8 @@ COMPARISONS = (
     _comparison("greater", "gt", "lt ge0"),
 )
 OPS = Ops(*ARITHMETIC, *LOGIC, *COMPARISONS)
+#: Operators that take operands of several dtypes.
+MIXED = Ops(*COMPARISONS)
 
 
 def _matches(ops: Sequence[ElementwiseOp], dtype: str, scalar: float) -> list[Matches]:
@@ -133,6 +135,11 @@ MATCHES = [
     Matches("relax.multiply", ("float32[n]",), {"x2": -1.0}, {}, name="relax.negative"),
     Matches("relax.maximum", ("float32[n]",), {"x2": 0.0}, {}, name="relax.nn.relu"),
     Matches("relax.add", ("int64[n]",), {"x2": -3}, {"x2": 3}, name="relax.subtract"),
+    *(Matches(op.name, ("float32[2, n]", "int32[n]")) for op in COMPARISONS),
+    Matches("relax.less", ("int8[2, n]", "int64[2, 1]")),
+    Matches("relax.equal", ("int32[2, n]", "float16[n]")),
+    Matches("relax.greater_equal", ("float32[2, n]",), {"x2": "n"}),
+    Matches("relax.equal", ("int64[2, n]",), {"x2": "n"}),
 ]
 
 _HEAD = """
@@ -166,6 +173,11 @@ REFUSES = [
         + ("x[vi, vj] - y[vi, vj] * T.floor(y[vi, vj] / x[vi, vj])\n"),
     ),
     Refuses(
+        "one side is rounded to half precision",
+        _HEAD.format("float32", "bool")
+        + ("x[vi, vj] < T.Cast('float32', T.Cast('float16', y[vi, vj]))\n"),
+    ),
+    Refuses(
         "one side of the comparison is scaled",
         _HEAD.format("int32", "bool") + ("x[vi, vj] * 3 <= y[vi, vj]\n"),
     ),
@@ -176,3 +188,10 @@ REFUSES = [
 def binary(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match ``out[y] = f(x1[y'], x2[y''])``, where f is the formula of one of `OPS`."""
     return proposals(expression, OPS)
+
+
+@recogniser("comparison", precedence=121, ops=[op.name for op in COMPARISONS])
+def comparison(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
+    """Match a comparison of operands of several dtypes, or with a size."""
+    found = mixed_proposals(expression, MIXED)
+    return found or Refusal("the compute is not a comparison of converted operands")

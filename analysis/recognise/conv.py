@@ -15,9 +15,12 @@ from itertools import permutations
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
+from ..terms.order import is_closed
 from ..terms.term import Int, Load, Var
+from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, only, product
+from ._moves import ratio
 from ._window import Fitted, WindowAxis, as_coordinate, fit, undetermined, window
 
 SPATIAL = {3: "W", 4: "HW", 5: "DHW"}
@@ -50,6 +53,12 @@ MATCHES = [
         ("float32[1, 4, 6, 7, 8]", "float32[5, 4, 3, 2, 2]"),
         {"strides": (2, 1, 1), "padding": (1, 1, 0, 0, 1, 1)},
         expect={"padding": (1, 1, 0, 1, 1, 1)},  # the stride of the window is undetermined
+    ),
+    Matches("relax.nn.conv1d", ("float32[n, c, w]", "float32[o, c, k]"), {"padding": (1, 1)}),
+    Matches(
+        "relax.nn.conv2d",
+        ("float32[n, c, h, w]", "float32[o, c, k, l]"),
+        {"strides": (2, 1), "padding": (1, 0, 1, 0), "dilation": (2, 2)},
     ),
     Matches(
         "relax.nn.conv2d",
@@ -168,33 +177,33 @@ class _Conv:
 
     def is_channel(self, index: Int, taps: dict[str, Var | None]) -> bool:
         """Match ``c`` or ``group * C + c``, where ``group`` depends only on the output channel."""
-        from ..terms.traversal import free
-
         group = index - as_coordinate(taps["I"])
-        allowed = {taps["O"]} if taps["O"] is not None else set()
-        return free(group) <= allowed
+        return all(var is taps["O"] or is_closed(var) for var in free(group))
 
     def proposal(
         self, data_layout: str, kernel_layout: str, windows: dict[str, WindowAxis]
     ) -> Proposal | None:
         data, kernel, out = self.data.tensor, self.kernel.tensor, self.expression.outputs[0].out
-        channels = data.shape[data_layout.index("C")].const
-        per_group = kernel.shape[kernel_layout.index("I")].const
-        if channels is None or not per_group or channels % per_group:
+        channel = self.data.indices[data_layout.index("C")]
+        per_group = self.kernel.indices[kernel_layout.index("I")]
+        groups = ratio(data.shape[data_layout.index("C")], kernel.shape[kernel_layout.index("I")])
+        if groups is None and channel is per_group:
+            groups = 1  # of two sizes TVM takes the data's
+        if not groups:
             return None
         fitted: list[Fitted] = []
         for letter in SPATIAL[self.rank]:
-            taps = kernel.shape[kernel_layout.index(letter)].const
+            taps = kernel.shape[kernel_layout.index(letter)]
             place = data_layout.index(letter)
-            fitted_axis = taps and fit(windows[letter], data.shape[place], out.shape[place], taps)
-            if not fitted_axis:
+            fitted_axis = fit(windows[letter], data.shape[place], out.shape[place], taps)
+            if fitted_axis is None:
                 return None
             fitted.append(fitted_axis)
         attrs = {
             "strides": tuple(s.stride for s in fitted),
             "padding": (*(s.before for s in fitted), *(s.after for s in fitted)),
             "dilation": tuple(s.dilation for s in fitted),
-            "groups": channels // per_group,
+            "groups": groups,
             "data_layout": data_layout,
             "kernel_layout": kernel_layout,
             "out_layout": data_layout,

@@ -16,9 +16,10 @@ from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
 from ..terms.quotient import is_div
-from ..terms.term import CallTerm, Int, Load, Var, as_int
+from ..terms.term import ONE, CallTerm, Int, Load, Var, as_int
 from . import Matches, Refuses, recogniser
 from ._contraction import Product, affine, product
+from ._moves import ratio
 from .conv import SPATIAL
 
 MATCHES = [
@@ -33,6 +34,9 @@ MATCHES = [
         {"strides": (3, 2), "groups": 2},
     ),
     Matches("relax.nn.conv2d_transpose", ("float32[1, 4, 9, 9]", "float32[4, 5, 3, 3]")),
+    Matches(
+        "relax.nn.conv1d_transpose", ("float32[n, c, w]", "float32[c, o, k]"), {"strides": (2,)}
+    ),
     Matches(
         "relax.nn.conv2d_transpose",
         ("int8[1, 4, 9, 9]", "int8[4, 5, 3, 3]"),
@@ -107,7 +111,7 @@ def _proposals(
         _dimension(data, kernel, d, expression.outputs[0].axes[d], contraction.reduce.axes)
         for d in range(2, len(out.shape))
     ]
-    groups = _groups(kernel, out.shape[1].const)
+    groups = ratio(out.shape[1], kernel.tensor.shape[1])
     if groups is None or any(s is None for s in spatial):
         return
     strides, before, dilations = zip(*(s for s in spatial if s is not None), strict=True)
@@ -116,13 +120,13 @@ def _proposals(
     for d, (stride, pad, dilation) in enumerate(
         zip(strides, before, dilations, strict=True), start=2
     ):
-        taps = kernel.tensor.shape[d].const
+        taps = kernel.tensor.shape[d]
         grown = _grown(data.tensor.shape[d], out.shape[d], stride, pad, dilation, taps)
         if grown is None:
             return
         behind.append(grown[0])
         extra.append(grown[1])
-        if taps == 1:
+        if taps is ONE:
             loose.append(Undetermined("dilation", "the kernel extent is 1", d - 2, low=1))
         loose += _traded(d - 2, len(strides), grown, stride)
     letters = SPATIAL[len(out.shape)]
@@ -161,9 +165,9 @@ def _dimension(
     ``K - 1 - r`` at ``(y + d*r - (d*(K-1) - p)) / s``.
     """
     taps = kernel.tensor.shape[d].const
-    if taps is None:
-        return None
     inner, stride = _quotient(data.indices[d])
+    if taps is None:
+        return _symbolic(inner, stride, kernel, d, coordinate)
     form = affine(inner)
     if form is None:
         return None
@@ -191,6 +195,14 @@ def _dimension(
     return stride, form[1] + dilation * (taps - 1), dilation
 
 
+def _symbolic(
+    inner: Int, stride: int, kernel: Load, d: int, coordinate: Int
+) -> tuple[int, int, int] | None:
+    """The same for a kernel of symbolic extent K, read at ``K - 1 - r``, without dilation."""
+    before = (inner - coordinate + kernel.indices[d]).const
+    return None if before is None else (stride, before, 1)
+
+
 def _traded(d: int, rank: int, grown: tuple[int, int], stride: int) -> list[Undetermined]:
     """The note that trailing padding may take away what output padding adds, if it may."""
     behind, extra = grown
@@ -216,21 +228,11 @@ def _quotient(index: Int) -> tuple[Int, int]:
     return as_int(num) + (index - as_int(divisions[0])) * den.const, den.const
 
 
-def _groups(kernel: Load, channels: int | None) -> int | None:
-    """The output channels divided by those of one group."""
-    per_group = kernel.tensor.shape[1].const
-    if channels is None or not per_group or channels % per_group:
-        return None
-    return channels // per_group
-
-
 def _grown(
-    size: Int, out: Int, stride: int, before: int, dilation: int, taps: int | None
+    size: Int, out: Int, stride: int, before: int, dilation: int, taps: Int
 ) -> tuple[int, int] | None:
     """``(trailing padding, output padding)`` of ``out = (size-1)*s + d*(K-1) + 1 - p + extra``."""
-    if taps is None:
-        return None
-    difference = out - ((size - 1) * stride + (dilation * (taps - 1) + 1))
+    difference = out - ((size - 1) * stride + (taps - 1) * dilation + 1)
     shortfall = difference.const
     if shortfall is None or before < 0:
         return None

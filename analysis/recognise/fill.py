@@ -16,10 +16,12 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Constant, Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
+from ..terms.order import is_closed
 from ..terms.scalar import is_const
 from ..terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, as_int
 from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
+from ._contraction import uncast
 from ._moves import affine, atom, dims, literal, plain
 
 MATCHES = [
@@ -31,6 +33,9 @@ MATCHES = [
     Matches("relax.ones_like", ("bool[2, 3]",), {}, {"fill_value": True}, "relax.full"),
     Matches("relax.full_like", ("float32[2, n]",), {"fill_value": 2.5}, {}, "relax.full"),
     Matches("relax.full", (), {"shape": ("n", 3), "fill_value": 1, "dtype": "int32"}),
+    Matches("relax.full", ("float32[]",), {"shape": (2, "n"), "dtype": "float16"}),
+    Matches("relax.full_like", ("int8[2, n]", "int32[]"), {}, {"dtype": "int8"}, "relax.full"),
+    Matches("relax.arange", (), {"start": "n", "end": "m", "step": "k", "dtype": "int64"}),
     Matches("relax.arange", (), {"start": 0, "end": "n", "step": 1, "dtype": "int64"}),
     Matches("relax.arange", (), {"start": 3, "end": "n", "step": 2, "dtype": "float32"}),
     Matches("relax.eye", (), {"n": 3, "m": 4, "k": -1, "dtype": "float32"}),
@@ -41,6 +46,9 @@ MATCHES = [
     Matches("relax.triu", ("float32[3, 4]",), {"k": -3}, {"dtype": "float32"}, name="relax.astype"),
     Matches("relax.tril", ("int8[3, 4]",), {"k": -3}, {"fill_value": 0}, name="relax.full"),
     Matches("relax.eye_like", ("float32[3, 4]",), {"k": 1}, {"n": 3, "m": 4}, "relax.eye"),
+    Matches("relax.eye", (), {"n": "n", "m": "m", "k": "k", "dtype": "float32"}),
+    Matches("relax.triu", ("float32[n, m, 4]",), {"k": "n"}),
+    Matches("relax.tril", ("float32[2, n, m]",), {"k": "k"}),
     Matches("relax.tril", ("float32[3, 4]",), {"k": 1}),
     Matches("relax.tril", ("int64[2, n, 4]",), {"k": 0}),
     Matches("relax.triu", ("float16[2, 4, n]",), {"k": -1}),
@@ -84,9 +92,12 @@ Outcome = Sequence[Proposal] | Refusal
 
 @recogniser("full", precedence=350, ops=("relax.full",))
 def full(expression: TensorExpression) -> Outcome:
-    """Match ``out[y] = value``."""
+    """Match ``out[y] = value``; the value may be the element of a tensor of rank 0."""
     (definition,) = expression.outputs[:1]
-    value = literal(definition.body)
+    value, element = literal(definition.body), uncast(definition.body)
+    if isinstance(element, Load) and not element.indices and definition.axes:
+        shape = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}
+        return [Proposal("relax.full", (element.tensor.position,), shape)]
     if len(expression.outputs) != 1 or value is None:
         return Refusal("the compute is not a literal")
     shape = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}
@@ -109,6 +120,9 @@ def arange(expression: TensorExpression) -> Outcome:
         return Refusal("the compute is not start + step * y")
     start, step = form
     attrs = {"start": plain(start), "step": plain(step), "dtype": definition.out.dtype}
+    end = _end_by_length(definition.out.shape[0], start, step)
+    if end is not None:
+        return [Proposal("relax.arange", (), {**attrs, "end": plain(end)})]
     return [
         Proposal(
             "relax.arange",
@@ -117,6 +131,22 @@ def arange(expression: TensorExpression) -> Outcome:
             undetermined=_last(start + step * definition.out.shape[0], step),
         )
     ]
+
+
+def _end_by_length(length: Int, start: Int, step: Int) -> Int | None:
+    """The end if the length is ``ceil((end - start) / step)`` in floating point."""
+    ceil = uncast(length)
+    quotient = ceil.args[0] if isinstance(ceil, CallTerm) and ceil.op == "ceil" else None
+    if not (isinstance(quotient, CallTerm) and quotient.op == "div"):
+        return None
+    span, divisor = (_integer_in(a) for a in quotient.args)
+    return span + start if span is not None and divisor is step else None
+
+
+def _integer_in(term: Term) -> Int | None:
+    """The integer that is converted."""
+    converted = isinstance(term, CallTerm) and term.op == "cast"
+    return as_int(term.args[0]) if converted and isinstance(term.args[0], Int) else None  # type: ignore[attr-defined]
 
 
 def _last(end: Int, step: Int) -> tuple[Undetermined, ...]:
@@ -149,7 +179,7 @@ def eye(expression: TensorExpression) -> Outcome:
         Proposal(
             "relax.eye",
             (),
-            {"n": rows, "m": columns, "k": diagonal[0], "dtype": definition.out.dtype},
+            {"n": rows, "m": columns, "k": plain(diagonal[0]), "dtype": definition.out.dtype},
         )
     ]
 
@@ -209,7 +239,7 @@ def trilu(expression: TensorExpression) -> Outcome:
     if diagonal is None or not isinstance(condition, CallTerm) or condition.op != "ge0":
         return Refusal("the condition is not a triangle of the last two axes")
     name, offset = ("relax.triu", -diagonal[1]) if diagonal[2] > 0 else ("relax.tril", diagonal[1])
-    return [Proposal(name, (term.tensor.position,), {"k": offset})]
+    return [Proposal(name, (term.tensor.position,), {"k": plain(offset)})]
 
 
 def _selection(body: CallTerm) -> tuple[Term, Term, Term]:
@@ -223,13 +253,13 @@ def _signs(poly: Int) -> tuple[Int, Int]:
     return poly, -poly
 
 
-def _diagonal(condition: CallTerm, axes: Sequence[Int]) -> tuple[int, int, int] | None:
+def _diagonal(condition: CallTerm, axes: Sequence[Int]) -> tuple[Int, Int, int] | None:
     """A condition on ``±(j - i) + offset`` as ``(the diagonal where it is 0, offset, ±1)``."""
     if condition.op not in ("ge0", "eq0"):
         return None
     term: Term = condition.args[0]
     for sign in (1, -1):
-        offset = (as_int(term) - (axes[-1] - axes[-2]) * sign).const
-        if offset is not None:
-            return -offset * sign, offset, sign
+        offset = as_int(term) - (axes[-1] - axes[-2]) * sign
+        if is_closed(offset):
+            return offset * -sign, offset, sign
     return None

@@ -73,8 +73,9 @@ def _is_matmul(expression: TensorExpression, contraction: Product, a: Load, b: L
         return False
     if b.indices[-2 if len(b.indices) > 1 else -1] is not index:
         return False
-    if a.tensor.shape[-1] is not b.tensor.shape[-2 if len(b.indices) > 1 else -1]:
-        return False
+    inner = a.tensor.shape[-1], b.tensor.shape[-2 if len(b.indices) > 1 else -1]
+    if inner[0] is not inner[1] and None not in (inner[0].const, inner[1].const):
+        return False  # of two sizes TVM takes the first for both
     remaining_axes = list(axes)
     if len(b.indices) > 1 and (not remaining_axes or not _reads(b, -1, remaining_axes.pop())):
         return False
@@ -97,5 +98,5 @@ def _batch(indices: tuple[Int, ...], shape: tuple[Int, ...], axes: tuple[Int, ..
 
 def _proposal(expression: TensorExpression, a: TensorVar, b: TensorVar) -> Proposal:
     out = expression.outputs[0].out
-    attrs = {"out_dtype": out.dtype} if out.dtype != a.dtype else {}
+    attrs = {"out_dtype": out.dtype} if {a.dtype, b.dtype} != {out.dtype} else {}
     return Proposal("relax.matmul", (a.position, b.position), attrs)

@@ -12,7 +12,7 @@ from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.flat import flat, volume
-from ..terms.term import ONE, Int
+from ..terms.term import ONE, ZERO, Int
 from . import Matches, Refuses, recogniser
 from ._moves import dims, single_read
 
@@ -27,6 +27,7 @@ MATCHES = [
     Matches(R, ("float32[n, m]",), {"shape": ("m", "n")}),
     Matches("relax.flatten", ("float32[2, n, 4]",), name=R, expect={}),
     Matches("relax.nn.batch_flatten", ("float16[n, 2, 4]",), name=R, expect={}),
+    Matches("relax.squeeze", ("float32[n, m, 4]",), {"axis": [1]}),
     Matches("relax.squeeze", ("float32[n, 1, 4]",), {"axis": [1]}, name=R, expect={}),
     Matches("relax.expand_dims", ("int32[n, 4]",), {"axis": [0, 2]}, name=R, expect={}),
 ]
@@ -61,6 +62,9 @@ def reshape(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return reading
     source, target = reading.tensor.shape, reading.out.shape
     if volume(source) is not volume(target):
+        axes = [k for k, i in enumerate(reading.index) if i is ZERO and source[k].const is None]
+        if _without(reading.index, axes) == reading.axes and _without(source, axes) == target:
+            return [Proposal("relax.squeeze", (reading.tensor.position,), {"axis": axes})]
         return Refusal("input and output differ in their number of elements")
     if flat(reading.index, source) is not flat(reading.axes, target):
         return Refusal("the elements are not in row-major order")
@@ -73,6 +77,10 @@ def reshape(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if (added := unit_axes(target, source)) is not None:
         candidates.append(Proposal("relax.expand_dims", operands, {"axis": added}))
     return candidates
+
+
+def _without(values: Sequence[Int], axes: Sequence[int]) -> tuple[Int, ...]:
+    return tuple(v for k, v in enumerate(values) if k not in axes)
 
 
 def unit_axes(longer: Sequence[Int], shorter: Sequence[Int]) -> list[int] | None:

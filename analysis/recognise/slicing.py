@@ -178,9 +178,21 @@ def _unclipped(poly: Int, extent: Int) -> Int:
             and ZERO in term.args
             and len(term.args) == 2
         ):
-            poly = as_int(term.args[1] if term.args[0] is ZERO else term.args[0])
+            poly = _unwrapped(
+                as_int(term.args[1] if term.args[0] is ZERO else term.args[0]), extent
+            )
             offset = (poly - extent).const
             return poly if offset is None or offset >= 0 else integer(offset)
+    return poly
+
+
+def _unwrapped(poly: Int, extent: Int) -> Int:
+    """The p of ``p + extent if p < 0 else p``."""
+    term = poly.atom
+    if isinstance(term, CallTerm) and term.op == "ite":
+        yes, no = map(as_int, term.args[1:])
+        if yes - no is extent:
+            return no
     return poly
 
 

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
+from ..terms.order import is_closed
 from ..terms.term import ONE, ZERO, CallTerm, Int, Load, Term
 from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
-from ._moves import Read, atom, single_read
+from ._moves import Read, atom, plain, single_read
 
 MATCHES = [
     Matches("relax.take", ("float32[10, n]", "int64[3]"), {"axis": 0, "mode": "fast"}),
@@ -83,6 +84,8 @@ def take(expression: TensorExpression) -> Outcome:
     if isinstance(reading, Refusal):
         return reading
     by_axis = indexed(reading)
+    if not by_axis:
+        return _at_size(reading)
     if len(by_axis) != 1:
         return NO_LOAD
     ((axis, loads),) = by_axis.items()
@@ -97,6 +100,25 @@ def take(expression: TensorExpression) -> Outcome:
         return mode
     attrs = {"axis": None if mode == "flat" else axis, "mode": "fast" if mode == "flat" else mode}
     return [Proposal("relax.take", (reading.tensor.position, load.tensor.position), attrs)]
+
+
+def _at_size(reading: Read) -> Outcome:
+    """Match ``out[a, b] = x[a, i, b]`` with an index i over sizes."""
+    axis = next(
+        (
+            k
+            for k, (i, y) in enumerate(zip(reading.index, reading.axes, strict=False))
+            if i is not y
+        ),
+        len(reading.axes),
+    )
+    rest = reading.index[axis + 1 :]
+    if len(reading.index) != len(reading.axes) + 1 or rest != reading.axes[axis:]:
+        return NO_LOAD
+    if not is_closed(reading.index[axis]):
+        return NO_LOAD
+    attrs = {"indices": plain(reading.index[axis]), "axis": axis, "mode": "fast"}
+    return [Proposal("relax.take", (reading.tensor.position,), attrs)]
 
 
 def _outer(expression: TensorExpression) -> Read | Refusal:

@@ -55,11 +55,14 @@ class Recogniser:
     rounded: bool = False
     #: Whether the function belongs to this package; its proposals are not checked.
     built_in: bool = False
+    #: Whether it is called for PrimFuncs that call extern functions, and for no others.
+    externs: bool = False
 
 
 _registered: dict[str, Recogniser] = {}
 _exact: tuple[Recogniser, ...] = ()
 _rounded: tuple[Recogniser, ...] = ()
+_externs: tuple[Recogniser, ...] = ()
 _loaded = False
 #: Why plug-ins were left out; None until they are discovered.
 _left_out: dict[plugins.Plugin, str] | None = None
@@ -67,7 +70,12 @@ _generation = 0
 
 
 def recogniser(
-    name: str, *, precedence: int, ops: Sequence[str], rounded: bool = False
+    name: str,
+    *,
+    precedence: int,
+    ops: Sequence[str],
+    rounded: bool = False,
+    externs: bool = False,
 ) -> Callable[[Recognise], Recognise]:
     """Register a recogniser, as a decorator; the next `op_info` call uses it.
 
@@ -81,6 +89,8 @@ def recogniser(
         ops: Full names of the operators that it may propose, such as ``relax.nn.relu``; empty for
             any.
         rounded: Call it only in the search for operators that are equal up to rounding.
+        externs: Call it only for PrimFuncs that call known extern functions; the expression's
+            `externs` has the calls.
 
     Returns:
         A decorator that returns the function unchanged.
@@ -91,7 +101,7 @@ def recogniser(
     """
 
     def register(run: Recognise) -> Recognise:
-        new = _checked(name, precedence, ops, run, rounded)
+        new = _checked(name, precedence, ops, run, rounded, externs)
         _replace({k: r for k, r in _registered.items() if k != name} | {name: new})
         return run
 
@@ -139,6 +149,12 @@ def registered(rounded: bool | None = None) -> tuple[Recogniser, ...]:
     if rounded is None:
         return tuple(_registered.values())
     return _rounded if rounded else _exact
+
+
+def extern_recognisers() -> tuple[Recogniser, ...]:
+    """Return the recognisers for PrimFuncs that call extern functions, by precedence."""
+    load_all()
+    return _externs
 
 
 def load_built_in() -> None:
@@ -217,15 +233,18 @@ def _is_built_in(run: Any) -> bool:
 
 def _replace(recognisers: dict[str, Recogniser]) -> None:
     """Install a new dictionary, because another thread may be iterating over the old one."""
-    global _registered, _exact, _rounded, _generation
+    global _registered, _exact, _rounded, _externs, _generation
     ordered = sorted(recognisers.values(), key=_order)
     _registered = {r.name: r for r in ordered}
-    _exact = tuple(r for r in ordered if not r.rounded)
-    _rounded = tuple(r for r in ordered if r.rounded)
+    _externs = tuple(r for r in ordered if r.externs)
+    _exact = tuple(r for r in ordered if not r.rounded and not r.externs)
+    _rounded = tuple(r for r in ordered if r.rounded and not r.externs)
     _generation += _loaded  # before all built-in recognisers are registered there are no answers
 
 
-def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> Recogniser:
+def _checked(
+    name: str, precedence: int, ops: Any, run: Any, rounded: bool, externs: bool
+) -> Recogniser:
     if not isinstance(name, str) or not name:
         raise TypeError(f"recogniser: expected a name, got {name!r}")
     if not isinstance(precedence, int) or isinstance(precedence, bool):
@@ -248,7 +267,7 @@ def _checked(name: str, precedence: int, ops: Any, run: Any, rounded: bool) -> R
                 f"({'.'.join(identity(entry.run))}); choose another, or "
                 f"unregister({entry.name!r}) first"
             )
-    return Recogniser(name, precedence, tuple(ops), run, rounded, built_in)
+    return Recogniser(name, precedence, tuple(ops), run, rounded, built_in, externs)
 
 
 def _order(entry: Recogniser) -> tuple[int, bool, str]:

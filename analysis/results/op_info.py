@@ -19,7 +19,7 @@ from ..proposal.undetermined import Undetermined
 from ..terms.term import Int, Var
 from .buffer_layout import BufferLayout
 
-CertificateKind = Literal["rebuilt", "proved", "real", "tested"]
+CertificateKind = Literal["rebuilt", "proved", "extern", "real", "tested"]
 PatternKind = Literal[
     "kElemWise", "kBroadcast", "kInjective", "kCommReduce", "kOutEWiseFusable", "kOpaque"
 ]
@@ -42,8 +42,10 @@ class Certificate:
 
     Attributes:
         kind: ``rebuilt``: the operator, built from name and attributes, legalises to the same
-            PrimFunc. ``proved``: it legalises to one that is proved to compute the same. ``real``:
-            the same in real arithmetic. ``tested``: the same on random inputs.
+            PrimFunc. ``proved``: it legalises to one that is proved to compute the same.
+            ``extern``: it legalises to one that calls the same extern functions with the same
+            operands and arguments; what these compute is documented, not proved. ``real``: the
+            same in real arithmetic. ``tested``: the same on random inputs.
         exact: Whether results are bit-equal; otherwise they are equal under `assumptions`.
         assumptions: What the proof assumes, in words.
         obligations: What was proved.

@@ -47,6 +47,9 @@ class Backend:
         version: Returns the version of its code and library. opinfo does not use plans and times
             that another version saved.
         coarse: Patterns of subgraphs of any size.
+        implementation: Returns the library's own name of the kernel that it runs for a region,
+            such as ``brgconv:avx2``; None if it cannot say. A name that begins with ``ref`` means
+            reference code, which costs more.
     """
 
     name: str
@@ -57,13 +60,15 @@ class Backend:
     cost: Callable[[Region], float] | None = None
     version: Callable[[], str] = field(default=lambda: "")
     coarse: tuple[Coarse, ...] = ()
+    implementation: Callable[[Region], str | None] | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"Backend: the name must be an identifier, got {self.name!r}")
         if self.name == "tvm":
             raise ValueError("Backend: the name 'tvm' is reserved for TVM's own code")
-        for hook in ("convert", "available", "version", *["cost"] * (self.cost is not None)):
+        optional = [n for n in ("cost", "implementation") if getattr(self, n) is not None]
+        for hook in ("convert", "available", "version", *optional):
             if not callable(value := getattr(self, hook)):
                 raise TypeError(f"Backend {self.name}: {hook} must be a function, got {value!r}")
         for field_, kind in (("patterns", Pattern), ("coarse", Coarse)):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm.support import cc
+from tvm.target import codegen
 
 from ..patterns.failure import first_error
 from ..process.status import signal_name
@@ -53,6 +54,19 @@ def shared(
                 files[k] = str(Path(folder) / f"{k}.o")
                 _write("compile", [compiler, "-c", "-fPIC", *split.compiling, file], files[k])
         _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *split.linking], output)
+
+
+#: TVM asks for it if a library has no code of LLVM. Without it, TVM writes the constants as C text,
+#: whose compilation takes minutes and gigabytes.
+setattr(shared, "get_target_triple", lambda: str(codegen.llvm_get_system_triple()))  # noqa: B010
+
+
+def program(output: str, source: str, options: Sequence[str]) -> None:
+    """Compile and link a program of one C++ file. Raises `CompilerError`."""
+    compiler = cc.get_cc()
+    if compiler is None:
+        raise CompilerError("no C++ compiler on PATH: install g++ or clang++", broken=True)
+    _write("compile", [compiler, source, *options], output)
 
 
 def _write(stage: str, command: Sequence[str], output: str) -> None:

@@ -12,7 +12,7 @@ if each one is convex; each such ring in a solution becomes one more row, Σ y[m
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...layout.graph.relax_graph import Op
 from ...layout.search.layout_problem import BinaryProgram
@@ -26,10 +26,15 @@ Ring = Callable[[Sequence[Match]], Sequence[int] | None]
 
 @dataclass(frozen=True)
 class Chosen:
-    """The chosen matches, and the solution of the last objective."""
+    """The chosen matches, and the solution of the last objective.
+
+    ``offers`` are all matches that could be chosen, ``staying`` the cost of each op with TVM.
+    """
 
     matches: tuple[Match, ...]
     solution: Solution
+    offers: tuple[Match, ...] = ()
+    staying: Mapping[Op, float] = field(default_factory=dict)
 
 
 def choose(
@@ -58,7 +63,8 @@ def choose(
                           ) from error  # fmt: skip
     if status != "optimal":
         solution = replace(solution, status=status)
-    return Chosen(tuple(m for x, m in enumerate(matches) if x in solution.chosen), solution)
+    best = tuple(m for x, m in enumerate(matches) if x in solution.chosen)
+    return Chosen(best, solution, tuple(matches), default)
 
 
 def rows(

@@ -13,6 +13,7 @@ from ...analysis.support.progress import stage
 from ...analysis.support.warn import warn
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
+from ..calibration.calibration import Calibration
 from ..codegen.probe import Unbuildable
 from ..matching.force import CannotForce
 from .choose import Chosen, choose
@@ -37,6 +38,7 @@ def dispatch(
     measure: Measure | None = None,
     layouts: Literal["given", "best"] = "given",
     desired: Desired | str | None = None,
+    calibration: Calibration | None = None,
 ) -> Dispatched:
     """Assign each operator of a lowered module to the best backend that takes it.
 
@@ -56,6 +58,8 @@ def dispatch(
         layouts: ``"best"`` also chooses layouts, among those that backends prefer.
         desired: With ``layouts="best"``, the layouts that operators must have, as for
             `plan_layout`.
+        calibration: What kinds of work cost on this machine, by backend and with TVM. It takes the
+            place of the estimates of the backends that it has samples of.
 
     Returns:
         The module, the backend of each operator or why it stays with TVM, and a plan to replay.
@@ -65,7 +69,7 @@ def dispatch(
         TypeError: An argument has the wrong type.
         ValueError: The arguments are inconsistent.
     """
-    options = Options(priority, force, measure, layouts, desired)
+    options = Options(priority, force, measure, layouts, desired, calibration)
     dispatcher = prepare_dispatch(mod, backends, options)
     result = dispatcher.run()
     warn_of_failures(result)
@@ -108,8 +112,7 @@ class Dispatcher:
             conversion = convert_regions(self.regions, request.backends)
             self.exclusions.note(conversion.failures)
             if not conversion.faults:
-                return partition(request, self.regions, conversion.codes, chosen.solution.status,
-                                 self.exclusions)  # fmt: skip
+                return partition(request, self.regions, conversion.codes, chosen, self.exclusions)
             self.exclusions.add(self.regions, conversion.faults)
 
     def exclude_unbuildable(self, error: Exception) -> bool:

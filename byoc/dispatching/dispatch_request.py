@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,9 @@ from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends, unusable
 from ..backend.guarded_calls import guarded
+from ..calibration.calibrated_costing import CalibratedCosting, priced
+from ..calibration.calibration import Calibration
+from ..calibration.cost_model import CostModel
 from ..matching.force import CannotForce, forced_ops
 from ..matching.lowered import Lowered, read
 from ..matching.match_rules import MatchRules
@@ -32,6 +36,12 @@ class Options:
     measure: Measure | None = None
     layouts: Literal["given", "best"] = "given"
     desired: Desired | str | None = None
+    calibration: Calibration | None = None
+
+    @cached_property
+    def model(self) -> CostModel | None:
+        """The cost model of the calibration."""
+        return None if self.calibration is None else CostModel(self.calibration)
 
 
 @dataclass(frozen=True)
@@ -44,8 +54,10 @@ class DispatchRequest:
         rules: Which matches may be chosen.
         backends: The available backends.
         layouts: The planned layouts.
-        costing: Measures matches; None to estimate costs by backends and FLOPs.
+        costing: Costs matches by measuring or by a calibration; None to estimate costs by backends
+            and FLOPs.
         failures: The failures of backends so far that cost no region.
+        model: The cost model of the calibration.
     """
 
     original: Lowered
@@ -53,13 +65,15 @@ class DispatchRequest:
     rules: MatchRules
     backends: Sequence[Backend]
     layouts: ModuleInLayouts | None = None
-    costing: Costing | None = None
+    costing: Costing | CalibratedCosting | None = None
     failures: list[Failure] = field(default_factory=list)
+    model: CostModel | None = None
 
 
 def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) -> DispatchRequest:
     """Check the arguments of a dispatch, recover the operators and find the usable backends."""
     priority, force, measure = options.priority or {}, options.force or {}, options.measure
+    model = options.model
     if options.layouts not in ("given", "best"):
         raise ValueError(f"dispatch: layouts must be 'given' or 'best', got {options.layouts!r}")
     if options.desired and options.layouts == "given":
@@ -67,7 +81,8 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     _check_mapping("priority", options.priority, int, "a number")
     _check_mapping("force", options.force, str, "BACKEND or BACKEND.PATTERN")
     failures: list[Failure] = []
-    named = list({b.name: guarded(b, failures) for b in resolve_backends(backends)}.values())
+    named = list({b.name: guarded(priced(b, model), failures)
+                  for b in resolve_backends(backends)}.values())  # fmt: skip
     classes = {b.name: priority.get(b.name, 3) for b in named}
     unknown = set(priority) - {*classes, "tvm"}
     if unknown:
@@ -79,18 +94,19 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     usable = [b for b in named if (classes[b.name] >= tvm_class or b.name in needed)
               and _usable(b, needed, failures)]  # fmt: skip
     below = {b.name for b in usable if classes[b.name] < tvm_class}
-    if measure is not None:
+    if measure is not None or model is not None:
         classes["tvm"] = tvm_class
     return DispatchRequest(lowered, lowered, MatchRules(classes, forced, below), usable,
-                           costing=_costing(lowered, usable, measure),
-                           failures=failures)  # fmt: skip
+                           costing=_costing(lowered, usable, options),
+                           failures=failures, model=model)  # fmt: skip
 
 
 def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
     """The request for the module in the layouts that are best with its backends."""
     stage("planning layouts")
     original, backends = request.original, request.backends
-    planned = in_best_layouts(original, backends, request.rules, options.desired, options.measure)
+    planned = in_best_layouts(original, backends, request.rules, options.desired, options.measure,
+                              request.model)  # fmt: skip
     lowered = read(planned.module, "dispatch", original.analyse)
     forced = forced_ops(lowered.ops, lowered.infos, options.force or {}, backends)
     return replace(
@@ -98,7 +114,7 @@ def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
         lowered=lowered,
         rules=replace(request.rules, forced=forced),
         layouts=planned,
-        costing=_costing(lowered, backends, options.measure),
+        costing=_costing(lowered, backends, options),
     )
 
 
@@ -122,10 +138,11 @@ def _usable(backend: Backend, needed: Collection[str], failures: list[Failure]) 
 
 
 def _costing(
-    lowered: Lowered, backends: Sequence[Backend], measure: Measure | None
-) -> Costing | None:
-    if measure is None:
-        return None
-    from ..measure.costs import Costing  # imports the tracker, which only measuring needs
+    lowered: Lowered, backends: Sequence[Backend], options: Options
+) -> Costing | CalibratedCosting | None:
+    if options.measure is not None:
+        from ..measure.costs import Costing  # imports the tracker, which only measuring needs
 
-    return Costing(lowered.ops, lowered.infos, backends, measure)
+        return Costing(lowered.ops, lowered.infos, backends, options.measure)
+    model = options.model
+    return None if model is None else CalibratedCosting(lowered.ops, lowered.infos, backends, model)

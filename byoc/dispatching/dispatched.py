@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...layout.report.plan_report import PlanReport
+from ..calibration.cost_model import Estimate
 from ..matching.diagnose import FallbackOp
 from ..patterns.failure import Failure
 from .plan_file import DispatchPlan
@@ -28,6 +29,8 @@ class OffloadedRegion:
         rounds: How it rounds differently from its individual operators; None if it does not.
         nodes: The nodes of the model that its operators come from, where known.
         microseconds: The time of a call; None unless it was measured.
+        costs: The expected cost by backend, and with ``tvm``, where these operators could go as a
+            whole; with the source of each: measured, calibrated or estimated.
     """
 
     symbol: str
@@ -38,6 +41,7 @@ class OffloadedRegion:
     rounds: str | None = None
     nodes: tuple[str, ...] = ()
     microseconds: float | None = None
+    costs: tuple[tuple[str, Estimate], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend, Code
 from ..backend.flops import flops
 from ..backend.match import Match
+from ..calibration.calibrated_costing import CalibratedCosting
+from ..calibration.cost_model import MEASURED, TVM, Estimate
 from ..codegen.partition import PartitionedFunction, partitioned
 from ..matching.diagnose import diagnose
 from ..matching.lowered import Lowered
+from .choose import Chosen
 from .convert_regions import AssignedRegion
 from .dispatch_request import DispatchRequest
 from .dispatched import Dispatched, OffloadedRegion
@@ -19,20 +23,23 @@ from .exclusions import Exclusions
 from .plan_file import DispatchPlan, PlannedRegion, fingerprint
 from .with_layouts import ModuleInLayouts
 
+if TYPE_CHECKING:
+    from ..measure.costs import Costing
+
 
 def partition(
     request: DispatchRequest, regions: Sequence[AssignedRegion], codes: Sequence[Code],
-    status: str, exclusions: Exclusions,
+    chosen: Chosen, exclusions: Exclusions,
 ) -> Dispatched:  # fmt: skip
-    """The result of a request: the partitioned module, with timings, failures and layouts."""
+    """The result of a request: the partitioned module, with costs, failures and layouts."""
     costing = request.costing
     reasons = {**({} if costing is None else costing.reasons), **exclusions.reasons}
-    result = partition_module(request.lowered, regions, codes, request.backends, status,
-                              reasons)  # fmt: skip
+    result = partition_module(request.lowered, regions, codes, request.backends,
+                              chosen.solution.status, reasons)  # fmt: skip
     if costing is not None:
-        pairs = zip(result.taken, regions, strict=True)
-        offloaded = tuple(replace(t, microseconds=r.match.cost) for t, r in pairs)
-        result = replace(result, taken=offloaded, timings=tuple(costing.timings))
+        costs = _region_costs(costing, chosen, [r.match for r in regions])
+        offloaded = [_costed(t, c) for t, c in zip(result.taken, costs, strict=True)]
+        result = replace(result, taken=tuple(offloaded), timings=tuple(costing.timings))
     result = with_layouts_of(result, request.original, request.layouts)
     return replace(result, failed=exclusions.failures(regions))
 
@@ -89,6 +96,33 @@ def with_layouts_of(
     plan = replace(result.plan, module=fingerprint(original.mod), layouts=layouts.layouts)
     status = result.status if layouts.report.status == "optimal" else layouts.report.status
     return replace(result, plan=plan, report=layouts.report, status=status)
+
+
+def _region_costs(
+    costing: Costing | CalibratedCosting, chosen: Chosen, matches: Sequence[Match]
+) -> list[dict[str, Estimate]]:
+    """For each chosen match, what its operators cost as one region of each backend, and with TVM.
+
+    The operators that stay with TVM are the sum of theirs if TVM does not fuse them.
+    """
+    offers: dict[frozenset[Op], list[Match]] = {frozenset(m.ops): [] for m in matches}
+    for offer in chosen.offers:
+        if (same := offers.get(frozenset(offer.ops))) is not None:
+            same.append(offer)
+    out = []
+    for match in matches:
+        best = {TVM: (sum(chosen.staying[op] for op in match.ops), match.ops[:1])}
+        for offer in sorted(offers[frozenset(match.ops)], key=lambda m: -m.cost):
+            best[offer.backend] = offer.cost, offer.ops
+        best[match.backend] = match.cost, match.ops
+        out.append({n: Estimate(c, costing.source(n, ops)) for n, (c, ops) in best.items()})
+    return out
+
+
+def _costed(region: OffloadedRegion, costs: Mapping[str, Estimate]) -> OffloadedRegion:
+    own = costs[region.backend]
+    return replace(region, microseconds=own.microseconds if own.source == MEASURED else None,
+                   costs=tuple(sorted(costs.items())))  # fmt: skip
 
 
 def _offloaded_region(

@@ -22,18 +22,21 @@ from typing import TYPE_CHECKING, Any
 
 from ...layout.apply.conversion import layouts_of
 from ...layout.apply.materialise import materialise
-from ...layout.graph.relax_graph import Graph, Op
+from ...layout.graph.relax_graph import Graph, Op, Value
+from ...layout.model.layout import Layout
 from ...layout.planner import Planner
 from ...layout.report.explain import report
 from ...layout.report.plan_report import PlanReport
 from ...layout.search.constraints import Desired, check, full
-from ...layout.search.decide import Plan, Space, bytes_moved
+from ...layout.search.decide import Cost, Plan, Space, bytes_moved
 from ...layout.search.layout_problem import LayoutProblem
 from ...layout.search.op_specs import OpSpecs
 from ...layout.search.replay_plan import planned_in
 from ...layout.search.solve import NoSolution
 from ..backend.backend import Backend
 from ..backend.match import Match
+from ..calibration.calibrated_costing import CalibratedCosting
+from ..calibration.cost_model import CostModel
 from ..matching.lowered import Lowered, chains, match
 from ..matching.match_rules import MatchRules
 from ..matching.op_variants import Variants
@@ -44,6 +47,7 @@ from .plan_file import Laid
 
 if TYPE_CHECKING:
     from ..measure import Measure
+    from ..measure.costs import Costing
 
 #: Bytes that move in a microsecond, at 10 GB/s.
 BYTES = 1e4
@@ -60,7 +64,7 @@ class ModuleInLayouts:
 
 def in_best_layouts(
     lowered: Lowered, backends: Sequence[Backend], rules: MatchRules, desired: Desired | str | None,
-    measure: Measure | None = None,
+    measure: Measure | None = None, model: CostModel | None = None,
 ) -> ModuleInLayouts:  # fmt: skip
     """The module in the layouts that are best with these backends.
 
@@ -70,14 +74,15 @@ def in_best_layouts(
         rules: Which matches may be chosen.
         desired: The layouts that operators must have.
         measure: Time matches and TVM's code in all layouts.
+        model: Cost conversions, and unless measured TVM's code, by a calibration.
     """
     offers = [{full(op, f"backend {b.name}, wants"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
     specs = OpSpecs(check(desired or {}), offers=offers, analyse=lowered.analyse)
-    planner = Planner(lowered.mod, specs, "region", bytes_moved, {}, 60.0)
+    planner = Planner(lowered.mod, specs, "region", _conversion_cost(model), {}, 60.0)
     plans = {}
     for gvar, graph in lowered.functions.items():
-        regions = Regions(lowered, gvar, planner, backends, rules, measure)
+        regions = Regions(lowered, gvar, planner, backends, rules, measure, model)
         plans[gvar] = planner.plan(gvar, graph, regions)
     return _module_in_layouts(lowered, plans, planner)
 
@@ -102,7 +107,7 @@ def in_layouts(
             )
         planner.spec_by_op.update(planner.specs.of(graph))
         plan = planned_in(graph, dict(zip(graph.ops, saved, strict=True)), status)
-        for op, _ in planner.refused(graph, plan):
+        for op, *_ in planner.refused(graph, plan):
             raise ValueError(f"{op.name} has no proved form in its layouts")
         plans[gvar] = graph, plan
     return _module_in_layouts(lowered, plans, planner)
@@ -129,9 +134,9 @@ class Regions:
 
     def __init__(
         self, lowered: Lowered, gvar: Any, planner: Planner, backends: Sequence[Backend],
-        rules: MatchRules, measure: Measure | None = None,
+        rules: MatchRules, measure: Measure | None = None, model: CostModel | None = None,
     ) -> None:  # fmt: skip
-        self.lowered, self.planner, self.backends = lowered, planner, backends
+        self.lowered, self.planner, self.backends, self.model = lowered, planner, backends, model
         self.rules, self.flows, self.measure = rules, lowered.flows[gvar], measure
         self.mutates = lowered.functions[gvar].mutates
         self.variants: Variants | None = None
@@ -153,8 +158,9 @@ class Regions:
         saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
         numbers = self.numbers = tuple(map(problem.program.variable, saved))
         variable_of = {(op, choice): y for op, choice, y in problem.alternatives}
-        for op, cost in staying.items() if self.measure is not None else ():
-            problem.program.cost[variable_of[variants.origins[op]]] += cost * bytes_
+        if self.measure is not None or self.model is not None:
+            for y, cost in _staying_costs(problem, variants, staying).items():
+                problem.program.cost[y] += cost * bytes_
         inside: dict[int, list[int]] = {}
         for candidate, variable in zip(matches, numbers, strict=True):
             for op in candidate.ops:
@@ -166,18 +172,27 @@ class Regions:
     def costed(self, variants: Variants) -> tuple[tuple[Match, ...], dict[Op, float]]:
         """The matches, and the cost of each variant with TVM, in microseconds.
 
-        Unless measured, that cost is the same in all layouts, so only matches can save it.
+        Unless measured or calibrated, that cost is the same in all layouts, so only matches can
+        save it.
         """
         matches = self._matches(variants)
         staying = {op: 0.0 if origin in variants.idle else self.lowered.staying[origin]
                    for op, (origin, _) in variants.origins.items()}  # fmt: skip
-        if self.measure is None:
+        costing = self._costing(variants)
+        if costing is None:
             return tuple(matches), staying
-        from ..measure.costs import Costing
+        costed = [m for m in costing(matches) if self.rules.usable(_of_program(m))]
+        return tuple(costed), staying | costing.tvm_times
 
-        costing = Costing(list(variants.infos), variants.infos, self.backends, self.measure)
-        timed = [m for m in costing(matches) if self.rules.usable(_of_program(m))]
-        return tuple(timed), staying | costing.tvm_times
+    def _costing(self, variants: Variants) -> Costing | CalibratedCosting | None:
+        ops, infos = list(variants.infos), variants.infos
+        if self.measure is not None:
+            from ..measure.costs import Costing
+
+            return Costing(ops, infos, self.backends, self.measure)
+        if self.model is None:
+            return None
+        return CalibratedCosting(ops, infos, self.backends, self.model)
 
     def _matches(self, variants: Variants) -> list[Match]:
         """All chains, and the maximal coarse regions without a conversion inside."""
@@ -196,6 +211,35 @@ class Regions:
                             ops = tuple(part[dependences.ops[k]] for k in bits(subset))
                             out.append(match(backend, coarse.name, ops, variants.infos))
         return [m for m in out if self.rules.usable(_of_program(m))]
+
+
+def _staying_costs(
+    problem: LayoutProblem, variants: Variants, staying: Mapping[Op, float]
+) -> dict[int, float]:
+    """The microseconds of each alternative with TVM, by its variable.
+
+    An alternative without a variant costs as much as the op's cheapest, and nothing if its result
+    is its operand's memory.
+    """
+    costs = {variants.origins[op]: cost for op, cost in staying.items()}
+    least: dict[Op, float] = {}
+    for (op, _), cost in costs.items():
+        least[op] = min(cost, least.get(op, cost))
+    return {y: costs.get((op, choice), least.get(op, 0.0))
+            for op, choice, y in problem.alternatives if (op, choice) not in variants.aliases
+            }  # fmt: skip
+
+
+def _conversion_cost(model: CostModel | None) -> Cost:
+    """The cost of a conversion: its bytes, or as many as move in the time that it takes."""
+    if model is None:
+        return bytes_moved
+
+    def cost(value: Value, layout: Layout) -> float:
+        moved = bytes_moved(value, layout)
+        return moved if value.weight else model.conversion(moved) * BYTES
+
+    return cost
 
 
 def _of_program(candidate: Match) -> Match:

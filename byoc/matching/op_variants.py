@@ -43,6 +43,7 @@ class Variants:
         origins: The op and the alternative of each variant.
         values: The value of each value in each layout.
         idle: Ops that cost nothing in some layouts: their result is their operand's memory.
+        aliases: These ops with the alternatives in which they cost nothing.
     """
 
     def __init__(self, planner: Planner, space: Space) -> None:
@@ -51,6 +52,7 @@ class Variants:
         self.origins: dict[Op, tuple[Op, Alternative]] = {}
         self.values: dict[tuple[Value, Layout], Value] = {}
         self.idle: set[Op] = set()
+        self.aliases: set[tuple[Op, Alternative]] = set()
         for op in space.graph.ops:
             for alternative in space.alternatives[op]:
                 self.add(op, alternative)
@@ -65,6 +67,7 @@ class Variants:
             new = self.planner.proved_form(op.func, layouts_of(layouts), shares)
             if isinstance(new, ParamAlias):
                 self.idle.add(op)
+                self.aliases.add((op, alternative))
             if isinstance(new, (Refusal, ParamAlias)):
                 return
             func = new.func

@@ -15,18 +15,15 @@ from statistics import fmean
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..backend.match import Match
+from ..calibration.cost_model import MEASURED
+from ..matching.tvm_chains import Ops, fused_chains
 from ..patterns.elementwise_groups import Infos
-from ..patterns.pattern import follower
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
 from .key import Key
 from .measure import Measure
 from .measured import Excluded, Measured, Result, Timing
 from .run_candidates import results
 from .subject import Extents, NotMeasurable, Subject, subject
-
-Ops = tuple[Op, ...]
-#: Kinds of operators that TVM fuses into their producer.
-POINTWISE = ("kElemWise", "kBroadcast")
 
 
 class Costing:
@@ -51,7 +48,7 @@ class Costing:
         """Measure unknown candidates. Raises `MeasureError` if measuring is impossible."""
         if not matches:
             return []
-        fused = _fused(matches, self.infos)
+        fused = fused_chains(matches, self.infos)
         singles: list[Ops] = [(op,) for op in self.ops]
         for chain in (*singles, *fused):
             self.candidates.add(TVM, chain)
@@ -89,6 +86,10 @@ class Costing:
         here = [self.results[c.key] for c in candidates]
         wrong = next((r for r in here if isinstance(r, Excluded)), None)
         return wrong or Measured(fmean(r.microseconds for r in here if isinstance(r, Measured)))
+
+    def source(self, backend: str, ops: Ops) -> str:
+        """Where the cost of ops with a backend or ``tvm`` comes from."""
+        return MEASURED
 
     def timing(self, candidate: Candidate) -> Timing:
         names = _names(candidate.subject.ops, self.infos)
@@ -142,30 +143,3 @@ def _subjects(ops: Ops, points: Sequence[Extents]) -> list[Subject] | Excluded:
 def _names(ops: Ops, infos: Infos) -> tuple[str, ...]:
     recovered = ((op, infos[op].operator) for op in ops)
     return tuple(op.name if info is None else info.name for op, info in recovered)
-
-
-def _fused(matches: Sequence[Match], infos: Infos) -> list[Ops]:
-    """The chains of several ops for which TVM's code is measured too."""
-    out: dict[Ops, None] = {}
-    for match in matches:
-        longest = extended(match.ops, infos)
-        for chain in (match.ops, longest, longest[len(match.ops) :]):
-            if len(chain) > 1:
-                out[chain] = None
-    by_start: dict[Op, list[Ops]] = {}
-    for match in matches:
-        by_start.setdefault(match.ops[0], []).append(match.ops)
-    for chains in by_start.values():
-        for long in chains:
-            rests = (long[len(c) :] for c in chains if long[: len(c)] == c)
-            out.update(dict.fromkeys(r for r in rests if len(r) > 1))
-    return list(out)
-
-
-def extended(ops: Ops, infos: Infos) -> Ops:
-    """A chain with all elementwise operators that continue it."""
-    after = follower(ops[-1], infos)
-    while after is not None and after.info.kind in POINTWISE and after.op not in ops:
-        ops = (*ops, *(after.ops or (after.op,)))
-        after = follower(ops[-1], infos)
-    return ops

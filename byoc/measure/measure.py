@@ -35,6 +35,8 @@ class Measure:
         build_timeout: Seconds after which its compiler is stopped.
         wait: Seconds to wait for a server.
         repeat: The number of timings of each candidate.
+        milliseconds: The length of each timing, which is as many calls as that takes.
+        least: Take the least of the timings, not their median: on a busy machine.
         extents: Likely values of symbolic extents, by name; by default 16. The cost is the mean
             over the first values of all extents, the second values, and so on.
         target: TVM's target.
@@ -52,9 +54,12 @@ class Measure:
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict)
     target: str = "llvm"
     progress: Progress | None = None
+    milliseconds: int = 5
+    least: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("servers", "threads", "timeout", "build_timeout", "wait", "repeat"):
+        for name in ("servers", "threads", "timeout", "build_timeout", "wait", "repeat",
+                     "milliseconds"):  # fmt: skip
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"Measure: {name} must be positive, got {value!r}")
@@ -69,7 +74,7 @@ class Measure:
 
     @property
     def effort(self) -> Effort:
-        return Effort(repeat=self.repeat, timeout=self.timeout)
+        return Effort(self.repeat, self.milliseconds, timeout=self.timeout, least=self.least)
 
     @property
     def number(self) -> int:

@@ -28,7 +28,7 @@ K = TypeVar("K")
 #: The most candidates built together, and the most bytes that they read.
 TOGETHER = 24
 BYTES = 256 << 20
-#: The target that computes cases, on this machine.
+#: The target that computes cases on this machine, unless it can run what is measured.
 HOST = "llvm"
 #: Seconds that a fleet's only server may take to restart.
 RESTART = 10.0
@@ -50,6 +50,7 @@ class MeasureSession(Bench):
         self.slots = how.number if how.tracker is None else _servers(how.tracker, how.wait)
         super().__init__(how, _modules(candidates))
         self.put = put
+        self.reference = _reference(how)
         self.lock = threading.Lock()
         self.building = threading.Lock()  # TVM's BlockBuilder has one stack for all threads
         self.pending = Counter(c.subject.hash for c in candidates)
@@ -86,7 +87,7 @@ class MeasureSession(Bench):
         self, batch: Sequence[Candidate], isolated: bool = False
     ) -> Iterator[BuiltCandidate | Excluded]:
         """The function of each candidate, in one library if it builds, else in one for each."""
-        if batch[0].by is None and batch[0].key.target == HOST and not isolated:
+        if batch[0].by is None and batch[0].key.target == self.reference and not isolated:
             yield from (self.host(c.subject) for c in batch)
             return
         library = self.library(batch)
@@ -120,7 +121,7 @@ class MeasureSession(Bench):
         def build(some: Sequence[Subject]) -> Path | Excluded:
             with self.building:
                 module = tvm.ir.save_json(joined(some))
-            return self.build(lambda to: Build(module, None, HOST, to))
+            return self.build(lambda to: Build(module, None, self.reference, to))
 
         library = build(group)
         if not isinstance(library, Excluded) or len(group) == 1:
@@ -171,6 +172,12 @@ def _modules(candidates: Sequence[Candidate]) -> list[str]:
     converters = (c.by.backend.convert for c in candidates if c.by is not None)
     modules = {str(getattr(f, "__module__", None) or "__main__") for f in converters}
     return sorted(modules - {"__main__"})
+
+
+def _reference(how: Measure) -> str:
+    """The target that computes cases: what is measured if that runs here, so it is built once."""
+    cpu = str(tvm.target.Target(how.target).kind.name) == "llvm"
+    return how.machine.target if cpu and how.tracker is None else str(tvm.target.Target(HOST))
 
 
 def _servers(tracker: Tracker, seconds: float) -> int:

@@ -14,6 +14,7 @@ ffi::Shape next(int64_t milliseconds) {
   now.store(std::chrono::duration_cast<std::chrono::milliseconds>(since).count() / 100);
   return request;
 }
+ffi::String waiting() { return queue.waiting(); }
 // The address of a library's function; nullptr if the library or the symbol is missing.
 Call code(const ffi::String& library, const ffi::String& symbol) {
   void* address = nullptr;
@@ -58,6 +59,7 @@ void close() {
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_about, opinfo_jit::about);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_next, opinfo_jit::next);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_waiting, opinfo_jit::waiting);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_insert, opinfo_jit::insert);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_drop, opinfo_jit::drop);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(opinfo_jit_configure, opinfo_jit::configure);

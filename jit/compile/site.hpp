@@ -227,19 +227,37 @@ class Queue {
     requests_.emplace_front(~site, key);
     filled_.notify_one();
   }
-  // Returns (site, dimensions…), or an empty shape on a timeout or if the queue is closed.
+  // Returns (site, dimensions…), or an empty shape on a timeout or if the queue is closed. The
+  // manager calls it when it has finished with the previous request.
   ffi::Shape pop(int64_t milliseconds) {
     std::unique_lock<std::mutex> lock(mutex_);
+    taken_.clear();
     filled_.wait_for(lock, std::chrono::milliseconds(milliseconds),
                      [&] { return closed_ || !requests_.empty(); });
     std::vector<int64_t> out;
     if (!requests_.empty()) {
       auto [site, key] = requests_.front();
+      taken_.push_back(requests_.front());
       requests_.pop_front();
       out.push_back(site);
       out.insert(out.end(), key.values, key.values + key.size);
     }
     return ffi::Shape(out);
+  }
+  // Returns JSON: (site, dimensions…) of the requests that are not finished, the next one first.
+  std::string waiting() {
+    std::ostringstream out;
+    const char* comma = "";
+    std::lock_guard<std::mutex> lock(mutex_);
+    out << "[";
+    for (auto* requests : {&taken_, &requests_})
+      for (auto& [site, key] : *requests) {
+        out << comma << "[" << site;
+        for (int k = 0; k < key.size; ++k) out << ", " << key.values[k];
+        out << "]";
+        comma = ", ";
+      }
+    return out.str() + "]";
   }
   void open(size_t limit) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -250,6 +268,7 @@ class Queue {
     std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
     requests_.clear();
+    taken_.clear();
     filled_.notify_all();
   }
 
@@ -258,7 +277,7 @@ class Queue {
   bool closed_ = true;
   std::mutex mutex_;
   std::condition_variable filled_;
-  std::deque<std::pair<int, Key>> requests_;
+  std::deque<std::pair<int, Key>> requests_, taken_;  // `taken_` is the one that is being served
 };
 // Never freed: in a forked process, destroying the condition variable would wait for a thread that
 // the fork did not copy.

@@ -54,8 +54,8 @@ class Sites:
         self.signatures = {f.function: f for f in map(Signature.from_json, table.signatures)}
         self.ranges = table.ranges
         self.sites = tuple(_site(k, s) for k, s in enumerate(table.sites))
-        self._next, self._insert, self._drop, self._stats = (
-            self._call(n) for n in ("next", "insert", "drop", "stats"))  # fmt: skip
+        self._next, self._waiting, self._insert, self._drop, self._stats = (
+            self._call(n) for n in ("next", "waiting", "insert", "drop", "stats"))  # fmt: skip
         #: See `straight.hpp`.
         self.straight = self._call("straight")
 
@@ -81,6 +81,14 @@ class Sites:
         """
         numbers = [int(v) for v in self._next(milliseconds)]
         return (numbers[0], tuple(numbers[1:])) if numbers else None
+
+    def waiting(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the requested shapes that are not served yet, with the indices of their sites.
+
+        The last one that `next` returned counts until the next call of `next`.
+        """
+        rows = json.loads(str(self._waiting()))
+        return [(int(place), tuple(map(int, key))) for place, *key in rows]
 
     def insert(self, place: int, key: Sequence[int], kernel: Any, library: str = "",
                name: str = "") -> None:  # fmt: skip

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import tvm
 
-from ...byoc.patterns.failure import last_line
-from ...byoc.process.folder import Folder, lacks_room
 from ..arguments.boundary import checked_integer
-from ..kernels.build_kernel import ENTRY, loaded
-from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupted, NotStarted
-from ..store import kernel_key
+from ..kernels.build_kernel import ENTRY
+from ..kernels.compiler import CompileFailed, Compiler, Interrupted, NotStarted
 from ..store.store import KernelStore
+from .kernel_source import OVERHEAD, CompiledElsewhere, KernelRequest, KernelSource, ObtainedKernel
 from .library import LoadedSite, Sites
-from .pages import pages
 from .postponed import Postponed
+from .session_events import Event, Settled, Waiting
 
 LOG = logging.getLogger("opinfo.jit")
-#: Bytes of a loaded kernel besides its pages: tables of the loader, an entry in a site's cache.
-OVERHEAD = 16 << 10
 #: Tenths of a second without use after which a kernel may be evicted.
 IDLE = 50
-
-#: After this many crashes of the compiler, a function stays generic.
-CRASHES = 3
 
 
 @dataclass(frozen=True)
@@ -60,37 +50,16 @@ class Budget:
                 raise ValueError(f"Budget: {name} must not be negative, got {value!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event of one shape at one call site.
-
-    Attributes:
-        what: ``compiled``, ``loaded`` from disk, ``shared`` with another site, ``postponed``
-            because the compiler was killed, ``failed``, ``refused`` by the budget, or
-            ``evicted``.
-        site: The call site.
-        shape: The symbolic extents.
-        milliseconds: The duration.
-        why: The reason, or an empty string.
-        rule: The schedule rule of the kernel.
-    """
-
-    what: str
-    site: str
-    shape: tuple[int, ...]
-    milliseconds: float
-    why: str = ""
-    rule: str = ""
-
-
 @dataclass
 class _Loaded:
     """A loaded kernel, and the places of the sites that call it."""
 
-    function: Any
-    library: str
-    size: int
+    kernel: ObtainedKernel
     places: set[int] = field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        return self.kernel.size
 
 
 Key = tuple[str, tuple[int, ...]]
@@ -104,35 +73,48 @@ class Manager(threading.Thread):
         super().__init__(name="opinfo-jit", daemon=True)
         self.sites, self.budget, self.store = sites, budget, store
         self.compiler, self._owns_compiler = compiler or Compiler(), compiler is None
-        self._schedules = self.compiler.schedules
         self.digests = {name: hashlib.sha256(text.encode()).hexdigest()
                         for name, text in sites.functions.items()}  # fmt: skip
         self.functions = {name: tvm.ir.load_json(text) for name, text in sites.functions.items()}
+        self._source = KernelSource(sites.target, self.compiler, store, budget.compiles)
         self.loaded: dict[Key, _Loaded] = {}
         self.failed: dict[Key, str] = {}
-        self.crashes: Counter[str] = Counter()
         self._postponed = Postponed()
-        self._numbers = itertools.count()
         self.events: deque[Event] = deque(maxlen=10_000)
-        self.compiles = 0
         self.rests = 0  # how often the queue was empty; `settle` waits for it
-        self._folder = Folder("opinfo-jit-")
-        self._closed, self._ended, self._outdated = False, ended, False
+        self._noted = self._reported = 0  # events so far, and those that `settle` returned
+        self._noting = threading.Lock()
+        self._closed, self._ended = False, ended
         self._eager = deque((s, key) for s in sites.sites for key in s.likely if min(key) > 0)
 
     def run(self) -> None:
         try:
             if self.store is not None and not self._closed:
-                self._compute_keys()
+                self._source.compute_keys(self.functions)
             while not self._closed:
                 self._next()
         finally:
             self._end()
 
-    def _compute_keys(self) -> None:
-        """Compute the fixed parts of the keys in the store before the first request."""
-        for func in self.functions.values():
-            kernel_key.key(func, {}, self.sites.target, self._schedules)
+    def settled(self, done: bool, seconds: float) -> Settled:
+        """Return the events since the previous call, and the shapes that wait unless ``done``."""
+        with self._noting:
+            new = min(self._noted - self._reported, len(self.events))
+            events = tuple(self.events)[len(self.events) - new :]
+            self._reported = self._noted
+        return Settled(done, events, () if done else self._waiting(), seconds)
+
+    def _waiting(self) -> tuple[Waiting, ...]:
+        sites = self.sites.sites
+        requested = [(sites[place], shape) for place, shape in self.sites.waiting() if place >= 0]
+        every = [*requested, *self._postponed.awaited(), *tuple(self._eager)]
+        return tuple(dict.fromkeys(Waiting(site.name, shape) for site, shape in every
+                                   if not self._has_outcome(site, shape)))  # fmt: skip
+
+    def _has_outcome(self, site: LoadedSite, shape: tuple[int, ...]) -> bool:
+        key = self.digests[site.function], shape
+        kernel = self.loaded.get(key)
+        return key in self.failed or (kernel is not None and site.place in kernel.places)
 
     def _next(self) -> None:
         if self._eager:
@@ -174,7 +156,7 @@ class Manager(threading.Thread):
             if self._owns_compiler:
                 self.compiler.close()
             self.loaded.clear()
-            self._folder.remove()
+            self._source.close()
         finally:
             self._ended()
 
@@ -191,8 +173,7 @@ class Manager(threading.Thread):
         for place in dropped.places if dropped is not None else ():
             self.sites.drop(place, shape, False)
         self._note(Event("failed", site.name, shape, 0.0, self.failed[key]))
-        if self.store is not None:
-            self.store.discard(self._stored_name(site, site.values(shape)), self.failed[key])
+        self._source.discard(self._request(site, shape), self.failed[key])
 
     def _serve(self, site: LoadedSite, shape: tuple[int, ...], why: str) -> None:
         start = time.perf_counter()
@@ -206,13 +187,13 @@ class Manager(threading.Thread):
             elif full := self._full():
                 reason = full
             else:
-                what, rule = self._get(site, shape, key)
+                kernel = self._source.get(self._request(site, shape))
+                self.loaded[key] = _Loaded(kernel)
+                what, rule = kernel.what, kernel.rule
+        except CompiledElsewhere as error:
+            return self._postponed.wait(site, shape, error.seconds, soon=True)
         except Interrupted as error:
             return self._postpone(site, shape, key, error)
-        except CompilerDied as error:
-            self.crashes[key[0]] += 1
-            what, reason = "failed", str(error)
-            self.failed[key] = reason
         except Exception as error:  # compiler, loader or disk: this shape stays generic
             what = "failed"
             reason = (
@@ -223,7 +204,7 @@ class Manager(threading.Thread):
             self.failed[key] = reason
         if key in self.loaded and not self._closed:
             self.loaded[key].places.add(site.place)
-            kernel = self.loaded[key]
+            kernel = self.loaded[key].kernel
             self.sites.insert(site.place, shape, kernel.function, kernel.library, ENTRY)
         elif not self._closed:
             self.sites.drop(site.place, shape, what == "refused")
@@ -247,65 +228,17 @@ class Manager(threading.Thread):
                          f"{why}; retrying in {seconds:g} s"))  # fmt: skip
 
     def _note(self, event: Event) -> None:
-        self.events.append(event)
+        with self._noting:
+            self.events.append(event)
+            self._noted += 1
         level = logging.WARNING if event.what == "failed" else logging.INFO
         LOG.log(level, "%s %s %s %.1f ms: %s", event.what, event.site, list(event.shape),
                 event.milliseconds, event.why)  # fmt: skip
 
-    def _get(self, site: LoadedSite, shape: tuple[int, ...], key: Key) -> tuple[str, str]:
-        """Load a kernel from disk or compile it; return which, and the rule of its schedule."""
-        values = site.values(shape)
-        store, name = self.store, "" if self.store is None else self._stored_name(site, values)
-        library = self._folder.path / f"{next(self._numbers)}.so"
-        try:
-            if store is not None and store.copy(name, library):
-                try:
-                    self._load(key, library)
-                    return "loaded", ""
-                except Exception as error:  # built by another system: compile it instead
-                    store.discard(name, f"it does not load: {last_line(error)}")
-                library = self._folder.path / f"{next(self._numbers)}.so"
-            return "compiled", self._compile(site, values, key, library, name)
-        except (CompileFailed, OSError) as error:
-            if isinstance(error, Interrupted) or (why := lacks_room(self._folder.path)) is None:
-                raise
-            raise Interrupted(f"no space for a kernel: {why}") from error
-        finally:
-            for file in self._folder.path.glob("*.so*"):  # including files of a compiler that died
-                file.unlink(missing_ok=True)
-
-    def _compile(self, site: LoadedSite, values: dict[str, int], key: Key, library: Path,
-                 name: str) -> str:  # fmt: skip
-        """Compile, load and store a kernel; return the rule of its schedule."""
-        if self.compiles >= self.budget.compiles:
-            raise CompileFailed(f"the budget of {self.compiles} compiled kernels is exhausted")
-        if self.crashes[key[0]] >= CRASHES:
-            raise CompileFailed(f"the compiler crashed {CRASHES} times on this function")
-        self.compiles += 1
-        text = self.sites.functions[site.function]
-        rule, _ = self.compiler.compile(key[0], text, values, self.sites.target, library)
-        self._load(key, library)
-        if self.store is None:
-            return rule
-        if self.compiler.toolchain == kernel_key.toolchain():
-            self.store.put(name, library, self._shown(site, values))
-        elif not self._outdated:
-            self._outdated = True
-            LOG.warning("kernels are not stored: the compiler process runs other versions than "
-                        "this process, which started before they changed; restart it")  # fmt: skip
-        return rule
-
-    def _shown(self, site: LoadedSite, values: dict[str, int]) -> dict[str, str]:
-        shape = ", ".join(f"{k}={v}" for k, v in values.items())
-        return {"function": site.function, "shape": shape, "target": self.sites.target}
-
-    def _stored_name(self, site: LoadedSite, values: dict[str, int]) -> str:
-        """Return the key of a kernel in the store."""
-        return kernel_key.key(self.functions[site.function], values, self.sites.target,
-                              self._schedules)  # fmt: skip
-
-    def _load(self, key: Key, library: Path) -> None:
-        self.loaded[key] = _Loaded(loaded(library), str(library), pages(library) + OVERHEAD)
+    def _request(self, site: LoadedSite, shape: tuple[int, ...]) -> KernelRequest:
+        name = site.function
+        return KernelRequest(name, self.digests[name], self.sites.functions[name],
+                             self.functions[name], site.values(shape))  # fmt: skip
 
     def _full(self) -> str:
         """Make room for a kernel; return why that is impossible, or an empty string."""

@@ -55,6 +55,10 @@ class Postponed:
         due = heapq.heappop(self._heap)
         return due.site, due.shape
 
+    def awaited(self) -> list[tuple[LoadedSite, Shape]]:
+        """Return the shapes that are retried soon."""
+        return [(due.site, due.shape) for due in tuple(self._heap) if not due.rarely]
+
     @property
     def is_awaited(self) -> bool:
         """Whether a retry is due soon."""

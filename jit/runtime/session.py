@@ -22,7 +22,8 @@ from ..store.store import KernelStore
 from ..tune.record import Recording
 from .function import Function
 from .library import Sites, loaded
-from .manager import Budget, Event, Manager
+from .manager import Budget, Manager
+from .session_events import Event, Settled
 
 Served = tuple[int, int]
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -187,17 +188,26 @@ class Session:
         """Names of the model's public functions."""
         return tuple(self._sites.signatures)
 
-    def settle(self, seconds: float | None = None) -> bool:
-        """Wait until no shape waits for its kernel; return False on a timeout.
+    def settle(self, seconds: float | None = None) -> Settled:
+        """Wait until no shape waits for its kernel, and return what became of the shapes.
 
         Args:
             seconds: The timeout. None waits until all kernels are compiled; the time limit on each
                 compilation bounds the wait.
+
+        Returns:
+            The events since the previous call and the shapes that still wait; true if none waits.
         """
+        if not self.is_own:
+            return Settled(True, (), (), 0.0)
+        start = time.monotonic()
+        done = self._rested(None if seconds is None else start + seconds)
+        return self._manager.settled(done, time.monotonic() - start)
+
+    def _rested(self, end: float | None) -> bool:
+        """Wait until the manager has nothing to do, or until a time; return whether it had."""
         manager = self._manager
-        if not manager.is_alive():
-            return True
-        end, seen = None if seconds is None else time.monotonic() + seconds, manager.rests
+        seen = manager.rests
         while manager.is_alive() and manager.rests < seen + 2:  # one may have begun before
             if end is not None and time.monotonic() > end:
                 return False

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-#: Environment variable that overrides the folder.
-VARIABLE = "OPINFO_CACHE"
+from ...analysis.support.user_cache import VARIABLE, platform_cache
 
 
 def default_folder() -> Path:
@@ -18,9 +16,4 @@ def default_folder() -> Path:
     """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "opinfo" / "kernels"
-    base = os.environ.get("XDG_CACHE_HOME")
-    # The XDG specification requires relative paths to be ignored.
-    root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
-    return root / "opinfo" / "kernels"
+    return platform_cache() / "kernels"

@@ -1,8 +1,9 @@
 """Compiled kernels on disk, shared by any number of processes and threads.
 
 Each kernel is one file, named by its key. It is written under a temporary name and renamed, so that
-a name always denotes a complete file, and verified to the last byte before use. There are no locks:
-a process that loses a race compiles again. Modification times record the last use.
+a name always denotes a complete file, and verified to the last byte before use. Readers and writers
+need no locks; a lease (`leases`) keeps two processes from compiling the same kernel. Modification
+times record the last use.
 
 The folder is opened by `byoc.process.trust` for each use, and its files are accessed through the
 descriptor. A problem with the folder (full, read-only, not private) causes one warning, and kernels
@@ -21,9 +22,10 @@ from pathlib import Path
 
 from ...analysis.support.warn import warn
 from ...byoc.process import trust
-from . import entries, private
+from . import entries, leases, private
 from .entries import KEY, SUFFIX
 from .kernel_file import Damaged, opened, packed
+from .leases import Lease
 from .listing import about_of
 
 #: Seconds after which the writer of a temporary file is assumed to be dead.
@@ -149,6 +151,14 @@ class KernelStore:
                 return None
             self._trim(path.name, folder)
         return path
+
+    def lease(self, key: str) -> Lease | None:
+        """Lease the right to compile a kernel; None while another holder has it.
+
+        It never waits. Without a usable folder, everyone gets the right.
+        """
+        with self._opened(create=True) as folder:
+            return Lease() if folder is None else leases.lease(key, folder)
 
     def ls(self) -> list[StoreEntry]:
         """List the entries, most recently used first; raises ``OSError`` if that fails."""

@@ -3,8 +3,16 @@
     Before: y = R.permute_dims(x, [0, 2, 3, 1]); z = R.permute_dims(y, [0, 3, 1, 2])
     After:  z = x
 
-Two ``layout_transform`` cancel only if their maps are proved to compose to the identity and neither
-pads. In contrast, ``relax.transform.OptimizeLayoutTransform`` cancels any two of equal shape.
+    Before: y = R.layout_transform(x, NCHW8c); z = R.layout_transform(x, NCHW8c)
+    After:  y = R.layout_transform(x, NCHW8c)                              z is y
+
+    Before: y = R.layout_transform(x, NCHW8c)       x has 6 channels: the last two of y are padding
+            z = R.strided_slice(R.layout_transform(y, NCHW), channels 0 to 6)
+    After:  z = x
+
+Two ``layout_transform`` cancel only if their maps are proved to compose to the identity, and what
+the first pads is cut off. In contrast, ``relax.transform.OptimizeLayoutTransform`` cancels any two
+of equal shape.
 """
 
 from __future__ import annotations
@@ -16,12 +24,16 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.index_map import prove_identity
+from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import sym
 from ..graph.relax_graph import extents, may_write
 
+#: Operators that convert layouts.
+TRANSFORMS = ("relax.permute_dims", "relax.layout_transform")
+
 
 def cancel_layout_transforms(mod: Any) -> Any:
-    """Return the module without pairs of conversions that are provably inverse.
+    """Return the module without repeated conversions and pairs that are provably inverse.
 
     Args:
         mod: A Relax module; it is not changed.
@@ -34,26 +46,99 @@ def cancel_layout_transforms(mod: Any) -> Any:
     canceller = _Canceller(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function) and not _writes(func):
+            canceller.twins = _twins(func)
             canceller.builder_.update_func(gvar, canceller.visit_expr(func))
     return relax.transform.DeadCodeElimination()(canceller.builder_.get())
 
 
 @relax.expr_functor.mutator
 class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.twins = NodeDict[Any]()
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        twin = self.twins.get(binding.var)
+        if twin is None:
+            super().visit_var_binding_(binding)
+        else:
+            self.set_var_remap(binding.var, self.visit_expr(twin))
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
-        name = _name(call)
-        if name not in ("relax.permute_dims", "relax.layout_transform"):
+        if _name(call) == "relax.strided_slice":
+            return self.cut(call)
+        if _name(call) not in TRANSFORMS:
             return call
-        before = self.lookup_binding(call.args[0]) if isinstance(call.args[0], relax.Var) else None
-        if (
-            before is None
-            or _name(before) != name
-            or _may_leave_block(before.args[0], call.args[0])
-        ):
+        before = self.bound(call.args[0])
+        if _name(before) != _name(call) or _may_leave_block(before.args[0], call.args[0]):
             return call
-        composed = _permuted if name == "relax.permute_dims" else _transformed
+        composed = _permuted if _name(call) == "relax.permute_dims" else _transformed
         return composed(before, call)
+
+    def cut(self, call: Any) -> Any:
+        """The value that was packed and unpacked, if the slice cuts off the padding."""
+        outer = self.bound(call.args[0])
+        inner: Any = None
+        if _name(outer) == "relax.layout_transform":
+            inner = self.bound(outer.args[0])
+        if _name(inner) != "relax.layout_transform":
+            return call
+        source = inner.args[0]
+        shape = extents(source.ty.shape)
+        if _may_leave_block(source, call.args[0]) or not _first(call, shape):
+            return call
+        proof = prove_identity(inner.attrs.index_map, outer.attrs.index_map, shape or ())
+        return source if proof.verdict == "proved" else call
+
+    def bound(self, expr: Any) -> Any:
+        """The value that a variable is bound to; None if it is not known."""
+        value: Any = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
+        return value
+
+
+def _twins(func: Any) -> NodeDict[Any]:
+    """The earlier variable for each conversion that its block repeats."""
+    twins = NodeDict[Any]()
+
+    def visit(block: Any) -> None:
+        earlier: dict[Any, list[tuple[Any, Any]]] = {}
+        for binding in block.bindings:
+            var = binding.var
+            value: Any = getattr(binding, "value", None)
+            if _name(value) not in TRANSFORMS:
+                continue
+            source = twins.get(value.args[0]) or value.args[0]
+            before = earlier.setdefault((_name(value), source.__chandle__()), [])
+            twin = next((v for attrs, v in before
+                         if tvm_ffi.structural_equal(attrs, value.attrs)), None)  # fmt: skip
+            if twin is None:
+                before.append((value.attrs, var))
+            elif not _may_leave_block(twin, var):
+                twins[var] = twin
+
+    tvm_ffi.structural_walk(func.body, (relax.BindingBlock, visit))
+    return twins
+
+
+def _first(call: Any, shape: tuple[Any, ...] | None) -> bool:
+    """Whether a slice takes the first elements of each axis, as many as a shape has."""
+    whole = extents(call.args[0].ty.shape)
+    result = extents(call.ty.shape) if hasattr(call.ty, "shape") else None
+    if shape is None or whole is None or result is None or not len(shape) == len(whole):
+        return False
+    axes, begins, steps = (_integers(call, k) for k in (1, 2, 4))
+    if axes is None or begins is None or any(begins) or (steps is not None and set(steps) != {1}):
+        return False
+    return (len(call.args) < 5 or steps is not None) and all(map(_same, shape, result))
+
+
+def _integers(call: Any, k: int) -> list[int] | None:
+    """The integers of an argument that is a tuple; None if it is not."""
+    if k >= len(call.args) or not isinstance(call.args[k], relax.Tuple):
+        return None
+    values = [getattr(f, "value", f) for f in call.args[k].fields]
+    return [int(v) for v in values] if all(hasattr(v, "__int__") for v in values) else None
 
 
 def _writes(func: Any) -> bool:

@@ -228,10 +228,12 @@ class _Materialiser(relax.PyExprMutator):  # type: ignore[misc]
         at = self.at.setdefault(value, {})
         local = isinstance(expr, relax.DataflowVar) and self.leaves(value, layout, like)
         at[layout] = self.emit(expr, like, True) if local else expr
-        for target in self.read_layouts.get(value, ()):
+        moved = self.plan.converted.get(value, ())
+        for target in sorted(self.read_layouts.get(value, ()), key=lambda x: x not in moved):
             if target not in at:
-                step = LayoutConversion(value.shape, value.dtype, layout, target)
-                new = converted(expr, step, self.add(step))
+                source = next((x for x in at if value.order(x) == value.order(target)), layout)
+                step = LayoutConversion(value.shape, value.dtype, source, target)
+                new = converted(at[source], step, self.add(step))
                 at[target] = self.emit(new, like, self.leaves(value, target, like))
 
     def leaves(self, value: Value, layout: Layout, like: Any) -> bool:

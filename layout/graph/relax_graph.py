@@ -13,6 +13,8 @@ from tvm.ir import Op as IrOp
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.origin import node_of
 from ...analysis.support.tvm_compat import GenericConst
+from ..model.buffer_bytes import size_of
+from ..model.layout import Dim, Layout
 
 
 @dataclass(eq=False)
@@ -34,6 +36,8 @@ class Value:
         vdevice: The virtual device that it is on.
         of: The value of the program; this one is its variant in one layout.
         makers: The calls that produce that variant.
+        orders: The memory order of each layout that was asked for.
+        sizes: The bytes in each layout that was asked for.
     """
 
     name: str
@@ -50,6 +54,20 @@ class Value:
     vdevice: Any = None
     of: Value | None = None
     makers: list[Op] = field(default_factory=list)
+    orders: dict[Layout, Dim] = field(default_factory=dict, repr=False)
+    sizes: dict[Layout, int] = field(default_factory=dict, repr=False)
+
+    def order(self, layout: Layout) -> Dim:
+        """The digits of a layout in memory order; equal orders mean equal memory."""
+        if layout not in self.orders:
+            self.orders[layout] = layout.order(self.shape)
+        return self.orders[layout]
+
+    def size(self, layout: Layout) -> int:
+        """The bytes in a layout, padding included; a symbolic extent counts as 64."""
+        if layout not in self.sizes:
+            self.sizes[layout] = size_of(layout.physical(self.shape), self.dtype)
+        return self.sizes[layout]
 
     @property
     def rank(self) -> int:

@@ -125,6 +125,13 @@ class Layout:
             return None
         return tuple(d.axis for (d,) in self.dims)
 
+    @cached_property
+    def unfused(self) -> Layout:
+        """The same memory with a dimension for each digit."""
+        if all(len(dim) == 1 for dim in self.dims):
+            return self
+        return replace(self, dims=tuple((digit,) for digit in self.digits))
+
     def physical(self, shape: Sequence[Any]) -> tuple[Any, ...]:
         """The shape of the physical buffer."""
         return tuple(_product([d.size(shape) for d in dim]) for dim in self.dims)

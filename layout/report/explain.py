@@ -9,7 +9,7 @@ from typing import Any
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from ..search.alternatives import GIVEN, Alternative, OpSpec, weight
+from ..search.alternatives import GIVEN, OpSpec, weight
 from ..search.decide import Plan
 from .count import count
 from .letters import letters
@@ -26,7 +26,7 @@ def report(mod: Any, planned: Any, parts: Sequence[Part]) -> PlanReport:
         axes = letters(graph, specs)
         values += [_value(v, plan, axes.get(v, "")) for v in graph.values if not v.free]
         conversions += _conversions(graph, plan, specs, axes)
-        ops += [_op(op, plan.chosen[op], specs[op], axes) for op in graph.ops]
+        ops += [_op(op, plan, specs[op], axes) for op in graph.ops]
     solved = [plan.solution for _, plan, _ in parts]
     return PlanReport(
         tuple(values),
@@ -104,14 +104,17 @@ def _why(
     return "matches the other operands of " + ", ".join(op.name for op in users)
 
 
-def _op(op: Op, alternative: Alternative, spec: OpSpec, axes: Axes) -> OpChoice:
-    name = op.outputs[0].name if op.outputs else op.name
+def _op(op: Op, plan: Plan, spec: OpSpec, axes: Axes) -> OpChoice:
+    name, alternative = op.outputs[0].name if op.outputs else op.name, plan.chosen[op]
     pairs = zip(op.outputs, alternative.outputs, strict=True)
     layouts = ", ".join(x.over(axes.get(v, "")).spell() for v, x in pairs)
-    why = spec.reason or alternative.why
-    constrained = spec.constraint is not None and any(
+    why = spec.reason or spec.note or alternative.why
+    required = spec.constraint is not None and any(
         not layout.is_identity for layout in spec.constraint.layouts.values()
     )
-    if constrained and spec.constraint is not None and alternative.why == GIVEN:
-        why = f"{GIVEN}: {spec.constraint.why}, but that costs more or could not be proved"
-    return OpChoice(name, op.name, layouts, why)
+    unmet = required and alternative.why == GIVEN
+    if unmet and spec.constraint is not None:
+        reason = plan.refusals.get(op, "that costs more or could not be proved")
+        why = f"{GIVEN}: {spec.constraint.why}, but {reason}"
+    replaced = spec.replacement is not None and alternative.why != GIVEN
+    return OpChoice(name, op.name, layouts, why, not unmet or spec.named, replaced, spec.note)

@@ -65,16 +65,31 @@ class Conversion:
 
 @dataclass(frozen=True)
 class OpChoice:
-    """The alternative of an op; ``name`` is its result."""
+    """The alternative of an op.
+
+    Attributes:
+        name: Its result.
+        op: Its PrimFunc.
+        implementation: The layouts of its results.
+        why: The reason.
+        met: Whether it has the layouts that were requested for it, if any.
+        replaced: Whether a given implementation computes it.
+        note: Why a given implementation of this operator does not.
+    """
 
     name: str
     op: str
     implementation: str
     why: str
+    met: bool = True
+    replaced: bool = False
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "op": self.op,
-                "implementation": self.implementation, "why": self.why}  # fmt: skip
+        return {
+            "name": self.name, "op": self.op, "implementation": self.implementation,
+            "why": self.why, "met": self.met,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,6 +128,11 @@ class PlanReport:
             return self.left()
         return Conversions(len(self.conversions), sum(c.bytes for c in self.conversions))
 
+    @property
+    def unmet(self) -> tuple[OpChoice, ...]:
+        """The operators that do not have the layouts that were requested for them."""
+        return tuple(op for op in self.ops if not op.met)
+
     def moved(self) -> tuple[ValueChoice, ...]:
         """The values in a layout that differs from the model's."""
         return tuple(v for v in self.values if not v.layout.is_identity)
@@ -134,6 +154,9 @@ class PlanReport:
         if self.status != "optimal":
             plan = (f"the plan costs {self.objective:g}, any plan at least {self.bound:g} "
                     f"({self.status})")  # fmt: skip
+        if self.unmet:
+            first = self.unmet[0]
+            plan += f"; {plural(len(self.unmet), 'request')} not met, the first by {first.why}"
         note = f"; symbolic extents count as {SYMBOLIC}" if self.symbolic else ""
         return f"{moved}; {plan}{note}"
 

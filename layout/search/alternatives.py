@@ -8,12 +8,13 @@ from typing import Any
 
 from ..access.flow import BlockGraph
 from ..graph.relax_graph import Op, Value
-from ..model.buffer_bytes import size_of
 from ..model.digit import Digit
 from ..model.layout import Layout
 from .constraints import LayoutConstraint
+from .operator_forms import Elementwise, Product
 
 GIVEN = "as given"
+IN_ORDER = "in the order of its accesses"
 Candidates = Mapping[Value, Sequence[Layout]]
 
 
@@ -29,6 +30,8 @@ class Alternative:
         why: The reason, for reports.
         usual: The layout of each input that the operator has with these results.
         moves: Whether it is a conversion, and costs as much as one.
+        constants: The layouts of free inputs; None for other inputs. Empty if they follow from the
+            layouts of the others.
     """
 
     outputs: tuple[Layout, ...]
@@ -37,6 +40,7 @@ class Alternative:
     why: str
     usual: tuple[Layout | None, ...] = ()
     moves: bool = False
+    constants: tuple[Layout | None, ...] = ()
 
     @property
     def strict(self) -> Alternative:
@@ -65,6 +69,9 @@ class OpSpec:
         replacement: A PrimFunc that is proved to compute the same in the constraint's layouts.
         offers: Constraints that it may meet; otherwise it stays unchanged.
         strings: The operator's layout strings.
+        note: Why a given implementation of its operator is not used.
+        operator: Whether it must stay a Relax operator.
+        form: How its layouts then depend on each other; None if that is not known.
         cached: The alternatives that were computed, by candidate layouts.
     """
 
@@ -75,6 +82,9 @@ class OpSpec:
     replacement: Any = None
     offers: tuple[LayoutConstraint, ...] = ()
     strings: tuple[str, ...] = ()
+    note: str = ""
+    operator: bool = False
+    form: Elementwise | Product | None = None
     cached: dict[Any, list[Alternative]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -86,6 +96,19 @@ class OpSpec:
     def constraints(self) -> tuple[LayoutConstraint, ...]:
         """The constraint, or the offers if there is none."""
         return self.offers if self.constraint is None else (self.constraint,)
+
+    @property
+    def unfuses(self) -> bool:
+        """Whether each digit gets a dimension: the indices of an operator are then plain."""
+        return self.operator and self.constraint is None
+
+    def spread(self, seeds: dict[int, Layout]) -> dict[int, Layout] | None:
+        """The layouts of all buffers from those of some; None if an access would not be local."""
+        assert self.flow is not None
+        layouts = self.flow.spread(seeds)
+        if layouts is None or not self.unfuses:
+            return layouts
+        return {b: x if b in seeds else x.unfused for b, x in layouts.items()}
 
     def met(self, chosen: Mapping[int, Layout]) -> LayoutConstraint | None:
         """The constraint, or the offer that these layouts of parameters satisfy."""
@@ -104,7 +127,7 @@ def alternatives(op: Op, spec: OpSpec, candidates: Candidates) -> list[Alternati
     key = tuple(tuple(candidates[v]) if v is not None and not v.free else None for v in op.values)
     cached = spec.cached.get(key)
     if cached is None:
-        local = list(dict.fromkeys(_local(op, spec, candidates)))
+        local = list(dict.fromkeys(_generated(op, spec, candidates)))
         cached = spec.cached[key] = local or list(_required(op, spec, candidates))
     if cached and spec.constraint is not None and not spec.named:
         return cached
@@ -143,18 +166,44 @@ def _keeps_memory(op: Op, spec: OpSpec) -> bool:
     if layouts is None or value is None:
         return False
     source_layout = layouts[_buffer(spec.flow, source)]
-    return source_layout.order(value.shape) == Layout.identity(value.rank).order(value.shape)
+    return value.order(source_layout) == value.order(Layout.identity(value.rank))
 
 
 def weight(value: Value) -> int:
     """The bytes of a value without padding; a symbolic extent counts as 64."""
-    return size_of(value.shape, value.dtype)
+    return value.size(Layout.identity(value.rank))
 
 
 def _buffer(flow: BlockGraph, param: int) -> int:
     buffer = flow.params[param]
     assert buffer is not None
     return buffer
+
+
+def _generated(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
+    if spec.form is not None:
+        return _formed(op, spec, spec.form, candidates)
+    if spec.moves and spec.unfuses:
+        return _copied(op, spec, candidates)
+    return _local(op, spec, candidates)
+
+
+def _copied(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
+    """The alternatives of a layout-only op in which memory stays the same."""
+    assert spec.flow is not None
+    source, value = next((k, v) for k, v in enumerate(op.inputs) if v is not None)
+    if value.free:
+        yield from _local(op, spec, candidates)
+        return
+    for layout in candidates[op.outputs[0]]:
+        layouts = spec.flow.spread({_buffer(spec.flow, len(op.inputs)): layout})
+        if layouts is None:
+            continue
+        order = value.order(layouts[_buffer(spec.flow, source)])
+        same = frozenset(x for x in candidates[value] if value.order(x) == order)
+        if same:
+            inputs = tuple(same if k == source else None for k in range(len(op.inputs)))
+            yield Alternative((layout,), inputs, 0.0, IN_ORDER, (None,) * len(inputs))
 
 
 def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
@@ -165,6 +214,8 @@ def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative
     out = _buffer(flow, len(op.inputs))
     movable = [k for k, v in enumerate(op.inputs) if v is not None and not v.free]
     leading = _leading(op, flow, movable)
+    if spec.unfuses and any(_value(op, k).shape == op.outputs[0].shape for k in leading):
+        leading = []  # the layout of the result determines theirs
     for layout in candidates[op.outputs[0]]:
         if not leading:
             yield from _from_seeds(op, spec, flow, candidates, {out: layout})
@@ -172,6 +223,37 @@ def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative
             buffer = _buffer(flow, k)
             for read in candidates[_value(op, k)]:
                 yield from _from_seeds(op, spec, flow, candidates, {out: layout, buffer: read})
+
+
+def _formed(
+    op: Op, spec: OpSpec, form: Elementwise | Product, candidates: Candidates
+) -> Iterator[Alternative]:
+    """The alternatives in which it stays the same operator."""
+    assert spec.flow is not None
+    buffers = [_buffer(spec.flow, k) for k in range(len(op.values))]
+    free = frozenset(buffers[k] for k, v in enumerate(op.inputs) if v is None or v.free)
+    known = [(buffers[k], x) for k, v in enumerate(op.inputs) if v is not None and not v.free
+             for x in candidates[v]]  # fmt: skip
+    for layout in candidates[op.outputs[0]]:
+        for order in form.orders(known):
+            for layouts in form.of_result(layout, order, free):
+                alternative = _of_layouts(op, [layouts[b] for b in buffers], candidates)
+                if alternative is not None:
+                    yield alternative
+
+
+def _of_layouts(op: Op, layouts: Sequence[Layout], candidates: Candidates) -> Alternative | None:
+    """The alternative with these layouts of parameters; None if one is not a candidate."""
+    inputs: list[frozenset[Layout] | None] = []
+    for value, layout in zip(op.inputs, layouts, strict=False):
+        assert value is not None
+        if not value.free and layout not in candidates[value]:
+            return None
+        inputs.append(None if value.free else frozenset((layout,)))
+    usual = tuple(None if x is None else y for x, y in zip(inputs, layouts, strict=False))
+    constants = tuple(y if x is None else None for x, y in zip(inputs, layouts, strict=False))
+    outputs = tuple(layouts[len(op.inputs) :])
+    return Alternative(outputs, tuple(inputs), 0.0, IN_ORDER, usual, constants=constants)
 
 
 def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
@@ -210,7 +292,7 @@ def _from_seeds(
     op: Op, spec: OpSpec, flow: BlockGraph, candidates: Candidates, seeds: dict[int, Layout]
 ) -> Iterator[Alternative]:
     """The alternatives with these layouts of some buffers, one for each constraint or offer."""
-    layouts = flow.spread(seeds)
+    layouts = spec.spread(seeds)
     if layouts is not None:
         for constraint in spec.constraints or (None,):
             yield from _under_constraint(op, constraint, flow, candidates, seeds, layouts)
@@ -245,7 +327,7 @@ def _under_constraint(
             return
         inputs.append(frozenset(kept))
         usual.append(layouts[buffer] if layouts[buffer] in kept else None)
-    why = "in the order of its accesses" if constraint is None else constraint.why
+    why = IN_ORDER if constraint is None else constraint.why
     yield Alternative(outputs, tuple(inputs), 0.0, why, tuple(usual))
 
 
@@ -259,8 +341,12 @@ def _value(op: Op, k: int) -> Value:
     return value
 
 
-def constants(op: Op, spec: OpSpec, chosen: Mapping[int, Layout]) -> dict[int, Layout]:
+def constants(
+    op: Op, spec: OpSpec, alternative: Alternative, chosen: Mapping[int, Layout]
+) -> dict[int, Layout]:
     """The layouts of an op's constants, by parameter, that fit those of its other values."""
+    if alternative.constants:
+        return {k: x for k, x in enumerate(alternative.constants) if x is not None}
     constant_params = [k for k, v in enumerate(op.inputs) if v is not None and v.free]
     unchanged = all(x.is_identity for x in chosen.values())
     constraint = spec.met(chosen)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
 from .alternatives import OpSpec
+from .operator_forms import Elementwise, Product
 
 #: The most candidates of one value.
 LIMIT = 8
@@ -18,7 +19,13 @@ def candidates(graph: Graph, specs: Mapping[Op, OpSpec]) -> dict[Value, list[Lay
     layouts = {v: [Layout.identity(v.rank)] for v in graph.values}
     todo: deque[tuple[Value, Layout]] = deque()
 
-    def offer(value: Value, layout: Layout) -> None:
+    def offer(value: Value, layout: Layout, reshaped: bool = False) -> None:
+        """Add a candidate; ``reshaped`` ones in the memory of another only as operands."""
+        if reshaped and not value.free and layout not in layouts[value]:
+            order = value.order(layout)
+            if any(value.order(x) == order for x in layouts[value]):
+                layouts[value].append(layout)
+                return
         if not value.free and layout not in layouts[value] and len(layouts[value]) < LIMIT:
             layouts[value].append(layout)
             todo.append((value, layout))
@@ -27,14 +34,17 @@ def candidates(graph: Graph, specs: Mapping[Op, OpSpec]) -> dict[Value, list[Lay
         for k, layout in seeds(op, specs[op]):
             value = op.values[k]
             assert value is not None
-            offer(value, layout)
+            offer(value, layout.unfused if specs[op].unfuses else layout)
+            offer(value, layout, specs[op].unfuses)
     while todo:
         source, layout = todo.popleft()
         for op in (*source.uses, *([source.producer] if source.producer else [])):
             for k, derived in spread(op, specs[op], source, layout):
                 value = op.values[k]
                 assert value is not None
-                offer(value, derived)
+                formed = specs[op].form is not None and k < len(op.inputs)
+                offer(value, derived.unfused if specs[op].unfuses else derived, formed)
+                offer(value, derived, specs[op].unfuses)
     return layouts
 
 
@@ -54,6 +64,8 @@ def spread(op: Op, spec: OpSpec, source: Value, layout: Layout) -> list[tuple[in
     """The layouts of an op's other values that follow from that of one."""
     if spec.flow is None:
         return []
+    if spec.form is not None:
+        return list(_spread_formed(op, spec, spec.form, source, layout))
     out: list[tuple[int, Layout]] = []
     for at, value in enumerate(op.values):
         buffer = spec.flow.params[at]
@@ -68,3 +80,24 @@ def spread(op: Op, spec: OpSpec, source: Value, layout: Layout) -> list[tuple[in
                 if spec.takes(k, layouts[to]):
                     out.append((k, layouts[to]))
     return out
+
+
+def _spread_formed(
+    op: Op, spec: OpSpec, form: Elementwise | Product, source: Value, layout: Layout
+) -> Iterator[tuple[int, Layout]]:
+    """The layouts of an op's other values with which it stays the same operator."""
+    assert spec.flow is not None
+    buffers = spec.flow.params
+    free = frozenset(b for b, v in zip(buffers, op.values, strict=True)
+                     if b is not None and (v is None or v.free))  # fmt: skip
+    for at, value in enumerate(op.values):
+        buffer = buffers[at]
+        if value is not source or buffer is None:
+            continue
+        if at < len(op.inputs):
+            for result in form.results(buffer, layout):
+                yield len(op.inputs), result
+            continue
+        for order in form.orders(()):
+            for layouts in form.of_result(layout, order, free):
+                yield from ((k, layouts[b]) for k, b in enumerate(buffers[:at]) if b is not None)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from ..graph.relax_graph import Graph, Op, Value
-from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
 from .alternatives import Alternative, OpSpec, alternatives, as_given, constants, weight
 from .candidate_layouts import candidates
@@ -29,6 +28,7 @@ class Plan:
         reads: For each op, the layout of each tensor that it reads, by parameter.
         needed: The layout in which something other than an op needs a value.
         solution: The solution of the problem.
+        refusals: Why ops have no proved form in the layouts that were cheaper.
     """
 
     chosen: Mapping[Op, Alternative]
@@ -37,6 +37,7 @@ class Plan:
     reads: Mapping[Op, Mapping[int, Layout]]
     needed: Mapping[Value, Layout]
     solution: Solution
+    refusals: Mapping[Op, str] = field(default_factory=dict)
 
     def layouts(self, op: Op) -> list[Layout | None]:
         """The layout of each parameter of the op's PrimFunc."""
@@ -48,7 +49,7 @@ def bytes_moved(value: Value, layout: Layout) -> float:
     """The bytes that a conversion of a value reads and writes, padding included."""
     if value.weight:
         return CHANGE
-    return float(weight(value) + size_of(layout.physical(value.shape), value.dtype))
+    return float(weight(value) + value.size(layout))
 
 
 def conversions_counted(value: Value, layout: Layout) -> float:
@@ -64,6 +65,7 @@ class Space:
     """The search space: candidate layouts of values, alternatives of ops.
 
     ``needed`` has layouts in which values are required; ``fixed`` those that exist unconverted.
+    If ``strict``, operators read the usual layouts only.
     """
 
     graph: Graph
@@ -72,6 +74,7 @@ class Space:
     needed: Mapping[Value, Layout]
     fixed: Mapping[Value, Layout]
     alternatives: Mapping[Op, list[Alternative]]
+    strict: bool = False
 
 
 Extend = Callable[[Space, LayoutProblem, float], None]
@@ -122,7 +125,17 @@ def space(
         op: _allowed(op, specs[op], candidate_layouts, forbidden.get(op), strict)
         for op in graph.ops
     }
-    return Space(graph, specs, candidate_layouts, needed, fixed, allowed)
+    return Space(graph, specs, candidate_layouts, needed, fixed, allowed, strict)
+
+
+def narrowed(search_space: Space, forbidden: Mapping[Op, frozenset[Alternative]]) -> Space:
+    """The search space without some alternatives."""
+    allowed = {
+        op: _allowed(op, search_space.specs[op], search_space.candidates, left_out,
+                     search_space.strict)
+        for op, left_out in forbidden.items()
+    }  # fmt: skip
+    return replace(search_space, alternatives={**search_space.alternatives, **allowed})
 
 
 def cheapest(search_space: Space, cost: Cost, seconds: float, extend: Extend | None = None) -> Plan:
@@ -165,7 +178,7 @@ def layouts_in(op: Op, alternative: Alternative, spec: OpSpec) -> list[Layout | 
                 return None
             (read[k],) = allowed
     layouts = {**read, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
-    read |= constants(op, spec, layouts)
+    read |= constants(op, spec, alternative, layouts)
     return [*(read.get(k) for k in range(len(op.inputs))), *alternative.outputs]
 
 
@@ -217,9 +230,9 @@ def _reads(
         if value is None or allowed is None:
             continue
         available = [stored[value], *converted.get(value, ())]
-        orders = {x.order(value.shape): x for x in allowed}
-        equivalent = (orders.get(x.order(value.shape)) for x in available)
+        orders = {value.order(x): x for x in allowed}
+        equivalent = (orders.get(value.order(x)) for x in available)
         direct = next((x for x in available if x in allowed), None)
         out[k] = direct or next(x for x in equivalent if x is not None)
     layouts = {**out, **{len(op.inputs) + k: x for k, x in enumerate(alternative.outputs)}}
-    return {**out, **constants(op, spec, layouts)}
+    return {**out, **constants(op, spec, alternative, layouts)}

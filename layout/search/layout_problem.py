@@ -5,8 +5,10 @@ c[v, l] ∈ {0, 1}    value v is converted to layout l, once for all of its user
 s[v, l] ∈ {0, 1}    value v is reshaped to layout l, which is the same memory
 p[v, l]             v is produced in l: the sum of the y that write it in l
 y[o, i] <= Σ_l p[v, l] + c[v, l] + s[v, l]    over the layouts l in which alternative i reads v
-s[v, l] <= Σ_k p[v, k]                        over the other layouts k of the same memory
+s[v, l] <= Σ_k p[v, k] + c[v, k]              over the other layouts k of the same memory
 minimise  Σ cost[o, i] y[o, i] + Σ cost[v, l] c[v, l] + Σ RESHAPE s[v, l]
+
+The units are bytes. Ties go to fewer conversions, then to fewer changes.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ from .alternatives import Alternative
 
 Cost = Callable[[Value, Layout], float]
 
-#: Cost of an op in another layout, so that no layout changes without a gain.
-CHANGE = 1.0
+#: Added to the cost of a conversion: of plans that move as many bytes, the one with fewer wins.
+TIE = 1.0
+#: Cost of an op in another layout, so that no layout changes without a gain; even 4,000 of them do
+#: not outweigh a conversion.
+CHANGE = TIE / 4096
 #: The same if memory does not change; and the cost of a reshape, which may prevent fusion.
 SAME, RESHAPE = CHANGE / 64, CHANGE / 2
 
@@ -101,7 +106,7 @@ class _Builder:
 
     def moved(self, op: Op, alternative: Alternative) -> float:
         value = op.outputs[0] if alternative.moves else None
-        return 0.0 if value is None else self.cost(value, Layout.identity(value.rank))
+        return 0.0 if value is None else self.cost(value, Layout.identity(value.rank)) + TIE
 
     def require_inputs(self, op: Op, alternatives: Sequence[Alternative]) -> None:
         """Require each input of an alternative in one of the layouts that it reads."""
@@ -139,11 +144,12 @@ class _Builder:
         The list is empty if the value is ``fixed`` in that memory.
         """
         same = [x for x in self.candidates[value]
-                if x != layout and x.order(value.shape) == layout.order(value.shape)]  # fmt: skip
+                if x != layout and value.order(x) == value.order(layout)]  # fmt: skip
         if self.fixed.get(value) in same:
             return []
         produced = self.produced.get(value, {})
-        return [x for peer in same for x in produced.get(peer, ())] or None
+        made = [x for peer in same for x in produced.get(peer, ())]
+        return [*made, *(self.conversion(value, peer) for peer in same)] or None
 
     def reshape(self, value: Value, layout: Layout, peers: Sequence[int]) -> int:
         key = (value, layout)
@@ -161,7 +167,7 @@ class _Builder:
                 raise ValueError(
                     f"objective: a conversion of {value.name} to {layout} costs {cost}"
                 )
-            self.converted[key] = self.program.variable(cost)
+            self.converted[key] = self.program.variable(cost if value.weight else cost + TIE)
             self.all_converted.append((value, layout, self.converted[key]))
         return self.converted[key]
 
@@ -179,8 +185,4 @@ def _tie_break(op: Op, alternative: Alternative) -> float:
 def _layout_tie_break(value: Value, layout: Layout) -> float:
     if layout.is_identity:
         return 0.0
-    return (
-        SAME
-        if layout.order(value.shape) == Layout.identity(value.rank).order(value.shape)
-        else CHANGE
-    )
+    return SAME if value.order(layout) == value.order(Layout.identity(value.rank)) else CHANGE

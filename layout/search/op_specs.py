@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
+
+from tvm import tirx
+from tvm.tirx.buffer import is_buffer_var
 
 from ...analysis.answer.analyser import Analyser
 from ...analysis.blocks.blocks import Forms, Opaque
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
+from ...analysis.lifting.tir.node import items
 from ...analysis.results.op_info import Answer, Refusal
 from ...analysis.support.progress import stage
 from ...analysis.terms.flat import volume
 from ...analysis.terms.term import Load
 from ..access.flow import BlockGraph, flow
 from ..graph.relax_graph import Graph, Op
-from ..model.layout import Layout
-from ..verify.verify import lift_function, prove_moved
 from .alternatives import OpSpec
-from .constraints import LayoutConstraint, LayoutRequests, Offers, constraint_on, offered
-
-
-@dataclass(frozen=True)
-class Implementation:
-    """A PrimFunc to use for an operator wherever it provably computes it.
-
-    Attributes:
-        op: The operator's full Relax name.
-        func: The PrimFunc.
-        layouts: The layout of each of its buffers; None for a scalar.
-    """
-
-    op: str
-    func: Any
-    layouts: tuple[Layout | None, ...]
+from .constraints import LayoutRequests, Offers, constraint_on, offered
+from .operator_forms import operator_form
+from .replacements import Implementation, Replacement, replacement, tied_replacement
 
 
 class OpSpecs:
@@ -46,7 +35,9 @@ class OpSpecs:
         implementations: Sequence[Implementation] = (),
         offers: Offers = (),
         analyse: Analyser | None = None,
+        operators: bool = False,
     ) -> None:
+        self.operators = operators  # whether each op must stay a Relax operator
         self.desired, self.implementations, self.offers = desired, implementations, offers
         self.form = Forms()
         self.analyse = analyse or Analyser()
@@ -58,8 +49,24 @@ class OpSpecs:
         specs = {}
         for k, op in enumerate(graph.ops):
             stage("recognising operators", k, len(graph.ops))
-            specs[op] = self.spec_of(op.func)
+            specs[op] = self.tied(op) or self.spec_of(op.func)
         return specs
+
+    def tied(self, op: Op) -> OpSpec | None:
+        """The spec of a call that reads a value more than once if an implementation fits it."""
+        if len(set(op.inputs)) == len(op.inputs):
+            return None
+        spec = self.spec_of(op.func)
+        for implementation in self.implementations:
+            known = (self.analyse(f).operator for f in (op.func, implementation.func))
+            if all(o is None or o.name != implementation.op for o in known):
+                continue
+            new = tied_replacement(op, implementation)
+            if isinstance(new, Replacement):
+                return replace(spec, constraint=new.constraint, replacement=new.func, cached={})
+            if new is not None:
+                return replace(spec, note=_note(implementation, new), cached={})
+        return None
 
     def analysed(self, func: Any) -> OpSpec:
         blocks: BlockGraph | None = None
@@ -70,35 +77,40 @@ class OpSpecs:
         except Opaque as error:
             reason = error.reason
         moves = blocks is not None and only_moves(self.analyse.lifted(func))
+        form = operator_form(blocks, shapes(func)) if self.operators and blocks and not moves \
+            else None  # fmt: skip
         if not self.desired and not self.implementations and not self.offers:
-            return OpSpec(blocks, reason, None, moves)
+            return OpSpec(blocks, reason, None, moves, operator=self.operators, form=form)
         info = self.analyse(func)
+        note = ""
         for implementation in self.implementations:
-            if info.operator is not None and info.operator.name == implementation.op:
-                replacement = _replacement_constraint(func, implementation)
-                if replacement is not None:
-                    return OpSpec(blocks, reason, replacement, moves, implementation.func,
-                                  strings=strings(info.info))  # fmt: skip
+            new = replacement(func, info, implementation)
+            if isinstance(new, Replacement):
+                return OpSpec(blocks, reason, new.constraint, moves, new.func,
+                              strings=strings(info.info))  # fmt: skip
+            if new is not None:
+                note = _note(implementation, new)
         requested = constraint_on(info, self.desired, func)
         offers = offered(info, self.offers) if requested is None else ()
-        return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info))
+        form = form if requested is None else None
+        return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info),
+                      note=note, operator=self.operators, form=form)  # fmt: skip
+
+
+def _note(implementation: Implementation, refusal: Refusal) -> str:
+    return f"the implementation of {implementation.op} is not proved equal: {refusal.reason}"
+
+
+def shapes(func: Any) -> list[Sequence[Any]]:
+    """The shape of each buffer parameter, with integers where extents are known."""
+    buffers = (p.ty.shape for p in items(func.params) if is_buffer_var(p))
+    return [[int(e) if isinstance(e, tirx.IntImm) else e for e in items(shape)]
+            for shape in buffers]  # fmt: skip
 
 
 def strings(answer: Answer) -> tuple[str, ...]:
     """The operator's layout string for each parameter of a PrimFunc."""
     return () if isinstance(answer, Refusal) else answer.layouts
-
-
-def _replacement_constraint(func: Any, implementation: Implementation) -> LayoutConstraint | None:
-    """The layouts of an implementation if it is proved to compute the same as the PrimFunc."""
-    before = lift_function(func)
-    same = len(implementation.layouts) == len(func.params) == len(implementation.func.params)
-    if isinstance(before, Refusal) or not same:
-        return None
-    if isinstance(prove_moved(before, implementation.func, implementation.layouts), Refusal):
-        return None
-    layouts = {k: x for k, x in enumerate(implementation.layouts) if x is not None}
-    return LayoutConstraint(layouts, f"{implementation.op} has a given implementation", exact=True)
 
 
 def only_moves(lifted: TensorExpression | Refusal) -> bool:

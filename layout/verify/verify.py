@@ -191,7 +191,7 @@ def _prove_outputs(
         if old.out is not new.out:
             return Refusal("the PrimFuncs write different parameters")
         body = canonical(new.body)
-        if old.body is not body:
+        if old.body is not body and _doubled(old.body) is not _doubled(body):
             part = prove_equal(old.body, body)
             proof.obligations += part.obligations
             proof.reassociated |= part.reassociated
@@ -210,6 +210,23 @@ def _prove_outputs(
         *([_PADDING] if padded else []),
     )
     return Certificate("proved", exact, assumptions, tuple(proof.obligations))
+
+
+def _doubled(node: Term) -> Term:
+    """The term with ``2 * x`` for ``x + x``: both are exact, and overflow alike."""
+    known: dict[Term, Term] = {}
+
+    def doubled(term: Term) -> Term:
+        if term not in known:
+            new = rebuild(term, doubled)
+            if isinstance(new, CallTerm) and new.op == "add" and "float" in new.dtype:
+                left, right = new.args
+                if left is right:
+                    new = call("mul", (left, const(2.0, new.dtype)), new.dtype)
+            known[term] = new
+        return known[term]
+
+    return doubled(node)
 
 
 # ---------------------------------------------------------------------------- padding

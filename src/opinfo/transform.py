@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -153,15 +154,19 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
             the operator's own layout (``NHWC``), a `Layout`, or None to keep the layout.
 
     Returns:
-        The pass.
+        The pass. It warns, with the reason, if it replaces nothing.
     """
-    from .layout.plan import implementation, plan_layout
+    from .layout.plan import implementation, not_replaced, plan_layout
 
     replacement = implementation(op, prim_func, layouts)
 
     @tvm.transform.module_pass(opt_level=0, name="opinfo.ReplaceOpImpl")  # type: ignore[untyped-decorator]
     def run(mod: Any, _: Any) -> Any:
-        return plan_layout(mod, implementations=[replacement]).module
+        planned = plan_layout(mod, implementations=[replacement])
+        reason = not_replaced(planned.report, replacement)
+        if reason is not None:
+            warnings.warn(f"ReplaceOpImpl: {reason}", stacklevel=2)
+        return planned.module
 
     return run
 

@@ -19,14 +19,16 @@ from .random_graphs import Case
 
 #: More combinations of ways are not tried.
 LIMIT = 20_000
+#: Of plans that move as many bytes the one of fewer conversions is best, then of fewer changes.
+TIE, CHANGE = 1.0, 1 / 4096
 
 
 def objectives(case: Case) -> tuple[float, float] | None:
     """What the plan of ``main`` costs, and the least of all plans; None if they are too many."""
     wanted = check_arguments(case.desired, case.mode, case.objective)
     found = graph(case.module, case.module["main"])
-    specs = OpSpecs(wanted).of(found)
     strict = case.mode == "graph"
+    specs = OpSpecs(wanted, operators=strict).of(found)
     cost = OBJECTIVES[case.objective]
     known = candidates(found, specs)
     # Ties are broken by parts of what a byte costs.
@@ -63,12 +65,12 @@ def cost_of(found: Graph, chosen: Sequence[Alternative], prices: Prices) -> floa
     total = 0.0
     for op, way in zip(found.ops, chosen, strict=True):
         if way.moves:
-            total += prices.cost(op.outputs[0], Layout.identity(op.outputs[0].rank))
+            total += prices.cost(op.outputs[0], Layout.identity(op.outputs[0].rank)) + TIE
         total += way.cost + max(map(_change, op.outputs, way.outputs), default=0.0)
         stored.update(zip(op.outputs, way.outputs, strict=True))
         for v, allowed in zip(op.inputs, way.inputs, strict=True):
             if v is not None and allowed is not None:
-                total += 0.0 if Layout.identity(v.rank) in allowed else 1 / 16
+                total += 0.0 if Layout.identity(v.rank) in allowed else CHANGE / 16
                 readers.setdefault(v, []).append(allowed)
     for v in found.values:
         if v.pinned is not None and not v.free:
@@ -79,7 +81,7 @@ def cost_of(found: Graph, chosen: Sequence[Alternative], prices: Prices) -> floa
 def _change(v: Value, layout: Layout) -> float:
     """Of an op that writes a value so: a 64th where it is memory as it is given."""
     same = layout.order(v.shape) == Layout.identity(v.rank).order(v.shape)
-    return 0.0 if layout.is_identity else 1 / 64 if same else 1.0
+    return 0.0 if layout.is_identity else CHANGE / 64 if same else CHANGE
 
 
 class Prices:
@@ -103,9 +105,11 @@ class Prices:
             here = {stored, *made}
             left = [allowed for allowed in readers if not allowed & here]
             for shapes in _subsets(own):
-                if all(x.order(v.shape) == stored.order(v.shape) for x in shapes):
+                orders = [x.order(v.shape) for x in here]
+                if all(x.order(v.shape) in orders for x in shapes):
                     if all(allowed & set(shapes) for allowed in left):
-                        yield sum(self.cost(v, x) for x in made) + len(shapes) / 2
+                        tie = 0.0 if v.weight else TIE
+                        yield sum(self.cost(v, x) + tie for x in made) + len(shapes) * CHANGE / 2
                         break  # smaller ones come first
 
 

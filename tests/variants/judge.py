@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
@@ -28,7 +29,7 @@ from opinfo.testing.strip import strip
 from ..run import run
 from . import Variant, fill
 from .expected import kinds, layouts_of
-from .lower import Lowered, Unlowered, lower, tensor, unlegalised, with_sizes
+from .lower import Lowered, Unlowered, dimensions, lower, tensor, unlegalised, with_sizes
 
 Grade = Literal["exact", "open", "same op", "other op", "refused", "unlowered", "wrong"]
 
@@ -43,13 +44,16 @@ class Verdict:
     note: str = ""
     symbolic: bool = False
     dtype: str = ""
+    certificate: str = ""
 
 
 def judge(v: Variant) -> Verdict:
     """Build, legalise, strip, recognise, compare."""
 
     def told(grade: Grade, note: str = "") -> Verdict:
-        return Verdict(str(v), grade, note, v.symbolic, v.dtype)
+        return Verdict(str(v), grade, note, v.symbolic, v.dtype, certificate)
+
+    certificate = ""
 
     try:
         low = lower(v)
@@ -65,6 +69,7 @@ def judge(v: Variant) -> Verdict:
     if isinstance(info, LayoutNormalised):
         return told("refused", f"answered as {info.label}")
     try:
+        certificate = info.certificate.kind
         grade, note = compare(v, low, found, info)
     except Exception as e:
         return told("wrong", f"not comparable: {type(e).__name__}: {str(e)[:100]}")
@@ -80,7 +85,7 @@ def compare(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> tuple[G
     if info.relaid:
         return "refused", f"answered as {info.name} in other layouts"
     note = info.name
-    if info.name == v.op and info.operands == low.operands:
+    if info.name == v.op and tuple(o for o in info.operands if isinstance(o, int)) == low.operands:
         theirs = answered(v, low, found, info)
         if isinstance(theirs, str):
             return "wrong", theirs
@@ -102,12 +107,12 @@ def compare(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> tuple[G
 
 def answered(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> Any:
     """The call that the answer stands for, over sizes that are named as the variant's."""
-    names = size_names(v, low, found)
-    sizes = {x: low.sizes[n] for x, n in names.items()}
+    sizes = size_values(low, found)
     args = []
     for o in info.operands:
         if not isinstance(o, int):
-            return f"operand {o}"
+            args.append(relax.const(o.value, o.dtype))
+            continue
         t = found.params[o]
         assert isinstance(t, TensorVar)
         args.append(
@@ -117,18 +122,24 @@ def answered(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> Any:
     return relax.BlockBuilder().normalize(call_op(info.name, args, attrs, v.literal))
 
 
-def size_names(v: Variant, low: Lowered, found: Recovered) -> dict[Var, str]:
-    """Which of the variant's letters each size of the answer is."""
-    names: dict[Var, str] = {}
-    params = low.func.params
-    for p, mine in zip(params, found.params, strict=True):
+def size_values(low: Lowered, found: Recovered) -> dict[Var, Any]:
+    """Each size of the answer as an expression over the variant's letters."""
+    values: dict[Var, Any] = {}
+    for p, mine in zip(low.func.params, found.params, strict=True):
         if isinstance(mine, Var):
-            names[mine] = str(p.name)
+            values.setdefault(mine, low.sizes[str(p.name)])
         else:
             for e, f in zip(p.ty.shape, mine.shape, strict=True):
-                if isinstance(e, tirx.Var) and isinstance(f.atom, Var):
-                    names[f.atom] = str(e.name)
-    return names
+                if isinstance(f.atom, Var):
+                    values.setdefault(f.atom, _over_letters(e, low.sizes))
+    return values
+
+
+def _over_letters(expr: Any, letters: Mapping[str, Any]) -> Any:
+    def letter(var: Any) -> Any:
+        return letters.get(str(var.name), var)
+
+    return tvm_ffi.structural_map(expr, (tvm.ir.Var, letter))
 
 
 def different(v: Variant, mine: Any, theirs: Any, info: OpInfo) -> list[tuple[str, bool]]:
@@ -277,6 +288,8 @@ SWEEPS = tuple(f"relax.{n}" for n in ("sum", "prod", "max", "min", "mean", "vari
 
 def _slices(attrs: dict[str, Any], call: Any) -> None:
     """Ranges by axis, from 0 to the extent; a negative bound counts from the end."""
+    if attrs.get("strides") is None:
+        attrs["strides"] = [1] * len(attrs["axes"])
     shape = [plain(e) for e in call.args[0].ty.shape.values]
     order = sorted(range(len(attrs["axes"])), key=lambda k: attrs["axes"][k])
     for key in ("axes", "begin", "end", "strides"):
@@ -304,8 +317,11 @@ def unequal(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> str:
         )
     except Exception as e:
         return f"what was built does not run: {type(e).__name__} {str(e)[:80]}"
-    operands, fixed = [], {x: _sizes(v)[n] for x, n in size_names(v, low, found).items()}
+    operands = []
+    fixed = {x: at(e, _sizes(v)) for x, e in size_values(low, found).items()}
     places = []
+    if not all(isinstance(o, int) for o in info.operands):
+        return "an operand is a literal"
     for o in info.operands:
         assert isinstance(o, int)
         t = found.params[o]
@@ -362,7 +378,7 @@ def concrete(v: Variant, op: str, operands: tuple[str, ...], attrs: Mapping[str,
 def random_input(text: str, seed: int) -> Any:
     """Small numbers, so that neither types nor indices overflow."""
     dtype, _, rest = text.partition("[")
-    shape = tuple(int(d) for d in rest[:-1].split(",") if d.strip())
+    shape = tuple(dimensions(rest[:-1], {}))
     rng = np.random.default_rng(seed)
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,9 +37,38 @@ def tensor(name: str, text: str, sizes: Sizes) -> Any:
     """``"float32[1, n]"`` as a Relax variable."""
     parsed = re.fullmatch(r"(\w+)\[(.*)\]", text)
     assert parsed, f"{text!r}: expected a type such as 'float32[1, 3, n]'"
-    dims = [d.strip() for d in parsed[2].split(",") if d.strip()]
-    shape = [int(d) if d.isdigit() else size(d, sizes) for d in dims]
-    return relax.Var(name, relax.TensorType(shape, parsed[1]))
+    return relax.Var(name, relax.TensorType(dimensions(parsed[2], sizes), parsed[1]))
+
+
+def dimensions(text: str, sizes: Sizes) -> list[Any]:
+    """``"1, (n + 1) // 2, min(n, m)"`` as expressions; numbers where all sizes are."""
+    return [_dimension(e, sizes) for e in ast.parse(f"[{text}]", mode="eval").body.elts]  # type: ignore[attr-defined]
+
+
+def _dimension(node: ast.expr, sizes: Sizes) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return size(node.id, sizes)
+    if isinstance(node, ast.UnaryOp):
+        return -_dimension(node.operand, sizes)
+    if isinstance(node, ast.BinOp):
+        operation = _OPERATIONS[type(node.op)]
+        return operation(_dimension(node.left, sizes), _dimension(node.right, sizes))
+    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name), ast.dump(node)
+    plain, symbolic = _EXTREMES[node.func.id]
+    args = [_dimension(a, sizes) for a in node.args]
+    return plain(args) if all(isinstance(a, int) for a in args) else symbolic(*args)
+
+
+_OPERATIONS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_EXTREMES: dict[str, Any] = {"min": (min, tirx.min), "max": (max, tirx.max)}
 
 
 def size(letter: str, sizes: Sizes) -> Any:
@@ -45,9 +76,18 @@ def size(letter: str, sizes: Sizes) -> Any:
 
 
 def with_sizes(value: Any, sizes: Sizes) -> Any:
-    """Attribute values in which the name of a size stands for it."""
+    """Attribute values in which the name of a size stands for it; ``"=n + 1"`` is a sum,
+    ``"i, j -> j, i"`` an index map."""
     if isinstance(value, (list, tuple)):
         return type(value)(with_sizes(v, sizes) for v in value)
+    if isinstance(value, str) and value.startswith("="):
+        return dimensions(value[1:], sizes)[0]
+    if isinstance(value, str) and " -> " in value:
+        names, _, images = value.partition(" -> ")
+        keys = names.split(", ")
+        return tirx.IndexMap.from_func(
+            lambda *at: dimensions(images, dict(zip(keys, at, strict=True))), len(keys)
+        )
     if isinstance(value, str) and re.fullmatch("[a-z]", value):
         return size(value, sizes)
     return value
@@ -72,7 +112,8 @@ def legalised(v: Variant, operands: list[Any], sizes: Sizes) -> tuple[Any, Any]:
     extra = [relax.Var("sizes", relax.ShapeType(list(sizes.values())))] if sizes else []
     mod = unlegalised(v.op, operands, attrs, v.literal, extra)
     call = next(b.value for block in mod["main"].body.blocks for b in block.bindings)
-    return call, relax.transform.LegalizeOps()(relax.backend.DispatchSortScan()(mod))
+    with tvm.target.Target("llvm"):
+        return call, relax.transform.LegalizeOps()(relax.backend.DispatchSortScan()(mod))
 
 
 def _types(ty: Any) -> list[Any]:

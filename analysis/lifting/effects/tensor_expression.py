@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...terms.term import Int, TensorVar, Term, Var
+from .extern_call import ExternCall
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,14 @@ class OutputDefinition:
 
 
 @dataclass(frozen=True)
+class WrittenSum:
+    """An extent such as ``past + 1`` as the PrimFunc writes it, with its variables as terms."""
+
+    expr: Any
+    variables: tuple[tuple[Any, Var], ...]
+
+
+@dataclass(frozen=True)
 class TensorExpression:
     """What a PrimFunc computes.
 
@@ -31,6 +42,9 @@ class TensorExpression:
             only if no two iterations store to one element.
         stages: The number of buffers with a store; 0 if they were not counted.
         promises: Whether the PrimFunc has a ``T.assume``.
+        externs: The calls of known extern functions, if they were allowed; the definitions then
+            load from their results.
+        sums: The sizes that stand for a sum.
     """
 
     params: tuple[TensorVar | Var, ...]
@@ -38,6 +52,8 @@ class TensorExpression:
     races: bool = False
     stages: int = field(default=0, compare=False)
     promises: bool = field(default=False, compare=False)
+    externs: tuple[ExternCall, ...] = field(default=(), compare=False)
+    sums: Mapping[Var, WrittenSum] = field(default_factory=dict, compare=False)
 
     @property
     def inputs(self) -> tuple[TensorVar | Var, ...]:

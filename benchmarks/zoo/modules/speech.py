@@ -49,7 +49,7 @@ class Vocoder(nn.Module):
         for up, blocks in zip(self.up, self.blocks, strict=True):
             x = up(F.leaky_relu(x, 0.1))
             total = torch.zeros_like(x)
-            for block in blocks:  # type: ignore[attr-defined]
+            for block in blocks:
                 total = total + block(x)
             x = total / 3
         return torch.tanh(self.leave(F.leaky_relu(x)))

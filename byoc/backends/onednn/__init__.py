@@ -5,9 +5,11 @@ from ...backend.flops import moved, products
 from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE
 from .convert import convert
+from .implementation_probe import implementation
 from .int8 import QUANTISED
 from .locate import available, version
-from .patterns import CONV, CONV_TRANSPOSE, PATTERNS
+from .patterns import PATTERNS
+from .recipes.conv import CONV, CONV_TRANSPOSE
 
 #: The layouts in which its kernels over plain tensors are fast.
 WANTS: dict[str, tuple[str, ...]] = {
@@ -37,4 +39,5 @@ def cost(region: Region) -> float:
     return 1.0 + memory + products(call) / rate
 
 
-ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version)
+ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version,
+                 implementation=implementation)  # fmt: skip

@@ -22,7 +22,8 @@ from ...patterns.suggest import Unmet, bind, want
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...prepare.integers import DEQUANTIZE, POOLS, QUANTIZE, SMALL
 from .cpu import has_int8
-from .patterns import CONV, FOLLOWS, follows, kernel, matrices, parts, plain, window
+from .patterns import FOLLOWS, follows, kernel, matrices, parts, plain, window
+from .recipes.conv import CONV
 
 #: The largest number of operators between product and quantize; a residual takes three post-ops.
 LONGEST = 8

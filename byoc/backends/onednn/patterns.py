@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isnan
+from typing import Any
 
 from ...patterns.conditions import float32
 from ...patterns.pattern import Condition, Node, Pattern, PatternStep, one
@@ -11,13 +13,10 @@ from ...patterns.symbolic_shapes import same_shape, spread, static
 from ...patterns.unary_functions import HARD_SWISH
 from ..common.fold_channels import SAME
 from .cpu import has_bfloat16
-from .post import BINARY, eltwise_of
+from .recipes.conv import CONV, CONV_TRANSPOSE
+from .recipes.pooling import GLOBAL, POOL
+from .recipes.post import BINARY, eltwise_of
 
-CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
-CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
-                  "relax.nn.conv3d_transpose")  # fmt: skip
-POOL = tuple(f"relax.nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3))
-GLOBAL = tuple(f"relax.nn.adaptive_avg_pool{n}d" for n in (1, 2, 3))
 #: The largest number of operators after an anchor.
 LONGEST = 12
 #: The largest number of operands of `concat`: a region has at most 64 arguments.
@@ -164,17 +163,26 @@ def numbers(node: Node) -> str | None:
     return None
 
 
+def varies(operand: Sequence[Any], result: Sequence[Any]) -> str | None:
+    """Why an operand does not broadcast in a way that oneDNN has kernels for.
+
+    It has them along one axis, perhaps of each element of a batch, and along the last axes.
+    """
+    axes, rank = spread(operand, result), len(result)
+    if axes is None:
+        return f"an operand of shape {tuple(operand)} does not broadcast"
+    one, last = tuple(a for a in axes if a > 0), tuple(range(rank - len(axes), rank))
+    if len(axes) <= 1 or len(one) <= 1 or axes == last:
+        return None
+    return (f"an operand varies along axes {axes}, expected one axis and perhaps the first, "
+            "or the last axes")  # fmt: skip
+
+
 def broadcastable(node: Node) -> str | None:
-    """One other operand, with the result's shape or varying along at most one axis."""
+    """One other operand, which broadcasts to the result."""
     if len(node.others) != 1:
         return f"{node.info.name} has {len(node.others)} further operands"
-    (operand,) = node.others
-    axes = spread(operand.shape, node.result.shape)
-    if axes is None:
-        return f"an operand of shape {operand.shape} does not broadcast"
-    if len(axes) > 1 and not same_shape(operand.shape, node.result.shape):
-        return f"an operand varies along axes {axes}, expected one axis, or all axes"
-    return None
+    return varies(node.others[0].shape, node.result.shape)
 
 
 def begins(node: Node) -> str | None:
@@ -189,10 +197,7 @@ def begins(node: Node) -> str | None:
     second = node.operand(1)
     if second is None or second is first:
         return "both operands are the same value"
-    axes = spread(second.shape, node.result.shape)
-    if axes is None or (len(axes) > 1 and not same_shape(second.shape, first.shape)):
-        return "the second operand varies along some axes, expected one axis, or all axes"
-    return None
+    return varies(second.shape, node.result.shape)
 
 
 ACTIVATIONS = tuple(f"relax.nn.{n}" for n in ("relu", "relu6", "leakyrelu", "gelu", "gelu_tanh",

@@ -112,10 +112,30 @@ class LoopNest:
             sizes = (most,) if divides else (most, 1)
             return seq([nest(b, s, n) for b, s, n in _decreasing_tiles(axis, sizes)])
         end, zero = as_dtype(axis.extent, str(axis.var.ty.dtype)), integer(0, axis.var)
-        if divides:
-            return nest(zero, most, tirx.FloorDiv(end, integer(most, axis.var)))
-        count = tirx.FloorDiv(end + integer(most - 1, axis.var), integer(most, axis.var))
-        return nest(zero, most, count, end - integer(1, axis.var) if most > 1 else None)
+        full = tirx.FloorDiv(end, integer(most, axis.var))
+        if divides or most == 1:
+            return nest(zero, most, full)
+        last = end - integer(1, axis.var)
+        if bounds.high is not None and bounds.high <= most:
+            return nest(zero, most, tirx.Min(end, integer(1, axis.var)), last)
+        first = full * integer(most, axis.var)
+        return seq([nest(zero, most, full), self._last_rows(axis, first, last, body)])
+
+    def _last_rows(self, axis: Axis, first: Any, last: Any, body: Callable[[Run], Any]) -> Any:
+        """Emit the fewer rows after the full tiles, in a tile of the next power of two.
+
+        A full tile for them would take twice as long where there are few rows.
+        """
+        most = self.tile.rows
+
+        def tile(size: int) -> Any:
+            return body(Run(lambda r: tirx.Min(first + r, last), size))
+
+        heights = [1 << k for k in range(most.bit_length()) if 1 << k < most - 1]
+        nest = tile(most - 1)
+        for size in reversed(heights):
+            nest = tirx.IfThenElse(last - first < integer(size, axis.var), tile(size), nest)
+        return tirx.IfThenElse(first <= last, nest, None)
 
     def _columns(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
         vectors = self.tile.vectors
@@ -310,8 +330,9 @@ class LoopNest:
 
 #: Lanes of the vectors along a symbolic axis that is shorter than a full vector.
 FEW = 4
-#: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers.
-STACK = 1024
+#: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers. Arrays of exactly
+#: 1024 bytes are, too, where `StorageRewrite` lets several of them share memory.
+STACK = 1023
 
 
 def _split(cols: Columns, rows: Rows) -> list[Run]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...backend.region import Call, Tensor
-from ...patterns import unary_functions as unary
-from ..common.fold_channels import SAME
-from ..common.region_source import literal, number
+from ....backend.region import Call, Tensor
+from ....patterns import unary_functions as unary
+from ...common.fold_channels import SAME
+from ...common.region_source import literal
+from .recipe import Recipe, View
 
 BINARY = {
     "relax.add": "binary_add", "relax.subtract": "binary_sub", "relax.multiply": "binary_mul",
@@ -74,28 +75,26 @@ def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, f
     return None
 
 
-def lines(calls: Sequence[Call], view: Any) -> list[str]:
-    """C++ statements that append the calls to ``post``; ``view`` returns the C++ of a tensor."""
-    return [line for c in calls for line in _lines(c, view)]
+def follow(recipe: Recipe, calls: Sequence[Call], view: Callable[[Tensor], View]) -> Recipe:
+    """The recipe with post-ops for calls; ``view`` returns a tensor in the recipe's axes."""
+    for call in calls:
+        if call.op not in SAME:
+            _follow(recipe, call, view)
+    return recipe
 
 
-def _lines(call: Call, view: Any) -> list[str]:
-    if call.op in SAME:
-        return []
+def _follow(recipe: Recipe, call: Call, view: Callable[[Tensor], View]) -> None:
     algorithm = eltwise_of(call.op, call.attrs) or scalar(
         call.op, literal(call, "x1"), literal(call, "x2")
     )
     if algorithm is not None:
-        return [f"post.eltwise({eltwise(*algorithm)});"]
+        recipe.eltwise(*algorithm)
+        return
     first, second = (o for o in call.operands if isinstance(o, Tensor))
-    before = []
     operand, how = second, BINARY[call.op]
     if first.source != "call" or first.index != call.result.index - 1:
         operand = first
         if how == "binary_sub":
-            before, how = [f"post.eltwise({eltwise('linear', -1.0, 0.0)});"], "binary_add"
-    return [*before, f"post.binary(algorithm::{how}, {view(operand)});"]
-
-
-def eltwise(how: str, alpha: float, beta: float) -> str:
-    return f"algorithm::eltwise_{how}, {number(alpha)}, {number(beta)}"
+            recipe.eltwise("linear", -1.0, 0.0)
+            how = "binary_add"
+    recipe.binary(how, view(operand))

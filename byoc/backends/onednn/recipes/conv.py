@@ -6,49 +6,46 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from ...backend.region import Array, Call, Tensor
-from ..common.fold_channels import Folded, fold
-from ..common.region_source import ints
-from .post import lines
-from .source import OneDnnFunction, moved, permuted
+from ....backend.region import Array, Call, Tensor
+from ...common.fold_channels import Folded, fold
+from .post import follow
+from .recipe import Recipe, View
+from .source import OneDnnFunction, order
+
+CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose",
+                  "relax.nn.conv3d_transpose")  # fmt: skip
 
 
-def convolution(frame: OneDnnFunction) -> list[str]:
+def convolution(frame: OneDnnFunction) -> Recipe:
     """conv1d, conv2d, conv3d and their transposes; any permutation of axes, groups, dilation."""
     call = frame.region.calls[0]
     attrs = call.attrs
     spatial = spatial_of(call)
     layouts = [str(attrs[k]) for k in ("data_layout", "kernel_layout", "out_layout")]
     data, kernel, out = layouts[0], layouts[1], layouts[2] or layouts[0]
-    groups = int(attrs["groups"])
+    groups, axes = int(attrs["groups"]), "NC" + spatial
     transposed = call.op.endswith("_transpose")
     folded = _folded(frame, out, kernel, groups, transposed)
     frame.rounds += folded.rounds
-
-    def turned(tensor: Tensor) -> str:
-        rank = len(frame.region.result.shape)
-        return f"{frame.view(tensor)}.expanded({rank}){permuted(out, 'NC' + spatial)}"
-
     first, second = call.operands[:2]
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
-    src = f"{frame.view(first)}{permuted(data, 'NC' + spatial)}"
     weights = _weights(frame, second, folded, kernel)
-    order = "IO" if transposed else "OI"
-    weights += f"{permuted(kernel, order + spatial)}.grouped({groups})"
+    weights = weights.permuted(order(kernel, ("IO" if transposed else "OI") + spatial))
+    weights = weights.grouped(groups)
     if transposed:  # a group's inputs, then its outputs
         swap = [0, 2, 1] if groups > 1 else [1, 0]
-        weights += moved([*swap, *range(len(swap), len(swap) + len(spatial))])
-    bias = "nullptr"
-    body = [f"const View src = {src};", f"const View weights = {weights};",
-            f"const View dst = {frame.result}{permuted(out, 'NC' + spatial)};"]  # fmt: skip
-    if folded.shift is not None:
-        body.append(f"const View bias = {frame.constant(folded.shift)};")
-        bias = "&bias"
-    body += ["Post post;", *lines(folded.epilogue, turned)]
-    name = "deconvolution" if transposed else "convolution"
-    sizes = ints(chain.from_iterable(sizes_of(attrs, len(spatial), transposed)))
-    return [*body, f"static const int64_t sizes[] = {{{sizes}}};",
-            f"return {name}(src, weights, {bias}, dst, sizes, post);"]  # fmt: skip
+        weights = weights.permuted([*swap, *range(len(swap), len(swap) + len(spatial))])
+
+    def turned(tensor: Tensor) -> View:
+        return frame.of(tensor).expanded(len(out)).permuted(order(out, axes))
+
+    recipe = Recipe("deconvolution" if transposed else "convolution")
+    recipe.views(src=frame.of(first).permuted(order(data, axes)), weights=weights,
+                 dst=frame.out.permuted(order(out, axes)),
+                 bias=None if folded.shift is None else frame.fixed(folded.shift))  # fmt: skip
+    recipe.numbers(chain.from_iterable(sizes_of(attrs, len(spatial), transposed)))
+    return follow(recipe, folded.epilogue, turned)
 
 
 def spatial_of(call: Call) -> str:
@@ -81,10 +78,10 @@ def _full(array: Array, count: int) -> Array:
     return np.ascontiguousarray(np.broadcast_to(array, (count,)))
 
 
-def _weights(frame: OneDnnFunction, tensor: Tensor, folded: Folded, kernel: str) -> str:
+def _weights(frame: OneDnnFunction, tensor: Tensor, folded: Folded, kernel: str) -> View:
     if folded.scale is None:
-        return frame.view(tensor)
+        return frame.of(tensor)
     array = frame.region.constants[tensor.index]
     shape = [-1 if c == "O" else 1 for c in kernel]
     scaled = array.astype("float32") * folded.scale.reshape(shape)
-    return frame.constant(scaled.astype(array.dtype))
+    return frame.fixed(scaled.astype(array.dtype))

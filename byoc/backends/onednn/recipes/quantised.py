@@ -5,21 +5,22 @@ s_x s_w Σ (x - z_x) w + bias + s_r (r - z_r) …  is computed as  ((…) / s_r 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ....analysis.proposal.proposal import Constant
-from ...backend.region import Array, Call, Region, Tensor
-from ...prepare.integers import DEQUANTIZE, QUANTIZE
-from ..common.fold_channels import Folded, fold
-from ..common.region_source import ints
+from .....analysis.proposal.proposal import Constant
+from ....backend.region import Array, Call, Region, Tensor
+from ....prepare.integers import DEQUANTIZE, QUANTIZE
+from ...common.fold_channels import Folded, fold
 from .conv import sizes_of, spatial_of
 from .matmul import rows
-from .post import eltwise, lines
-from .source import OneDnnFunction, permuted
+from .post import follow
+from .recipe import Recipe, View
+from .source import OneDnnFunction, order
 
 EVEN = "halves are quantised to the even neighbour"
 EXACT = "products of int8 are summed without rounding"
@@ -82,33 +83,31 @@ def _elements(region: Region, operand: Tensor | Constant) -> Array:
     return np.asarray(region.constants[operand.index]).reshape(-1)
 
 
-def convolution(frame: OneDnnFunction) -> list[str]:
+def convolution(frame: OneDnnFunction) -> Recipe:
     """conv1d, conv2d and conv3d, of any groups and dilation."""
     inner = stripped(frame.region)
     call = inner.region.calls[0]
     attrs, spatial = call.attrs, spatial_of(call)
     layouts = [str(attrs[k]) for k in ("data_layout", "kernel_layout", "out_layout")]
     data, kernel, out = layouts[0], layouts[1], layouts[2] or layouts[0]
-    groups, rank = int(attrs["groups"]), len(out)
+    groups, rank, axes = int(attrs["groups"]), len(out), "NC" + spatial
     first, second = call.operands
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
 
-    def turned(tensor: Tensor) -> str:
-        return f"{frame.view(tensor)}.expanded({rank}){permuted(out, 'NC' + spatial)}"
+    def turned(tensor: Tensor) -> View:
+        return frame.of(tensor).expanded(rank).permuted(order(out, axes))
 
     folded = fold(inner.region, rank - 1, call.result.shape[-1], True)
-    body = [f"const View src = {frame.view(first)}{permuted(data, 'NC' + spatial)};",
-            f"const View weights = {frame.view(second)}"
-            f"{permuted(kernel, 'OI' + spatial)}.grouped({groups});",
-            f"const View dst = {frame.result}{permuted(out, 'NC' + spatial)};"]  # fmt: skip
-    body += _around(frame, inner, folded, 1 if groups == 1 else 3, call.result.shape[-1], 1, turned)
-    sizes = ints(chain.from_iterable(sizes_of(attrs, len(spatial), False)))
-    return [*body, f"static const int64_t sizes[] = {{{sizes}}};",
-            "return quantised_convolution(src, weights, bias, dst, sizes, post, scales);",
-            ]  # fmt: skip
+    weights = frame.of(second).permuted(order(kernel, "OI" + spatial)).grouped(groups)
+    recipe = Recipe("quantised_convolution")
+    recipe.views(src=frame.of(first).permuted(order(data, axes)), weights=weights,
+                 dst=frame.out.permuted(order(out, axes)))  # fmt: skip
+    recipe.numbers(chain.from_iterable(sizes_of(attrs, len(spatial), False)))
+    mask = 1 if groups == 1 else 3
+    return _around(frame, recipe, inner, folded, mask, call.result.shape[-1], 1, turned)
 
 
-def matmul(frame: OneDnnFunction) -> list[str]:
+def matmul(frame: OneDnnFunction) -> Recipe:
     """A batch times one matrix becomes a product of two matrices."""
     inner = stripped(frame.region)
     call = inner.region.calls[0]
@@ -119,75 +118,71 @@ def matmul(frame: OneDnnFunction) -> list[str]:
     merge = rank > 2 and len(second.shape) == 2 and rows(inner.region, folded)
     axes = 2 if merge else rank
 
-    def turned(tensor: Tensor) -> str:
+    def turned(tensor: Tensor) -> View:
         return frame.matrix(tensor, rank, merge)
 
-    body = [f"const View src = {turned(first)};",
-            f"const View weights = {frame.view(second)}.expanded({axes});",
-            f"const View dst = {turned(frame.region.result)};"]  # fmt: skip
-    body += _around(frame, inner, folded, 1 << (axes - 1), count, axes, turned)
-    return [*body, "return quantised_matmul(src, weights, bias, dst, post, scales);"]
+    recipe = Recipe("quantised_matmul")
+    recipe.views(src=turned(first), weights=frame.of(second).expanded(axes),
+                 dst=turned(frame.region.result))  # fmt: skip
+    return _around(frame, recipe, inner, folded, 1 << (axes - 1), count, axes, turned)
 
 
 def _around(
     frame: OneDnnFunction,
+    recipe: Recipe,
     inner: Stripped,
     folded: Folded,
     channels: int,
     count: Any,
     rank: int,
-    view: Any,
-) -> list[str]:
-    """C++ of scales, bias and post-ops; ``channels`` masks the weights' axis of output channels.
+    view: Callable[[Tensor], View],
+) -> Recipe:
+    """The recipe with scales, bias and post-ops.
 
-    ``rank`` is that of the bias.
+    ``channels`` masks the weights' axis of output channels, ``rank`` is that of the bias.
     """
     data, weights = inner.operands[0, 0], inner.operands[0, 1]
     scale = weights.scale if folded.scale is None else weights.scale * folded.scale
     frame.rounds += [EXACT, *[EVEN] * (inner.result is not None), *folded.rounds]
     mask = channels if scale.size > 1 else 0
-    factors = frame.constant(_plain(scale))
-    body = ["Scales scales;", *_scale(frame, "DNNL_ARG_SRC", data),
-            f"scales.scale(DNNL_ARG_WEIGHTS, {mask}, {factors});"]  # fmt: skip
+    _scale(frame, recipe, "src", data)
+    recipe.scale("weights", mask, frame.fixed(_plain(scale)))
     if inner.result is not None:
-        body += _scale(frame, "DNNL_ARG_DST", inner.result)
-    body.append("const View* bias = nullptr;")
+        _scale(frame, recipe, "dst", inner.result)
     if folded.shift is not None:
         shift = np.ascontiguousarray(np.broadcast_to(folded.shift, (count,)))
-        body += [f"const View sums = {frame.constant(shift)}.expanded({rank});", "bias = &sums;"]
-    return [*body, "Post post;", *_post(inner, folded.epilogue, view)]
+        recipe.view("bias", frame.fixed(shift).expanded(rank))
+    return _post(recipe, inner, folded.epilogue, view)
 
 
-def _scale(frame: OneDnnFunction, arg: str, params: Scaled) -> list[str]:
-    out = [f"scales.scale({arg}, 0, {frame.constant(_plain(params.scale))});"]
+def _scale(frame: OneDnnFunction, recipe: Recipe, argument: str, params: Scaled) -> None:
+    recipe.scale(argument, 0, frame.fixed(_plain(params.scale)))
     if params.zero:
-        out.append(f"scales.zero({arg}, {frame.constant(np.asarray([params.zero], 'int32'))});")
-    return out
+        recipe.zero(argument, frame.fixed(np.asarray([params.zero], "int32")))
 
 
 def _plain(array: Array) -> Array:
     return np.ascontiguousarray(array.reshape(-1).astype("float32"))
 
 
-def _post(inner: Stripped, calls: Any, view: Any) -> list[str]:
-    """C++ of the operators between the product and quantize."""
-    out = []
+def _post(
+    recipe: Recipe, inner: Stripped, calls: Sequence[Call], view: Callable[[Tensor], View]
+) -> Recipe:
+    """The recipe with the operators between the product and quantize."""
     for call in calls:
         dequantized = [(j, q) for (k, j), q in inner.operands.items() if k == call.result.index]
         if not dequantized:
-            out += lines([call], view)
+            follow(recipe, [call], view)
             continue
         ((j, params),) = dequantized
-        scale = float(params.scale[0])
-        out += [
-            f"post.eltwise({eltwise('linear', 1.0 / scale, 0.0)});",
-            f"post.binary(algorithm::binary_add, {view(call.operands[j])});",
-            f"post.eltwise({eltwise('linear', scale, -scale * params.zero)});",
-        ]
-    return out
+        scale, operand = float(params.scale[0]), call.operands[j]
+        assert isinstance(operand, Tensor)
+        recipe.eltwise("linear", 1.0 / scale, 0.0).binary("binary_add", view(operand))
+        recipe.eltwise("linear", scale, -scale * params.zero)
+    return recipe
 
 
-def add(frame: OneDnnFunction) -> list[str]:
+def add(frame: OneDnnFunction) -> Recipe:
     """A sum of two quantised tensors, which is quantised too."""
     inner = stripped(frame.region)
     call, *epilogue = inner.region.calls
@@ -195,40 +190,32 @@ def add(frame: OneDnnFunction) -> list[str]:
     a, b, into = inner.operands[0, 0], inner.operands[0, 1], inner.result
     assert isinstance(first, Tensor) and isinstance(second, Tensor) and into is not None
     rank = len(call.result.shape)
-
-    def turned(tensor: Tensor) -> str:
-        return f"{frame.view(tensor)}.expanded({rank})"
-
     shift = -(float(a.scale[0]) * a.zero + float(b.scale[0]) * b.zero)
     frame.rounds.append(EVEN)
-    scale = 1.0 / float(into.scale[0])
-    return [
-        f"const View src = {frame.view(first)};", f"const View other = {frame.view(second)};",
-        f"const View dst = {frame.result};", "Scales scales;",
-        f"scales.scale(DNNL_ARG_SRC_0, 0, {frame.constant(_plain(a.scale))});",
-        f"scales.scale(DNNL_ARG_SRC_1, 0, {frame.constant(_plain(b.scale))});",
-        "Post post;",
-        *[f"post.eltwise({eltwise('linear', 1.0, shift)});"] * (shift != 0),
-        *_post(inner, epilogue, turned),
-        f"post.eltwise({eltwise('linear', scale, float(into.zero))});",
-        "return quantised_binary(algorithm::binary_add, src, other, dst, post, scales);",
-    ]  # fmt: skip
+    recipe = Recipe("quantised_binary").algorithm("binary_add")
+    recipe.views(src=frame.of(first), other=frame.of(second), dst=frame.out)
+    recipe.scale("src0", 0, frame.fixed(_plain(a.scale)))
+    recipe.scale("src1", 0, frame.fixed(_plain(b.scale)))
+    if shift != 0:
+        recipe.eltwise("linear", 1.0, shift)
+    _post(recipe, inner, epilogue, lambda t: frame.of(t).expanded(rank))
+    return recipe.eltwise("linear", 1.0 / float(into.scale[0]), float(into.zero))
 
 
-def conversion(frame: OneDnnFunction) -> list[str]:
+def conversion(frame: OneDnnFunction) -> Recipe:
     """A quantize, a dequantize, or both."""
     calls = frame.region.calls
     source = calls[0].operands[0]
     assert isinstance(source, Tensor)
     frame.rounds += [EVEN] * (calls[-1].op == QUANTIZE)
-    args = {QUANTIZE: "DNNL_ARG_DST", DEQUANTIZE: "DNNL_ARG_SRC"}
-    scales = [line for c in calls for line in _scale(frame, args[c.op], scaled(frame.region, c))]
-    return [f"const View src = {frame.view(source)}.flat();",
-            f"const View dst = {frame.result}.flat();", "Scales scales;",
-            *scales, "return converted(src, dst, scales);"]  # fmt: skip
+    recipe = Recipe("converted").views(src=frame.of(source).flat(), dst=frame.out.flat())
+    for call in calls:
+        argument = {QUANTIZE: "dst", DEQUANTIZE: "src"}[call.op]
+        _scale(frame, recipe, argument, scaled(frame.region, call))
+    return recipe
 
 
-def quantised(frame: OneDnnFunction) -> list[str]:
+def quantised(frame: OneDnnFunction) -> Recipe:
     """Any region with a quantize or a dequantize."""
     names = [c.op for c in frame.region.calls]
     if {QUANTIZE, DEQUANTIZE}.issuperset(names):

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...backend.region import Region, Tensor
-from ...patterns.symbolic_shapes import same_shape, spread
-from ..common.fold_channels import Folded, fold
-from .post import lines
+from ....backend.region import Region, Tensor
+from ....patterns.symbolic_shapes import same_shape, spread
+from ...common.fold_channels import Folded, fold
+from .post import follow
+from .recipe import Recipe, View
 from .source import OneDnnFunction
 
 
-def matmul(frame: OneDnnFunction) -> list[str]:
+def matmul(frame: OneDnnFunction) -> Recipe:
     """A batch times one matrix becomes a product of two matrices."""
     region = frame.region
     first, second = region.calls[0].operands
@@ -22,25 +23,20 @@ def matmul(frame: OneDnnFunction) -> list[str]:
     folded = _folded(region, second)
     frame.rounds += folded.rounds
     merge = rank > 2 and len(second.shape) == 2 and rows(region, folded)
+    axes = 2 if merge else rank
 
-    def turned(tensor: Tensor) -> str:
+    def turned(tensor: Tensor) -> View:
         return frame.matrix(tensor, rank, merge)
 
-    weights = frame.view(second)
+    weights = frame.of(second)
     if folded.scale is not None:
         array = region.constants[second.index]
         scaled = (array.astype("float32") * folded.scale).astype(array.dtype)
-        weights = frame.constant(scaled)
-    body = [f"const View src = {turned(first)};",
-            f"const View weights = {weights}.expanded({2 if merge else rank});",
-            f"const View dst = {turned(region.result)};"]  # fmt: skip
-    bias = "nullptr"
-    if folded.shift is not None:
-        shift = f"{frame.constant(folded.shift)}.expanded({2 if merge else rank})"
-        body.append(f"const View bias = {shift};")
-        bias = "&bias"
-    body += ["Post post;", *lines(folded.epilogue, turned)]
-    return [*body, f"return matmul(src, weights, {bias}, dst, post);"]
+        weights = frame.fixed(scaled)
+    bias = None if folded.shift is None else frame.fixed(folded.shift).expanded(axes)
+    recipe = Recipe("matmul").views(src=turned(first), weights=weights.expanded(axes),
+                                    dst=turned(region.result), bias=bias)  # fmt: skip
+    return follow(recipe, folded.epilogue, turned)
 
 
 def _folded(region: Region, weights: Tensor) -> Folded:

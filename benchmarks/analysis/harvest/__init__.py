@@ -1,0 +1,1 @@
+"""The calls that TVM's own operator tests build, recovered from their PrimFuncs."""

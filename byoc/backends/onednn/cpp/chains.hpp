@@ -1,0 +1,131 @@
+
+// Primitives that do as much as they can of what follows them. It follows steps.hpp.
+namespace opinfo_onednn {
+namespace {
+
+// The weights' layout to ask for: the library's choice, or what it chose before.
+inline memory::desc wanted(const View& v) {
+  return v.from < 0 ? constants()[~v.from]->preferred(v) : v.any();
+}
+
+// Whether a primitive is a reference implementation, or does its post-ops with one.
+inline bool slow(const dnnl::primitive_desc_base& pd, bool post) {
+  const char* name = pd.impl_info_str();
+  return std::strncmp(name, "ref", 3) == 0 || (post && std::strncmp(name, "conv:any", 8) == 0);
+}
+
+// Go to the first implementation whose name begins so; false if there is none.
+inline bool select(dnnl::primitive_desc_base& pd, const std::string& name) {
+  do {
+    if (std::strncmp(name.c_str(), pd.impl_info_str(), name.size()) == 0) return true;
+  } while (dnnl_primitive_desc_next_impl(pd.get()) == dnnl_success);
+  return false;
+}
+
+// Where the names of all implementations of main primitives are written, if anywhere.
+inline std::vector<std::string>*& listing() {
+  static std::vector<std::string>* names = nullptr;
+  return names;
+}
+
+inline void list(dnnl::primitive_desc_base pd) {
+  do listing()->push_back(pd.impl_info_str());
+  while (dnnl_primitive_desc_next_impl(pd.get()) == dnnl_success);
+}
+
+// A primitive that does what it can of `post` from item `from` on: all of it, or as much as it has
+// more than a reference implementation for. What is left follows in place, step by step.
+template <typename Op, typename Make, typename Bind>
+void append(Kernel& out, const Post& post, size_t from, const View& dst, Make make, Bind bind);
+
+OPINFO_CALLED void append_rest(Kernel& out, const Post& post, size_t from, const View& dst) {
+  if (from == post.items.size()) return;
+  const Post::Item& i = post.items[from];
+  if (i.binary) {
+    append<dnnl::binary>(
+        out, post, from + 1, dst,
+        [&](const dnnl::primitive_attr& a) {
+          return dnnl::binary::primitive_desc(cpu(), i.how, dst.desc(), i.other.desc(),
+                                              dst.desc(), a);
+        },
+        [&](Step& s, const dnnl::binary::primitive_desc&) {
+          s.add(DNNL_ARG_SRC_0, dst).add(DNNL_ARG_SRC_1, i.other);
+        });
+    return;
+  }
+  append<dnnl::eltwise_forward>(
+      out, post, from + 1, dst,
+      [&](const dnnl::primitive_attr& a) {
+        return dnnl::eltwise_forward::primitive_desc(cpu(), dnnl::prop_kind::forward_inference,
+                                                     i.how, dst.desc(), dst.desc(), i.alpha,
+                                                     i.beta, a);
+      },
+      [&](Step& s, const dnnl::eltwise_forward::primitive_desc&) { s.add(DNNL_ARG_SRC, dst); });
+}
+
+template <typename Op, typename Make, typename Bind>
+void append(Kernel& out, const Post& post, size_t from, const View& dst, Make make, Bind bind) {
+  typename Op::primitive_desc best;
+  size_t to = from;
+  for (size_t k = post.items.size() + 1; k-- > from && (!best || slow(best, to > from));) {
+    try {
+      auto pd = make(post.attributes(from, k));
+      if (from == 0 && listing() && k == post.items.size()) {
+        list(pd);
+        pd = make(post.attributes(from, k));
+      }
+      if (from == 0 && !post.implementation.empty() && !select(pd, post.implementation))
+        pd = make(post.attributes(from, k));
+      if (!best || !slow(pd, k > from)) best = pd, to = k;
+    } catch (const dnnl::error&) {  // not with these items
+    }
+  }
+  if (!best) best = make(post.attributes(from, from));  // says why not
+  Step s(Op(best), best, post, from, to);
+  bind(s, best);
+  s.add(DNNL_ARG_DST, dst);
+  out.push_back(std::move(s));
+  append_rest(out, post, to, dst);
+}
+
+template <typename Op, typename Make, typename Bind>
+Kernel anchored(const Post& post, const View& dst, Make make, Bind bind) {
+  Kernel out;
+  append<Op>(out, post, 0, dst, make, bind);
+  return out;
+}
+
+// An equivalent of a region's primitive; its function returns false where it does not apply.
+struct Form {
+  const char* name;
+  std::function<bool(Kernel&)> make;
+};
+
+// The step of a kernel that has no more than a reference implementation.
+inline bool is_slow(const Kernel& kernel) {
+  for (const Step& step : kernel.steps())
+    if (step.implementation().find("ref") != std::string::npos) return true;
+  return false;
+}
+
+// A kernel in the form of this name; else in the first one that needs no reference implementation.
+OPINFO_CALLED Kernel in_form(const std::string& name, bool strict,
+                             const std::vector<Form>& forms) {
+  for (const Form& f : forms) {
+    Kernel kernel;
+    if (name == f.name && f.make(kernel)) return kernel;
+  }
+  if (strict) OPINFO_THROW(ValueError) << "not in the form " << name;
+  Kernel first;
+  bool any = false;
+  for (const Form& f : forms) {
+    Kernel kernel;
+    if (!f.make(kernel)) continue;
+    if (!is_slow(kernel)) return kernel;
+    if (!any) first = std::move(kernel), any = true;
+  }
+  return first;
+}
+
+}  // namespace
+}  // namespace opinfo_onednn

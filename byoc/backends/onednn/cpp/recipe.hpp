@@ -1,0 +1,150 @@
+
+// Regions as words: the kind, then its tensors, numbers and what follows. It follows kinds.hpp and
+// quantised.hpp.
+//
+//   convolution src t0.p0312 weights c0.g2 dst t1.p0312 sizes 8 1 1 0 0 1 1 1 1 eltwise relu 0 0
+//
+// t0 is a tensor of the call, c0 a constant; what follows the dot is a function of View.
+namespace opinfo_onednn {
+namespace {
+
+inline algorithm algorithm_of(const std::string& name) {
+#define OPINFO_ALGORITHM(name) {#name, algorithm::name}
+  static const std::map<std::string, algorithm> all = {
+      OPINFO_ALGORITHM(eltwise_relu),      OPINFO_ALGORITHM(eltwise_logistic),
+      OPINFO_ALGORITHM(eltwise_tanh),      OPINFO_ALGORITHM(eltwise_gelu_erf),
+      OPINFO_ALGORITHM(eltwise_gelu_tanh), OPINFO_ALGORITHM(eltwise_exp),
+      OPINFO_ALGORITHM(eltwise_abs),       OPINFO_ALGORITHM(eltwise_sqrt),
+      OPINFO_ALGORITHM(eltwise_square),    OPINFO_ALGORITHM(eltwise_log),
+      OPINFO_ALGORITHM(eltwise_clip),      OPINFO_ALGORITHM(eltwise_swish),
+      OPINFO_ALGORITHM(eltwise_hardswish), OPINFO_ALGORITHM(eltwise_linear),
+      OPINFO_ALGORITHM(eltwise_pow),       OPINFO_ALGORITHM(eltwise_soft_relu),
+      OPINFO_ALGORITHM(eltwise_elu),       OPINFO_ALGORITHM(eltwise_mish),
+      OPINFO_ALGORITHM(eltwise_hardsigmoid), OPINFO_ALGORITHM(eltwise_round),
+      OPINFO_ALGORITHM(binary_add),        OPINFO_ALGORITHM(binary_sub),
+      OPINFO_ALGORITHM(binary_mul),        OPINFO_ALGORITHM(binary_div),
+      OPINFO_ALGORITHM(binary_max),        OPINFO_ALGORITHM(binary_min),
+      OPINFO_ALGORITHM(pooling_max),       OPINFO_ALGORITHM(pooling_avg_include_padding),
+      OPINFO_ALGORITHM(softmax_accurate),  OPINFO_ALGORITHM(softmax_log),
+      OPINFO_ALGORITHM(reduction_max),     OPINFO_ALGORITHM(reduction_min),
+      OPINFO_ALGORITHM(reduction_sum),     OPINFO_ALGORITHM(reduction_mean),
+      OPINFO_ALGORITHM(resampling_linear), OPINFO_ALGORITHM(resampling_nearest),
+      OPINFO_ALGORITHM(pooling_avg_exclude_padding),
+  };
+#undef OPINFO_ALGORITHM
+  const auto at = all.find(name);
+  if (at == all.end()) OPINFO_THROW(ValueError) << "unknown algorithm " << name;
+  return at->second;
+}
+
+inline int argument_of(const std::string& name) {
+  static const std::map<std::string, int> all = {
+      {"src", DNNL_ARG_SRC}, {"weights", DNNL_ARG_WEIGHTS}, {"dst", DNNL_ARG_DST},
+      {"src0", DNNL_ARG_SRC_0}, {"src1", DNNL_ARG_SRC_1}};
+  return all.at(name);
+}
+
+class Reader {
+ public:
+  Reader(const char* text, const Shapes& in) : words_(text), in_(in) {}
+
+  bool word(std::string* out) { return static_cast<bool>(words_ >> *out); }
+  std::string word() {
+    std::string out;
+    if (!word(&out)) OPINFO_THROW(ValueError) << "a recipe ends too early";
+    return out;
+  }
+  int64_t integer() { return std::strtoll(word().c_str(), nullptr, 10); }
+  float real() { return std::strtof(word().c_str(), nullptr); }  // hexadecimal, or inf
+
+  View view() {
+    std::istringstream parts(word());
+    std::string part;
+    std::getline(parts, part, '.');
+    const int k = std::atoi(part.c_str() + 1);
+    View v = part[0] == 'c' ? constants().at(k)->view(k) : tensor(in_, k);
+    while (std::getline(parts, part, '.')) {
+      const char* rest = part.c_str() + 1;
+      switch (part[0]) {
+        case 'p': v = v.permuted(rest); break;
+        case 'e': v = v.expanded(std::atoi(rest)); break;
+        case 't': v = v.trailing(std::atoi(rest)); break;
+        case 'g': v = v.grouped(std::atoll(rest)); break;
+        case 'm': v = v.merged(); break;
+        case 'f': v = v.flat(); break;
+        default: OPINFO_THROW(ValueError) << "unknown axes " << part;
+      }
+    }
+    return v;
+  }
+
+ private:
+  std::istringstream words_;
+  const Shapes& in_;
+};
+
+inline Recipe read(const char* text, const Shapes& in) {
+  Reader reader(text, in);
+  Recipe r;
+  r.kind = reader.word();
+  for (std::string word; reader.word(&word);) {
+    if (word == "form" || word == "only") {
+      r.form = reader.word();
+      r.strict = word == "only";
+    } else if (word == "implementation") {
+      for (int64_t n = reader.integer(); n > 0; --n)
+        r.post.implementation += (r.post.implementation.empty() ? "" : " ") + reader.word();
+    } else if (word == "how") {
+      r.how = algorithm_of(reader.word());
+    } else if (word == "with") {
+      r.alpha = reader.real();
+      r.beta = reader.real();
+    } else if (word == "eltwise") {
+      const algorithm how = algorithm_of(reader.word());
+      const float alpha = reader.real(), beta = reader.real();
+      r.post.items.push_back({false, how, alpha, beta, View{}});
+    } else if (word == "binary") {
+      const algorithm how = algorithm_of(reader.word());
+      r.post.items.push_back({true, how, 0, 0, reader.view()});
+    } else if (word == "numbers") {
+      for (int64_t n = reader.integer(); n > 0; --n) r.numbers.push_back(reader.integer());
+    } else if (word == "scale" || word == "zero") {
+      const int arg = argument_of(reader.word());
+      const int mask = static_cast<int>(reader.integer());
+      r.scales.items.push_back({word == "zero", arg, mask, reader.view()});
+    } else {
+      r.views[word].push_back(reader.view());
+    }
+  }
+  return r;
+}
+
+// What a region does for tensors of these shapes.
+OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in) {
+  static const std::map<std::string, Kernel (*)(const Recipe&)> kinds = {
+      {"convolution", convolution},
+      {"deconvolution", deconvolution},
+      {"matmul", matmul},
+      {"pooling", pooling},
+      {"softmax", softmax},
+      {"layer_norm", layer_norm},
+      {"concat", concat},
+      {"binary", binary},
+      {"eltwise", eltwise},
+      {"quantised_convolution", quantised_convolution},
+      {"quantised_matmul", quantised_matmul},
+      {"quantised_binary", quantised_binary},
+      {"converted", converted},
+  };
+  static const std::set<std::string> several = {"convolution", "deconvolution", "matmul",
+                                                "softmax"};
+  const Recipe r = read(text, in);
+  if (r.strict && r.form != "straight" && several.count(r.kind) == 0)
+    OPINFO_THROW(ValueError) << r.kind << " has no form " << r.form;
+  const auto at = kinds.find(r.kind);
+  if (at == kinds.end()) OPINFO_THROW(ValueError) << "unknown kind of region " << r.kind;
+  return at->second(r);
+}
+
+}  // namespace
+}  // namespace opinfo_onednn

@@ -1,0 +1,185 @@
+"""Which implementations oneDNN has for a region, as a program that runs apart answers.
+
+The program reads the same recipes as the generated code, so both create the same primitives. It is
+compiled once for each version of oneDNN, and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import tvm_ffi
+
+from ....analysis.support.replacing import replacing
+from ....analysis.support.user_cache import user_cache
+from ....analysis.support.warn import warn
+from ...backend.region import Region
+from ...codegen.toolchain import CompilerError, program
+from ...patterns.failure import one_line
+from ...process import trust
+from ...process.line_process import LineProcess, ProcessDied
+from ..common.region_source import Constants, headers, ints
+from .locate import available, options, version
+from .recipes.converters import RUNTIME, recipe_of
+from .recipes.source import DTYPES, OneDnnFunction, rows_of
+
+#: The most starts of the program; after these its answers are unknown.
+STARTS = 3
+
+
+@dataclass
+class ImplementationProbe(LineProcess):
+    """The program, started when it is first asked."""
+
+    seconds: float = 20.0
+    starting: float = 20.0
+    name: ClassVar[str] = "onednn"
+
+    def answer(self, job: str) -> dict[str, Any]:
+        """The answer to a job of ``cpp/probe.cpp``. Raises ``ProcessDied``."""
+        with self._lock:
+            self._start()
+            answer = self._ask({"job": job}, "asking oneDNN")
+            self._used = time.monotonic()
+            return answer
+
+
+@dataclass(frozen=True)
+class Implementations:
+    """What a region gets.
+
+    Attributes:
+        steps: The implementation of each primitive in oneDNN's own words, such as
+            ``brgconv:avx2``; a tensor that is brought to another layout is a ``reorder`` before.
+        microseconds: The CPU time of a call in one thread; None if it was not measured.
+    """
+
+    steps: tuple[str, ...]
+    microseconds: float | None = None
+
+
+def implementation(region: Region) -> str | None:
+    """The name of a region's slowest implementation; None if it is unknown.
+
+    It is ``ref:any`` if any step is reference code, else that of the first step.
+    """
+    found = implementations(region)
+    if found is None or not found.steps:
+        return None
+    names = [step.split()[-1] for step in found.steps]
+    return next((n for n in names if n.startswith("ref")), names[0])
+
+
+def implementations(region: Region, seconds: float = 0.0) -> Implementations | None:
+    """The implementations of a region with static shapes.
+
+    Args:
+        region: The region; its constants may be zeros.
+        seconds: How long to measure, on tensors of the program's own; 0 measures nothing.
+
+    Returns:
+        The implementations; None if oneDNN refuses the region, or no process can be asked.
+    """
+    job = job_of(region)
+    return None if job is None else _asked(f"query {seconds:g} {job}")
+
+
+def job_of(region: Region) -> str | None:
+    """A region as the program reads it: shapes of tensors and of constants, the recipe."""
+    shown = (*region.inputs, *region.results)
+    if not all(t.static and t.dtype in DTYPES for t in shown):
+        return None
+    frame = OneDnnFunction(replace(region, constants=tuple(map(_ones, region.constants))),
+                           Constants())  # fmt: skip
+    recipe = recipe_of(frame)
+    fixed = [[a.ndim, DTYPES[str(a.dtype)], *a.shape] for a in frame.constants.arrays]
+    return f"{_table(rows_of(region))} {_table(fixed)} {recipe.text}"
+
+
+def _ones(array: Any) -> Any:
+    """Constants that can be divided by, without memory."""
+    return np.broadcast_to(np.ones((), array.dtype), array.shape)
+
+
+def _table(rows: Sequence[Sequence[int]]) -> str:
+    return " ".join([str(len(rows)), *(ints(row).replace(",", "") for row in rows)])
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _asked(job: str) -> Implementations | None:
+    answer = ask(job)
+    if answer is None or "steps" not in answer:
+        return None
+    return Implementations(tuple(answer["steps"]), answer.get("microseconds"))
+
+
+def ask(job: str) -> dict[str, Any] | None:
+    """The program's answer to a job; None if it died, or cannot be built."""
+    probe = _probe(os.getpid())
+    if probe is None or _deaths[0] >= STARTS:
+        return None
+    try:
+        return probe.answer(job)
+    except (ProcessDied, OSError):
+        _deaths[0] += 1
+        return None
+
+
+_deaths = [0]
+
+
+@functools.cache
+def _probe(process: int) -> ImplementationProbe | None:
+    """The program of a process: a fork starts its own."""
+    if available():
+        return None
+    try:
+        return ImplementationProbe(command=(str(_program()),))
+    except (CompilerError, OSError, RuntimeError) as error:
+        warn(f"onednn: its implementations are unknown and not compared: {one_line(error)}")
+        return None
+
+
+def _program() -> Path:
+    """The program's file, from the cache or compiled now.
+
+    Raises:
+        CompilerError: It does not compile.
+        OSError: The cache cannot be written, or other users could have written it.
+    """
+    file = user_cache("onednn") / program_key()
+    with trust.folder(file.parent, create=True) as within:
+        with contextlib.suppress(FileNotFoundError):
+            trust.read(file.name, within)
+            return file
+    with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as folder:
+        source = Path(folder) / "probe.cpp"
+        source.write_text(_text(), encoding="utf-8")
+        with replacing(file) as part:
+            program(str(part), str(source), _words())
+            part.chmod(0o700)
+    return file
+
+
+def program_key() -> str:
+    """A digest of the program: its source, and the options with the library's path."""
+    return hashlib.sha256("\0".join([_text(), version(), *_words()]).encode()).hexdigest()[:24]
+
+
+def _text() -> str:
+    return headers(__package__, *RUNTIME, "cpp/probe.cpp")
+
+
+def _words() -> list[str]:
+    """The compiler's options."""
+    return [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]

@@ -1,0 +1,148 @@
+"""The fastest equivalent form of a region on this machine: measured apart once, then kept.
+
+A convolution with height and width exchanged, a product with rows of weights apart, another
+implementation of the same primitive: which is faster depends on shape and CPU. All candidates run
+in the program of `implementation_probe`, in turn, and must give the same numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....analysis.support.replacing import replacing
+from ....analysis.support.user_cache import user_cache
+from ...codegen.host import INFO, VARIABLE
+from ...process import trust
+from .implementation_probe import ask, program_key
+from .locate import available
+
+#: Seconds of calls to measure for each region, after at least four calls of each candidate.
+SECONDS = 0.02
+#: A form is worth choosing if it takes at most this part of the time by default.
+WORTH = 0.95
+#: The largest difference of results, as a part of the largest element; rounding stays far below.
+CLOSE = 2e-5
+#: Variables that limit the instruction sets of oneDNN.
+LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+#: What is read from a file becomes part of C++ code.
+WORDS = re.compile(r"(form [a-z]+ implementation \d{1,2} [\w:+ ]{1,80})?", re.ASCII)
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class FormTime:
+    """What a candidate took.
+
+    Attributes:
+        form: The form, empty for what is chosen without measuring.
+        implementation: The implementation of its main primitive, as oneDNN names it.
+        steps: The implementations of all its primitives.
+        microseconds: The CPU time of its shortest call in one thread.
+        difference: Its largest difference from the first candidate's result, as a part of the
+            largest element.
+    """
+
+    form: str
+    implementation: str
+    steps: tuple[str, ...]
+    microseconds: float
+    difference: float
+
+    @property
+    def words(self) -> str:
+        """What a recipe says to get this form."""
+        if not self.form:
+            return ""
+        count = len(self.implementation.split())
+        return f"form {self.form} implementation {count} {self.implementation}"
+
+
+def form_times(job: str, seconds: float = SECONDS) -> tuple[FormTime, ...]:
+    """The candidates of a region, that by default first; empty if they cannot be measured.
+
+    Args:
+        job: The region, see `implementation_probe.job_of`.
+        seconds: The CPU time to spend on calls of the likely candidates.
+    """
+    answer = ask(f"race {seconds:g} {job}") or {}
+    return tuple(FormTime(**{**f, "steps": tuple(f["steps"])}) for f in answer.get("forms", ()))
+
+
+def fastest(times: Iterable[FormTime]) -> str:
+    """The words of the fastest candidate; empty if the first one is as good."""
+    first, *others = times
+    equal = [t for t in others if t.difference <= CLOSE]
+    best = min([first, *equal], key=lambda t: t.microseconds)
+    return best.words if best.microseconds <= WORTH * first.microseconds else ""
+
+
+def chosen_forms(jobs: Iterable[str | None]) -> list[str]:
+    """The words of each region's form, from the cache or measured now.
+
+    They are empty for regions that cannot be measured, and on machines that code is not built for.
+    """
+    jobs = list(jobs)
+    if available() or (os.environ.get(VARIABLE) and not any(map(os.environ.get, LIMITS))):
+        return [""] * len(jobs)
+    known, new = dict(_load()), dict[str, str]()
+    for job in sorted({j for j in jobs if j is not None and _digest(j) not in known}):
+        if times := form_times(job):
+            new[_digest(job)] = fastest(times)
+    if new:
+        known |= new
+        _save(new)
+    return [known.get(_digest(j), "") if j is not None else "" for j in jobs]
+
+
+def _digest(job: str) -> str:
+    return hashlib.sha256(job.encode()).hexdigest()[:24]
+
+
+def _file() -> Path:
+    return user_cache("onednn") / f"forms-{_machine()}.json"
+
+
+@functools.cache
+def _machine() -> str:
+    """A digest of the CPU, of what limits it, and of the program that measures."""
+    try:
+        lines = INFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = sorted({n for n in lines if n.startswith(("model name", "flags"))})
+    limits = [os.environ.get(name, "") for name in LIMITS]
+    text = "\0".join([*named, *limits, program_key()])
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _load() -> Mapping[str, str]:
+    """What is kept; nothing if other users could have written it, or it is malformed."""
+    with contextlib.suppress(OSError, ValueError), trust.folder(_file().parent) as within:
+        return _checked(json.loads(trust.read(_file().name, within)))
+    return {}
+
+
+def _checked(kept: Any) -> dict[str, str]:
+    if not isinstance(kept, dict) or kept.get("format") != FORMAT:
+        return {}
+    forms = kept.get("forms")
+    if not isinstance(forms, dict):
+        return {}
+    return {k: w for k, w in forms.items() if isinstance(w, str) and WORDS.fullmatch(w)}
+
+
+def _save(new: Mapping[str, str]) -> None:
+    """Add to what is kept, if this user can."""
+    with contextlib.suppress(OSError), trust.folder(_file().parent, create=True):
+        whole = {"format": FORMAT, "forms": {**_load(), **new}}
+        with replacing(_file()) as part:
+            part.write_text(json.dumps(whole, indent=1, sort_keys=True), encoding="utf-8")

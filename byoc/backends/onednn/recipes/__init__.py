@@ -1,0 +1,1 @@
+"""Regions of oneDNN as recipes, by their first operator."""

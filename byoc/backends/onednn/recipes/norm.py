@@ -1,0 +1,36 @@
+"""Softmax along an axis; layer normalisation along the last one."""
+
+from __future__ import annotations
+
+from ....backend.region import Tensor
+from .post import follow
+from .recipe import Recipe
+from .source import OneDnnFunction
+
+
+def softmax(frame: OneDnnFunction) -> Recipe:
+    call = frame.region.calls[0]
+    (source,) = call.operands
+    assert isinstance(source, Tensor)
+    rank = len(source.shape)
+    how = "log" if call.op.endswith("log_softmax") else "accurate"
+    recipe = Recipe("softmax").views(src=frame.of(source), dst=frame.out)
+    recipe.algorithm(f"softmax_{how}").numbers([int(call.attrs["axis"]) % rank])
+    return _follow(frame, recipe, rank)
+
+
+def layer_norm(frame: OneDnnFunction) -> Recipe:
+    call = frame.region.calls[0]
+    source, *params = call.operands
+    assert isinstance(source, Tensor)
+    recipe = Recipe("layer_norm").views(src=frame.of(source), dst=frame.out)
+    names = [n for n, a in (("factor", "scale"), ("shift", "center")) if call.attrs.get(a, True)]
+    for name, operand in zip(names, params, strict=False):
+        assert isinstance(operand, Tensor)
+        recipe.view(name, frame.of(operand))
+    recipe.parameters(float(call.attrs["epsilon"]))
+    return _follow(frame, recipe, len(source.shape))
+
+
+def _follow(frame: OneDnnFunction, recipe: Recipe, rank: int) -> Recipe:
+    return follow(recipe, frame.region.calls[1:], lambda t: frame.of(t).expanded(rank))

@@ -1,0 +1,74 @@
+"""The frame of a region's recipe, and its function in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ....backend.region import Array, Region, Tensor
+from ...common.region_source import RegionSource, init_function, ints, row, tensors
+from .recipe import Recipe, View
+
+
+@dataclass
+class OneDnnFunction(RegionSource):
+    """A region whose recipe is written; ``rounds`` says where it rounds differently."""
+
+    rounds: list[str] = field(default_factory=list)
+
+    def tensor(self, k: int) -> str:
+        return f"t{k}"
+
+    def constant(self, array: Array) -> str:
+        return f"c{self.constants.add(array)}"
+
+    def of(self, tensor: Tensor) -> View:
+        """A tensor in the program's axes."""
+        return View(self.view(tensor))
+
+    def fixed(self, array: Array) -> View:
+        """An array that is known when the code is generated."""
+        return View(self.constant(array))
+
+    @property
+    def out(self) -> View:
+        return View(self.result)
+
+    def matrix(self, tensor: Tensor, rank: int, merge: bool) -> View:
+        """A tensor with ``rank`` axes; ``merge`` joins all axes but the last."""
+        full = self.of(tensor).expanded(rank)
+        return full.merged() if merge else full
+
+
+Converter = Callable[[OneDnnFunction], Recipe]
+
+
+def order(layout: str, axes: str) -> list[int]:
+    """``[0, 3, 1, 2]`` for NHWC in the order NCHW."""
+    return [layout.index(c) for c in axes]
+
+
+#: oneDNN's numbers of data types.
+DTYPES = {"bfloat16": 2, "float32": 3, "int32": 4, "int8": 5, "uint8": 6}
+
+
+def rows_of(region: Region) -> list[list[int]]:
+    """The rank, type and extents of each tensor that a region is called with."""
+    return [row(t, DTYPES[t.dtype]) for t in tensors(region)]
+
+
+def function(region: Region, recipe: str) -> str:
+    """A region's exported function."""
+    symbol, rows = region.symbol, rows_of(region)
+    return f"""
+static const int64_t {symbol}_spec[] = {{{", ".join(map(ints, rows))}}};
+static Function {symbol}_("{symbol}", "{recipe}", {len(rows)}, {symbol}_spec);
+OPINFO_EXPORT({symbol})
+"""
+
+
+def start(symbols: Sequence[str]) -> str:
+    """The function that gets the constants at load time, and creates kernels of fixed shapes."""
+    functions = ", ".join(f"&{s}_" for s in symbols)
+    table = f"static Function* const functions[] = {{{functions}}};"
+    return f"\n{table}{init_function(symbols[0], f', functions, {len(symbols)}')}"

@@ -1,0 +1,143 @@
+"""Samples of a machine, as JSON: what kinds of work took, by backend.
+
+{"format": 1, "machine": {"cpu": "…", "vectors": "avx512", "threads": 1, "versions": {…}},
+ "samples": [{"backend": "onednn", "kind": "conv2d last dense window", "sizes": [56, 56, …],
+              "work": 115605504, "moved": 1753088, "microseconds": 2350.0}, …]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...analysis.support.checked_json import Json, Malformed, parse
+from ...analysis.support.regular import content
+from ...analysis.support.replacing import replacing
+from .workload import Workload
+
+FORMAT = 1
+
+
+class CalibrationRefused(ValueError):
+    """A file is not a calibration; the message says what differs."""
+
+
+@dataclass(frozen=True)
+class CalibratedMachine:
+    """The machine that a calibration belongs to.
+
+    Attributes:
+        cpu: The CPU's model name.
+        vectors: Its widest vectors: ``avx512``, ``avx2`` or ``""``.
+        threads: The threads of each call.
+        versions: The version of opinfo, of TVM (``tvm``) and of each backend's library.
+    """
+
+    cpu: str
+    vectors: str
+    threads: int
+    versions: Mapping[str, str]
+
+    def __str__(self) -> str:
+        vectors = f" ({self.vectors})" if self.vectors else ""
+        return f"{self.cpu or 'an unknown CPU'}{vectors}"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A measured time.
+
+    Attributes:
+        backend: The backend, or ``tvm``.
+        workload: What was computed.
+        microseconds: The time of a call.
+    """
+
+    backend: str
+    workload: Workload
+    microseconds: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What kinds of work take on a machine, by backend.
+
+    Attributes:
+        machine: The machine.
+        samples: The measured times.
+    """
+
+    machine: CalibratedMachine
+    samples: tuple[Sample, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The calibration in the form of its file."""
+        machine = {**asdict(self.machine), "versions": dict(self.machine.versions)}
+        samples = [{"backend": s.backend, **asdict(s.workload), "sizes": list(s.workload.sizes),
+                    "microseconds": s.microseconds} for s in self.samples]  # fmt: skip
+        return {"format": FORMAT, "machine": machine, "samples": samples}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Calibration:
+        """The calibration of a parsed file. Raises `CalibrationRefused` for anything else."""
+        version = data.get("format") if isinstance(data, dict) else None
+        if version != FORMAT:
+            raise CalibrationRefused(
+                f"expected a calibration of format {FORMAT}, got format {version}"
+            )
+        try:
+            fields = Json(data)
+            return cls(_machine(fields["machine"]), tuple(map(_sample, fields["samples"].items())))
+        except Malformed as error:
+            raise CalibrationRefused(f"the calibration is malformed: {error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write the calibration as JSON, with a line for each sample."""
+        data = self.to_json()
+        lines = ",\n  ".join(json.dumps(s) for s in data.pop("samples"))
+        head = json.dumps(data, indent=1).removesuffix("\n}")
+        with replacing(Path(path)) as part:
+            part.write_text(f'{head},\n "samples": [\n  {lines}\n ]\n}}\n', encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Calibration:
+        """Read a calibration.
+
+        Raises:
+            CalibrationRefused: The file is anything else.
+            OSError: It cannot be read.
+        """
+        try:
+            return cls.from_json(parse(content(path)).value)
+        except (Malformed, CalibrationRefused) as error:
+            raise CalibrationRefused(f"{path}: {error}") from error
+
+
+def _machine(data: Json) -> CalibratedMachine:
+    threads = data["threads"]
+    if threads.integer() < 1:
+        raise threads.malformed("expected at least 1")
+    versions = {name: value.text() for name, value in data["versions"].fields().items()}
+    return CalibratedMachine(data["cpu"].text(), data["vectors"].text(), threads.integer(),
+                             versions)  # fmt: skip
+
+
+def _sample(data: Json) -> Sample:
+    sizes = tuple(map(_positive, data["sizes"].items()))
+    work, moved = _positive(data["work"]), data["moved"].integer()
+    microseconds = data["microseconds"].number()
+    if not microseconds > 0:
+        raise data["microseconds"].malformed("expected a positive number")
+    if moved < 0:
+        raise data["moved"].malformed("expected at least 0")
+    load = Workload(data["kind"].text(), sizes, work, moved)
+    return Sample(data["backend"].text(), load, float(microseconds))
+
+
+def _positive(data: Json) -> int:
+    if data.integer() < 1:
+        raise data.malformed("expected at least 1")
+    return data.integer()

@@ -1,0 +1,140 @@
+"""Which calibration serves this machine: a stored one, else the nearest that opinfo ships."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+import tvm
+
+from ...analysis.support.user_cache import user_cache
+from ...analysis.support.warn import warn
+from ..backend.catalog import find, unusable
+from ..backend.guarded_calls import guarded
+from ..codegen.host import VARIABLE, flags
+from .calibration import CalibratedMachine, Calibration, CalibrationRefused
+
+#: Backends of CPUs that are calibrated, and chosen from by default.
+CALIBRATED = ("onednn", "blas", "onnxruntime", "openvino")
+#: Vectors from the widest, and the feature that says so.
+VECTORS = (("avx512", "avx512f"), ("avx2", "avx2"))
+SHIPPED = Path(__file__).parent / "shipped"
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class InForce:
+    """The calibration that costs come from.
+
+    Attributes:
+        calibration: The calibration.
+        own: Whether it was measured on this machine with these versions.
+    """
+
+    calibration: Calibration
+    own: bool
+
+    def __str__(self) -> str:
+        machine = self.calibration.machine
+        if self.own:
+            return f"costs calibrated on this machine, {machine}"
+        return (f"costs calibrated on another machine, {machine}; for this one, run "
+                "`opinfo calibrate`")  # fmt: skip
+
+
+def this_machine(threads: int = 1) -> CalibratedMachine:
+    """This machine, with the installed versions of what is calibrated."""
+    names = [n for n in CALIBRATED if known(n) and unusable(find(n)) is None]
+    versions = {n: guarded(find(n), []).version() for n in names}
+    versions |= {"opinfo": version("opinfo"), "tvm": str(tvm.__version__)}
+    return CalibratedMachine(cpu_model(), vectors(), threads, versions)
+
+
+def known(name: str) -> bool:
+    """Whether opinfo or a package has a backend of this name."""
+    try:
+        find(name)
+    except ValueError:
+        return False
+    return True
+
+
+def vectors() -> str:
+    """The widest vectors that code may use."""
+    present = flags()
+    return next((name for name, flag in VECTORS if flag in present), "")
+
+
+def cpu_model() -> str:
+    """The CPU's model name, if the system reports it; with `VARIABLE`, the CPU that it names."""
+    if chosen := os.environ.get(VARIABLE):
+        return chosen
+    try:
+        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
+
+
+def stored_path(machine: CalibratedMachine) -> Path:
+    """The file that keeps the calibration of a machine."""
+    parts = [machine.cpu, machine.vectors, str(machine.threads),
+             *(f"{n}={v}" for n, v in sorted(machine.versions.items()))]  # fmt: skip
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return user_cache("calibration") / f"{name}.json"
+
+
+def store(calibration: Calibration) -> Path:
+    """Keep a calibration for later processes; returns its file. Raises ``OSError``."""
+    path = stored_path(calibration.machine)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    calibration.save(path)
+    return path
+
+
+def in_force(threads: int = 1) -> InForce:
+    """The calibration of this machine if it is stored, else the nearest shipped one."""
+    machine = this_machine(threads)
+    path = stored_path(machine)
+    try:
+        return InForce(_loaded(path, path.stat().st_mtime_ns), True)
+    except FileNotFoundError:
+        pass
+    except (OSError, CalibrationRefused) as error:
+        warn(f"the stored calibration is ignored: {error}")
+    return InForce(nearest(shipped(), machine), False)
+
+
+def shipped() -> tuple[Calibration, ...]:
+    """The calibrations that opinfo ships."""
+    return tuple(_loaded(path, 0) for path in sorted(SHIPPED.glob("*.json")))
+
+
+def nearest(calibrations: Sequence[Calibration], machine: CalibratedMachine) -> Calibration:
+    """The calibration with the same vectors, else the next narrower ones, then of most threads.
+
+    A CPU without known vectors is nearest to the narrowest.
+    """
+    order = [name for name, _ in VECTORS]
+
+    def place(vectors_: str) -> int:
+        return order.index(vectors_) if vectors_ in order else len(order)
+
+    def distance(calibration: Calibration) -> tuple[int, int]:
+        apart = place(calibration.machine.vectors) - place(machine.vectors)
+        return (apart if apart >= 0 else 10 - apart,
+                abs(calibration.machine.threads - machine.threads))  # fmt: skip
+
+    return min(calibrations, key=distance)
+
+
+@lru_cache(maxsize=8)
+def _loaded(path: Path, _changed: int) -> Calibration:
+    return Calibration.load(path)

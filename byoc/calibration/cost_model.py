@@ -1,0 +1,192 @@
+"""The cost of regions by a calibration: a pure function of samples and workloads.
+
+roofline(w)  = call + max(work / peak, moved / bandwidth)      of a backend, from its best samples
+alone(w)     = roofline(w) · factor, interpolated between the nearest samples of the kind
+region       = call + Σ (alone(w) - call), less the traffic that fusion saves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import exp, log
+from statistics import median
+
+from ...layout.model.buffer_bytes import size_of
+from ..backend.region import Call, Region, Tensor
+from .calibration import Calibration, Sample
+from .workload import ELEMENTWISE, VIEW, Workload, workload
+
+#: The samples between which a cost is interpolated.
+NEAREST = 4
+#: Families whose samples give the bytes that move in a microsecond.
+STREAMS = ("elementwise", "copy", "transpose")
+#: Streams of fewer bytes stay in a cache, so they say nothing about memory.
+LARGE = 1 << 20
+#: The family of what a library runs as reference code, and its multiplications in a microsecond.
+REFERENCE, REFERENCE_RATE = "ref", 300.0
+TVM = "tvm"
+#: The sources of costs.
+MEASURED, CALIBRATED, ESTIMATED = "measured", "calibrated", "estimated"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An expected cost.
+
+    Attributes:
+        microseconds: The cost.
+        source: ``measured``, ``calibrated`` (from samples of the same kind) or ``estimated``.
+    """
+
+    microseconds: float
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.microseconds:.1f} us ({self.source})"
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The best that a backend does: microseconds of a call, and rates in a microsecond."""
+
+    call: float
+    peak: float
+    bandwidth: float
+
+    def time(self, load: Workload) -> float:
+        """The time of a workload, in microseconds."""
+        return self.call + max(load.work / self.peak, load.moved / self.bandwidth)
+
+
+@dataclass(frozen=True, eq=False)
+class CostModel:
+    """Costs by a calibration."""
+
+    calibration: Calibration
+
+    @cached_property
+    def backends(self) -> dict[str, _BackendModel]:
+        by: dict[str, list[Sample]] = {}
+        for sample in self.calibration.samples:
+            by.setdefault(sample.backend, []).append(sample)
+        return {name: _BackendModel(samples) for name, samples in by.items()}
+
+    def knows(self, backend: str) -> bool:
+        """Whether the calibration has samples of a backend."""
+        return backend in self.backends
+
+    def cost(
+        self, backend: str, region: Region, coarse: bool = False, kernel: str | None = None
+    ) -> Estimate | None:
+        """The cost of a region on a backend; None if there are no samples of it.
+
+        Args:
+            backend: The backend, or ``tvm``.
+            region: The region, without symbolic extents.
+            coarse: The region runs operator by operator: elementwise operators are fused only into
+                convolutions and products.
+            kernel: The library's implementation, if known: one that begins with ``ref`` is slow.
+        """
+        model = self.backends.get(backend)
+        if model is None:
+            return None
+        total, calibrated = model.roofline.call, True
+        for k, call in enumerate(region.calls):
+            load = implemented(workload(call), kernel) if k == 0 else workload(call)
+            cost, known = model.inside(load)
+            if load.family in ELEMENTWISE and _fuses(region, call, coarse):
+                saved = 2 * size_of(call.result.shape, call.result.dtype)
+                cost = max(0.0, cost - saved / model.roofline.bandwidth)
+            total += cost
+            calibrated = calibrated and known
+        return Estimate(total, CALIBRATED if calibrated else ESTIMATED)
+
+    def other(self, backend: str, load: Workload) -> float:
+        """The microseconds of a workload by a backend's roofline; 0 without samples of it."""
+        model = self.backends.get(backend)
+        return 0.0 if model is None else model.roofline.call + model.inside(load)[0]
+
+    def conversion(self, moved: float) -> float:
+        """The microseconds of a layout conversion that reads and writes ``moved`` bytes."""
+        model = self.backends.get(TVM)
+        if model is None:
+            return 1.0 + moved / 1e4
+        elements = max(1, int(moved / 8))
+        cost, _ = model.inside(Workload("transpose", (elements, 64), elements, int(moved)))
+        return model.roofline.call + cost
+
+
+class _BackendModel:
+    """The samples of one backend."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self.roofline = _roofline(samples)
+        self.by_kind: dict[str, list[tuple[tuple[float, ...], float]]] = {}
+        self.by_family: dict[str, list[float]] = {}
+        for sample in samples:
+            load = sample.workload
+            factor = log(sample.microseconds / self.roofline.time(load))
+            self.by_kind.setdefault(load.kind, []).append((_logarithms(load), factor))
+            self.by_family.setdefault(load.family, []).append(factor)
+        self.inside = lru_cache(maxsize=65536)(self._inside)
+
+    def _inside(self, load: Workload) -> tuple[float, bool]:
+        """The time of a workload inside a region, without the call; and whether its kind is known.
+
+        A view takes no time. A kind without samples takes the median factor of its family, or of
+        all samples; reference code has a rate.
+        """
+        if load.kind == VIEW:
+            return 0.0, True
+        nearest = self._nearest(load)
+        if not nearest and load.family == REFERENCE:
+            return load.work / REFERENCE_RATE, False
+        if nearest:
+            factor = sum(w * f for w, f in nearest) / sum(w for w, _ in nearest)
+        else:
+            factors = self.by_family.get(load.family)
+            factor = median(factors or [f for fs in self.by_family.values() for f in fs])
+        time = self.roofline.time(load) * exp(factor)
+        return max(0.0, time - self.roofline.call), bool(nearest)
+
+    def _nearest(self, load: Workload) -> list[tuple[float, float]]:
+        """The weights and logarithmic factors of the nearest samples of the kind."""
+        place = _logarithms(load)
+        found = [(_distance(place, at), factor) for at, factor in self.by_kind.get(load.kind, ())
+                 if len(at) == len(place)]  # fmt: skip
+        return [(1 / (d + 1e-3), f) for d, f in sorted(found)[:NEAREST]]
+
+
+def _roofline(samples: Sequence[Sample]) -> Roofline:
+    call = min(s.microseconds for s in samples)
+    peak = max(s.workload.work / s.microseconds for s in samples)
+    streams = [s for s in samples if s.workload.family in STREAMS and s.workload.moved >= LARGE]
+    moving = streams or samples
+    return Roofline(call, peak, max(max(s.workload.moved, 1) / s.microseconds for s in moving))
+
+
+def implemented(load: Workload, kernel: str | None) -> Workload:
+    """The workload as run by a library's kernel; reference code is a family of its own."""
+    if kernel is None or not kernel.startswith(REFERENCE):
+        return load
+    return Workload(f"{REFERENCE} {load.kind}", load.sizes, load.work, load.moved)
+
+
+def _fuses(region: Region, call: Call, coarse: bool) -> bool:
+    """Whether an operator reads a value that is computed before it in its region."""
+    for operand in call.operands:
+        if isinstance(operand, Tensor) and operand.source == "call":
+            family = workload(region.calls[operand.index]).family
+            if not coarse or family.startswith(("conv", "matmul")):
+                return True
+    return False
+
+
+def _logarithms(load: Workload) -> tuple[float, ...]:
+    return tuple(log(s) for s in load.sizes)
+
+
+def _distance(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))

@@ -1,0 +1,1 @@
+"""Measure a calibration: a grid of workloads, run by every backend."""

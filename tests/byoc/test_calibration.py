@@ -1,0 +1,317 @@
+"""Calibrated costs: a pure function of samples, which decides between backends, TVM included."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from opinfo.byoc import dispatch
+from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backend.region import Call, Region, Tensor, region
+from opinfo.byoc.calibration.calibrated_costing import expected, tvm_cost
+from opinfo.byoc.calibration.calibration import (
+    CalibratedMachine,
+    Calibration,
+    CalibrationRefused,
+    Sample,
+)
+from opinfo.byoc.calibration.calibrations import nearest
+from opinfo.byoc.calibration.cost_model import CostModel
+from opinfo.byoc.calibration.workload import Workload, workload
+from opinfo.byoc.matching.lowered import read
+from opinfo.byoc.patterns.pattern import Pattern, many, one
+
+from ..layout import nets
+from ..layout.nets import const
+from ..run import run
+from .toy import convert, static
+
+MACHINE = CalibratedMachine("a CPU", "avx2", 1, {"tvm": "0"})
+#: Sizes of a matrix product: batch, rows, columns, depth.
+SMALL, LARGE = (1, 8, 8, 8), (1, 512, 512, 512)
+
+
+def table(**times: Any) -> Calibration:
+    """A calibration; each keyword is a backend with (kind, sizes, work, moved, microseconds)."""
+    samples = [
+        Sample(name, Workload(kind, sizes, work, moved), time)
+        for name, rows in times.items()
+        for kind, sizes, work, moved, time in rows
+    ]
+    return Calibration(MACHINE, tuple(samples))  # fmt: skip
+
+
+def streams(rate: float, call: float = 1.0) -> list[Any]:
+    """Elementwise samples at ``rate`` bytes in a microsecond."""
+    return [("elementwise", (n,), n, 8 * n, call + 8 * n / rate) for n in (64, 1 << 14, 1 << 20)]
+
+
+def call(op: str, *shapes: tuple[int, ...], out: tuple[int, ...], **attrs: Any) -> Call:
+    operands = tuple(Tensor("input", k, s, "float32") for k, s in enumerate(shapes))
+    return Call(op, attrs, operands, Tensor("call", 0, out, "float32"))
+
+
+def alone(*calls: Call) -> Region:
+    inputs = tuple(o for c in calls for o in c.operands if isinstance(o, Tensor))
+    return Region("r", calls, inputs, (), (calls[-1].result,))
+
+
+def test_a_workload_is_what_the_speed_depends_on() -> None:
+    attrs = {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NHWC",
+             "strides": [2, 2]}  # fmt: skip
+    conv = call("relax.nn.conv2d", (1, 56, 28, 64), (128, 5, 1, 64), out=(1, 28, 14, 128),
+                groups=1, **attrs)  # fmt: skip
+    load = workload(conv)
+    assert load.kind == "conv2d last dense window"
+    assert load.sizes == (28, 14, 64, 128, 1, 5, 4)
+    assert load.work == 28 * 14 * 128 * 64 * 5
+    assert load.moved == 4 * (56 * 28 * 64 + 128 * 5 * 64 + 28 * 14 * 128)
+    first = {**attrs, "data_layout": "NCHW", "out_layout": "NCHW", "kernel_layout": "OIHW"}
+    deep = call("relax.nn.conv2d", (1, 64, 9, 9), (64, 1, 1, 1), out=(1, 64, 5, 5), groups=64,
+                **first)  # fmt: skip
+    assert workload(deep).kind == "conv2d first depthwise pointwise"
+    assert workload(deep).work == 64 * 25
+
+
+@pytest.mark.parametrize(("axis", "kind", "sizes"), [
+    (-1, "softmax inner", (6, 4)), (1, "softmax outer", (8, 3)), (2, "softmax inner", (6, 4)),
+])  # fmt: skip
+def test_the_axis_of_a_softmax_is_part_of_its_kind(
+    axis: int, kind: str, sizes: tuple[int, ...]
+) -> None:
+    load = workload(call("relax.nn.softmax", (2, 3, 4), out=(2, 3, 4), axis=axis))
+    assert (load.kind, load.sizes, load.work) == (kind, sizes, 24)
+
+
+def test_products_with_one_matrix_of_weights_are_one_product() -> None:
+    many_rows = workload(call("relax.matmul", (2, 5, 8), (8, 3), out=(2, 5, 3)))
+    assert (many_rows.kind, many_rows.sizes) == ("matmul weights", (1, 10, 3, 8))
+    batched = workload(call("relax.matmul", (2, 5, 8), (2, 8, 3), out=(2, 5, 3)))
+    assert (batched.kind, batched.sizes, batched.work) == ("matmul batched", (2, 5, 3, 8), 240)
+
+
+def test_a_cost_is_that_of_a_sample_and_scales_between_and_beyond() -> None:
+    slow, fast = 8**3 / 1e2, 512**3 / 1e5
+    model = CostModel(table(lib=[("matmul weights", SMALL, 8**3, 1, 1 + slow),
+                                 ("matmul weights", LARGE, 512**3, 1, 1 + fast),
+                                 ("copy", (1,), 1, 1 << 20, 100.0)]))  # fmt: skip
+
+    def cost(n: int) -> float:
+        load = call("relax.matmul", (n, n), (n, n), out=(n, n))
+        estimate = model.cost("lib", alone(load))
+        assert estimate is not None and estimate.source == "calibrated"
+        return estimate.microseconds
+
+    assert cost(512) == pytest.approx(1 + fast, rel=0.02)
+    assert cost(8) == pytest.approx(1 + slow, rel=0.02)
+    rates = [n**3 / cost(n) for n in (8, 32, 64, 128, 512)]
+    assert rates == sorted(rates)
+    assert 6 < cost(1024) / cost(512) < 10
+
+
+def test_a_kind_without_samples_is_estimated_from_its_family() -> None:
+    model = CostModel(table(lib=[("softmax inner", (64, 64), 4096, 32768, 41.0), *streams(1e4)]))
+    known = model.cost("lib", alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=1)))
+    other = model.cost("lib", alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=0)))
+    assert known is not None and other is not None
+    assert known.source == "calibrated" and other.source == "estimated"
+    assert other.microseconds == pytest.approx(known.microseconds)
+    assert model.cost("another", alone(call("relax.exp", (4,), out=(4,)))) is None
+
+
+def test_reference_code_is_a_kind_of_its_own() -> None:
+    model = CostModel(table(lib=[("softmax outer", (64, 64), 4096, 32768, 5.0), *streams(1e4)]))
+    softmax = alone(call("relax.nn.softmax", (64, 64), out=(64, 64), axis=0))
+    plain, reference = (model.cost("lib", softmax, kernel=k) for k in ("jit:avx2", "ref:any"))
+    assert plain is not None and reference is not None
+    assert plain.microseconds == pytest.approx(5.0, rel=0.01) and plain.source == "calibrated"
+    assert reference.microseconds > 2 * plain.microseconds and reference.source == "estimated"
+
+
+def test_fusion_saves_the_traffic_between_operators() -> None:
+    n = 1 << 20
+    model = CostModel(table(tvm=streams(1e4)))
+    first = Call("relax.nn.relu", {}, (Tensor("input", 0, (n,), "float32"),),
+                 Tensor("call", 0, (n,), "float32"))  # fmt: skip
+    second = Call("relax.abs", {}, (first.result,), Tensor("call", 1, (n,), "float32"))
+    one_call, two = (model.cost("tvm", alone(*calls)) for calls in ((first,), (first, second)))
+    apart = model.cost("tvm", alone(first, second), coarse=True)
+    assert one_call is not None and two is not None and apart is not None
+    assert two.microseconds == pytest.approx(one_call.microseconds, rel=0.02)
+    assert apart.microseconds == pytest.approx(2 * one_call.microseconds, rel=0.02)
+
+
+def test_views_cost_nothing_and_conversions_their_bytes() -> None:
+    model = CostModel(table(tvm=[("transpose", (1 << 20, 64), 1 << 20, 8 << 20, 2001.0),
+                                 *streams(1e4)]))  # fmt: skip
+    view = model.cost("tvm", alone(call("relax.reshape", (4, 4), out=(16,))))
+    assert view is not None and view.microseconds == pytest.approx(1.0, rel=0.06)
+    assert model.conversion(8 << 20) == pytest.approx(2001.0, rel=0.02)
+    assert model.conversion(16 << 20) == pytest.approx(4000.0, rel=0.05)
+
+
+def test_a_file_is_read_back_and_anything_else_is_refused(tmp_path: Path) -> None:
+    path, calibration = tmp_path / "c.json", table(lib=streams(1e3), tvm=streams(2e3))
+    calibration.save(path)
+    assert Calibration.load(path) == calibration
+    good = json.loads(path.read_text())
+    for change, text in (
+        ({"format": 2}, "expected a calibration of format 1, got format 2"),
+        ({"machine": {**good["machine"], "threads": 0}}, "machine.threads: expected at least 1"),
+        ({"samples": [{**good["samples"][0], "microseconds": -1.0}]},
+         "samples[0].microseconds: expected a positive number"),
+        ({"samples": [{**good["samples"][0], "sizes": [0]}]},
+         "samples[0].sizes[0]: expected at least 1"),
+        ({"samples": {}}, "samples: expected a list"),
+    ):  # fmt: skip
+        path.write_text(json.dumps({**good, **change}))
+        with pytest.raises(CalibrationRefused) as raised:
+            Calibration.load(path)
+        assert text in str(raised.value) and str(raised.value).startswith(f"{path}: ")
+    path.write_text("[")
+    with pytest.raises(CalibrationRefused, match="this is not JSON"):
+        Calibration.load(path)
+
+
+# The choice.
+BLUE = Backend("blue", (Pattern("relu", one("relax.nn.relu", static)),
+                        Pattern("exp", one("relax.exp", static))), convert)  # fmt: skip
+RED = replace(BLUE, name="red")
+#: A chain, as `TOY` has, but with any elementwise operators.
+CHAIN = Backend("chain", (Pattern("chain", one("relax.nn.relu", static),
+                                  many("relax.exp", static)),), convert)  # fmt: skip
+
+
+def _two(emit: Any, rng: Any, x: Any) -> Any:
+    return emit(relax.op.exp(emit(relax.op.nn.relu(x))))
+
+
+def _taken(mod: Any, backends: list[Backend], calibration: Calibration, **more: Any) -> Any:
+    done = dispatch(mod, backends, more.pop("priority", {"tvm": 3}), calibration=calibration,
+                    **more)  # fmt: skip
+    return done, [(t.backend, t.ops) for t in done.taken]
+
+
+def _slow_exp(call_: float, rate: float, exp: float) -> list[Any]:
+    n = 1 << 16
+    return [*streams(rate, call_), ("transcendental", (n,), n, 8 * n, exp)]
+
+
+def test_the_least_cost_wins_across_backends_and_tvm() -> None:
+    mod = nets.net(_two, (256, 256))
+    tvm, fast, slow = _slow_exp(1, 1e4, 900), _slow_exp(1, 1e4, 90), _slow_exp(1, 1e2, 9000)
+    relu, exp = ("relax.nn.relu",), ("relax.exp",)
+    done, taken = _taken(mod, [BLUE, RED], table(tvm=tvm, blue=fast, red=slow))
+    assert taken == [("blue", exp)] or taken == [("blue", relu), ("blue", exp)]
+    _, taken = _taken(mod, [BLUE, RED], table(tvm=tvm, blue=slow, red=fast))
+    assert ("red", exp) in taken and not any(b == "blue" for b, _ in taken)
+    _, taken = _taken(mod, [BLUE, RED], table(tvm=fast, blue=slow, red=slow))
+    assert taken == []
+    x = np.random.default_rng(0).standard_normal((256, 256)).astype("float32")
+    for a, b in zip(run(mod, [x]), run(done.module, [x]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_tvm_is_costed_with_what_it_fuses() -> None:
+    """relu then exp: alone the library's relu is faster, but TVM does both in one pass."""
+    mod = nets.net(_two, (256, 256))
+    tvm, library = _slow_exp(1, 1e4, 53), _slow_exp(1, 2e4, 500)
+    model = CostModel(table(tvm=tvm, blue=library))
+    lowered = read(mod, "test")
+    relu, exp = lowered.ops
+    apart = [tvm_cost((op,), lowered.infos, model).microseconds for op in (relu, exp)]
+    both = tvm_cost((relu, exp), lowered.infos, model).microseconds
+    theirs = expected(BLUE, region("", (relu,), lowered.infos).region, model).microseconds
+    assert theirs < apart[0] and both < theirs + apart[1]
+    _, taken = _taken(mod, [BLUE], table(tvm=tvm, blue=library))
+    assert taken == []
+
+
+def test_classes_that_the_user_names_go_first() -> None:
+    mod = nets.net(_two, (256, 256))
+    tvm, slow = _slow_exp(1, 1e4, 90), _slow_exp(1, 1e2, 9000)
+    calibration = table(tvm=tvm, blue=slow, red=slow)
+    _, taken = _taken(mod, [BLUE], calibration, priority=None)
+    assert [b for b, _ in taken] == ["blue", "blue"]
+    _, taken = _taken(mod, [BLUE, RED], calibration, priority={"red": 5, "tvm": 3, "blue": 3})
+    assert [b for b, _ in taken] == ["red", "red"]
+    _, taken = _taken(mod, [BLUE], calibration, force={"exp": "blue"})
+    assert taken == [("blue", ("relax.exp",))]
+
+
+def test_a_backend_without_samples_costs_what_it_says() -> None:
+    mod = nets.net(_two, (256, 256))
+    calibration = table(tvm=_slow_exp(1, 1e4, 90))
+    _, taken = _taken(mod, [replace(BLUE, cost=lambda r: 1.0)], calibration)
+    assert [b for b, _ in taken] == ["blue", "blue"]
+    _, taken = _taken(mod, [replace(BLUE, cost=lambda r: 1e6)], calibration)
+    assert taken == []
+
+
+def test_a_region_says_what_each_backend_was_expected_to_cost() -> None:
+    mod = nets.net(_two, (256, 256))
+    calibration = table(tvm=_slow_exp(1, 1e4, 900), blue=_slow_exp(1, 1e4, 90))
+    done, _ = _taken(mod, [BLUE, replace(RED, cost=lambda r: 7e3)], calibration)
+    (exp,) = [t for t in done.taken if t.ops == ("relax.exp",)]
+    costs = dict(exp.costs)
+    assert costs["blue"].microseconds == pytest.approx(90, rel=0.02)
+    assert costs["tvm"].microseconds == pytest.approx(900, rel=0.02)
+    assert costs["red"].microseconds == 7e3
+    assert [costs[n].source for n in ("blue", "tvm", "red")] == [
+        "calibrated", "calibrated", "estimated",
+    ]  # fmt: skip
+
+
+def test_reference_code_of_a_library_is_left_to_tvm() -> None:
+    mod = nets.net(_two, (256, 256))
+    calibration = table(tvm=_slow_exp(1, 1e4, 120), blue=_slow_exp(1, 1e4, 60))
+    named = replace(BLUE, implementation=lambda r: "jit:avx2")
+    reference = replace(BLUE, implementation=lambda r: "ref:any")
+    assert ("blue", ("relax.exp",)) in _taken(mod, [named], calibration)[1]
+    assert _taken(mod, [reference], calibration)[1] == []
+
+
+def test_layouts_are_chosen_by_what_conversions_cost() -> None:
+    """A convolution that is faster channels last is converted only where that costs less."""
+
+    def conv(emit: Any, rng: Any, x: Any) -> Any:
+        return emit(relax.op.nn.conv2d(x, const(rng, 16, 16, 3, 3), padding=1))
+
+    def sizes(last: bool) -> tuple[str, tuple[int, ...]]:
+        return f"conv2d {'last' if last else 'first'} dense window", (16, 16, 16, 16, 1, 9, 1)
+
+    def calibration(transpose: float) -> Calibration:
+        work, moved = 16**4 * 9, 40000
+        convs = [(*sizes(last), work, moved, 50.0 if last else 90.0) for last in (True, False)]
+        naive = [(*sizes(last), work, moved, 5000.0) for last in (True, False)]
+        return table(onednn=[*convs, *streams(1e4)],
+                     tvm=[*naive, *streams(1e4),
+                          ("transpose", (4096, 16), 4096, 32768, transpose)])  # fmt: skip
+
+    mod = nets.net(conv, (1, 16, 16, 16))
+    for transpose, layout in ((2.0, "NHWC"), (200.0, "NCHW")):
+        done = dispatch(mod, ["onednn"], {"tvm": 3}, layouts="best",
+                        calibration=calibration(transpose))  # fmt: skip
+        assert [t.ops for t in done.taken] == [("relax.nn.conv2d",)]
+        assert done.report is not None
+        assert done.report.after.number == (2 if layout == "NHWC" else 0)
+
+
+def test_the_nearest_calibration_has_the_same_vectors() -> None:
+    def of(vectors: str, threads: int = 1) -> Calibration:
+        return Calibration(replace(MACHINE, vectors=vectors, threads=threads), ())
+
+    wide, narrow, two = of("avx512"), of("avx2"), of("avx2", 2)
+    for vectors, threads, best in (
+        ("avx512", 1, wide), ("avx2", 1, narrow), ("avx2", 2, two), ("", 1, narrow),
+        ("avx512", 2, wide),
+    ):  # fmt: skip
+        machine = replace(MACHINE, vectors=vectors, threads=threads)
+        assert nearest((wide, narrow, two), machine) is best
+    assert nearest((narrow,), replace(MACHINE, vectors="avx512")) is narrow
