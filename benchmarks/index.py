@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             figures=("567 of 567 chains; 0 wrong; one of finer operators than were fused"),
         ),
         "coverage": Command("a recogniser; takes 90 minutes", "coverage.md"),
+        "harvest": Command("a recogniser", "harvest.md"),
         "foreign": Command("lifting or a recogniser", "foreign.md"),
         "scheduled": Command(
             "lifting of scheduled loops",

@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from .backend.catalog import register
     from .backend.info import BackendInfo, list_backends
     from .backend.region import Call, Region, Tensor
+    from .calibration.calibration import (
+        CalibratedMachine,
+        Calibration,
+        CalibrationRefused,
+        Sample,
+    )
+    from .calibration.cost_model import Estimate
+    from .calibration.workload import Workload
     from .codegen.abi import ABI
     from .dispatching.dispatch import Dispatched, dispatch
     from .dispatching.objective import keeping_chains
@@ -26,6 +34,14 @@ _HOMES = {
     "backend.backend": ("Backend", "Code"),
     "backend.catalog": ("register",),
     "backend.info": ("BackendInfo", "list_backends"),
+    "calibration.calibration": (
+        "CalibratedMachine",
+        "Calibration",
+        "CalibrationRefused",
+        "Sample",
+    ),
+    "calibration.cost_model": ("Estimate",),
+    "calibration.workload": ("Workload",),
     "codegen.abi": ("ABI",),
     "patterns.conditions": ("attribute", "constant", "dtype"),
     ".layout.graph.relax_graph": ("Value",),
@@ -44,12 +60,16 @@ __all__ = [
     "ABI",
     "Backend",
     "BackendInfo",
+    "CalibratedMachine",
+    "Calibration",
+    "CalibrationRefused",
     "Call",
     "CannotForce",
     "Coarse",
     "Code",
     "DispatchPlan",
     "Dispatched",
+    "Estimate",
     "Excluded",
     "Measure",
     "MeasureError",
@@ -58,11 +78,13 @@ __all__ = [
     "Pattern",
     "PlanRefused",
     "Region",
+    "Sample",
     "Tensor",
     "Timing",
     "Tracker",
     "Unmet",
     "Value",
+    "Workload",
     "attribute",
     "constant",
     "dispatch",

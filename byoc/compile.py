@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import tvm
 from tvm import relax
@@ -21,6 +21,7 @@ from .building.build_library import build_library, copy_library
 from .building.build_retries import build_with_retries
 from .building.finish_module import finish_module
 from .building.read_target import read_target
+from .calibration.calibration import Calibration
 from .dispatching.dispatch import prepare_dispatch
 from .dispatching.dispatch_request import Options
 from .dispatching.dispatched import Dispatched
@@ -72,6 +73,7 @@ def compile_module(
     force: Mapping[str, str] | None = None,
     saved: DispatchPlan | None = None,
     measure: Measure | None = None,
+    calibration: Calibration | None = None,
 ) -> CompiledModule:
     """Compile a Relax module to a library.
 
@@ -89,6 +91,7 @@ def compile_module(
         saved: The plan of an earlier call, `CompiledModule.dispatched.plan`: it is replayed,
             nothing is chosen, and nothing is left out.
         measure: Choose by measured times, as for `dispatch`.
+        calibration: Choose by calibrated costs, as for `dispatch`.
 
     Returns:
         The library.
@@ -111,7 +114,8 @@ def compile_module(
 
     if saved is not None:
         return build(finish(replay(lowered, saved, named)))
-    options = Options(priority, force, measure, "best" if plan else "given", desired)
+    layouts: Literal["best", "given"] = "best" if plan else "given"
+    options = Options(priority, force, measure, layouts, desired, calibration)
     return build_with_retries(prepare_dispatch(lowered, named, options), finish, build)
 
 

@@ -67,10 +67,13 @@ def test_explain_groups_what_is_left_by_reason(model: Path) -> None:
     got = told("dispatch", model, "--backend", "toy,tvm", "--explain")
     lines = [line for line in got.stdout.splitlines() if line.strip()]
     assert lines[-1].startswith("offloaded 2 of 4 ops")
-    heads = [line for line in lines[:-1] if not line.startswith(" ")]
+    costs = next(k for k, line in enumerate(lines) if line.startswith("backend"))
+    assert "toy" in lines[costs + 1] and "us (estimated)" in lines[costs + 1]
+    assert "tvm" in lines[costs + 1]
+    heads = [line for line in lines[:costs] if not line.startswith(" ")]
     assert sorted(line.split(":")[0] for line in heads) == ["1 x relax.add", "1 x relax.tanh"]
     assert any("toy, pattern pointwise: an operand is broadcast" in line for line in heads)
-    assert len(lines) == 5  # each with its example
+    assert costs == 4 and len(lines) == 7  # each with its example
 
 
 def test_operators_with_one_reason_are_one_line_with_a_few_examples() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import tvm_ffi
 from tvm import relax
 
 import opinfo
+from opinfo.byoc import CalibratedMachine, Calibration, Sample, Workload
+from opinfo.byoc.calibration.calibrations import CALIBRATED, in_force, store, this_machine
 from opinfo.byoc.codegen.host import cpu
 from opinfo.byoc.process.spawn import spawn
+from opinfo.front.backend_choice import choose_backends
 from opinfo.front.compiled_model import describe
 from opinfo.jit import Config, Dim, Recording
 from opinfo.verify import time_builds
@@ -48,7 +52,7 @@ def expected(x: Any) -> Any:
     return np.maximum(x @ w, 0)
 
 
-@pytest.mark.parametrize("backends", [None, [], ["onednn"], ["blas", "tvm"]])
+@pytest.mark.parametrize("backends", [[], ["onednn"], ["blas", "tvm"]])
 def test_a_static_model_runs_on_any_backends(backends: Any) -> None:
     mod = model(4)
     assert tvm_ffi.structural_equal(mod, model(4))
@@ -57,7 +61,52 @@ def test_a_static_model_runs_on_any_backends(backends: Any) -> None:
     np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
     assert tvm_ffi.structural_equal(mod, model(4))
     taken = {t.backend for t in compiled.dispatched.taken}  # type: ignore[union-attr]
-    assert taken == set(["onednn"] if backends is None else backends[:1])
+    assert taken == set(backends[:1])
+
+
+@pytest.mark.parametrize("fastest", ["onednn", "blas", "tvm"])
+def test_by_default_the_least_expected_cost_decides(fastest: str, tmp_path: Path) -> None:
+    machine = CalibratedMachine("a CPU", "avx2", 1, {})
+    product, other = Workload("matmul weights", (1, 4, 16, 8), 512, 896), (64, 1024, 1 << 20)
+    samples = [Sample(n, product, 5.0 if n == fastest else 500.0) for n in (*CALIBRATED, "tvm")]
+    samples += [Sample(s.backend, Workload("elementwise", (n,), n, 8 * n), 1 + n / 1e3)
+                for s in tuple(samples) for n in other]  # fmt: skip
+    calibration = Calibration(machine, tuple(samples))
+    compiled = opinfo.compile(model(4), calibration=calibration)
+    x = np.random.default_rng(1).standard_normal((4, 8)).astype("float32")
+    np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
+    assert {t.backend for t in compiled.dispatched.taken} == {fastest} - {"tvm"}  # type: ignore[union-attr]
+    assert "costs as calibrated on a CPU (avx2)" in compiled.report()
+    done = opinfo.dispatch(model(4), calibration=calibration)
+    assert {t.backend for t in done.taken} == {fastest} - {"tvm"}
+
+
+def test_a_backend_without_samples_is_not_chosen_by_default() -> None:
+    product, stream = Workload("matmul weights", (1, 4, 16, 8), 512, 896), (64, 1 << 20)
+    samples = [Sample("onednn", product, 5.0), Sample("tvm", product, 500.0)]
+    samples += [Sample(name, Workload("elementwise", (n,), n, 8 * n), 1 + n / 1e3)
+                for name in ("onednn", "tvm") for n in stream]  # fmt: skip
+    calibration = Calibration(CalibratedMachine("a CPU", "avx2", 1, {}), tuple(samples))
+    choice = choose_backends(None, None, calibration)
+    assert list(choice.backends) == ["onednn"] and choice.priority == {"tvm": 3}
+    assert "without blas, onnxruntime" in str(choice.costs)
+    named = choose_backends(["blas"], None, calibration)
+    assert (list(named.backends), named.priority) == (["blas"], None)
+
+
+def test_a_machine_without_a_calibration_is_told_whose_costs_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    report = opinfo.compile(model(4)).report()
+    assert "costs as calibrated on another machine, " in report and "opinfo calibrate" in report
+    shipped = in_force().calibration
+    path = store(replace(shipped, machine=this_machine()))
+    assert path.parent == tmp_path / "calibration"
+    assert "costs as calibrated on this machine, " in opinfo.compile(model(4)).report()
+    path.write_text("{}")
+    with pytest.warns(UserWarning, match="the stored calibration is ignored: .*format 1"):
+        assert not in_force().own
 
 
 @pytest.mark.parametrize("backends", [None, ["onednn"]])
@@ -70,7 +119,7 @@ def test_a_symbolic_model_runs_at_any_size(shapes: Any, backends: Any) -> None:
     report = compiled.report()
     assert report.splitlines()[0] == f"compiled for llvm, {cpu()}, 1 core"
     assert (": jit, rule contraction" in report) == (shapes is not None and backends is None)
-    assert ("onednn 2" in report) == (shapes is None or backends is not None)
+    assert ("onednn 2" in report) == (backends is not None)
 
 
 def test_what_backends_leave_is_compiled_for_shapes_and_served() -> None:

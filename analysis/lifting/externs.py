@@ -31,7 +31,7 @@ CALLS = frozenset(
 
 
 @dataclass(frozen=True)
-class Signature:
+class ExternSignature:
     """The arrays and other arguments of a function, in order: what it reads, what it fills."""
 
     operands: int
@@ -54,9 +54,9 @@ def _text(value: Any) -> str:
 _ORDER = (("axis", _integer), ("is_ascend", _flag))
 #: The documentation: `src/runtime/extra/contrib/sort/sort.cc` and `tvm.topi.sort`.
 SIGNATURES = {
-    "tvm.contrib.sort.sort": Signature(1, _ORDER),
-    "tvm.contrib.sort.argsort": Signature(1, _ORDER),
-    "tvm.contrib.sort.topk": Signature(
+    "tvm.contrib.sort.sort": ExternSignature(1, _ORDER),
+    "tvm.contrib.sort.argsort": ExternSignature(1, _ORDER),
+    "tvm.contrib.sort.topk": ExternSignature(
         1,
         (("k", _integer), ("axis", _integer), ("ret_type", _text), ("is_ascend", _flag)),
         lambda arguments: 2 if arguments["ret_type"] == "both" else 1,

@@ -187,11 +187,7 @@ REFUSES = [
 @recogniser("binary", precedence=120, ops=[op.name for op in OPS])
 def binary(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match ``out[y] = f(x1[y'], x2[y''])``, where f is the formula of one of `OPS`."""
-    return proposals(expression, OPS)
-
-
-@recogniser("comparison", precedence=121, ops=[op.name for op in COMPARISONS])
-def comparison(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
-    """Match a comparison of operands of several dtypes, or with a size."""
-    found = mixed_proposals(expression, MIXED)
-    return found or Refusal("the compute is not a comparison of converted operands")
+    proposed = proposals(expression, OPS)
+    if isinstance(proposed, Refusal):
+        return mixed_proposals(expression, MIXED) or proposed
+    return proposed

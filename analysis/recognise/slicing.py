@@ -19,6 +19,7 @@ from ..results.op_info import Refusal
 from ..terms.order import nonneg
 from ..terms.scalar import MAX_INT64, ge0
 from ..terms.term import ZERO, CallTerm, Int, as_int, integer
+from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
 from ._moves import Read, affine, plain, single_read
 
@@ -40,6 +41,8 @@ MATCHES = [
     _match("int8[9, n]", [0], [3], [4], [1]),
     _match("float32[10, n]", [1], [2], [6], [1]),
     _match("float32[10, n]", [1], [-3], [2**63 - 1], [1]),
+    Matches(OP, ("float32[10, 4]",), {"axes": [0], "begin": ["n"], "end": [10]}),
+    Matches(OP, ("float32[10, 4]",), {"axes": [0], "begin": [0], "end": ["n"]}),
     Matches("relax.flip", ("float32[3, n]",), {"axis": 1}),
     Matches("relax.flip", ("int64[5]",), {"axis": 0}),
 ]
@@ -196,10 +199,16 @@ def _unwrapped(poly: Int, extent: Int) -> Int:
     return poly
 
 
+def _clips(poly: Int) -> bool:
+    """Whether a bound was clipped to the input."""
+    return any(isinstance(s, CallTerm) and s.op in ("min", "max") for s in subterms(poly))
+
+
 def _end(begin: Int, stride: int, steps: Int, extent: Int) -> Int:
     """The canonical end."""
     end = begin + steps * stride
-    if end.const is None and stride > 1 and prove(ge0(end - extent), timeout_ms=100).proved:
+    bent = end.const is None and (stride > 1 or (stride == 1 and _clips(begin) and _clips(steps)))
+    if bent and prove(ge0(end - extent), timeout_ms=100).proved:
         return extent
     if stride < 0:
         return end if nonneg(end) else -extent - 1

@@ -25,7 +25,8 @@ from benchmarks.common.resources import use_threads
 from benchmarks.common.rows import model_parser, store_row, stored_rows
 from benchmarks.shapes import symbolic_models
 
-Call = Callable[[int], Any]
+Size = tuple[int, ...]
+Call = Callable[[Size], Any]
 ROUNDS = 9
 #: Milliseconds of one timing; short calls are repeated.
 LONG = 5.0
@@ -36,7 +37,7 @@ class Row:
     """Milliseconds of the whole stream by implementation; largest relative difference to `jit`."""
 
     model: str
-    sizes: tuple[int, ...]
+    sizes: tuple[Size, ...]
     milliseconds: Mapping[str, float]
     outputs: float
     hit_rate: float
@@ -56,21 +57,22 @@ def measure(name: str) -> Row:
     from opinfo.jit import Session, compile_shapes
 
     mod = symbolic_models.module(name)
-    sizes = symbolic_models.sizes(name)
-    tensors = {n: tvm.runtime.tensor(symbolic_models.input_of(name, n)) for n in sizes}
+    sizes = symbolic_models.stream(name)
+    tensors = {n: [tvm.runtime.tensor(a) for a in symbolic_models.inputs_of(name, n)]
+               for n in sizes}  # fmt: skip
     with Session(compile_shapes(mod, "jit")) as session, \
             Session(compile_shapes(mod, "generic")) as generic:  # fmt: skip
         for _ in range(3):
             for n in sizes:
-                session(tensors[n])
+                session(*tensors[n])
         session.settle(600)
-        static = {n: Session(compile_shapes(bound(mod, n), "generic")) for n in set(sizes)}
+        static = {n: Session(compile_shapes(bound(mod, name, n), "generic")) for n in set(sizes)}
         default = _default(mod)
         calls: dict[str, Call] = {
-            "jit": lambda n: session(tensors[n]),
-            "TVM default": lambda n: default(tensors[n]),
-            "generic": lambda n: generic(tensors[n]),
-            "static": lambda n: static[n](tensors[n]),
+            "jit": lambda n: session(*tensors[n]),
+            "TVM default": lambda n: default(*tensors[n]),
+            "generic": lambda n: generic(*tensors[n]),
+            "static": lambda n: static[n](*tensors[n]),
             "torch.compile": _torch(name, sizes),
             "ONNX Runtime": _onnx_runtime(mod, tensors),
         }
@@ -91,11 +93,16 @@ def _rate(before: Any, after: Any) -> float:
     return float(hits / max(hits + misses, 1))
 
 
-def bound(mod: Any, n: int) -> Any:
-    """Return the module with its dimension bound."""
-    from tvm import relax
+def bound(mod: Any, name: str, size: Size) -> Any:
+    """Return the module of a model with its dimensions bound."""
+    from tvm import relax, tirx
 
-    values = {v.name: n for v in relax.analysis.defined_symbolic_vars(mod["main"])}
+    extents = dict(zip(symbolic_models.dimensions(name), size, strict=True))
+    values = {}
+    for param, shape in zip(mod["main"].params, symbolic_models.SHAPES[name], strict=True):
+        for var, letter in zip(param.ty.shape.values, shape, strict=True):
+            if isinstance(var, tirx.Var):
+                values[var] = extents[str(letter)]
     return relax.transform.BindSymbolicVars(values)(mod)
 
 
@@ -110,16 +117,16 @@ def _default(mod: Any) -> Any:
     return relax.VirtualMachine(executable, tvm.cpu())["main"]
 
 
-def _torch(name: str, sizes: list[int]) -> Call:
+def _torch(name: str, sizes: Sequence[Size]) -> Call:
     import torch
 
     torch.set_num_threads(1)
     compiled = torch.compile(symbolic_models.torch_model(name), dynamic=True)
-    arrays = {n: torch.from_numpy(symbolic_models.input_of(name, n)) for n in sizes}
+    arrays = {n: [torch.from_numpy(a) for a in symbolic_models.inputs_of(name, n)] for n in sizes}
 
-    def call(n: int) -> Any:
+    def call(n: Size) -> Any:
         with torch.inference_mode():
-            return compiled(arrays[n])
+            return compiled(*arrays[n])
 
     for n in sorted(set(sizes)):
         call(n)
@@ -131,10 +138,10 @@ def _onnx_runtime(mod: Any, tensors: Mapping[int, Any]) -> Call:
     from opinfo.byoc.compile import compile_module
 
     main = compile_module(mod, ["onnxruntime"], plan=False).machine()["main"]
-    return lambda n: main(tensors[n])
+    return lambda n: main(*tensors[n])
 
 
-def _worst_difference(calls: Mapping[str, Call], n: int) -> float:
+def _worst_difference(calls: Mapping[str, Call], n: Size) -> float:
     ours = _array(calls["jit"](n))
     scale = max(float(np.abs(ours).max()), 1e-30)
     return max(float(np.abs(_array(c(n)) - ours).max()) / scale for c in calls.values())
@@ -189,10 +196,12 @@ schedules; **ONNX Runtime** its backend, which takes the whole graph, in TVM's v
 Models: `benchmarks/shapes/symbolic_models.py`."""
 
 
-def parse_options(module: str, doc: str | None, names: Sequence[str]) -> Any:
+def parse_options(
+    module: str, doc: str | None, names: Sequence[str], page_name: str = "shapes.md"
+) -> Any:
     """Parse the options of a benchmark of models with a page; set the process to one thread."""
     parser = model_parser(module, doc, names)
-    add_page_option(parser, "shapes.md")
+    add_page_option(parser, page_name)
     options = parser.parse_args()
     if options.page and not options.json:
         parser.error("--page needs --json")

@@ -10,7 +10,7 @@
 | `gated` | (1, n, 128) | gated linear units and a gated convolution over time |
 | `recurrent` | (n, 8, 64) | a GRU over eight steps |
 | `image` | (1, 3, h, w) | depthwise and pointwise convolutions over an image of any size |
-| `recogniser` | (1, 1, 32, n) | convolutions over a line of text, attention, 96 classes for each column |
+| `recogniser` | (1, 1, 32, n) | convolutions over a line of text, attention, 96 classes |
 | `decoder` | (1, 1, 256), (1, 4, n, 64) twice | a step of decoding over n past tokens |
 """
 

@@ -79,8 +79,13 @@ class Backend:
 
     @cached_property
     def merges(self) -> frozenset[str]:
-        """Operators that continue its chains; several ops that compute one of them are merged."""
-        return frozenset(n for p in self.patterns for s in p.steps[1:] for n in s.names)
+        """Operators that continue its chains or are in its subgraphs.
+
+        Several ops that compute one of them are merged.
+        """
+        chained = (s for p in self.patterns for s in p.steps[1:])
+        coarse = (s for c in self.coarse for s in c.steps)
+        return frozenset(n for s in (*chained, *coarse) for n in s.names)
 
     @property
     def pattern_names(self) -> tuple[str, ...]:

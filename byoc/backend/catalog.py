@@ -20,6 +20,7 @@ BUILT_IN = {
     "onednn": "onednn:ONEDNN",
     "blas": "blas:BLAS",
     "onnxruntime": "onnxruntime:ONNXRUNTIME",
+    "openvino": "openvino:OPENVINO",
     "example_npu": "example_npu:NPU",
     "cublaslt": "nvidia.cublaslt:BACKEND",
     "cudnn": "nvidia.cudnn:BACKEND",

@@ -52,7 +52,7 @@ def expected(backend: Backend, placed: Region, model: CostModel) -> Estimate:
 
 def tvm_cost(ops: Sequence[Op], infos: Infos, model: CostModel) -> Estimate:
     """The expected cost of TVM's own code for ops that it fuses."""
-    if all(isinstance(infos[op].info, OpInfo) for op in ops):
+    if all(isinstance(infos[op].info, OpInfo) and len(op.outputs) == 1 for op in ops):
         estimate = model.cost(TVM, sized(region("", ops, infos, elements=False).region))
         if estimate is not None:
             return estimate

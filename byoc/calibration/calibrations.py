@@ -34,18 +34,26 @@ class InForce:
 
     Attributes:
         calibration: The calibration.
-        own: Whether it was measured on this machine with these versions.
+        own: Whether it was measured on this machine with these versions; None if the caller named
+            it.
+        missing: Installed backends that it has no samples of, so they are not chosen.
     """
 
     calibration: Calibration
-    own: bool
+    own: bool | None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def backends(self) -> frozenset[str]:
+        """The backends with samples."""
+        return frozenset(s.backend for s in self.calibration.samples)
 
     def __str__(self) -> str:
-        machine = self.calibration.machine
-        if self.own:
-            return f"costs calibrated on this machine, {machine}"
-        return (f"costs calibrated on another machine, {machine}; for this one, run "
-                "`opinfo calibrate`")  # fmt: skip
+        which = {None: "", True: "this machine, ", False: "another machine, "}[self.own]
+        text = f"costs as calibrated on {which}{self.calibration.machine}"
+        if self.missing:
+            text += f", without {', '.join(self.missing)}"
+        return text if self.own is not False else f"{text}; for this one, run `opinfo calibrate`"
 
 
 def this_machine(threads: int = 1) -> CalibratedMachine:

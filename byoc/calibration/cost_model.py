@@ -135,8 +135,8 @@ class _BackendModel:
     def _inside(self, load: Workload) -> tuple[float, bool]:
         """The time of a workload inside a region, without the call; and whether its kind is known.
 
-        A view takes no time. A kind without samples takes the median factor of its family, or of
-        all samples; reference code has a rate.
+        A view takes no time. A kind without samples takes the median factor of its family, else
+        of elementwise operators and copies; reference code has a rate.
         """
         if load.kind == VIEW:
             return 0.0, True
@@ -146,7 +146,8 @@ class _BackendModel:
         if nearest:
             factor = sum(w * f for w, f in nearest) / sum(w for w, _ in nearest)
         else:
-            factors = self.by_family.get(load.family)
+            families = [load.family] if load.family in self.by_family else STREAMS
+            factors = [f for name in families for f in self.by_family.get(name, ())]
             factor = median(factors or [f for fs in self.by_family.values() for f in fs])
         time = self.roofline.time(load) * exp(factor)
         return max(0.0, time - self.roofline.call), bool(nearest)

@@ -16,9 +16,9 @@ INFO = Path("/proc/cpuinfo")
 STEPS = (("skylake-avx512", "avx512f"), ("haswell", "avx2"), ("x86-64", "sse2"))
 
 
-def native_target() -> Any:
-    """The target for this machine's CPU with one thread. Raises as `cpu` does."""
-    return tvm.target.Target({"kind": "llvm", "mcpu": cpu(), "num-cores": 1})
+def native_target(threads: int = 1) -> Any:
+    """The target for this machine's CPU. Raises as `cpu` does."""
+    return tvm.target.Target({"kind": "llvm", "mcpu": cpu(), "num-cores": threads})
 
 
 def cpu() -> str:

@@ -16,6 +16,7 @@ from ..backend.guarded_calls import guarded
 from ..calibration.calibrated_costing import CalibratedCosting, priced
 from ..calibration.calibration import Calibration
 from ..calibration.cost_model import CostModel
+from ..costing.costing_of import costing_of
 from ..matching.force import CannotForce, forced_ops
 from ..matching.lowered import Lowered, read
 from ..matching.match_rules import MatchRules
@@ -96,8 +97,9 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     below = {b.name for b in usable if classes[b.name] < tvm_class}
     if measure is not None or model is not None:
         classes["tvm"] = tvm_class
-    return DispatchRequest(lowered, lowered, MatchRules(classes, forced, below), usable,
-                           costing=_costing(lowered, usable, options),
+    rules = MatchRules(classes, forced, below)
+    return DispatchRequest(lowered, lowered, rules, usable,
+                           costing=_costing(lowered, usable, options, rules),
                            failures=failures, model=model)  # fmt: skip
 
 
@@ -109,13 +111,9 @@ def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
                               request.model)  # fmt: skip
     lowered = read(planned.module, "dispatch", original.analyse)
     forced = forced_ops(lowered.ops, lowered.infos, options.force or {}, backends)
-    return replace(
-        request,
-        lowered=lowered,
-        rules=replace(request.rules, forced=forced),
-        layouts=planned,
-        costing=_costing(lowered, backends, options),
-    )
+    rules = replace(request.rules, forced=forced)
+    costing = _costing(lowered, backends, options, rules)
+    return replace(request, lowered=lowered, rules=rules, layouts=planned, costing=costing)
 
 
 def _check_mapping(name: str, value: Any, kind: type, expected: str) -> None:
@@ -138,11 +136,6 @@ def _usable(backend: Backend, needed: Collection[str], failures: list[Failure]) 
 
 
 def _costing(
-    lowered: Lowered, backends: Sequence[Backend], options: Options
+    lowered: Lowered, backends: Sequence[Backend], options: Options, rules: MatchRules
 ) -> Costing | CalibratedCosting | None:
-    if options.measure is not None:
-        from ..measure.costs import Costing  # imports the tracker, which only measuring needs
-
-        return Costing(lowered.ops, lowered.infos, backends, options.measure)
-    model = options.model
-    return None if model is None else CalibratedCosting(lowered.ops, lowered.infos, backends, model)
+    return costing_of(lowered.ops, lowered.infos, backends, rules, options.measure, options.model)

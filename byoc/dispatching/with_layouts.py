@@ -35,8 +35,8 @@ from ...layout.search.replay_plan import planned_in
 from ...layout.search.solve import NoSolution
 from ..backend.backend import Backend
 from ..backend.match import Match
-from ..calibration.calibrated_costing import CalibratedCosting
 from ..calibration.cost_model import CostModel
+from ..costing.costing_of import costing_of
 from ..matching.lowered import Lowered, chains, match
 from ..matching.match_rules import MatchRules
 from ..matching.op_variants import Variants
@@ -47,7 +47,6 @@ from .plan_file import Laid
 
 if TYPE_CHECKING:
     from ..measure import Measure
-    from ..measure.costs import Costing
 
 #: Bytes that move in a microsecond, at 10 GB/s.
 BYTES = 1e4
@@ -178,21 +177,12 @@ class Regions:
         matches = self._matches(variants)
         staying = {op: 0.0 if origin in variants.idle else self.lowered.staying[origin]
                    for op, (origin, _) in variants.origins.items()}  # fmt: skip
-        costing = self._costing(variants)
+        costing = costing_of(list(variants.infos), variants.infos, self.backends, self.rules,
+                             self.measure, self.model)  # fmt: skip
         if costing is None:
             return tuple(matches), staying
         costed = [m for m in costing(matches) if self.rules.usable(_of_program(m))]
         return tuple(costed), staying | costing.tvm_times
-
-    def _costing(self, variants: Variants) -> Costing | CalibratedCosting | None:
-        ops, infos = list(variants.infos), variants.infos
-        if self.measure is not None:
-            from ..measure.costs import Costing
-
-            return Costing(ops, infos, self.backends, self.measure)
-        if self.model is None:
-            return None
-        return CalibratedCosting(ops, infos, self.backends, self.model)
 
     def _matches(self, variants: Variants) -> list[Match]:
         """All chains, and the maximal coarse regions without a conversion inside."""

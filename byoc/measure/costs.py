@@ -15,7 +15,9 @@ from statistics import fmean
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend
 from ..backend.match import Match
-from ..calibration.cost_model import MEASURED
+from ..calibration.calibrated_costing import tvm_cost
+from ..calibration.cost_model import ESTIMATED, MEASURED
+from ..calibration.prune_matches import Pruning
 from ..matching.tvm_chains import Ops, fused_chains
 from ..patterns.elementwise_groups import Infos
 from .candidate import TVM, Candidate, ConverterFailed, by_backend, by_tvm
@@ -29,14 +31,16 @@ from .subject import Extents, NotMeasurable, Subject, subject
 class Costing:
     """Measures matches of some ops; a call returns the matches that may be chosen.
 
-    After the call, ``tvm_times`` has TVM's time by op in microseconds where it could be measured,
-    ``reasons`` says by op why the longest match with it was excluded; ``timings`` has all times.
+    After the call, ``tvm_times`` has TVM's time by op in microseconds where it could be measured
+    (with ``pruning``, else its calibrated cost), ``reasons`` says by op why the longest match with
+    it was excluded; ``timings`` has all times.
     """
 
     def __init__(
-        self, ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], how: Measure
-    ) -> None:
-        self.ops, self.infos = ops, infos
+        self, ops: Sequence[Op], infos: Infos, backends: Sequence[Backend], how: Measure,
+        pruning: Pruning | None = None,
+    ) -> None:  # fmt: skip
+        self.ops, self.infos, self.pruning = ops, infos, pruning
         self.candidates = _Candidates(infos, {b.name: b for b in backends}, how)
         self.new: set[Key] = set()
         self.results: dict[Key, Result] = {}
@@ -48,8 +52,14 @@ class Costing:
         """Measure unknown candidates. Raises `MeasureError` if measuring is impossible."""
         if not matches:
             return []
-        fused = fused_chains(matches, self.infos)
-        singles: list[Ops] = [(op,) for op in self.ops]
+        calibrated: dict[Op, float] = {}
+        timed = set(self.ops)
+        if self.pruning is not None:
+            calibrated = self.pruning.tvm_costs(self.ops, self.infos)
+            timed = self.pruning.by_tvm(matches, calibrated)
+            matches = self.pruning.worthwhile(matches, calibrated)
+        fused = [c for c in fused_chains(matches, self.infos) if timed.issuperset(c)]
+        singles: list[Ops] = [(op,) for op in self.ops if op in timed]
         for chain in (*singles, *fused):
             self.candidates.add(TVM, chain)
         for match in matches:
@@ -59,8 +69,10 @@ class Costing:
         self.results |= measured
         self.new |= measured.keys() - stored
         self.timings = [self.timing(c) for c in {c.key: c for c in self.candidates.all}.values()]
-        by_op = {op: self.cost(TVM, (op,)) for op in self.ops}
-        self.tvm_times = {op: r.microseconds for op, r in by_op.items() if isinstance(r, Measured)}
+        by_op = {op: self.cost(TVM, (op,)) for (op,) in singles}
+        self.tvm_times = calibrated | {
+            op: r.microseconds for op, r in by_op.items() if isinstance(r, Measured)
+        }
         return [*self.usable(matches), *self.fused(fused)]
 
     def usable(self, matches: Sequence[Match]) -> Iterator[Match]:
@@ -88,8 +100,12 @@ class Costing:
         return wrong or Measured(fmean(r.microseconds for r in here if isinstance(r, Measured)))
 
     def source(self, backend: str, ops: Ops) -> str:
-        """Where the cost of ops with a backend or ``tvm`` comes from."""
-        return MEASURED
+        """Where the cost of ops with a backend or ``tvm`` comes from, as `Estimate` says."""
+        if backend != TVM or (backend, ops) in self.candidates.by_ops:
+            return MEASURED
+        if self.pruning is None:
+            return ESTIMATED
+        return tvm_cost(ops, self.infos, self.pruning.model).source
 
     def timing(self, candidate: Candidate) -> Timing:
         names = _names(candidate.subject.ops, self.infos)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isclose, isfinite, nan, pi, sqrt
+from math import inf, isclose, isfinite, nan, pi, sqrt
 from typing import Any
 
 #: An operator of regions that Relax lacks: x · clip(alpha x + beta, 0, 1).
@@ -106,12 +106,31 @@ def _applied(name: str, attrs: Mapping[str, Any], operands: list[Poly]) -> Poly 
         case "relax.power", [a, b] if b.number in (2.0, 3.0):
             return a * a if b.number == 2.0 else a * a * a
         case "relax.clip", [a] if attrs["min"] < attrs["max"]:
-            return _atom("clip", a, float(attrs["min"]), float(attrs["max"]))
+            return _clipped(a, float(attrs["min"]), float(attrs["max"]))
         case "relax.nn.relu6", [a]:
-            return _atom("clip", a, 0.0, 6.0)
+            return _clipped(a, 0.0, 6.0)
+        case "relax.nn.relu", [a]:
+            return _clipped(a, 0.0, inf)
+        case "relax.maximum", [a, b] if a.number is None and b.number is not None:
+            return _clipped(a, b.number, inf)
+        case "relax.maximum", [a, b] if b.number is None and a.number is not None:
+            return _clipped(b, a.number, inf)
+        case "relax.minimum", [a, b] if a.number is None and b.number is not None:
+            return _clipped(a, -inf, b.number)
+        case "relax.minimum", [a, b] if b.number is None and a.number is not None:
+            return _clipped(b, -inf, a.number)
         case _, [a] if name in _FUNCTIONS:
             return _atom(_FUNCTIONS[name], a)
     return None
+
+
+def _clipped(value: Poly, low: float, high: float) -> Poly | None:
+    """A value between bounds; a value that has bounds gets the closer ones."""
+    if len(value.terms) == 1 and value.terms[0][1] == 1.0 and len(value.terms[0][0]) == 1:
+        ((name, *inside),) = value.terms[0][0]
+        if name == "clip":
+            value, low, high = inside[0], max(low, inside[1]), min(high, inside[2])
+    return _atom("clip", value, low, high) if low < high else None
 
 
 def _atom(name: str, *operands: Any) -> Poly:

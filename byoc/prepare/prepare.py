@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from ...analysis.proposal.legalise import legalise_module
@@ -25,6 +26,7 @@ from .integers import named
 from .qdq import bind_scales, parametrise_scales, quantised, taking, with_attrs
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
+from .split_slices import split_slices
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -40,7 +42,10 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     """
     stage("legalising")
     raised = raise_ops(mod).module if _has_calls(mod) else mod
-    usable = [guarded(b, []) for b in resolve_backends(backends)]  # `dispatch` reports failures
+    named_backends = resolve_backends(backends)
+    if any(b.coarse for b in named_backends):
+        raised = split_slices(raised)
+    usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
     if not taking(usable) or not quantised(raised):
         return _lowered(raised)
     held_back = parametrise_scales(raised)
@@ -67,19 +72,27 @@ def _has_calls(mod: Any) -> bool:
     return any(isinstance(f, tvm.tirx.PrimFunc) for _, f in mod.functions_items())
 
 
+#: Reductions, and the operators of two that they repeat.
+_STACKED = {"relax.sum": relax.op.add, "relax.max": relax.op.maximum,
+            "relax.min": relax.op.minimum}  # fmt: skip
+
+
 @relax.expr_functor.mutator
 class _Inference(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if named(call, "relax.nn.batch_norm"):
             return _affine(self.builder_, call)
-        if named(call, "relax.sum"):
-            return self.added(call)
+        for reduction, combine in _STACKED.items():
+            if named(call, reduction):
+                return self.combined(call, combine)
+        if named(call, "relax.where"):
+            return _selected(call)
         same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
         return call.args[0] if same else call
 
-    def added(self, call: Any) -> Any:
-        """A sum over stacked tensors as additions."""
+    def combined(self, call: Any, combine: Any) -> Any:
+        """A reduction over stacked tensors as operators of two."""
         stacked = self.bound(call.args[0])
         if call.attrs.keepdims or not named(stacked, "relax.stack"):
             return call
@@ -89,12 +102,23 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
             return call
         total = parts.fields[0]
         for param in parts.fields[1:]:
-            total = self.builder_.emit(relax.op.add(total, param))
+            total = self.builder_.emit(combine(total, param))
         return total
 
     def bound(self, expr: Any) -> Any:
         bound = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
         return expr if bound is None else bound
+
+
+def _selected(call: Any) -> Any:
+    """The branch of a choice whose condition is one constant, if it has the type of the choice."""
+    if not isinstance(call.args[0], GenericConst):
+        return call
+    values = array_of(call.args[0]).numpy()
+    if values.size == 0 or (values != values.reshape(-1)[0]).any():
+        return call
+    branch = call.args[1 if values.reshape(-1)[0] else 2]
+    return branch if tvm_ffi.structural_equal(branch.ty, call.ty) else call
 
 
 def _affine(builder: Any, call: Any) -> Any:

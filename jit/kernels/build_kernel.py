@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,24 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis import Refusal
-from ..dims.symbolic_dims import bind, copied
+from ..dims.symbolic_dims import bind
 from ..schedule import schedule
+from ..schedule.loops.machine import machine
 from ..tune.schedule_database import OpenDatabase, scheduled
 
 #: Tolerance relative to the largest value: a schedule may reassociate sums.
 WITHIN = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
 #: The name of the function in its library.
 ENTRY = "kernel"
-#: Timed calls, and the ratio of times below which two kernels count as equally fast.
-ROUNDS, NOISE = 7, 1.05
+#: The rule of a shape that the generic kernel serves as fast as a kernel of its own.
+GENERIC = "generic"
+#: Timed calls at most and at least, and the seconds after which no further ones are made.
+ROUNDS, FEWEST, ENOUGH = 7, 3, 0.02
+#: The ratio of times below which two kernels count as equally fast.
+NOISE = 1.05
+#: After this many shapes that gained nothing, larger shapes are not tried. The generic kernel must
+#: take this many seconds: shorter times say nothing.
+TRIES, LONG = 2, 2e-5
 
 
 class Differs(RuntimeError):
@@ -33,60 +42,85 @@ class Differs(RuntimeError):
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """A library with one kernel, the rule of its schedule, and the build time."""
+    """A library with one kernel, the rule of its schedule, and the build time.
 
-    library: Path
+    Without a library, the generic kernel serves the shape as fast.
+    """
+
+    library: Path | None
     rule: str
     milliseconds: float
 
 
 class KernelBuilder:
-    """Builds kernels of one PrimFunc; the kernels to compare with are compiled once."""
+    """Builds kernels of one PrimFunc.
 
-    def __init__(self, func: Any, target: Any, database: OpenDatabase | None = None) -> None:
+    Args:
+        func: The PrimFunc.
+        target: TVM's target.
+        database: Tuned schedules, which are preferred.
+        generic: The kernel that serves all shapes; by default it is compiled when it is needed.
+    """
+
+    def __init__(self, func: Any, target: Any, database: OpenDatabase | None = None,
+                 generic: Any = None) -> None:  # fmt: skip
         self.func, self.target, self.database = func, target, database
+        self._generic = generic
+        self._useless: list[int] = []  # sizes at which a kernel of its own gained nothing
 
     def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> BuiltKernel:
         """Compile the function at one shape into a shared library.
 
-        A tuned schedule takes precedence over a rule. If the generic schedule is faster than both,
-        it is used with its shape bound.
+        A tuned schedule takes precedence over a rule. If the generic kernel is faster than both,
+        no library is written.
 
         Raises:
-            Differs: The result differs from the unscheduled function's.
+            Differs: The result differs from the generic kernel's.
         """
         start = perf_counter()
+        if check and self._gains_nothing(values):
+            return BuiltKernel(None, GENERIC, 1e3 * (perf_counter() - start))
         bound = bind(self.func, values)
         result = scheduled(bound, self.target, self.database)
         rule, func = ("none", bound) if isinstance(result, Refusal) else (result.rule, result.func)
-        file, kernel = self._built(func, library, "special")
-        if check and self.symbolic is not None and slower(kernel, self.symbolic[1], bound, values):
-            file.unlink()
-            rule = "generic"
-            file, kernel = self._built(bind(self.symbolic[0], values), library, rule)
+        file, kernel = self._built(func, library)
         if check:
-            compare(kernel, self.plain, self.func, values)
+            args = arguments(bound, values)
+            compare(kernel, self.generic, args, values)
+            special, generic = seconds(kernel, self.generic, args, self._clock)
+            if generic >= LONG and generic <= NOISE * special:
+                self._useless.append(prod(values.values()))
+            if special > NOISE * generic:
+                file.unlink()
+                return BuiltKernel(None, GENERIC, 1e3 * (perf_counter() - start))
         file.replace(library)
         return BuiltKernel(library, rule, 1e3 * (perf_counter() - start))
 
-    def _built(self, func: Any, library: Path, name: str) -> tuple[Path, Any]:
+    def _gains_nothing(self, values: Mapping[str, int]) -> bool:
+        """Return whether smaller shapes gained nothing: what a shape gains shrinks as it grows."""
+        size = prod(values.values())
+        return self.database is None and sum(s <= size for s in self._useless) >= TRIES
+
+    def _built(self, func: Any, library: Path) -> tuple[Path, Any]:
         """Build under a unique file name, because the loader identifies libraries by name."""
-        file = library.with_name(f"{library.name}.{name}.so")
+        file = library.with_name(f"{library.name}.special.so")
         compiled(func, self.target, ENTRY).export_library(str(file))
         return file, loaded(file)
 
     @cached_property
-    def plain(self) -> Any:
-        """The unscheduled function, compiled: the reference result."""
-        return compiled(self.func, self.target, "plain")["plain"]
-
-    @cached_property
-    def symbolic(self) -> tuple[Any, Any] | None:
-        """The function with its generic schedule, and compiled; None without a schedule."""
+    def generic(self) -> Any:
+        """The kernel that serves all shapes, which others are compared with."""
+        if self._generic is not None:
+            return self._generic
         result = schedule(self.func, self.target)
-        if isinstance(result, Refusal):
-            return None
-        return result.func, compiled(result.func, self.target, "symbolic")["symbolic"]
+        func = self.func if isinstance(result, Refusal) else result.func
+        return compiled(func, self.target, GENERIC)[GENERIC]
+
+    @property
+    def _clock(self) -> Callable[[], float]:
+        """CPU time of this thread where kernels run on it alone: others may use the CPU."""
+        cpu = machine(self.target)
+        return thread_time if cpu is not None and cpu.cores == 1 else perf_counter
 
 
 def loaded(library: Path) -> Any:
@@ -96,16 +130,20 @@ def loaded(library: Path) -> Any:
     return tvm_ffi.load_module(str(library), keep_module_alive=False)[ENTRY]
 
 
-def slower(kernel: Any, baseline: Any, bound: Any, values: Mapping[str, int]) -> bool:
-    """Return whether a kernel is slower than another at one shape, beyond noise."""
-    args = _tensors(arguments(bound, values))
+def seconds(
+    kernel: Any, other: Any, args: Sequence[Any], clock: Callable[[], float]
+) -> tuple[float, float]:
+    """Return the shortest seconds of a call of each of two kernels, called in turns."""
+    tensors = _tensors(args)
     times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(ROUNDS):
-        for call, seconds in zip((kernel, baseline), times, strict=True):
-            start = perf_counter()
-            call(*args)
-            seconds.append(perf_counter() - start)
-    return min(times[0]) > NOISE * min(times[1])
+    for k in range(ROUNDS):
+        if k >= FEWEST and sum(map(sum, times)) > ENOUGH:
+            break
+        for call, taken in zip((kernel, other), times, strict=True):
+            start = clock()
+            call(*tensors)
+            taken.append(clock() - start)
+    return min(times[0]), min(times[1])
 
 
 def compiled(func: Any, target: Any, name: str) -> Any:
@@ -114,10 +152,8 @@ def compiled(func: Any, target: Any, name: str) -> Any:
     return tvm.tirx.build(tvm.IRModule({name: func}), target=target)
 
 
-def compare(kernel: Any, generic: Any, func: Any, values: Mapping[str, int], seed: int = 0) -> None:
-    """Compare two kernels on random inputs at one shape; raises `Differs` if an output does."""
-    bound = bind(copied(func), values)
-    args = arguments(bound, values, seed)
+def compare(kernel: Any, generic: Any, args: Sequence[Any], values: Mapping[str, int]) -> None:
+    """Compare two kernels on the same `arguments`; raises `Differs` if an output does."""
     actual, expected = _tensors(args), _tensors(args)
     kernel(*actual)
     generic(*expected)
@@ -135,7 +171,7 @@ def arguments(bound: Any, values: Mapping[str, int], seed: int = 0) -> list[Any]
     return [_random(p, rng, values, most) for p in bound.params]
 
 
-def _tensors(args: list[Any]) -> list[Any]:
+def _tensors(args: Sequence[Any]) -> list[Any]:
     """Copy arrays to tensors; keep numbers."""
     return [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in args]
 

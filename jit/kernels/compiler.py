@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...byoc.process.line_process import LineProcess, ProcessDied
+from .generic_kernel import GenericKernel
 
 
 class CompileFailed(RuntimeError):
@@ -72,17 +73,20 @@ class Compiler(LineProcess):
     name: ClassVar[str] = "compiler"
     died: ClassVar[type[Exception]] = CompilerDied
 
-    def compile(self, digest: str, text: str, values: Mapping[str, int], target: str,
-                library: Path) -> tuple[str, float]:  # fmt: skip
+    def compile(
+        self, digest: str, text: str, values: Mapping[str, int], target: str, library: Path,
+        generic: GenericKernel | None = None,
+    ) -> tuple[str, float]:  # fmt: skip
         """Build a kernel into ``library``; return the rule of its schedule, and milliseconds.
 
+        For the rule "generic", there is no library: the generic kernel is as fast at this shape.
         If the process dies after earlier jobs, which may have damaged it, the job is repeated in a
         new process.
 
         Raises:
             CompileFailed: The build fails, crashes or times out, or the kernel is wrong.
         """
-        job = digest, text, values, target, library
+        job = digest, text, values, target, library, generic
         with self._lock:
             try:
                 self._start()
@@ -98,11 +102,11 @@ class Compiler(LineProcess):
                 self._used = time.monotonic()
 
     def _compiled(self, digest: str, text: str, values: Mapping[str, int], target: str,
-                  library: Path) -> tuple[str, float]:  # fmt: skip
+                  library: Path, generic: GenericKernel | None) -> tuple[str, float]:  # fmt: skip
         self._jobs += 1
         job = {"function": digest, "text": None if digest in self._sent else text,
                "values": dict(values), "target": target, "library": str(library.absolute()),
-               "check": self.check,
+               "check": self.check, "generic": generic and generic.to_json(),
                "tuned": self.tuned and str(Path(self.tuned).absolute())}  # fmt: skip
         answer = self._ask(job, "compiling")
         if "error" in answer:

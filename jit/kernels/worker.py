@@ -3,7 +3,8 @@
 It isolates crashes, hangs and memory growth of the compiler. Its first line is ``{"ready": process
 id, "toolchain": versions that kernels depend on}``. A job is ``{"function": digest, "text": JSON of
 the PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a
-folder or null}``, an answer ``{"rule", "milliseconds"}`` or ``{"error"}``.
+folder or null, "generic": a `GenericKernel` or null}``, an answer ``{"rule", "milliseconds"}`` or
+``{"error"}``. For the rule "generic", no library is written.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import importlib
 import json
 import os
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..store.kernel_key import toolchain
+from .generic_kernel import GenericKernel, identity
+from .pace import Pace
 
 if TYPE_CHECKING:
     from .build_kernel import KernelBuilder
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keep prints of libraries out of the answers
-    _lower_priority()
+    _yield_to_requests()
+    pace = Pace()
     # Hash the sources before importing them: a change in between then changes the key.
     versions = toolchain()
     importlib.import_module(".build_kernel", __package__)
@@ -35,7 +39,7 @@ def main() -> int:
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            _say(answers, _answer(job, builders))
+            _say(answers, pace.run(partial(_answer, job, builders)))
         except Exception as error:  # report any failure to schedule, compile or link
             _say(answers, {"error": f"{type(error).__name__}: {_reason(str(error))[:500]}"})
     return 0
@@ -48,9 +52,8 @@ def _reason(text: str) -> str:
     return (telling or [line for line in lines if "ommand line" not in line] or lines)[-1]
 
 
-def _lower_priority() -> None:
-    """Yield to requests. SCHED_IDLE would starve on a busy machine."""
-    os.nice(10)
+def _yield_to_requests() -> None:
+    """Run in long slices, and be killed first. SCHED_IDLE would starve on a busy machine."""
     if hasattr(os, "SCHED_BATCH"):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):  # the OOM killer should prefer this process to the server
@@ -78,10 +81,25 @@ def _answer(job: dict[str, Any], builders: dict[str, KernelBuilder]) -> dict[str
     if job["text"] is not None:
         database = None if job["tuned"] is None else _database(job["tuned"])
         func, target = tvm.ir.load_json(job["text"]), tvm.target.Target(job["target"])
-        builders[job["function"]] = KernelBuilder(func, target, database)
+        builders[job["function"]] = KernelBuilder(func, target, database, _generic(job["generic"]))
     builder = builders[job["function"]]
     built = builder.make(job["values"], Path(job["library"]), job["check"])
     return {"rule": built.rule, "milliseconds": built.milliseconds}
+
+
+def _generic(place: dict[str, Any] | None) -> Any:
+    """Load the generic kernel of the served library; None if the file is another one by now."""
+    import tvm
+
+    if place is None or (generic := GenericKernel.from_json(place)).identity != identity(
+        generic.library
+    ):
+        return None
+    try:
+        module = tvm.runtime.load_module(generic.library)
+        return module.get_function(generic.function, query_imports=True)
+    except Exception:  # it is compiled again
+        return None
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...byoc.patterns.failure import last_line
 from ...byoc.process.folder import Folder, lacks_room
-from ..kernels.build_kernel import loaded
+from ..kernels.build_kernel import GENERIC, loaded
 from ..kernels.compiler import CompileFailed, Compiler, CompilerDied, Interrupted
+from ..kernels.generic_kernel import GenericKernel
 from ..store import kernel_key
 from ..store.store import KernelStore
 from .pages import pages
@@ -24,6 +25,8 @@ LOG = logging.getLogger("opinfo.jit")
 OVERHEAD = 16 << 10
 #: After this many crashes of the compiler, a function stays generic.
 CRASHES = 3
+#: The entry of a shape that the generic kernel serves as fast.
+MARK = b"opinfo: the generic kernel is as fast\n"
 #: Seconds before the first and between later looks at a kernel that another process compiles.
 LOOK, LOOKS = 0.05, 0.5
 
@@ -38,18 +41,26 @@ class CompiledElsewhere(Exception):
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """A function (its name, digest, JSON and PrimFunc) and the values of its extents."""
+    """A function (its name, digest, JSON and PrimFunc) and the values of its extents.
+
+    ``generic`` is its generic kernel, and ``place`` where another process finds that.
+    """
 
     function: str
     digest: str
     text: str
     func: Any
     values: Mapping[str, int]
+    generic: Any
+    place: GenericKernel | None
 
 
 @dataclass(frozen=True)
 class ObtainedKernel:
-    """A loaded kernel: ``compiled`` or ``loaded`` from the store, its rule, and its memory."""
+    """A kernel: ``compiled`` or ``loaded`` from the store, its rule, its library and memory.
+
+    The library is empty if the generic kernel serves the shape as fast.
+    """
 
     what: str
     rule: str
@@ -113,13 +124,13 @@ class KernelSource:
 
     def _shared(self, request: KernelRequest, store: KernelStore, name: str) -> ObtainedKernel:
         """Look into the store before and after its lease, whose last holder may have compiled."""
-        if (kernel := self._stored(store, name)) is not None:
+        if (kernel := self._stored(store, name, request)) is not None:
             return kernel
         lease = store.lease(name)
         if lease is None and (seconds := self._pause(name)) is not None:
             raise CompiledElsewhere(seconds)
         try:
-            if (kernel := self._stored(store, name)) is not None:
+            if (kernel := self._stored(store, name, request)) is not None:
                 return kernel
             kernel = self._compile(request)
             self._keep(store, name, request, kernel)
@@ -136,11 +147,15 @@ class KernelSource:
         self._looks[name] = end, min(2 * pause, LOOKS)
         return pause if now < end else None
 
-    def _stored(self, store: KernelStore, name: str) -> ObtainedKernel | None:
+    def _stored(self, store: KernelStore, name: str,
+                request: KernelRequest) -> ObtainedKernel | None:  # fmt: skip
         library = self._path()
         if not store.copy(name, library):
             return None
         try:
+            with library.open("rb") as file:
+                if file.read(len(MARK)) == MARK:
+                    return ObtainedKernel("loaded", GENERIC, request.generic, "", OVERHEAD)
             return self._loaded("loaded", "", library)
         except Exception as error:  # built by another system: compile it instead
             store.discard(name, f"it does not load: {last_line(error)}")
@@ -154,7 +169,9 @@ class KernelSource:
         self.compiles += 1
         library = self._path()
         rule, _ = self.compiler.compile(request.digest, request.text, request.values, self.target,
-                                        library)  # fmt: skip
+                                        library, request.place)  # fmt: skip
+        if rule == GENERIC and not library.exists():
+            return ObtainedKernel("compiled", GENERIC, request.generic, "", OVERHEAD)
         return self._loaded("compiled", rule, library)
 
     def _keep(self, store: KernelStore, name: str, request: KernelRequest,
@@ -162,15 +179,18 @@ class KernelSource:
         if self.compiler.toolchain == kernel_key.toolchain():
             shape = ", ".join(f"{k}={v}" for k, v in request.values.items())
             about = {"function": request.function, "shape": shape, "target": self.target}
-            store.put(name, kernel.library, about)
+            library = Path(kernel.library) if kernel.library else self._path()
+            if not kernel.library:
+                library.write_bytes(MARK)
+            store.put(name, library, about)
         elif not self._outdated:
             self._outdated = True
             LOG.warning("kernels are not stored: the compiler process runs other versions than "
                         "this process, which started before they changed; restart it")  # fmt: skip
 
     def _loaded(self, what: str, rule: str, library: Path) -> ObtainedKernel:
-        size = pages(library) + OVERHEAD
-        return ObtainedKernel(what, rule, loaded(library), str(library), size)
+        function = loaded(library)
+        return ObtainedKernel(what, rule, function, str(library), pages(library) + OVERHEAD)
 
     def _path(self) -> Path:
         return self._folder.path / f"{next(self._numbers)}.so"

@@ -15,6 +15,7 @@ import tvm_ffi
 from ...byoc.patterns.failure import last_line
 from ...byoc.process.folder import Folder
 from ..arguments.signature import Signature
+from ..kernels.generic_kernel import GenericKernel, identity
 from .library_table import STATIC, parsed
 from .pages import cut
 
@@ -45,10 +46,14 @@ class LoadedSite:
 
 
 class Sites:
-    """The call sites of one library; ``functions`` maps names to PrimFuncs as JSON."""
+    """The call sites of one library; ``functions`` maps names to PrimFuncs as JSON.
 
-    def __init__(self, library: Any) -> None:
-        self._library = library
+    ``path`` is the file that the library was loaded from, if known.
+    """
+
+    def __init__(self, library: Any, path: Path | None = None) -> None:
+        self._library, self._path = library, path
+        self._identity = None if path is None else identity(path)
         table = parsed(str(self._call("about")()))
         self.target, self.functions = table.target, table.functions
         self.signatures = {f.function: f for f in map(Signature.from_json, table.signatures)}
@@ -64,6 +69,16 @@ class Sites:
             return self._library.get_function(f"opinfo_jit_{name}", query_imports=True)
         except AttributeError:
             raise ValueError(STATIC) from None
+
+    def generic(self, function: str) -> Any:
+        """Return the generic kernel of a function."""
+        return self._library.get_function(function, query_imports=True)
+
+    def generic_place(self, function: str) -> GenericKernel | None:
+        """Return where another process finds the generic kernel of a function."""
+        if self._path is None:
+            return None
+        return GenericKernel(str(self._path.absolute()), function, self._identity)
 
     def configure(self, site: LoadedSite, mode: str, shapes: int) -> None:
         """Set the mode of a site, and the number of shapes whose calls it counts."""
@@ -124,9 +139,8 @@ def _loaded(path: Path) -> Any:
     """
     if not path.is_file():
         return tvm.runtime.load_module(str(path))
-    status = path.stat()
-    identity = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
-    if _LOADED.setdefault(path, identity) == identity:
+    now = identity(path)
+    if now is not None and _LOADED.setdefault(path, now) == now:
         return tvm.runtime.load_module(str(path))
     folder = Folder("opinfo-")
     try:

@@ -236,9 +236,10 @@ class Manager(threading.Thread):
                 event.milliseconds, event.why)  # fmt: skip
 
     def _request(self, site: LoadedSite, shape: tuple[int, ...]) -> KernelRequest:
-        name = site.function
-        return KernelRequest(name, self.digests[name], self.sites.functions[name],
-                             self.functions[name], site.values(shape))  # fmt: skip
+        name, sites = site.function, self.sites
+        return KernelRequest(name, self.digests[name], sites.functions[name], self.functions[name],
+                             site.values(shape), sites.generic(name),
+                             sites.generic_place(name))  # fmt: skip
 
     def _full(self) -> str:
         """Make room for a kernel; return why that is impossible, or an empty string."""

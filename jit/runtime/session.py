@@ -150,7 +150,7 @@ class Session:
         self._kept, self._pid, self._strict = library, os.getpid(), strict
         module = loaded(path)
         self._module, self._device = module, device or tvm.cpu()
-        sites = Sites(module)
+        sites = Sites(module, path)
         self._sites = sites
         self._functions: dict[str, Function] = {}
         self._main = self["main"] if "main" in self.functions else None

@@ -70,7 +70,7 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
             return self.cut(call)
         if _name(call) not in TRANSFORMS:
             return call
-        before = self.bound(call.args[0])
+        before: Any = self.bound(call.args[0])
         if _name(before) != _name(call) or _may_leave_block(before.args[0], call.args[0]):
             return call
         composed = _permuted if _name(call) == "relax.permute_dims" else _transformed
@@ -78,23 +78,20 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
 
     def cut(self, call: Any) -> Any:
         """The value that was packed and unpacked, if the slice cuts off the padding."""
-        outer = self.bound(call.args[0])
-        inner: Any = None
-        if _name(outer) == "relax.layout_transform":
-            inner = self.bound(outer.args[0])
+        outer: Any = self.bound(call.args[0])
+        inner: Any = self.bound(outer.args[0]) if _name(outer) == "relax.layout_transform" else None
         if _name(inner) != "relax.layout_transform":
             return call
         source = inner.args[0]
         shape = extents(source.ty.shape)
-        if _may_leave_block(source, call.args[0]) or not _first(call, shape):
+        between = (outer.args[0], call.args[0])
+        if any(_may_leave_block(source, var) for var in between) or not _first(call, shape):
             return call
         proof = prove_identity(inner.attrs.index_map, outer.attrs.index_map, shape or ())
         return source if proof.verdict == "proved" else call
 
     def bound(self, expr: Any) -> Any:
-        """The value that a variable is bound to; None if it is not known."""
-        value: Any = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return value
+        return self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
 
 
 def _twins(func: Any) -> NodeDict[Any]:
@@ -104,11 +101,11 @@ def _twins(func: Any) -> NodeDict[Any]:
     def visit(block: Any) -> None:
         earlier: dict[Any, list[tuple[Any, Any]]] = {}
         for binding in block.bindings:
-            var = binding.var
-            value: Any = getattr(binding, "value", None)
+            var, value = binding.var, getattr(binding, "value", None)
             if _name(value) not in TRANSFORMS:
                 continue
-            source = twins.get(value.args[0]) or value.args[0]
+            source = value.args[0]
+            source = twins[source] if source in twins else source
             before = earlier.setdefault((_name(value), source.__chandle__()), [])
             twin = next((v for attrs, v in before
                          if tvm_ffi.structural_equal(attrs, value.attrs)), None)  # fmt: skip

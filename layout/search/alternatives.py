@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from ..access.flow import BlockGraph
@@ -15,6 +16,8 @@ from .operator_forms import Elementwise, Product
 
 GIVEN = "as given"
 IN_ORDER = "in the order of its accesses"
+#: The cost of another operator in place of an op: less than a conversion.
+INSTEAD = 0.5
 Candidates = Mapping[Value, Sequence[Layout]]
 
 
@@ -96,6 +99,11 @@ class OpSpec:
     def constraints(self) -> tuple[LayoutConstraint, ...]:
         """The constraint, or the offers if there is none."""
         return self.offers if self.constraint is None else (self.constraint,)
+
+    @property
+    def own_form(self) -> bool:
+        """Whether its form describes the operator itself, not a matrix product in its place."""
+        return isinstance(self.form, Elementwise) or (self.form is not None and self.form.matmul)
 
     @property
     def unfuses(self) -> bool:
@@ -181,8 +189,10 @@ def _buffer(flow: BlockGraph, param: int) -> int:
 
 
 def _generated(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
-    if spec.form is not None:
+    if spec.form is not None and spec.own_form:
         return _formed(op, spec, spec.form, candidates)
+    if spec.form is not None:
+        return chain(_local(op, spec, candidates), _formed(op, spec, spec.form, candidates))
     if spec.moves and spec.unfuses:
         return _copied(op, spec, candidates)
     return _local(op, spec, candidates)
@@ -237,12 +247,16 @@ def _formed(
     for layout in candidates[op.outputs[0]]:
         for order in form.orders(known):
             for layouts in form.of_result(layout, order, free):
-                alternative = _of_layouts(op, [layouts[b] for b in buffers], candidates)
+                alternative = _of_layouts(
+                    op, [layouts[b] for b in buffers], candidates, spec.own_form
+                )
                 if alternative is not None:
                     yield alternative
 
 
-def _of_layouts(op: Op, layouts: Sequence[Layout], candidates: Candidates) -> Alternative | None:
+def _of_layouts(
+    op: Op, layouts: Sequence[Layout], candidates: Candidates, own: bool
+) -> Alternative | None:
     """The alternative with these layouts of parameters; None if one is not a candidate."""
     inputs: list[frozenset[Layout] | None] = []
     for value, layout in zip(op.inputs, layouts, strict=False):
@@ -253,7 +267,8 @@ def _of_layouts(op: Op, layouts: Sequence[Layout], candidates: Candidates) -> Al
     usual = tuple(None if x is None else y for x, y in zip(inputs, layouts, strict=False))
     constants = tuple(y if x is None else None for x, y in zip(inputs, layouts, strict=False))
     outputs = tuple(layouts[len(op.inputs) :])
-    return Alternative(outputs, tuple(inputs), 0.0, IN_ORDER, usual, constants=constants)
+    cost, why = (0.0, IN_ORDER) if own else (INSTEAD, "as a matrix product")
+    return Alternative(outputs, tuple(inputs), cost, why, usual, constants=constants)
 
 
 def _required(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative]:
@@ -345,6 +360,8 @@ def constants(
     op: Op, spec: OpSpec, alternative: Alternative, chosen: Mapping[int, Layout]
 ) -> dict[int, Layout]:
     """The layouts of an op's constants, by parameter, that fit those of its other values."""
+    if alternative.why == GIVEN:
+        return {}
     if alternative.constants:
         return {k: x for k, x in enumerate(alternative.constants) if x is not None}
     constant_params = [k for k, v in enumerate(op.inputs) if v is not None and v.free]

@@ -64,9 +64,11 @@ def spread(op: Op, spec: OpSpec, source: Value, layout: Layout) -> list[tuple[in
     """The layouts of an op's other values that follow from that of one."""
     if spec.flow is None:
         return []
-    if spec.form is not None:
-        return list(_spread_formed(op, spec, spec.form, source, layout))
     out: list[tuple[int, Layout]] = []
+    if spec.form is not None:
+        out += _spread_formed(op, spec, spec.form, source, layout)
+        if spec.own_form:
+            return out
     for at, value in enumerate(op.values):
         buffer = spec.flow.params[at]
         if value is not source or buffer is None or not spec.takes(at, layout):

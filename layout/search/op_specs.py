@@ -20,9 +20,10 @@ from ...analysis.terms.flat import volume
 from ...analysis.terms.term import Load
 from ..access.flow import BlockGraph, flow
 from ..graph.relax_graph import Graph, Op
+from ..rewrite.inline import inlined
 from .alternatives import OpSpec
 from .constraints import LayoutRequests, Offers, constraint_on, offered
-from .operator_forms import operator_form
+from .operator_forms import Elementwise, Product, operator_form
 from .replacements import Implementation, Replacement, replacement, tied_replacement
 
 
@@ -77,8 +78,7 @@ class OpSpecs:
         except Opaque as error:
             reason = error.reason
         moves = blocks is not None and only_moves(self.analyse.lifted(func))
-        form = operator_form(blocks, shapes(func)) if self.operators and blocks and not moves \
-            else None  # fmt: skip
+        form = self.operator_form(func, blocks) if blocks is not None and not moves else None
         if not self.desired and not self.implementations and not self.offers:
             return OpSpec(blocks, reason, None, moves, operator=self.operators, form=form)
         info = self.analyse(func)
@@ -92,9 +92,17 @@ class OpSpecs:
                 note = _note(implementation, new)
         requested = constraint_on(info, self.desired, func)
         offers = offered(info, self.offers) if requested is None else ()
-        form = form if requested is None else None
+        if requested is not None and isinstance(form, Elementwise):
+            form = None
         return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info),
                       note=note, operator=self.operators, form=form)  # fmt: skip
+
+    def operator_form(self, func: Any, blocks: BlockGraph) -> Elementwise | Product | None:
+        """How the layouts of an op depend on each other if it must stay an operator."""
+        if not self.operators:
+            return None
+        plain = inlined(func, self.form(func)[0])  # without a padding by 0
+        return operator_form(blocks if plain is func else flow(plain), shapes(func))
 
 
 def _note(implementation: Implementation, refusal: Refusal) -> str:

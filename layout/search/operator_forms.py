@@ -15,7 +15,7 @@ An elementwise operator broadcasts operands in the same way:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..access.flow import AlignedAccess, BlockAccesses, BlockGraph
@@ -71,15 +71,17 @@ class Elementwise:
 class Product:
     """A sum of products of two operands: every loop of the result is carried by one or by both.
 
-    ``shapes`` has the shape of each buffer.
+    ``shapes`` has the shape of each buffer. The operator is another one, such as a convolution with
+    a kernel of one pixel, unless it is a ``matmul`` in its own layouts.
     """
 
     block: BlockAccesses
     shapes: Sequence[Shape]
+    matmul: bool = True
 
     def orders(self, known: Iterable[tuple[int, Layout]]) -> list[Loops]:
         """The orders of the loops that are summed, from buffers with their layouts."""
-        orders = {tuple(Digit(a) for a in sorted(self.block.reduced)): None}
+        orders = {tuple(Digit(a) for a in sorted(self.summed)): None}
         for buffer, layout in known:
             for read in self.block.reads:
                 if read.buffer == buffer:
@@ -112,8 +114,13 @@ class Product:
         """Whether each operand carries all loops of a dimension or none."""
         return all(len({_carries(r, [digit]) for digit in dim}) <= 1 for r in self.block.reads)
 
+    @property
+    def summed(self) -> set[int]:
+        """The loops that are summed; those of extent 1 are in no index."""
+        return _loops(self.block.reads[0]) & self.block.reduced
+
     def _summed(self, dim: Sequence[Digit]) -> bool:
-        return bool(dim) and all(digit.axis in self.block.reduced for digit in dim)
+        return bool(dim) and all(digit.axis in self.summed for digit in dim)
 
     def _dims(self, layout: Layout, read: AlignedAccess) -> list[Loops]:
         """The loops of each dimension of an operand; summed ones side by side as one."""
@@ -151,6 +158,8 @@ class Product:
         if len(loops) < 2:
             return
         *batch, row, column = loops
+        if sum(any(d.axis in self.summed for d in dim) for dim in loops) != 1:
+            return  # the sum is over several dimensions
         outs = [[*batch, row, alone]] if self._summed(column) else []
         outs += [[*batch, alone, column]] if self._summed(row) else []
         for dims in outs:
@@ -161,11 +170,11 @@ class Product:
 
 def operator_form(flow: BlockGraph, shapes: Sequence[Shape]) -> Elementwise | Product | None:
     """How the layouts of an operator depend on each other; None if this is another operator."""
-    if len(flow.steps) != 1 or len(flow.ranks) != len([b for b in flow.params if b is not None]):
+    if len(flow.steps) != 1:
         return None
     (block,) = flow.steps
-    if len(block.writes) != 1 or len({a.buffer for a in block.all}) < len(block.all):
-        return None
+    if len(block.writes) != 1 or sorted(a.buffer for a in block.all) != list(flow.params):
+        return None  # a parameter is a scalar, not accessed or accessed twice, or a buffer is inner
     if not all(_plain(a, shapes[a.buffer]) for a in block.all):
         return None
     form = Elementwise(block, shapes) if not block.reduced else _product(block, shapes)
@@ -173,7 +182,9 @@ def operator_form(flow: BlockGraph, shapes: Sequence[Shape]) -> Elementwise | Pr
         return None
     (order, *_), unchanged = form.orders(()), [Layout.identity(r) for r in flow.ranks]
     forms = form.of_result(unchanged[block.writes[0].buffer], order, ())
-    return form if any(all(x[b] == unchanged[b] for b in x) for x in forms) else None
+    if any(all(x[b] == unchanged[b] for b in x) for x in forms):
+        return form
+    return replace(form, matmul=False) if isinstance(form, Product) else None
 
 
 def _product(block: BlockAccesses, shapes: Sequence[Shape]) -> Product | None:
@@ -181,7 +192,8 @@ def _product(block: BlockAccesses, shapes: Sequence[Shape]) -> Product | None:
     if len(block.reads) != 2:
         return None
     out, left, right = carried
-    if out & block.reduced or not (left & right >= block.reduced and left | right >= out):
+    summed = (left | right) & block.reduced
+    if not summed or out & summed or not (left & right >= summed and left | right >= out):
         return None
     return Product(block, shapes)
 

@@ -77,6 +77,14 @@ def _hard_swish(emit: Any, rng: Any, x: Any) -> Any:
     return emit(op.multiply(y, _channel(rng)))
 
 
+def _bounded_swish(emit: Any, rng: Any, x: Any) -> Any:
+    """With a bound from each side, as Paddle exports it."""
+    y = emit(nn.conv2d(x, const(rng, 8, 4, 3, 3), padding=1))
+    one = [relax.const(np.asarray([v], "float32")) for v in (3, 6, 6)]
+    bounded = emit(op.minimum(emit(nn.relu(emit(op.add(y, one[0])))), one[1]))
+    return emit(op.divide(emit(op.multiply(y, bounded)), one[2]))
+
+
 def _erf(emit: Any, rng: Any, x: Any) -> Any:
     y = emit(op.matmul(x, const(rng, 6, 5)))
     half = emit(op.multiply(y, relax.const(0.5)))
@@ -167,6 +175,12 @@ CASES: dict[str, Case] = {
     "softmax": Case(((2, 5, 4),), lambda e, r, x: e(nn.softmax(x, 1)), "softmax"),
     "log_softmax": Case(((N, 5),), lambda e, r, x: e(nn.log_softmax(x, -1)), "log_softmax"),
     "hard swish": Case((IMAGE,), _hard_swish, "conv2d add relu6 divide multiply multiply"),
+    "hard swish, with two bounds": Case((IMAGE,), _bounded_swish,
+                                        "conv2d add relu minimum multiply divide"),
+    "scaled for each image": Case(((N, 7, 6, 4), (N, 1, 1, 4)), lambda e, r, x, y: e(
+        nn.relu(e(op.multiply(x, y)))), "multiply relu"),
+    "product and a table of rows": Case(((N, 3, 6),), lambda e, r, x: e(op.add(e(op.matmul(
+        x, const(r, 6, 5))), const(r, 3, 5))), "matmul add"),
     "gelu, written out": Case(((N, 6),), _erf, "matmul multiply divide erf add multiply"),
     "layer_norm": Case(((N, 3, 6),), _layer_norm, "layer_norm"),
     "greater than a tensor": Case(((2, 4, 6, 6), (2, 8, 6, 6)), lambda e, r, x, y: e(nn.relu(e(

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from opinfo.byoc import dispatch
+import opinfo
+from opinfo.byoc import Measure, Measured, dispatch
 from opinfo.byoc.backend.backend import Backend
+from opinfo.byoc.backend.match import Match
 from opinfo.byoc.backend.region import Call, Region, Tensor, region
 from opinfo.byoc.calibration.calibrated_costing import expected, tvm_cost
 from opinfo.byoc.calibration.calibration import (
@@ -23,9 +25,13 @@ from opinfo.byoc.calibration.calibration import (
 )
 from opinfo.byoc.calibration.calibrations import nearest
 from opinfo.byoc.calibration.cost_model import CostModel
+from opinfo.byoc.calibration.prune_matches import FACTOR, Pruning
 from opinfo.byoc.calibration.workload import Workload, workload
 from opinfo.byoc.matching.lowered import read
+from opinfo.byoc.measure import costs
 from opinfo.byoc.patterns.pattern import Pattern, many, one
+from opinfo.front.keep_faster import keep_faster
+from opinfo.layout.graph.relax_graph import Op
 
 from ..layout import nets
 from ..layout.nets import const
@@ -315,3 +321,75 @@ def test_the_nearest_calibration_has_the_same_vectors() -> None:
         machine = replace(MACHINE, vectors=vectors, threads=threads)
         assert nearest((wide, narrow, two), machine) is best
     assert nearest((narrow,), replace(MACHINE, vectors="avx512")) is narrow
+
+
+# Pruning: what is measured at all.
+def _op(name: str) -> Op:
+    return Op(name, None, None, (), ())
+
+
+A, B, C = map(_op, "abc")
+
+
+def _match(backend: str, ops: tuple[Op, ...], cost: float) -> Match:
+    return Match(backend, "p", ops, cost)
+
+
+def test_candidates_that_cannot_be_the_best_are_not_measured() -> None:
+    pruning = Pruning(CostModel(table()))
+    near, far = _match("blue", (A,), 2 * FACTOR), _match("red", (A,), 7 * FACTOR)
+    best = _match("green", (A,), 2.5)
+    assert pruning.worthwhile([near, far, best], {A: 100.0}) == [near, best]
+    assert pruning.by_tvm([near, far, best], {A: 100.0, B: 5.0}) == {B}
+    assert pruning.by_tvm([near], {A: 2 * FACTOR, B: 5.0}) == {A, B}
+    kept = Pruning(pruning.model, keep=lambda m: m.backend == "red")
+    assert kept.worthwhile([near, far, best], {A: 100.0}) == [near, far, best]
+
+
+def test_a_part_of_a_chain_is_measured_only_if_another_wants_the_rest() -> None:
+    pruning = Pruning(CostModel(table()))
+    part, whole = _match("blue", (A, B), 10.0), _match("blue", (A, B, C), 11.0)
+    tvm = dict.fromkeys((A, B, C), 5.0)
+    assert pruning.worthwhile([part, whole], tvm) == [whole]
+    rival = _match("blue", (_op("d"), C), 4.0)
+    tvm[rival.ops[0]] = 5.0
+    assert pruning.worthwhile([part, whole, rival], tvm) == [part, whole, rival]
+    dear = _match("blue", (A, B, C), 16.0)
+    assert pruning.worthwhile([part, dear], tvm) == [part, dear]
+
+
+def test_only_what_is_worthwhile_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def made_up(candidates: Any, how: Measure) -> Any:
+        asked.extend(c.name for c in candidates)
+        return {c.key: Measured(70.0) for c in candidates}, set()
+
+    monkeypatch.setattr(costs, "results", made_up)
+    mod = nets.net(_two, (256, 256))
+    tvm, fast, slow = _slow_exp(1, 1e4, 900), _slow_exp(1, 1e4, 90), _slow_exp(1, 1e2, 9000)
+    calibration = table(tvm=tvm, blue=fast, red=slow)
+    done, taken = _taken(mod, [BLUE, RED], calibration, measure=Measure())
+    assert sorted(asked) == ["blue: relu", "blue: tir_exp", "tvm: relu"]
+    assert ("blue", ("relax.exp",)) in taken
+    (exp,) = [t for t in done.taken if t.ops == ("relax.exp",)]
+    assert exp.microseconds == 70.0
+    assert {n: c.source for n, c in exp.costs} == {"blue": "measured", "tvm": "calibrated"}
+    asked.clear()
+    _taken(mod, [BLUE, RED], calibration, measure=Measure(), priority={"red": 4, "tvm": 3})
+    assert "red: tir_exp" in asked
+
+
+@pytest.mark.parametrize(("times", "kept"), [
+    (([4.0, 4.2, 9.0], [2.0, 2.1, 9.0]), "measured"), (([4.0, 4.2, 4.1], [4.3, 4.4, 4.0]),
+                                                       "expected"),
+])  # fmt: skip
+def test_the_faster_build_is_kept(times: Any, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opinfo.front.keep_faster.time_builds", lambda *_: times)
+    mod = nets.net(_two, (4, 4))
+    plain, tuned = opinfo.compile(mod, []), opinfo.compile(mod, [BLUE])
+    best = keep_faster(plain, tuned, mod)
+    assert best.library == (tuned if kept == "measured" else plain).library
+    assert f"kept the choice by {kept} costs: " in best.report()
+    same = keep_faster(tuned, replace(tuned), mod)
+    assert same.kept == ""

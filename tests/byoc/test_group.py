@@ -50,8 +50,29 @@ def swish(e: Any, v: Any, times: float = -1) -> Any:
 
 FORMS: dict[str, tuple[Callable[..., Any], str]] = {
     "hard swish": (hard, unary.HARD_SWISH),
+    "its bounds one by one": (
+        lambda e, v: e(
+            op.multiply(
+                v, e(op.divide(e(op.minimum(e(op.nn.relu(e(op.add(v, c(3))))), c(6))), c(6)))
+            )
+        ),
+        unary.HARD_SWISH,
+    ),
+    "its bounds the other way": (
+        lambda e, v: e(
+            op.multiply(
+                v, e(op.divide(e(op.maximum(e(op.minimum(e(op.add(v, c(3))), c(6))), c(0))), c(6)))
+            )
+        ),
+        unary.HARD_SWISH,
+    ),
     "its factor last": (
         lambda e, v: e(op.divide(e(op.multiply(e(op.clip(e(op.add(c(3), v)), 0, 6)), v)), c(6))),
+        unary.HARD_SWISH,
+    ),
+    "with a bound from each side": (
+        lambda e, v: e(op.divide(e(op.multiply(v, e(op.minimum(e(relax.op.nn.relu(
+            e(op.add(v, c(3))))), c(6))))), c(6))),
         unary.HARD_SWISH,
     ),
     "hard sigmoid first": (

@@ -60,6 +60,7 @@ def test_what_rounds_elsewhere_is_told() -> None:
         "conv2d multiply add relu": factors,
         "matmul multiply": factors,
         "conv2d add relu6 divide multiply multiply": one,
+        "conv2d add relu minimum multiply divide": one,
         "matmul multiply divide erf add multiply": one,
     }
 
@@ -105,5 +106,20 @@ def test_a_transposed_convolution_has_its_channels_innermost_among_others() -> N
     made = compile_module(mod, ["onednn"])
     assert made.dispatched.summary().endswith("onednn 5, tvm 0; 2 layout conversions")
     x = np.random.default_rng(0).standard_normal((1, 4, 16, 16)).astype("float32")
+    found = made.machine()["main"](tvm.runtime.tensor(x)).numpy()
+    np.testing.assert_allclose(found, run(mod, [x])[0], rtol=2e-4, atol=2e-5)
+
+
+def test_convolutions_of_rows_have_their_channels_innermost() -> None:
+    def build(e: Any, r: Any, x: Any) -> Any:
+        y = e(relax.op.nn.conv1d(x, const(r, 8, 4, 3), padding=1))
+        y = e(relax.op.nn.leakyrelu(e(relax.op.add(y, const(r, 1, 8, 1))), 0.1))
+        y = e(relax.op.nn.conv1d_transpose(y, const(r, 8, 6, 4), strides=2, padding=1))
+        return e(relax.op.nn.conv1d(y, const(r, 5, 6, 3), dilation=2))
+
+    mod = nets.net(build, (1, 4, 40), legal=False)
+    made = compile_module(mod, ["onednn"])
+    assert made.dispatched.summary().endswith("onednn 5, tvm 0; 2 layout conversions")
+    x = np.random.default_rng(0).standard_normal((1, 4, 40)).astype("float32")
     found = made.machine()["main"](tvm.runtime.tensor(x)).numpy()
     np.testing.assert_allclose(found, run(mod, [x])[0], rtol=2e-4, atol=2e-5)

@@ -17,7 +17,12 @@ from tvm import relax
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.region import Region
 from opinfo.byoc.backends.onednn import measured_forms
-from opinfo.byoc.backends.onednn.implementation_probe import ask, implementation, job_of
+from opinfo.byoc.backends.onednn.implementation_probe import (
+    ask,
+    implementation,
+    job_of,
+    of_one_batch,
+)
 from opinfo.byoc.backends.onednn.measured_forms import FormTime, chosen_forms, fastest, form_times
 from opinfo.byoc.compile import compile_module
 
@@ -150,6 +155,22 @@ def test_a_region_with_symbolic_extents_is_unknown() -> None:
     assert chosen_forms([None]) == [""]
 
 
+def test_the_batch_of_a_convolution_may_be_symbolic() -> None:
+    n = tvm.tirx.Var("n", "int64")
+
+    def build(e: Any, r: Any, x: Any, y: Any) -> Any:
+        return e(op.add(e(nn.conv2d(x, const(r, 8, 5, 1, 8), padding=(2, 0), **LAST)), y))
+
+    def job(*shapes: tuple[Any, ...]) -> str | None:
+        return job_of(of_one_batch(_region(nets.net(build, *shapes, legal=False))))
+
+    known = job((1, 30, 1, 8), (1, 30, 1, 8))
+    assert known is not None
+    assert job((n, 30, 1, 8), (n, 30, 1, 8)) == known
+    assert job((1, n, 1, 8), (1, n, 1, 8)) is None
+    assert job((n, n, 1, 8), (n, n, 1, 8)) is None
+
+
 def _time(form: str, microseconds: float, difference: float = 0.0) -> FormTime:
     return FormTime(form, "jit:avx2" if form else "", ("jit:avx2",), microseconds, difference)
 
@@ -158,6 +179,7 @@ def test_a_form_is_chosen_if_it_is_faster_and_right() -> None:
     default = _time("", 100)
     assert fastest([default, _time("swapped", 50)]) == "form swapped implementation 1 jit:avx2"
     assert fastest([default, _time("swapped", 98)]) == ""
+    assert fastest([default, _time("straight", 90)]) == ""  # the same kernel
     assert fastest([default, _time("swapped", 50, 1e-3), _time("rows", 60)]).startswith("form rows")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -25,6 +26,8 @@ from opinfo.jit import (
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel as kernel
+from opinfo.jit.kernels.generic_kernel import GenericKernel, identity
+from opinfo.jit.kernels.worker import _generic
 
 from . import modules
 from .legalised import kernel as kernel_of
@@ -118,9 +121,10 @@ def test_a_wrong_kernel_is_found_before_it_serves() -> None:
         out = np.from_dlpack(args[-1])
         out[...] = -out
 
-    kernel.compare(right, right, func, {"n": 3})
+    args = kernel.arguments(bind(func, {"n": 3}), {"n": 3})
+    kernel.compare(right, right, args, {"n": 3})
     with pytest.raises(kernel.Differs, match="parameter 2 differs"):
-        kernel.compare(negated, right, func, {"n": 3})
+        kernel.compare(negated, right, args, {"n": 3})
 
 
 def test_what_is_empty_gets_no_kernel(compiled: CompiledShapes) -> None:
@@ -163,36 +167,78 @@ def test_a_kernel_that_is_idle_gives_room(
     assert told.kernels == 2
 
 
-@pytest.mark.parametrize("slower, rule", [(False, "contraction"), (True, "generic")])
-def test_a_kernel_that_is_slower_than_the_generic_one_is_that_one(
-    slower: bool, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    func = next(f for f in lowered(modules.dense()).functions.values()
+def dense_func() -> Any:
+    return next(f for f in lowered(modules.dense()).functions.values()
                 if isinstance(f, tirx.PrimFunc))  # fmt: skip
+
+
+@pytest.mark.parametrize("took, rule", [(104, "contraction"), (106, "generic")])
+def test_a_kernel_that_is_slower_than_the_generic_one_is_not_kept(
+    took: int, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    func = dense_func()
     maker = kernel.KernelBuilder(func, native_target())
-    monkeypatch.setattr(kernel, "slower", lambda *_: slower)
+    monkeypatch.setattr(kernel, "seconds", lambda *_: (took, 100))
     found = maker.make({"n": 40}, tmp_path / "made.so")
     assert found.rule == rule
-    assert [p.name for p in tmp_path.iterdir()] == ["made.so"]
-    loaded = tvm.runtime.load_module(str(found.library))[kernel.ENTRY]
-    kernel.compare(loaded, maker.plain, func, {"n": 40})
+    kept = rule != "generic"
+    assert [p.name for p in tmp_path.iterdir()] == ["made.so"] * kept
+    assert (found.library is not None) == kept
+    if found.library is not None:
+        args = kernel.arguments(bind(func, {"n": 40}), {"n": 40})
+        kernel.compare(kernel.loaded(found.library), maker.generic, args, {"n": 40})
 
 
-@pytest.mark.parametrize("took, slow", [(9, False), (10, False), (11, True)])
-def test_slower_is_by_more_than_the_noise(
-    took: int, slow: bool, monkeypatch: pytest.MonkeyPatch
+def test_after_two_shapes_that_gained_nothing_larger_ones_are_not_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    maker = kernel.KernelBuilder(dense_func(), native_target())
+    monkeypatch.setattr(kernel, "seconds", lambda *_: (1.0, 1.0))
+    for n, built in ((4, True), (8, True), (16, False), (8, False), (2, True)):
+        assert (maker.make({"n": n}, tmp_path / f"{n}.so").library is not None) == built, n
+
+
+def test_shapes_that_gain_or_are_short_teach_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for times in ((1.0, 1.2), (1e-6, 1e-6)):
+        maker = kernel.KernelBuilder(dense_func(), native_target())
+        monkeypatch.setattr(kernel, "seconds", lambda *_, t=times: t)
+        made = [maker.make({"n": n}, tmp_path / f"{n}.so") for n in (4, 8, 16)]
+        assert all(m.library is not None for m in made), times
+
+
+def test_the_first_calls_of_cold_caches_do_not_count() -> None:
     now = [0]
-    monkeypatch.setattr(kernel, "perf_counter", lambda: now[0])
 
     def kernel_that_takes(ticks: int) -> Any:
-        first = iter([100 * ticks])  # the first call, of cold caches, does not count
+        first = iter([100 * ticks])
         return lambda *_: now.__setitem__(0, now[0] + next(first, ticks))
 
-    func = next(f for f in lowered(modules.dense()).functions.values()
-                if isinstance(f, tirx.PrimFunc))  # fmt: skip
-    bound = bind(func, {"n": 3})
-    assert kernel.slower(kernel_that_takes(took), kernel_that_takes(10), bound, {"n": 3}) == slow
+    times = kernel.seconds(kernel_that_takes(9), kernel_that_takes(10), [], lambda: now[0] * 1e-6)
+    assert times == pytest.approx((9e-6, 10e-6))
+
+
+def test_a_kernel_is_compared_with_the_one_of_the_library(
+    compiled: CompiledShapes, tmp_path: Path
+) -> None:
+    """And where it is as fast, that one serves, in the next process, too."""
+    store = KernelStore(tmp_path / "kernels")
+    answer = 'print(\'{"rule": "generic", "milliseconds": 1}\', flush=True); continue'
+    asked = f"open({str(tmp_path / 'jobs')!r}, 'a').write(job); {answer}"
+    for what in ("compiled", "loaded"):
+        compiler = counted(tmp_path, tmp_path, asked)
+        with Session(compiled, store=store, compiler=compiler) as session:
+            ask(session, [5, 5])
+            settled = session.settle()
+            ask(session, [5])
+            assert settled.counts == {what: 1} and session.stats().sites[0].hits == 1
+    job = json.loads((tmp_path / "jobs").read_text())  # one job only
+    place = GenericKernel.from_json(job["generic"])
+    assert place.library == str(compiled.library) and place.identity == identity(place.library)
+    assert _generic(job["generic"]) is not None
+    assert _generic({**job["generic"], "identity": [0, 0, 0, 0]}) is None
+    assert _generic(None) is None
 
 
 NAMED_INDEX = """@T.prim_func(s_tir=True)

@@ -62,8 +62,8 @@ def test_json_has_every_value_and_can_be_read_back() -> None:
     assert told["before"] == {"number": 3, "bytes": 3072}
     assert told["after"] == {"number": 1, "bytes": 768}
     assert told["conversions"][0]["consumers"] == ["y"]
-    assert told["ops"] == [{"name": "y", "op": "relax.nn.conv2d",
-                            "implementation": "NHWC/OHWI", "why": "wanted"}]  # fmt: skip
+    conv = {"name": "y", "op": "relax.nn.conv2d", "implementation": "NHWC/OHWI", "why": "wanted"}
+    assert told["ops"] == [{**conv, "met": True}]
 
 
 def test_sizes_and_columns() -> None:

@@ -317,13 +317,13 @@ def unequal(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> str:
         )
     except Exception as e:
         return f"what was built does not run: {type(e).__name__} {str(e)[:80]}"
-    operands = []
+    operands: list[Any] = []
     fixed = {x: at(e, _sizes(v)) for x, e in size_values(low, found).items()}
     places = []
-    if not all(isinstance(o, int) for o in info.operands):
-        return "an operand is a literal"
     for o in info.operands:
-        assert isinstance(o, int)
+        if not isinstance(o, int):
+            operands.append(relax.const(o.value, o.dtype))
+            continue
         t = found.params[o]
         assert isinstance(t, TensorVar)
         shape = [_value(e, fixed) for e in t.shape]
@@ -331,7 +331,7 @@ def unequal(v: Variant, low: Lowered, found: Recovered, info: OpInfo) -> str:
         places.append(low.operands.index(o))
     attrs = {k: _fixed(a, fixed) for k, a in info.attrs.items()}
     try:
-        theirs = concrete(v, info.name, tuple(operands), attrs)
+        theirs = concrete(v, info.name, operands, attrs)
     except Exception as e:
         return f"the answer does not run: {type(e).__name__} {str(e)[:80]}"
     inputs = [random_input(t, k) for k, t in enumerate(concrete_types(v))]
@@ -370,9 +370,14 @@ def concrete_types(v: Variant) -> list[str]:
     return [fill(t, v.sizes) for t in v.operands]
 
 
-def concrete(v: Variant, op: str, operands: tuple[str, ...], attrs: Mapping[str, Any]) -> Any:
-    args = [tensor(f"p{k}", fill(t, v.sizes), {}) for k, t in enumerate(operands)]
-    return unlegalised(op, args, attrs, v.literal)
+def concrete(v: Variant, op: str, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """The module of a call over operands with literal shapes, given as types or constants."""
+    args = [
+        tensor(f"p{k}", fill(t, v.sizes), {}) if isinstance(t, str) else t
+        for k, t in enumerate(operands)
+    ]
+    params = [a for a in args if isinstance(a, relax.Var)]
+    return unlegalised(op, args, attrs, v.literal, params=params)
 
 
 def random_input(text: str, seed: int) -> Any:

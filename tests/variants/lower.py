@@ -77,11 +77,13 @@ def size(letter: str, sizes: Sizes) -> Any:
 
 def with_sizes(value: Any, sizes: Sizes) -> Any:
     """Attribute values in which the name of a size stands for it; ``"=n + 1"`` is a sum,
-    ``"i, j -> j, i"`` an index map."""
+    ``"i, j -> j, i"`` an index map, ``"int8(3)"`` a constant."""
     if isinstance(value, (list, tuple)):
         return type(value)(with_sizes(v, sizes) for v in value)
     if isinstance(value, str) and value.startswith("="):
         return dimensions(value[1:], sizes)[0]
+    if isinstance(value, str) and (parsed := re.fullmatch(r"(\w+)\((.*)\)", value)):
+        return relax.const(ast.literal_eval(parsed[2]), parsed[1])
     if isinstance(value, str) and " -> " in value:
         names, _, images = value.partition(" -> ")
         keys = names.split(", ")
@@ -94,12 +96,17 @@ def with_sizes(value: Any, sizes: Sizes) -> Any:
 
 
 def unlegalised(
-    op: str, operands: list[Any], attrs: Mapping[str, Any], dtype: str, extra: Sequence[Any] = ()
+    op: str,
+    operands: list[Any],
+    attrs: Mapping[str, Any],
+    dtype: str,
+    extra: Sequence[Any] = (),
+    params: Sequence[Any] | None = None,
 ) -> Any:
     """A module whose ``main`` is the one call. Whatever TVM raises is left to the caller."""
     builder = relax.BlockBuilder()
     call = builder.normalize(call_op(op, operands, attrs, dtype))
-    with builder.function("main", [*operands, *extra]):
+    with builder.function("main", [*(operands if params is None else params), *extra]):
         with builder.dataflow():
             out = builder.emit_output(call)
         builder.emit_func_output(out)

@@ -183,7 +183,8 @@ def _value(value: Any, letters: dict[Any, str]) -> Any:
         return bool(value.value) if str(value.ty.dtype) == "bool" else value.value
     if isinstance(value, GenericConst):
         array = array_of(value)
-        return array.numpy().item() if hasattr(array, "numpy") else str(array)
+        typed = hasattr(array, "numpy")
+        return f"{array.dtype}({array.numpy().item()})" if typed else str(array)
     if isinstance(value, relax.ShapeExpr):
         return [_value(v, letters) for v in value.values]
     if isinstance(value, relax.Tuple):

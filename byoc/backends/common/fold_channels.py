@@ -64,6 +64,16 @@ def fold(region: Region, channel: int, count: int | None, scalable: bool) -> Fol
                   tuple(calls), terms)  # fmt: skip
 
 
+def multiplied(weights: Array, factors: Array) -> Array:
+    """Weights times factors that broadcast to them, in the weights' dtype.
+
+    Weights without memory of their own stand for any: what is returned has their shape.
+    """
+    if weights.size > 1 and not any(weights.strides):
+        return weights
+    return np.asarray((weights.astype("float32") * factors).astype(weights.dtype))
+
+
 #: Terms this much larger than their sum are not folded: their rounding may be intended.
 CANCELS = 2.0**10
 #: Larger factors, or ones below the inverse, may overflow float32 when applied one by one.

@@ -13,6 +13,8 @@ from .recipes.conv import CONV, CONV_TRANSPOSE
 
 #: The layouts in which its kernels over plain tensors are fast.
 WANTS: dict[str, tuple[str, ...]] = {
+    "relax.nn.conv1d": ("NWC", "OWI"),
+    "relax.nn.conv1d_transpose": ("NWC", "IOW"),
     "relax.nn.conv2d": ("NHWC", "OHWI"),
     "relax.nn.conv2d_transpose": ("NHWC", "IOHW"),
 }

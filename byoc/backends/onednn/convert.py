@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...backend.backend import Code
 from ...backend.region import Region
 from ..common.region_source import Constants, headers
-from .implementation_probe import job_of
+from .implementation_probe import job_of, of_one_batch
 from .locate import options
 from .measured_forms import chosen_forms
 from .recipes.converters import RUNTIME, recipe_of
@@ -18,7 +18,8 @@ def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     constants = Constants()
     functions, rounds = [], []
-    for region, form in zip(regions, chosen_forms(map(job_of, regions)), strict=True):
+    jobs = [job_of(of_one_batch(r)) for r in regions]
+    for region, form in zip(regions, chosen_forms(jobs), strict=True):
         frame = OneDnnFunction(region, constants)
         functions.append(function(region, f"{recipe_of(frame).text} {form}".rstrip()))
         if frame.rounds:

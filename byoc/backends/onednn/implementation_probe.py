@@ -23,13 +23,15 @@ import tvm_ffi
 from ....analysis.support.replacing import replacing
 from ....analysis.support.user_cache import user_cache
 from ....analysis.support.warn import warn
-from ...backend.region import Region
+from ...backend.region import Region, Tensor
 from ...codegen.toolchain import CompilerError, program
 from ...patterns.failure import one_line
+from ...patterns.symbolic_shapes import same
 from ...process import trust
 from ...process.line_process import LineProcess, ProcessDied
 from ..common.region_source import Constants, headers, ints
 from .locate import available, options, version
+from .recipes.conv import CONV, CONV_TRANSPOSE
 from .recipes.converters import RUNTIME, recipe_of
 from .recipes.source import DTYPES, OneDnnFunction, rows_of
 
@@ -92,6 +94,32 @@ def implementations(region: Region, seconds: float = 0.0) -> Implementations | N
     """
     job = job_of(region)
     return None if job is None else _asked(f"query {seconds:g} {job}")
+
+
+def of_one_batch(region: Region) -> Region:
+    """The region of a convolution with one element in a batch whose size is symbolic.
+
+    Other symbolic extents stay: a convolution's best form depends on all but the batch.
+    """
+    anchor = region.calls[0]
+    if anchor.op not in (*CONV, *CONV_TRANSPOSE):
+        return region
+    batch = str(anchor.attrs["out_layout"] or anchor.attrs["data_layout"]).index("N")
+    size, last = region.result.shape[batch], batch - len(region.result.shape)
+    if isinstance(size, int):
+        return region
+
+    def one(tensor: Any) -> Any:
+        if not isinstance(tensor, Tensor):
+            return tensor
+        shape = [1 if k - len(tensor.shape) == last and same(e, size) else e
+                 for k, e in enumerate(tensor.shape)]  # fmt: skip
+        return replace(tensor, shape=tuple(shape))
+
+    calls = tuple(replace(c, operands=tuple(map(one, c.operands)), result=one(c.result))
+                  for c in region.calls)  # fmt: skip
+    return replace(region, calls=calls, inputs=tuple(map(one, region.inputs)),
+                   results=tuple(map(one, region.results)))  # fmt: skip
 
 
 def job_of(region: Region) -> str | None:

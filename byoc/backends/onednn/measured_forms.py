@@ -80,7 +80,8 @@ def form_times(job: str, seconds: float = SECONDS) -> tuple[FormTime, ...]:
 def fastest(times: Iterable[FormTime]) -> str:
     """The words of the fastest candidate; empty if the first one is as good."""
     first, *others = times
-    equal = [t for t in others if t.difference <= CLOSE]
+    same = [t for t in others if t.form in ("straight", "packed") and t.steps == first.steps]
+    equal = [t for t in others if t.difference <= CLOSE and t not in same]
     best = min([first, *equal], key=lambda t: t.microseconds)
     return best.words if best.microseconds <= WORTH * first.microseconds else ""
 

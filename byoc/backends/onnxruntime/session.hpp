@@ -2,12 +2,7 @@
 // API is a table of functions to which later versions only append, so that places in it are fixed.
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <memory>
-
 namespace {
-
-opinfo::Constants models;
 
 using Status = void*;
 struct ApiBase {
@@ -20,7 +15,7 @@ enum Place {
   GET_ERROR_MESSAGE = 2, CREATE_ENV = 3, CREATE_SESSION_FROM_ARRAY = 8, RUN = 9,
   CREATE_SESSION_OPTIONS = 10, SET_INTRA_OP_NUM_THREADS = 24, CREATE_TENSOR_WITH_DATA = 49,
   CREATE_CPU_MEMORY_INFO = 69, RELEASE_STATUS = 93, RELEASE_SESSION = 95, RELEASE_VALUE = 96,
-  RELEASE_SESSION_OPTIONS = 100,
+  RELEASE_SESSION_OPTIONS = 100, ADD_SESSION_CONFIG_ENTRY = 130,
 };
 
 const void* const* api = nullptr;
@@ -36,61 +31,80 @@ int failed(const char* what, Status status) {
   if (status == nullptr) return 0;
   auto* message = reinterpret_cast<const char* (*)(Status)>(
       const_cast<void*>(api[GET_ERROR_MESSAGE]));
-  std::string told = std::string(what) + ": " + message(status);
+  std::string text = std::string(what) + ": " + message(status);
   call(RELEASE_STATUS, status);
-  return opinfo::fail("RuntimeError", told);
+  return opinfo::fail("RuntimeError", text);
 }
 
+OncePerProcess once;
 std::vector<void*> sessions;
 
-// Made after ONNX Runtime was loaded, so that it goes before that does.
+// Made after ONNX Runtime was loaded, so that it goes before that does. The sessions of a parent are
+// left alone: to end them would wait for its threads.
 struct Closer {
   ~Closer() {
-    for (void* s : sessions) call(RELEASE_SESSION, s);
+    for (void* s : sessions)
+      if (once.is_mine()) call(RELEASE_SESSION, s);
   }
 };
 
-int threads() {
-  for (const char* name : {"OMP_NUM_THREADS", "TVM_NUM_THREADS"})
-    if (const char* told = std::getenv(name)) return std::atoi(told);
-  return 0;  // ONNX Runtime decides
-}
-
 int open(const char* path) {
+  if (api != nullptr) return 0;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) library = dlopen("libonnxruntime.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     return opinfo::fail("RuntimeError", std::string("ONNX Runtime is not here: put "
       "libonnxruntime.so.1 (the package onnxruntime has it, in capi/, with the version in its name) "
-      "into a folder of LD_LIBRARY_PATH: ") + dlerror());
+      "beside this library or into a folder of LD_LIBRARY_PATH: ") + dlerror());
   auto* base = reinterpret_cast<const ApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
-  api = base == nullptr ? nullptr : base()->get_api(VERSION);
-  if (api == nullptr) return opinfo::fail("RuntimeError", "ONNX Runtime has no such API");
+  auto* table = base == nullptr ? nullptr : base()->get_api(VERSION);
+  if (table == nullptr) return opinfo::fail("RuntimeError", "ONNX Runtime has no such API");
+  api = table;
   const int warning = 2, arena = 1, by_default = 0;
   if (int code = failed("ONNX Runtime", call(CREATE_ENV, warning, "opinfo", &env))) return code;
   return failed("ONNX Runtime", call(CREATE_CPU_MEMORY_INFO, arena, by_default, &memory));
 }
 
-// Once, whoever else loads the library: a session for each model.
-int begin(const char* path, size_t count) {
-  static std::mutex mutex;
-  std::lock_guard<std::mutex> lock(mutex);
-  if (sessions.size() == count) return 0;
-  if (api == nullptr)
-    if (int code = open(path)) return code;
-  void* options = nullptr;
-  if (int code = failed("ONNX Runtime", call(CREATE_SESSION_OPTIONS, &options))) return code;
+// Options of all sessions. Threads of several sessions must not spin beside each other's work.
+Status configured(void* options, size_t count) {
   Status status = call(SET_INTRA_OP_NUM_THREADS, options, threads());
-  for (size_t k = sessions.size(); status == nullptr && k < count; ++k) {
-    void* made = nullptr;
-    const size_t size = models[k]->shape[0];
-    status = call(CREATE_SESSION_FROM_ARRAY, env, static_cast<const void*>(opinfo::data(models[k])),
-                  size, options, &made);
-    if (status == nullptr) sessions.push_back(made);
+  if (status == nullptr && count > 1)
+    status = call(ADD_SESSION_CONFIG_ENTRY, options, "session.force_spinning_stop", "1");
+  return status;
+}
+
+// Once a process: a session for each model.
+int begin() {
+  return once([&] {
+    if (int code = open(LIBRARY)) return code;
+    void* options = nullptr;
+    if (int code = failed("ONNX Runtime", call(CREATE_SESSION_OPTIONS, &options))) return code;
+    Status status = configured(options, MODELS);
+    std::vector<void*> made;
+    for (size_t k = 0; status == nullptr && k < MODELS; ++k) {
+      void* session = nullptr;
+      const size_t size = models[k]->shape[0];
+      status = call(CREATE_SESSION_FROM_ARRAY, env,
+                    static_cast<const void*>(opinfo::data(models[k])), size, options, &session);
+      if (status == nullptr) made.push_back(session);
+    }
+    call(RELEASE_SESSION_OPTIONS, options);
+    static Closer closer;
+    if (status == nullptr) sessions = made;
+    return failed("ONNX Runtime", status);
+  });
+}
+
+// ONNX's number of an element type.
+int element_type(ElementType type) {
+  switch (type.code * 100 + type.bits) {
+    case kDLFloat * 100 + 32: return 1;
+    case kDLUInt * 100 + 8: return 2;
+    case kDLInt * 100 + 8: return 3;
+    case kDLInt * 100 + 32: return 6;
+    case kDLInt * 100 + 64: return 7;
+    default: return 9;
   }
-  call(RELEASE_SESSION_OPTIONS, options);
-  static Closer closer;
-  return failed("ONNX Runtime", status);
 }
 
 // Values of ONNX Runtime over the memory of tensors.
@@ -100,48 +114,29 @@ struct Values {
     for (void* v : all) call(RELEASE_VALUE, v);
   }
 
-  int add(const char* name, const TVMFFIAny& a) {
-    const DLTensor* t = opinfo::tensor(a);
-    if (t == nullptr || t->device.device_type != kDLCPU || t->dtype.code != kDLFloat ||
-        t->dtype.bits != 32 || t->dtype.lanes != 1 || !opinfo::is_compact(t))
-      return opinfo::fail("TypeError", std::string(name) + ": argument " +
-                                           std::to_string(all.size()) +
-                                           " must be a plain CPU tensor of f32");
-    size_t bytes = 4;
-    for (int k = 0; k < t->ndim; ++k) bytes *= t->shape[k];
-    void* made = nullptr;
-    const int float32 = 1;
+  int add(const Region& region, const DLTensor* t) {
+    void* value = nullptr;
+    const int type = element_type(region.types[all.size()]);
     Status status = call(CREATE_TENSOR_WITH_DATA, memory, static_cast<void*>(opinfo::data(t)),
-                         bytes, static_cast<const int64_t*>(t->shape),
-                         static_cast<size_t>(t->ndim), float32, &made);
-    if (status == nullptr) all.push_back(made);
-    return failed(name, status);
+                         bytes(t), static_cast<const int64_t*>(t->shape),
+                         static_cast<size_t>(t->ndim), type, &value);
+    if (status == nullptr) all.push_back(value);
+    return failed(region.name, status);
   }
 };
 
-std::vector<std::string> numbered(const char* letter, int count) {
-  std::vector<std::string> out;
-  for (int k = 0; k < count; ++k) out.push_back(letter + std::to_string(k));
-  return out;
-}
-
-int run(const char* name, size_t session, int inputs, int results, const TVMFFIAny* args,
-        int32_t count, TVMFFIAny*) {
-  if (count != inputs + results)
-    return opinfo::fail("TypeError", std::string(name) + ": " + std::to_string(count) +
-                                         " arguments, expected " +
-                                         std::to_string(inputs + results));
-  Values given, made;
-  for (int k = 0; k < count; ++k)
-    if (int code = (k < inputs ? given : made).add(name, args[k])) return code;
-  std::vector<const char*> in, out;
-  const auto xs = numbered("x", inputs), ys = numbered("y", results);
-  for (const std::string& s : xs) in.push_back(s.c_str());
-  for (const std::string& s : ys) out.push_back(s.c_str());
+int run(const Region& region, const TVMFFIAny* args, int32_t count) {
+  if (int code = begin()) return code;
+  std::vector<const DLTensor*> tensors;
+  if (int code = checked(region, args, count, tensors)) return code;
+  Values values;
+  for (const DLTensor* t : tensors)
+    if (int code = values.add(region, t)) return code;
   const void* no_options = nullptr;
-  return failed(name, call(RUN, sessions[session], no_options, in.data(),
-                           static_cast<const void* const*>(given.all.data()), given.all.size(),
-                           out.data(), out.size(), made.all.data()));
+  const size_t inputs = region.inputs, results = region.results;
+  return failed(region.name, call(RUN, sessions[region.model], no_options, INPUT_NAMES,
+                                  static_cast<const void* const*>(values.all.data()), inputs,
+                                  RESULT_NAMES, results, values.all.data() + inputs));
 }
 
 }  // namespace

@@ -330,8 +330,8 @@ class LoopNest:
 
 #: Lanes of the vectors along a symbolic axis that is shorter than a full vector.
 FEW = 4
-#: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers. Arrays of exactly
-#: 1024 bytes are, too, where `StorageRewrite` lets several of them share memory.
+#: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers. Arrays of 1024
+#: bytes go there, too, where `StorageRewrite` lets several of them share memory.
 STACK = 1023
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -10,6 +11,8 @@ import tvm
 from ..byoc.backend.backend import Backend
 from ..byoc.backend.catalog import find, unusable
 from ..byoc.building.build_library import on_gpu
+from ..byoc.calibration.calibration import Calibration
+from ..byoc.calibration.calibrations import CALIBRATED, InForce, in_force, known
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
 from ..byoc.measure import Measure
@@ -17,8 +20,8 @@ from ..byoc.prepare.prepare import prepare
 from ..layout.search.constraints import Desired
 from .models import as_module
 
-#: Backends used by default on a CPU, if they are installed.
-DEFAULT = ("onednn",)
+#: The class of TVM's own code if no backends are named: that of all backends.
+SHARED = 3
 
 
 def dispatch(
@@ -29,6 +32,7 @@ def dispatch(
     priority: Mapping[str, int] | None = None,
     force: Mapping[str, str] | None = None,
     measure: Measure | None = None,
+    calibration: Calibration | None = None,
 ) -> Dispatched:
     """Choose layouts and backends for a model, without building anything.
 
@@ -40,6 +44,7 @@ def dispatch(
         priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
         force: Operators to send to one backend; see `opinfo.byoc.dispatch`.
         measure: Choose by measured times; see `opinfo.byoc.Measure`.
+        calibration: What kinds of work cost; by default, as in `opinfo.compile`.
 
     Returns:
         The module, and the backend of each operator or why it stays with TVM.
@@ -50,14 +55,60 @@ def dispatch(
         TypeError: An argument has the wrong type.
         ValueError: An argument is invalid or contradicts another.
     """
-    chosen = installed() if backends is None else backends
-    lowered = prepare(as_module(model, "dispatch"), chosen)
-    return dispatch_module(lowered, chosen, priority, force=force, measure=measure, layouts="best",
-                           desired=wants)  # fmt: skip
+    choice = choose_backends(backends, priority, calibration)
+    lowered = prepare(as_module(model, "dispatch"), choice.backends)
+    return dispatch_module(lowered, choice.backends, choice.priority, force=force, measure=measure,
+                           layouts="best", desired=wants,
+                           calibration=choice.calibration)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BackendChoice:
+    """The backends to choose from, and by what.
+
+    Attributes:
+        backends: Names or backends.
+        priority: Their classes.
+        costs: The calibration that costs come from; None on a GPU.
+    """
+
+    backends: Sequence[str | Backend]
+    priority: Mapping[str, int] | None
+    costs: InForce | None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        return None if self.costs is None else self.costs.calibration
+
+
+def choose_backends(
+    backends: Sequence[str | Backend] | None, priority: Mapping[str, int] | None,
+    calibration: Calibration | None, target: Any = "llvm",
+) -> BackendChoice:  # fmt: skip
+    """Return the backends of a request, with classes and costs.
+
+    If none are named, all installed ones whose costs are known and TVM share one class, unless
+    ``priority`` says otherwise: an estimate must not compete with measured costs. Named backends
+    have classes as in `opinfo.byoc.dispatch`.
+    """
+    parsed = tvm.target.Target(target)
+    if on_gpu(parsed):
+        return BackendChoice(() if backends is None else backends, priority, None)
+    if backends is not None and not backends:
+        return BackendChoice(backends, priority, None)
+    threads = int(parsed.attrs.get("num-cores") or 1)
+    costs = in_force(threads) if calibration is None else InForce(calibration, None)
+    if backends is not None:
+        return BackendChoice(backends, priority, costs)
+    names = installed(parsed)
+    known_costs = costs.backends
+    costs = replace(costs, missing=tuple(n for n in names if n not in known_costs))
+    shared = {"tvm": SHARED} if priority is None else priority
+    return BackendChoice([n for n in names if n in known_costs], shared, costs)
 
 
 def installed(target: Any = "llvm") -> list[str]:
-    """Return the default backends for a target: those of `DEFAULT` that can run."""
+    """Return the default backends for a target: those that opinfo calibrates and that can run."""
     if on_gpu(tvm.target.Target(target)):
         return []
-    return [name for name in DEFAULT if unusable(find(name)) is None]
+    return [n for n in CALIBRATED if known(n) and unusable(find(n)) is None]

@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 
 from ..byoc.building.build_library import on_gpu
+from ..byoc.calibration.calibrations import InForce
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
@@ -31,11 +32,15 @@ class Compiled:
         target: TVM's target; the model runs only there.
         result: The library, and the decisions behind it.
         signatures: The parameters of the model's functions, by name.
+        costs: The calibration that decided between backends; None if nothing was chosen by it.
+        kept: With ``measure``, which choice was kept, and the times of both.
     """
 
     target: Any
     result: CompiledModule | CompiledShapes
     signatures: Mapping[str, Signature]
+    costs: InForce | None = None
+    kept: str = ""
 
     @property
     def library(self) -> Path:
@@ -84,7 +89,7 @@ class Compiled:
         self.result.export(path)
 
     def report(self) -> str:
-        """Return the target, the dispatch, and how each symbolic function is compiled.
+        """Return the target, the dispatch, its costs, and how each symbolic function is compiled.
 
         It also names each unavailable backend with the reason, and each failed region with the
         backend that replaces it.
@@ -93,7 +98,8 @@ class Compiled:
         dispatched = self.dispatched
         if dispatched is not None:
             dropped = [str(f) for f in dispatched.failed if f.stage == "available"]
-            lines += [dispatched.summary(), *dropped, *filter(None, [dispatched.failures()])]
+            told = [str(self.costs or ""), self.kept, dispatched.failures()]
+            lines += [dispatched.summary(), *dropped, *filter(None, told)]
         return "\n".join([*lines, *map(_served, self.functions)])
 
     def verify(self, model: Any, seed: int = 0) -> Verified:

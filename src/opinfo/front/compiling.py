@@ -10,6 +10,7 @@ from tvm import relax
 
 from ..byoc.backend.backend import Backend
 from ..byoc.building.read_target import read_target
+from ..byoc.calibration.calibration import Calibration
 from ..byoc.codegen.host import native_target
 from ..byoc.compile import compile_module
 from ..byoc.dispatching.dispatch_request import Options
@@ -19,8 +20,9 @@ from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
-from .backend_choice import installed
+from .backend_choice import choose_backends
 from .compiled_model import Compiled
+from .keep_faster import keep_faster
 from .models import as_module
 from .shape_settings import Extents, configured
 
@@ -36,13 +38,16 @@ def compile(
     force: Mapping[str, str] | None = None,
     measure: Measure | None = None,
     plan: DispatchPlan | None = None,
+    calibration: Calibration | None = None,
 ) -> Compiled:
     """Compile a model, with backends where they are faster than TVM's code.
 
     Args:
         model: A Relax module, which is not modified, or a file that `opinfo.load` reads.
-        backends: Names or `Backend` objects. The default is oneDNN if the target is a CPU and
-            oneDNN is installed; with `shapes`, it is none. ``[]`` uses only TVM's code.
+        backends: Names or `Backend` objects, which take what they can, as in
+            `opinfo.byoc.dispatch`. By default, the least expected cost decides between all
+            installed backends for CPUs and TVM's code; with `shapes`, TVM's code is used.
+            ``[]`` uses only TVM's code.
         target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
             this CPU, with one thread. `Compiled.report` names it.
         shapes: How to compile symbolic functions that no backend takes: ``"jit"``, ``"aot"``,
@@ -53,8 +58,11 @@ def compile(
             backends prefer are candidates.
         priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
         force: Operators to send to one backend; see `opinfo.byoc.dispatch`.
-        measure: Choose by measured times; see `opinfo.byoc.Measure`.
+        measure: Choose by measured times; see `opinfo.byoc.Measure`. The result is compared with
+            the choice by expected costs, and the faster of the two is returned.
         plan: The dispatch plan of an earlier call, ``compiled.dispatched.plan``, to replay.
+        calibration: What kinds of work cost; by default that of this machine, which
+            ``opinfo calibrate`` measures, or the nearest that opinfo ships.
 
     Returns:
         The compiled model.
@@ -70,11 +78,22 @@ def compile(
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:
-        chosen = installed(tvm_target) if backends is None else backends
-        library = compile_module(mod, chosen, wants, priority=priority, force=force, saved=plan,
-                                 measure=measure, target=tvm_target)  # fmt: skip
-        return Compiled(tvm_target, library, signatures)
-    options = Options(priority, force, measure, "best" if backends else "given", wants)
+        choice = choose_backends(backends, priority, calibration, tvm_target)
+
+        def build(how: Measure | None) -> Compiled:
+            library = compile_module(mod, choice.backends, wants, priority=choice.priority,
+                                     force=force, saved=plan, measure=how, target=tvm_target,
+                                     calibration=choice.calibration)  # fmt: skip
+            chosen = plan is None and (backends is None or calibration is not None)
+            costs = choice.costs if chosen else None
+            return Compiled(tvm_target, library, signatures, costs)
+
+        if measure is None or plan is not None:
+            return build(measure)
+        return keep_faster(build(None), build(measure), mod)
+    choice = choose_backends(backends or (), priority, calibration, tvm_target)
+    options = Options(priority, force, measure, "best" if backends else "given", wants,
+                      choice.calibration)  # fmt: skip
     shaped = compile_shapes(mod, config, tvm_target, backends=backends or (), options=options,
                             saved=plan)  # fmt: skip
     return Compiled(tvm_target, shaped, signatures)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..byoc.dispatching.dispatch import Dispatched
+from ..byoc.dispatching.dispatch import Dispatched, OffloadedRegion
 from ..byoc.matching.diagnose import FallbackOp
 from ..byoc.patterns.failure import STAGES
 from .layouts import CONVERSION, conversions, lines_of, table
@@ -18,6 +18,9 @@ LEFT = ("operator", "count", "why it stays with TVM", "what would change that", 
 FAILED = ("backend", "where", "what failed", "why", "operators", "run by")
 #: Number of operators named as examples of a reason.
 EXAMPLES = 3
+#: Number of operators named of a region.
+SHOWN = 6
+COSTS = ("backend", "operators", "regions", "expected cost in all")
 SHARES = ("backend", "regions", "ops", "FLOPs")
 
 
@@ -97,9 +100,35 @@ def share(dispatched: Dispatched, flops: int) -> float:
     return flops / dispatched.total if dispatched.total else 0.0
 
 
+def costs(dispatched: Dispatched) -> list[tuple[str, str, str, str]]:
+    """Return a row of `COSTS` for each kind of region, the most expensive first.
+
+    Regions of the same operators on the same backend are added up.
+    """
+    groups: dict[tuple[str, tuple[str, ...]], list[OffloadedRegion]] = {}
+    for region in dispatched.taken:
+        if region.costs:
+            groups.setdefault((region.backend, region.ops), []).append(region)
+    rows = []
+    for (backend, ops), regions in groups.items():
+        sums: dict[str, float] = {}
+        sources: dict[str, set[str]] = {}
+        for name, cost in (pair for r in regions for pair in r.costs):
+            sums[name] = sums.get(name, 0.0) + cost.microseconds
+            sources.setdefault(name, set()).add(cost.source)
+        told = [f"{n} {t:.0f} us ({', '.join(sorted(sources[n]))})"
+                for n, t in sorted(sums.items(), key=lambda item: item[1])]  # fmt: skip
+        names = ", ".join(op.removeprefix("relax.") for op in ops[:SHOWN])
+        more = f" and {len(ops) - SHOWN} more" if len(ops) > SHOWN else ""
+        rows.append((sums[backend], (backend, f"{names}{more}", str(len(regions)),
+                                     ", ".join(told))))  # fmt: skip
+    return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+
+
 def tables(dispatched: Dispatched) -> list[Table]:
-    """Return tables of remaining operators, failures and layout conversions."""
-    out = [lines_of(reasons(dispatched.left)), table(FAILED, failed(dispatched))]
+    """Return tables of remaining operators, failures, expected costs and conversions."""
+    out = [lines_of(reasons(dispatched.left)), table(FAILED, failed(dispatched)),
+           table(COSTS, costs(dispatched))]  # fmt: skip
     if dispatched.report is not None:
         out.append(table(CONVERSION, conversions(dispatched.report)))
     return [t for t in out if t.row_count]
@@ -121,6 +150,10 @@ def to_json(dispatched: Dispatched) -> dict[str, Any]:
                 "rounds": region.rounds,
                 "nodes": list(region.nodes),
                 "microseconds": region.microseconds,
+                "costs": {
+                    name: {"microseconds": cost.microseconds, "source": cost.source}
+                    for name, cost in region.costs
+                },
             }
             for region in dispatched.taken
         ],

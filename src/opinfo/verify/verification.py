@@ -24,7 +24,7 @@ from ..byoc.measure import Excluded, Timing
 from ..byoc.process.folder import Folder
 from ..jit.compile.compile_shapes import CompiledShapes
 from ..layout.report.plan_report import columns
-from ..report.regions import reasons
+from ..report.regions import costs, reasons
 from .time_builds import time_builds
 
 Array = np.ndarray[Any, Any]
@@ -39,14 +39,16 @@ TIMES = ("build", "median ms", "speed")
 
 
 def explained(dispatched: Dispatched) -> list[str]:
-    """Return lines about operators that stay with TVM, failures, and different rounding."""
+    """Return lines about operators that stay with TVM, failures, rounding, times and costs."""
     rounds = Counter((t.backend, t.rounds) for t in dispatched.taken if t.rounds)
     return [
         *reasons(dispatched.left),
         *map(str, dispatched.failed),
         *(f"{plural(n, 'region')} of {backend}: {how}" for (backend, how), n in rounds.items()),
         *_timed(dispatched.timings),
-    ]
+        *(f"{backend} takes {regions} x {ops}: {told}"
+          for backend, ops, regions, told in costs(dispatched)),
+    ]  # fmt: skip
 
 
 def _timed(timings: Sequence[Timing]) -> list[str]:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from ....backend.region import Array, Call, Tensor
-from ...common.fold_channels import Folded, fold
+from ...common.fold_channels import Folded, fold, multiplied
 from .post import follow
 from .recipe import Recipe, View
 from .source import OneDnnFunction, order
@@ -83,5 +83,4 @@ def _weights(frame: OneDnnFunction, tensor: Tensor, folded: Folded, kernel: str)
         return frame.of(tensor)
     array = frame.region.constants[tensor.index]
     shape = [-1 if c == "O" else 1 for c in kernel]
-    scaled = array.astype("float32") * folded.scale.reshape(shape)
-    return frame.fixed(scaled.astype(array.dtype))
+    return frame.fixed(multiplied(array, folded.scale.reshape(shape)))

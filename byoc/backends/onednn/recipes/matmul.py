@@ -8,7 +8,7 @@ import numpy as np
 
 from ....backend.region import Region, Tensor
 from ....patterns.symbolic_shapes import same_shape, spread
-from ...common.fold_channels import Folded, fold
+from ...common.fold_channels import Folded, fold, multiplied
 from .post import follow
 from .recipe import Recipe, View
 from .source import OneDnnFunction
@@ -30,9 +30,7 @@ def matmul(frame: OneDnnFunction) -> Recipe:
 
     weights = frame.of(second)
     if folded.scale is not None:
-        array = region.constants[second.index]
-        scaled = (array.astype("float32") * folded.scale).astype(array.dtype)
-        weights = frame.fixed(scaled)
+        weights = frame.fixed(multiplied(region.constants[second.index], folded.scale))
     bias = None if folded.shift is None else frame.fixed(folded.shift).expanded(axes)
     recipe = Recipe("matmul").views(src=turned(first), weights=weights.expanded(axes),
                                     dst=turned(region.result), bias=bias)  # fmt: skip

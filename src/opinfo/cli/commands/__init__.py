@@ -11,6 +11,7 @@ from ..options.common import UserError
 from ..run.command_group import Commands
 from .backends import list_all_backends, list_all_recognisers
 from .cache import cache
+from .calibrate import calibrate_machine
 from .compile import compile_model
 from .dispatch import dispatch_model
 from .inspect import inspect_model
@@ -25,6 +26,7 @@ app.command("plan")(plan_model)
 app.command("dispatch")(dispatch_model)
 app.command("compile")(compile_model)
 app.command("tune")(tune_record)
+app.command("calibrate")(calibrate_machine)
 app.command("backends")(list_all_backends)
 app.command("recognisers")(list_all_recognisers)
 app.add_typer(cache, name="cache")

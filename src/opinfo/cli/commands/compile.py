@@ -11,11 +11,13 @@ import typer
 
 from ..options.common import (
     BACKENDS,
+    Calibrated,
     Force,
     Model,
     Shapes,
     UserError,
     Wants,
+    calibrated,
     emit,
     forced,
     loaded,
@@ -57,7 +59,8 @@ def compile_model(
     backend: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated backends; default: onednn,tvm, and none with --shapes.",
+            help="Comma-separated backends, which take what they can; default: all installed ones "
+            "where they are expected to be faster, and none with --shapes.",
             autocompletion=backends,
             rich_help_panel=BACKENDS,
         ),
@@ -134,6 +137,7 @@ def compile_model(
         Path | None,
         typer.Option(help="With aot: a tuning database of `opinfo tune`.", rich_help_panel=SHAPES),
     ] = None,
+    calibration: Calibrated = None,
     tune: Annotated[
         bool,
         typer.Option(
@@ -212,10 +216,8 @@ def compile_model(
             from ..options.measure_options import MeasureOptions
 
             measuring = MeasureOptions(database, tracker, servers, threads, timeout, extent or [])
-        named = "onednn,tvm" if backend is None and shapes is None else backend
-        choice = CompileOptions(
-            named, want or [], forced(force), target, plan, measuring, shape_options
-        )
+        choice = CompileOptions(backend, want or [], forced(force), target, plan, measuring,
+                                shape_options, calibration)  # fmt: skip
         mod = loaded(model, shape)
         compiled = choice.compiled(mod)
         _write(compiled, library, plan_file, strict)
@@ -257,6 +259,7 @@ class CompileOptions:
     plan: Path | None
     measuring: MeasureOptions | None
     shapes: ShapeOptions
+    calibration: Path | None = None
 
     def compiled(self, mod: Any) -> Compiled:
         from ...byoc import DispatchPlan
@@ -274,7 +277,8 @@ class CompileOptions:
             measure = self.measuring.measure(str(target), counting("measuring"))
         chosen = None if self.backends is None else self.backends.split(",")
         return compile(mod, chosen, target=self.target, shapes=self.shapes.config(), wants=wants,
-                       force=self.force or None, measure=measure, plan=plan)  # fmt: skip
+                       force=self.force or None, measure=measure, plan=plan,
+                       calibration=calibrated(self.calibration))  # fmt: skip
 
 
 def _write(compiled: Compiled, library: Output, plan_file: Output | None, strict: bool) -> None:
@@ -307,6 +311,8 @@ def _print(compiled: Compiled, explain: bool, verified: Verified | None, output:
     emit(f"compiled for {describe(compiled.target)}")
     if dispatched is not None:
         emit(dispatched.summary())
+        for line in filter(None, (str(compiled.costs or ""), compiled.kept)):
+            emit(line)
         for line in explained(dispatched) if explain else ():
             emit(line)
     if compiled.functions:

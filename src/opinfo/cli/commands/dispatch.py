@@ -9,11 +9,13 @@ import typer
 
 from ..options.common import (
     Backends,
+    Calibrated,
     Force,
     Json,
     Model,
     Shapes,
     Wants,
+    calibrated,
     emit,
     forced,
     loaded,
@@ -26,9 +28,10 @@ from ..options.common import (
 
 def dispatch_model(
     model: Model,
-    backend: Backends = "onednn,tvm",
+    backend: Backends = None,
     want: Wants = None,
     force: Force = None,
+    calibration: Calibrated = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why operators stay with TVM, and what to change.")
     ] = False,
@@ -46,7 +49,9 @@ def dispatch_model(
 
         where, desired = forced(force), parse_wants(want) if want else None
         mod = loaded(model, shape)
-        dispatched = dispatch(mod, backend.split(","), wants=desired, force=where)
+        named = None if backend is None else backend.split(",")
+        dispatched = dispatch(mod, named, wants=desired, force=where,
+                              calibration=calibrated(calibration))  # fmt: skip
         values = to_json(dispatched) if as_json else {}
     if as_json:
         emit(json.dumps(values, indent=1))

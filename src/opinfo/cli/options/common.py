@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ...byoc.calibration.calibration import Calibration
+
 __all__ = [
     "UserError",
+    "calibrated",
     "emit",
     "forced",
     "loaded",
@@ -65,11 +68,20 @@ Wants = Annotated[
     ),
 ]
 Backends = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--backend",
-        help="Comma-separated backends.",
+        help="Comma-separated backends, which take what they can; default: all installed ones "
+        "where they are expected to be faster.",
         autocompletion=backends,
+        rich_help_panel=BACKENDS,
+    ),
+]
+Calibrated = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibration",
+        help="Expected costs, a file of `opinfo calibrate`; default: those of this machine.",
         rich_help_panel=BACKENDS,
     ),
 ]
@@ -150,6 +162,13 @@ def readable(model: Path, shapes: Sequence[str] | None) -> Any:
         return loaded(model, shapes)
     except FrontendError as error:
         raise UserError(str(error)) from error
+
+
+def calibrated(path: Path | None) -> Calibration | None:
+    """Load the file of --calibration; raises ``ValueError`` or ``OSError``."""
+    from ...byoc.calibration.calibration import Calibration
+
+    return None if path is None else Calibration.load(path)
 
 
 def show(tables: Sequence[Table], summary: str) -> None:

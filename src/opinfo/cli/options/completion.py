@@ -10,8 +10,8 @@ from importlib.metadata import entry_points
 
 #: Entry points of backends in other packages.
 GROUP = "opinfo.backends"
-BACKENDS = ("onednn", "blas", "onnxruntime", "tvm", "example_npu", "cublaslt", "cudnn", "cutlass",
-            "tensorrt")  # fmt: skip
+BACKENDS = ("onednn", "blas", "onnxruntime", "openvino", "tvm", "example_npu", "cublaslt", "cudnn",
+            "cutlass", "tensorrt")  # fmt: skip
 STRATEGIES = ("jit", "aot", "generic", "library", "record")
 #: Common layouts of operators.
 LAYOUTS = {

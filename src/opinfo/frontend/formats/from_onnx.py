@@ -1,28 +1,33 @@
-"""Import ONNX files with TVM, after onnxslim has folded shape arithmetic if necessary."""
+"""Load ONNX files."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import warnings
 from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from ..checks.error import FrontendError, one_line
 from ..checks.input_shapes import Shapes, check_shapes
 from ..checks.limits import allow
-from .importer import at_node, tidied
-from .origins import named, of_onnx, recording
+from .importer import tidied
+from .onnx.graph_import import GraphImport, NeedsBranches, NodeError
+from .onnx.symbols import KEPT, input_shapes, parameters
+from .origins import named
+
+#: A size that a hint proposes for a symbolic dimension.
+EXAMPLE = 64
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     """Read a file with the requested input shapes; raises `FrontendError`.
 
-    Without `shapes`, dynamic dimensions stay symbolic. If TVM's importer cannot handle that, the
-    error names the inputs to make static.
+    Without `shapes`, dynamic dimensions stay symbolic. If a node needs one of them static, the
+    error names the node and the option that makes it so.
     """
     try:
         import onnx
@@ -51,109 +56,57 @@ def _external_size(model: Any, folder: Path) -> int:
 def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:
     """Import an `onnx.ModelProto`; raises `FrontendError` that names `where`."""
     inputs = input_shapes(model)
-    check_shapes(shapes, inputs, symbolic=True)
+    check_shapes(_without_kept(shapes, inputs), inputs, symbolic=True)
+    params: dict[str, Any] = {}
     try:
-        return _imported(model, shapes)
-    except Exception as error:  # the importer raises various types
-        loose = _loose(inputs, shapes)
-        hint = f"; make dynamic inputs static: --shape {loose}" if loose else _missing()
-        text = f"{where}: TVM's importer rejected it{at_node(error)}: {one_line(error)}{hint}"
-        raise FrontendError(text) from error
+        params = parameters(model, shapes)
+        return _imported(model, params)
+    except Exception as error:  # TVM raises various types
+        dims = error.dims if isinstance(error, NodeError) else ()
+        raise FrontendError(f"{where}: {one_line(error)}{_hint(params, dims)}") from error
 
 
-def input_shapes(model: Any) -> dict[str, tuple[int | str, ...] | None]:
-    """Return the shapes of inputs that are not weights; an unknown dimension is "?"."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    shapes: dict[str, tuple[int | str, ...] | None] = {}
-    for value in model.graph.input:
-        if value.name in weights:
-            continue
-        tensor = value.type.tensor_type
-        dims = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
-        shapes[value.name] = dims
-    return shapes
-
-
-def _dim(dim: Any) -> int | str:
-    return int(dim.dim_value) if dim.dim_value > 0 else str(dim.dim_param or "?")
-
-
-def _loose(inputs: dict[str, tuple[int | str, ...] | None], shapes: Shapes) -> str:
-    """Format inputs that are still dynamic as `x:?,3,?,?`."""
-    texts = []
-    for name, dims in {**inputs, **shapes}.items():
-        if dims is None or any(isinstance(d, str) for d in dims):
-            texts.append(
-                f"{name}:" + ",".join("?" if isinstance(d, str) else str(d) for d in dims or "?")
-            )
-    return " --shape ".join(texts)
-
-
-def _missing() -> str:
-    """Say which missing packages prevented folding of shape arithmetic."""
-    absent = [
-        name for name in ("onnxslim", "onnxruntime") if importlib.util.find_spec(name) is None
-    ]
-    packages = " and ".join(absent)
-    return f"; folding shapes needs {packages}: pip install 'opinfo[onnx]'" if absent else ""
-
-
-def _imported(model: Any, shapes: Shapes) -> tvm.IRModule:
-    """Import a model, folding first if it becomes static, else only if the import fails."""
-    dynamic = bool(_loose(input_shapes(model), {}))
-    if dynamic and shapes and not _loose({}, shapes):
-        return _import(_folded(model, shapes), shapes)
-    try:
-        return _import(model, shapes)
-    except Exception:  # the importer cannot fold all shape arithmetic of exporters
-        folded = None
-        with contextlib.suppress(Exception):  # onnxslim may raise anything
-            folded = _folded(_declared(model, shapes), {})
-        if folded is None or folded is model:
-            raise
-    return _import(folded, shapes)
-
-
-def _declared(model: Any, shapes: Shapes) -> Any:
-    """Return a copy whose inputs have the requested shapes; symbols stay symbolic."""
-    if not shapes:
-        return model
-    copy = type(model)()
-    copy.CopyFrom(model)
-    for value in copy.graph.input:
-        dims = shapes.get(value.name)
-        if dims is None:
-            continue
-        shape = value.type.tensor_type.shape
-        del shape.dim[:]
-        for dim in dims:
-            shape.dim.add(**({"dim_param": dim} if isinstance(dim, str) else {"dim_value": dim}))
-    return copy
-
-
-def _folded(model: Any, shapes: Shapes) -> Any:
-    """Fold the shape arithmetic of a model; returns the model itself without onnxslim."""
-    try:
-        import onnxslim
-    except ImportError:
-        return model
-    texts = [f"{name}:" + ",".join(map(str, dims)) for name, dims in shapes.items()]
-    with contextlib.redirect_stdout(io.StringIO()):
-        return onnxslim.slim(model, input_shapes=texts or None)
-
-
-def _import(model: Any, shapes: Shapes) -> tvm.IRModule:
-    from tvm.relax.frontend.onnx import from_onnx
-    from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
-
-    symbols = {d for dims in shapes.values() for d in dims if isinstance(d, str)}
-    variables = {name: tvm.tirx.Var(name, "int64") for name in symbols}
-    shape_dict = {
-        name: [variables[d] if isinstance(d, str) else d for d in dims]
-        for name, dims in shapes.items()
+def _without_kept(shapes: Shapes, inputs: dict[str, tuple[int | str, ...] | None]) -> Shapes:
+    """Return requested shapes with the sizes in the file where they are kept."""
+    return {
+        name: tuple(
+            own[k] if size in (KEPT, None) and (own := inputs.get(name)) and k < len(own) else size
+            for k, size in enumerate(shape)
+        )
+        for name, shape in shapes.items()
     }
-    with tidied(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+
+
+def _imported(model: Any, params: dict[str, Any]) -> tvm.IRModule:
+    """Import into one dataflow block, or into plain bindings if a conditional stays."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        with recording(ONNXGraphImporter, "_construct_nodes", of_onnx) as names:
-            mod = from_onnx(model, shape_dict=shape_dict or None, keep_params_in_input=False)
-        return named(mod, names)
+        try:
+            return _import(model, params, dataflow=True)
+        except NeedsBranches:
+            return _import(model, params, dataflow=False)
+
+
+def _import(model: Any, params: dict[str, Any], dataflow: bool) -> tvm.IRModule:
+    graph = GraphImport(model, dataflow)
+    with tidied():
+        mod = graph.function(model.graph, params)
+    mod["main"] = mod["main"].with_attr("num_input", len(params))
+    return named(mod, graph.names)
+
+
+def _hint(params: dict[str, Any], dims: Any) -> str:
+    """Say which sizes to make static, as an option that can be copied."""
+    symbols: set[Any] = set()
+    for dim in dims:
+        if isinstance(dim, tvm.ir.Expr):
+            tvm_ffi.structural_walk(dim, (tvm.ir.Var, symbols.add))
+    options = []
+    for name, param in params.items():
+        sizes = list(param.ty.shape.values)
+        if any(size in symbols for size in sizes if isinstance(size, tvm.ir.Var)):
+            texts = [str(size.value) if isinstance(size, tvm.tirx.IntImm)
+                     else str(EXAMPLE) if size in symbols else KEPT for size in sizes]  # fmt: skip
+            options.append(f"--shape {name}:{','.join(texts)}")
+    named = ", ".join(sorted({f"'{s.name}'" for s in symbols}))
+    return f"; make {named} static, for example {' '.join(options)}" if options else ""

@@ -12,7 +12,7 @@ import tvm
 from ..checks.error import FrontendError, one_line
 from ..checks.input_shapes import Shapes
 from .importer import at_node, tidied
-from .origins import named, of_torch, recording
+from .origins import named, of_torch
 from .torch_archive import BadArchive, rebuilt
 
 
@@ -53,7 +53,19 @@ def _loaded(torch: Any, path: Path) -> Any:
 
 
 def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:
-    """Import a `torch.export.ExportedProgram`.
+    """Import a `torch.export.ExportedProgram`."""
+    from ..converters.program_importer import ProgramImporter
+
+    importer = ProgramImporter()
+    with tidied():
+        mod = importer.from_exported_program(
+            _decomposed(program), keep_params_as_input, False, False, None
+        )
+    return named(mod, of_torch(importer.converted))
+
+
+def _decomposed(program: Any) -> Any:
+    """Return a program in the core operators, and those that a converter takes whole.
 
     The default decomposition of scaled_dot_product_attention changes the traced strides, which a
     later `view` rejects ("Cannot view a tensor with shape ..."). Such a program is decomposed again
@@ -61,26 +73,23 @@ def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModu
     """
     import torch
 
-    options: dict[str, Any] = {"keep_params_as_input": keep_params_as_input}
-    options["custom_convert_map"] = {"cumsum.default": _cumsum, "cumprod.default": _cumsum}
+    from ..converters.program_importer import WHOLE
+
+    def table() -> Any:
+        table = torch.export.default_decompositions()
+        for name in WHOLE:
+            base, _, overload = name.partition(".")
+            table.pop(getattr(getattr(torch.ops.aten, base), overload), None)
+        return table
+
     try:
-        return _import(program, **options)
+        return program.run_decompositions(table())
     except ValueError as error:
         if "Cannot view" not in str(error):
             raise
-    table = torch.export.default_decompositions()
-    table[torch.ops.aten.scaled_dot_product_attention.default] = _attention
-    decomposed = program.run_decompositions(table)
-    return _import(decomposed, run_ep_decomposition=False, **options)
-
-
-def _import(program: Any, **options: Any) -> tvm.IRModule:
-    from tvm.relax.frontend.torch import from_exported_program
-    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
-
-    with tidied(), recording(ExportedProgramImporter, "_translate_fx_graph", of_torch) as names:
-        mod = from_exported_program(program, **options)
-    return named(mod, names)
+    strided = table()
+    strided[torch.ops.aten.scaled_dot_product_attention.default] = _attention
+    return program.run_decompositions(strided)
 
 
 def _attention(
@@ -97,19 +106,3 @@ def _attention(
     math = torch.ops.aten._scaled_dot_product_attention_math.default
     out = math(query, key, value, attn_mask, *args, **kwargs)[0]
     return out.transpose(1, 2).contiguous().transpose(1, 2)
-
-
-def _cumsum(node: Any, importer: Any) -> Any:
-    """Import cumsum and cumprod with torch's result type: bool and int32 are summed as int64.
-
-    TVM's importer ignores that type and emits a sum of bool, which LLVM rejects.
-    """
-    from tvm import relax
-
-    data = importer.env[node.args[0]]
-    axis = int(node.args[1] if len(node.args) > 1 else node.kwargs["dim"])
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
-    if str(data.ty.dtype) != dtype:
-        data = importer.block_builder.emit(relax.op.astype(data, dtype))
-    op = getattr(relax.op, str(node.target).split(".")[1])
-    return importer.block_builder.emit(op(data, axis))

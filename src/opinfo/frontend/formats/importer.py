@@ -49,12 +49,13 @@ def at_node(error: BaseException) -> str:
         node = LOOPS.get(frame.f_code.co_name)
         if node is not None:
             with suppress(AttributeError, LookupError, StopIteration):  # another version of TVM
-                text = _describe(node(frame.f_locals))
+                text = describe(node(frame.f_locals))
                 place = f" at {text if len(text) <= LONGEST else text[:LONGEST] + '…'}"
     return place
 
 
-def _describe(node: Any) -> str:
+def describe(node: Any) -> str:
+    """Return a node's name or first output, its operator, and its source line if known."""
     if hasattr(node, "op_type"):
         name = f"node '{node.name}'" if node.name else f"the node of '{', '.join(node.output)}'"
         return f"{name} ({node.op_type})"

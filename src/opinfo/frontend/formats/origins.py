@@ -1,14 +1,14 @@
 """Attach the model's node names to the bindings that TVM's importers emit.
 
-TVM's importers drop the names. So the importer's loop over nodes is wrapped during an import, and
-the variables get spans afterwards; see
+TVM's importers drop the names. So the ONNX importer's loop over nodes is wrapped during an import,
+ours of torch programs keeps them, and the variables get spans afterwards; see
 :mod:`opinfo.analysis.support.origin`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,15 +56,20 @@ def of_onnx(importer: Any, graph: Any) -> Iterator[tuple[Any, str]]:
                 yield importer._nodes[output], node.name or node.output[0]
 
 
-def of_torch(
-    importer: Any, graph_module: Any, nodes: Any, *args: Any, **kwargs: Any
-) -> Iterator[tuple[Any, str]]:
-    """Yield the value of each call with a name like ``encoder.layer.0.output.dense/addmm_3``."""
-    for node in nodes:
-        if node.op == "call_function" and node in importer.env:
-            modules = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
-            path = modules[-1].removeprefix("L['self'].") if modules else ""
-            yield importer.env[node], f"{path}/{node.name}" if path else str(node.name)
+def of_torch(converted: Sequence[tuple[Any, Any]]) -> Names:
+    """Return the names of values, such as ``encoder.layer.0.output.dense/addmm_3``.
+
+    Args:
+        converted: The value of each node of a `torch.fx` graph, with the node.
+    """
+    names = Names()
+    for value, node in converted:
+        modules = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
+        path = modules[-1].removeprefix("L['self'].") if modules else ""
+        name = f"{path}/{node.name}" if path else str(node.name)
+        for expr in _leaves(value):
+            names.setdefault(expr, name[:LONGEST])
+    return names
 
 
 def named(mod: tvm.IRModule, names: Names) -> tvm.IRModule:

@@ -30,7 +30,7 @@ from ..checks.limits import limit
 IDLE = 120.0
 #: Modules to import before the limits apply, once for all files.
 IMPORTS: dict[str, Sequence[str]] = {
-    ".onnx": ("onnx", "onnxslim", "onnxruntime", "tvm.relax.frontend.onnx"),
+    ".onnx": ("onnx", "onnx.reference", "tvm.relax.frontend.onnx"),
     ".pt2": (
         "torch.export.pt2_archive._package", "torch._inductor.compiler_bisector",
         "torch._inductor.decomposition",

@@ -1,0 +1,1 @@
+"""Regions as ONNX models, for runtimes that read them."""

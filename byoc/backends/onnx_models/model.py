@@ -1,0 +1,87 @@
+"""Regions as ONNX files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import tirx
+
+from ....analysis.proposal.proposal import Constant
+from ...backend.region import Region, Tensor
+from ..onnx_operators.element_types import ELEMENT_TYPES
+from ..onnx_operators.graph_writer import GraphWriter
+from ..onnx_operators.onnx_writers import OPERATORS
+
+#: The opset and the version of the file format: ONNX Runtime 1.17 supports both.
+OPSET, IR_VERSION = 20, 9
+
+
+def model(region: Region) -> bytes:
+    """The region as an ONNX file; inputs are ``x<k>``, results ``y<k>``."""
+    from onnx import helper, numpy_helper
+
+    writer = GraphWriter()
+    results = _write(writer, region)
+    nodes, arrays = writer.finish(results)
+    symbols: list[Any] = []
+    graph = helper.make_graph(
+        [helper.make_node(n.op, list(n.inputs), [n.output], **n.attrs) for n in nodes],
+        region.symbol,
+        [_value(f"x{k}", t, symbols) for k, t in enumerate(region.inputs)],
+        [_value(f"y{k}", t, symbols) for k, t in enumerate(region.results)],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    opsets = [helper.make_opsetid("", OPSET)]
+    onnx_model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    return bytes(onnx_model.SerializeToString())
+
+
+def _write(writer: GraphWriter, region: Region) -> list[str]:
+    """Write all calls; returns the names of the region's results."""
+    inputs = [f"x{k}" for k in range(len(region.inputs))]
+    constants = [writer.constant(a) for a in region.constants]
+    made: list[str] = []
+    places = {"input": inputs, "constant": constants, "call": made}
+
+    def name(operand: Tensor | Constant) -> str:
+        if isinstance(operand, Constant):
+            return writer.scalar(operand.value, operand.dtype)
+        return places[operand.source][operand.index]
+
+    readers = _readers(region)
+    writer.tensors.update(zip(inputs, region.inputs, strict=True))
+    for k, call in enumerate(region.calls):
+        output = OPERATORS[call.op].write(writer, call, [name(o) for o in call.operands])
+        made.append(output)
+        writer.tensors[output] = call.result
+        writer.readers[output] = readers[k]
+    return [name(t) for t in region.results]
+
+
+def _readers(region: Region) -> list[int]:
+    """How many operands and results each call is."""
+    out = [0] * len(region.calls)
+    operands: Sequence[Any] = [o for c in region.calls for o in c.operands]
+    for tensor in (*operands, *region.results):
+        if isinstance(tensor, Tensor) and tensor.source == "call":
+            out[tensor.index] += 1
+    return out
+
+
+def _value(name: str, tensor: Tensor, symbols: list[Any]) -> Any:
+    """The declaration of an input or result; the extents of one symbol have one name."""
+    from onnx import helper
+
+    extents = [e if isinstance(e, int) else _symbol(e, symbols) for e in tensor.shape]
+    return helper.make_tensor_value_info(name, ELEMENT_TYPES[tensor.dtype], extents)
+
+
+def _symbol(extent: Any, symbols: list[Any]) -> str | None:
+    """The name of a variable; None for other expressions, which the runtime infers."""
+    if not isinstance(extent, tirx.Var):
+        return None
+    number = next((k for k, s in enumerate(symbols) if s.same_as(extent)), len(symbols))
+    if number == len(symbols):
+        symbols.append(extent)
+    return f"n{number}"

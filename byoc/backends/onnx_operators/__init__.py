@@ -1,0 +1,1 @@
+"""Relax operators as ONNX nodes: their conditions and writers."""

@@ -1,0 +1,144 @@
+"""A writer of ONNX graphs: nodes are kept until the end, so that a writer may look back at them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+from ...backend.region import Array, Tensor
+from ...patterns.symbolic_shapes import same
+
+#: ONNX's operators for arithmetic of extents; quotients and remainders are composed.
+_ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "Max",
+               "FloorMod": "Mod"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """A node with one output."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+class GraphWriter:
+    """Nodes and constants of one region; names are ``v<number>``.
+
+    Attributes:
+        nodes: The nodes by their outputs, in order.
+        arrays: The constants by name.
+        tensors: The tensors of the region by name.
+        readers: How many operators of the region read a name, and how many results it is.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, OnnxNode] = {}
+        self.arrays: dict[str, Array] = {}
+        self.tensors: dict[str, Tensor] = {}
+        self.readers: Counter[str] = Counter()
+        self._count = 0
+
+    def name(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def node(self, op: str, inputs: Iterable[str], **attrs: Any) -> str:
+        """Add a node; returns the name of its output."""
+        made = OnnxNode(op, tuple(inputs), self.name(), attrs)
+        self.nodes[made.output] = made
+        return made.output
+
+    def constant(self, array: Any) -> str:
+        name = self.name()
+        self.arrays[name] = np.asarray(array, order="C")
+        return name
+
+    def ints(self, values: Iterable[Any]) -> str:
+        """A vector of int64."""
+        return self.constant(np.asarray([int(v) for v in values], "int64"))
+
+    def scalar(self, value: Any, dtype: str) -> str:
+        return self.constant(np.asarray(value).astype(dtype))
+
+    def transpose(self, name: str, axes: Sequence[int]) -> str:
+        """A tensor with its axes in another order; constants are transposed here."""
+        if list(axes) == list(range(len(axes))):
+            return name
+        if name in self.arrays:
+            return self.constant(np.ascontiguousarray(self.arrays[name].transpose(axes)))
+        return self.node("Transpose", [name], perm=[int(a) for a in axes])
+
+    def reshape(self, name: str, shape: Sequence[int]) -> str:
+        """A tensor in a static shape, in which -1 and 0 have ONNX's meaning."""
+        if name in self.arrays:
+            return self.constant(self.arrays[name].reshape(shape))
+        return self.node("Reshape", [name, self.ints(shape)])
+
+    def number(self, name: str) -> float | None:
+        """The value of a constant with one element; None for other tensors."""
+        array = self.arrays.get(name)
+        return None if array is None or array.size != 1 else array.reshape(()).item()
+
+    def before(self, name: str, *ops: str) -> OnnxNode | None:
+        """The node that produces a tensor, if it is one of these."""
+        node = self.nodes.get(name)
+        return node if node is not None and node.op in ops else None
+
+    def vector(self, extents: Iterable[Any]) -> str:
+        """A vector of int64 of extents, some of which may be symbolic."""
+        extents = list(extents)
+        if all(isinstance(e, int) for e in extents):
+            return self.ints(extents)
+        if len(extents) == 1:
+            return self._extent(extents[0])
+        return self.node("Concat", map(self._extent, extents), axis=0)
+
+    def _extent(self, extent: Any) -> str:
+        """A vector of int64 with one extent: that of a tensor, or arithmetic over such extents.
+
+        Raises:
+            ValueError: No tensor of the region has the extent.
+        """
+        if isinstance(extent, (int, tirx.IntImm)):
+            return self.ints([int(extent)])
+        for name, tensor in self.tensors.items():
+            for axis, other in enumerate(tensor.shape):
+                if same(extent, other):
+                    shape = self.node("Shape", [name])
+                    return self.node("Gather", [shape, self.ints([axis])], axis=0)
+        kind = type(extent).__name__
+        if kind == "Cast":
+            return self._extent(extent.value)
+        if kind not in _ARITHMETIC and kind != "FloorDiv":
+            raise ValueError(f"no tensor has the extent {extent}")
+        a, b = self._extent(extent.a), self._extent(extent.b)
+        if kind != "FloorDiv":
+            return self.node(_ARITHMETIC[kind], [a, b])
+        return self.node("Div", [self.node("Sub", [a, self.node("Mod", [a, b])]), b])
+
+    def finish(self, results: Sequence[str]) -> tuple[list[OnnxNode], dict[str, Array]]:
+        """The nodes and constants that results need, which get the names ``y<k>``."""
+        renamed: dict[str, str] = {}
+        extra = []
+        for k, name in enumerate(results):
+            if name in self.nodes and name not in renamed:
+                renamed[name] = f"y{k}"
+            else:
+                extra.append(OnnxNode("Identity", (name,), f"y{k}"))
+        needed = set(results)
+        kept = []
+        for node in reversed(self.nodes.values()):
+            if node.output in needed:
+                needed.update(node.inputs)
+                kept.append(node)
+        nodes = [replace(n, inputs=tuple(renamed.get(i, i) for i in n.inputs),
+                         output=renamed.get(n.output, n.output))
+                 for n in [*reversed(kept), *extra]]  # fmt: skip
+        return nodes, {n: a for n, a in self.arrays.items() if n in needed}

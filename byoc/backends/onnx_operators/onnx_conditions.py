@@ -1,0 +1,136 @@
+"""Conditions of operators that ONNX can express, and what writers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+
+from ....analysis.results.op_info import to_plain
+from ...backend.region import Call, Tensor
+from ...patterns.pattern import Condition, Node, listed
+from ...patterns.suggest import Unmet, bind, cast
+from ...patterns.symbolic_shapes import static
+from .graph_writer import GraphWriter
+
+Write = Callable[[GraphWriter, Call, list[str]], str]
+"""Writes a call whose operands have these names; returns the name of its result."""
+
+
+@dataclass(frozen=True)
+class OnnxOperator:
+    """How a Relax operator is written, and the conditions under which ONNX has it."""
+
+    write: Write
+    conditions: tuple[Condition, ...] = ()
+
+
+def typed(result: Collection[str], *operands: Collection[str]) -> Condition:
+    """Return a condition on dtypes: of the result, and of each operand; the last one repeats."""
+
+    def has_dtypes(node: Node) -> Unmet | None:
+        values = [node.result]
+        kinds = [result]
+        for k in range(len(node.info.operands)):
+            if (value := node.operand(k)) is not None:
+                values.append(value)
+                kinds.append(operands[min(k, len(operands) - 1)] if operands else result)
+        for value, kind in zip(values, kinds, strict=True):
+            if value.dtype not in kind:
+                return Unmet(f"the dtype is {value.dtype}, expected {listed(kind)}",
+                             cast(value.dtype, next(iter(kind))))  # fmt: skip
+        return None
+
+    return has_dtypes
+
+
+def plain(node: Node, name: str) -> Any:
+    """An attribute as numbers, strings and lists."""
+    return to_plain(node.info.attrs.get(name))
+
+
+def is_(name: str, *values: Any) -> Condition:
+    """Return a condition: an attribute has one of these values."""
+
+    def check(node: Node) -> str | None:
+        value = plain(node, name)
+        return None if value in values else f"{name} is {value}, expected {listed_values(values)}"
+
+    return check
+
+
+def listed_values(values: Sequence[Any]) -> str:
+    return " or ".join(map(str, values))
+
+
+def fixed(node: Node) -> Unmet | None:
+    """All extents are numbers."""
+    extents = [e for v in node.tensors for e in v.shape]
+    if static(extents):
+        return None
+    return Unmet("the shape is symbolic, expected a static shape", bind(extents))
+
+
+def some_tensor(node: Node) -> str | None:
+    """At least one operand is a tensor."""
+    return None if len(node.tensors) > 1 else "all operands are literals"
+
+
+def nonempty(node: Node) -> str | None:
+    empty = next((v for v in node.tensors if 0 in v.shape), None)
+    return None if empty is None else f"the shape {tuple(empty.shape)} is empty"
+
+
+def integers(*names: str) -> Condition:
+    """Return a condition: these attributes are numbers, not symbols."""
+
+    def are_integers(node: Node) -> str | None:
+        for name in names:
+            value = plain(node, name)
+            values = value if isinstance(value, list) else [value]
+            symbol = next((v for v in values if isinstance(v, str)), None)
+            if symbol is not None:
+                return f"{name} has the symbol {symbol}, expected numbers"
+        return None
+
+    return are_integers
+
+
+def expressible(node: Node) -> Unmet | None:
+    """The symbols in the extents of the result are extents of operands."""
+    operands = [v for v in node.tensors if v is not node.result]
+    known = [e for v in operands for e in v.shape if isinstance(e, tirx.Var)]
+    symbols = (v for e in node.result.shape for v in variables(e))
+    if all(any(v.same_as(k) for k in known) for v in symbols):
+        return None
+    extents = [e for v in node.tensors for e in v.shape]
+    return Unmet(f"the shape {tuple(map(str, node.result.shape))} has extents that no operand has",
+                 bind(extents))  # fmt: skip
+
+
+def variables(extent: Any) -> Iterable[Any]:
+    """The variables of an extent."""
+    if isinstance(extent, int):
+        return []
+    found: list[Any] = []
+    tvm_ffi.structural_walk(extent, (tirx.Var, found.append))
+    return found
+
+
+def ints(values: Any) -> list[int]:
+    return [int(v) for v in values]
+
+
+def arguments(writer: GraphWriter, call: Call, xs: Sequence[str], dtype: str = "") -> list[str]:
+    """The names of all arguments in order; literals become constants of ``dtype``.
+
+    Without ``dtype``, that is the dtype of the first operand that is a tensor.
+    """
+    tensors = [o for o in call.operands if isinstance(o, Tensor)]
+    dtype = dtype or (tensors[0].dtype if tensors else call.result.dtype)
+    names = (x for x, o in zip(xs, call.operands, strict=True) if isinstance(o, Tensor))
+    return [next(names) if isinstance(a, Tensor) else writer.scalar(a, dtype)
+            for a in call.arguments]  # fmt: skip

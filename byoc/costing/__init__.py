@@ -1,0 +1,1 @@
+"""Where the costs of a dispatch come from: measurements, or a calibration."""

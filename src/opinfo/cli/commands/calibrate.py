@@ -1,0 +1,48 @@
+"""`opinfo calibrate`: measure what kinds of work cost on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...analysis.support.wording import plural
+from ..options.common import emit, refusing, reporting_warnings, working
+from ..options.output_files import optional
+from ..run.progress_bar import counting
+
+
+def calibrate_machine(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="The file to write; default: in the cache, for `opinfo compile`."
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Threads of each call.")] = 1,
+) -> None:
+    """Measure what kinds of work cost on this machine, with each installed backend and with TVM.
+
+    `opinfo compile` and `opinfo dispatch` then choose by these costs. It takes a few minutes, on a
+    machine that is otherwise idle, and is needed again when a library is updated.
+
+    Exit status: 0, or 2 with a one-line error if nothing can be measured or the file cannot be
+    written.
+    """
+    file = optional("--output", output)
+    with working() as console, reporting_warnings(console), refusing(Path("calibrate")):
+        from ...byoc.calibration.calibrations import store
+        from ...byoc.calibration.measuring.calibrate import calibrate, measuring
+        from ...byoc.codegen.host import native_target
+
+        how = measuring(threads, str(native_target(threads)),
+                        counting("calibrating"))  # fmt: skip
+        calibration = calibrate(how)
+        if file is None:
+            path = store(calibration)
+        else:
+            file.fill(calibration.save)
+            path = file.path
+    backends = plural(len({s.backend for s in calibration.samples}), "backend")
+    emit(f"{plural(len(calibration.samples), 'sample')} of {backends} in {path}")

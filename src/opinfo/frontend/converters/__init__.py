@@ -1,0 +1,1 @@
+"""Conversion of `torch.export` programs to Relax, on top of TVM's importer."""

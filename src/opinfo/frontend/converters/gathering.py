@@ -1,0 +1,140 @@
+"""Lookups and updates by tensors of indices."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from tvm import relax
+
+from .arguments import Converter, arguments
+
+#: Reductions of `scatter_reduce` by TVM's names.
+_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def _index(importer: Any, node: Any) -> Any:
+    """Convert ``x[i, j]``: the indexed axes become one, of which elements are taken.
+
+    Before: `x[:, i, j]` with i and j of one shape; after: `take(reshape(x, (a, b * c)), i * c + j,
+    axis=1)`.
+    """
+    args = arguments(importer, node)
+    x, indices = args["self"], list(args["indices"])
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    _check_indices(node, axes)
+    mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
+    emit, shape, rank = importer.block_builder.emit, list(x.ty.shape), x.ty.ndim
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    first = axes[0] if adjacent else 0
+    if not adjacent:
+        order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
+        x = emit(relax.op.permute_dims(x, order))
+        shape = [shape[axis] for axis in order]
+    extents = shape[first : first + len(axes)]
+    if len(axes) > 1:
+        whole = functools.reduce(operator.mul, extents)
+        x = emit(relax.op.reshape(x, [*shape[:first], whole, *shape[first + len(axes) :]]))
+    flat = _flat(importer, [indices[axis] for axis in axes], extents, mode)
+    return emit(relax.op.take(x, flat, first, mode=mode if len(axes) == 1 else "fast"))
+
+
+def _check_indices(node: Any, axes: list[int]) -> None:
+    for axis in axes:
+        if node.args[1][axis].meta["val"].dtype in (torch.bool, torch.uint8):
+            raise NotImplementedError("it selects by a mask, so its shape depends on the data; "
+                                      "use torch.where")  # fmt: skip
+
+
+def _flat(importer: Any, indices: list[Any], extents: list[Any], mode: str) -> Any:
+    """Return the position in several axes at once; indices below 0 count from the end."""
+    emit = importer.block_builder.emit
+    if len(indices) == 1:
+        return indices[0]
+    total = None
+    for index, extent in zip(indices, extents, strict=True):
+        index = emit(relax.op.astype(index, "int64"))
+        size = importer._number(extent, "int64")
+        if mode == "wrap":
+            below = relax.op.less(index, relax.const(0, "int64"))
+            index = emit(relax.op.where(below, relax.op.add(index, size), index))
+        total = index if total is None else relax.op.add(relax.op.multiply(total, size), index)
+        total = emit(total)
+    return total
+
+
+def _counted_from_front(importer: Any, node: Any) -> bool:
+    """Return whether no element of an index is below 0, by its origin."""
+    known = importer.constant(node)
+    if known is not None:
+        return bool((known >= 0).all())
+    if node.op != "call_function":
+        return False
+    name = node.target.__name__.partition(".")[0]
+    if name == "arange":
+        return all(isinstance(a, int) and a >= 0 for a in node.args[:-1]) and not node.kwargs.get(
+            "step"
+        )
+    if name in ("unsqueeze", "view", "expand", "slice", "_to_copy", "clone", "select", "permute",
+                "reshape", "squeeze", "repeat"):  # fmt: skip
+        return _counted_from_front(importer, node.args[0])
+    return name in ("argmax", "argmin")
+
+
+def _index_put(importer: Any, node: Any) -> Any:
+    """Convert ``x[i, j] = values`` and ``x[i, j] += values`` by an update of flattened rows."""
+    args = arguments(importer, node)
+    x, indices, values = args["self"], list(args["indices"]), args["values"]
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    _check_indices(node, axes)
+    if axes != list(range(len(axes))):
+        raise NotImplementedError(f"it indexes the axes {axes}, expected the first ones; permute "
+                                  "the tensor")  # fmt: skip
+    emit, shape = importer.block_builder.emit, list(x.ty.shape)
+    whole = functools.reduce(operator.mul, shape[: len(axes)])
+    rest = shape[len(axes) :]
+    mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
+    if len(axes) == 1 and mode == "wrap":
+        below = relax.op.less(indices[0], relax.const(0, indices[0].ty.dtype))
+        size = importer._number(shape[0], str(indices[0].ty.dtype))
+        flat = emit(relax.op.where(below, relax.op.add(indices[0], size), indices[0]))
+    else:
+        flat = _flat(importer, [indices[axis] for axis in axes], shape[: len(axes)], mode)
+    flat = emit(relax.op.astype(flat, "int64"))
+    picked = list(flat.ty.shape)
+    rows = emit(relax.op.broadcast_to(values, [*picked, *rest]))
+    count = functools.reduce(operator.mul, picked) if picked else 1
+    updates = emit(relax.op.reshape(rows, [count, *rest]))
+    positions = emit(relax.op.reshape(flat, [count, 1]))
+    data = emit(relax.op.reshape(x, [whole, *rest]))
+    reduction = "add" if args["accumulate"] else "update"
+    return emit(relax.op.reshape(
+        emit(relax.op.scatter_nd(data, positions, updates, reduction)), shape))  # fmt: skip
+
+
+def _scatter_add(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    return importer.block_builder.emit(relax.op.scatter_elements(
+        args["self"], args["index"], args["src"], args["dim"], "add"))  # fmt: skip
+
+
+def _scatter_reduce(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    if args["reduce"] not in _REDUCTIONS or not args["include_self"]:
+        raise NotImplementedError(
+            f"it reduces by {args['reduce']} with include_self={args['include_self']}, expected "
+            f"one of {', '.join(_REDUCTIONS)} with include_self=True"
+        )
+    reduction = _REDUCTIONS[args["reduce"]]
+    return importer.block_builder.emit(
+        relax.op.scatter_elements(args["self"], args["index"], args["src"], args["dim"], reduction)
+    )
+
+
+CONVERTERS: Mapping[str, Converter] = {
+    "index.Tensor": _index, "index_put.default": _index_put,
+    "scatter_add.default": _scatter_add, "scatter_reduce.two": _scatter_reduce,
+}  # fmt: skip

@@ -1,0 +1,195 @@
+"""An importer of `torch.export` programs: TVM's, with computation in torch's dtypes, and checked.
+
+TVM's importer has one method for each operator. Here each of them runs on operands in the dtype in
+which torch computes, and its result is compared with the dtype and shape that the program declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import tvm
+from torch import fx
+from tvm import relax
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from . import gathering, norms_and_pools, products, resizing, torch_arithmetic, torch_slices
+from .arguments import Converter, is_symbolic
+from .computation_types import compared, computed, operand_types
+from .program_sizes import bind_derived, expression, with_variables
+
+_FAMILIES = (torch_arithmetic, gathering, norms_and_pools, products, torch_slices, resizing)
+CONVERTERS: Mapping[str, Converter] = {
+    name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
+}
+#: Operators that read a number from a tensor.
+_ITEMS = ("item.default", "_local_scalar_dense.default")
+#: Operators that `run_decompositions` leaves alone, since a converter reads them whole.
+WHOLE = tuple(resizing.CONVERTERS)
+
+
+class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
+    """Imports one `torch.export.ExportedProgram`.
+
+    Attributes:
+        converted: The value of each node, with the node.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.converted: list[tuple[Any, fx.Node]] = []
+        self._symbols: dict[str, Any] = {}
+        self._types: dict[str, relax.TensorType] = {}
+        self._constants: dict[str, torch.Tensor] = {}
+        own = {name: lambda node, f=convert: f(self, node) for name, convert in CONVERTERS.items()}
+        table = {**self.convert_map, **own}
+        self.convert_map = {
+            name: lambda node, f=convert: self._checked(f, node) for name, convert in table.items()
+        }
+
+    def _checked(self, convert: Any, node: fx.Node) -> Any:
+        """Convert a node in torch's computation dtype; its result has the declared type."""
+        declared = node.meta.get("val")
+        if is_symbolic(declared) and node.target.__name__ not in _ITEMS:
+            return self._size(declared)
+        with self._replaced(self._operands(node)):
+            result = convert(node)
+        result = self._as_declared(result, declared)
+        self.converted.append((result, node))
+        return result
+
+    def _size(self, value: Any) -> Any:
+        if isinstance(value, torch.SymInt):
+            return expression(value.node.expr, self._symbols)
+        if isinstance(value, torch.SymBool):
+            return None  # an assertion on sizes, which torch has checked or the ranges state
+        raise NotImplementedError("it computes a real number from sizes, expected integers")
+
+    def _operands(self, node: fx.Node) -> dict[fx.Node, Any]:
+        """Return the operands that a node needs in another dtype, or as tensors."""
+        out = {
+            arg: self._astype(self.env[arg], dtype) for arg, dtype in operand_types(node).items()
+        }
+        if torch.Tag.pointwise in getattr(node.target, "tags", ()):
+            dtype = str(self._convert_data_type(compared(torch, node)))
+            sizes = (a for a in node.all_input_nodes if isinstance(a.meta.get("val"), torch.SymInt))
+            out |= {arg: self._number(self.env[arg], dtype) for arg in sizes}
+        return out
+
+    @contextmanager
+    def _replaced(self, values: Mapping[fx.Node, Any]) -> Iterator[None]:
+        """Replace operands for one node."""
+        before = {arg: self.env[arg] for arg in values}
+        self.env.update(values)
+        try:
+            yield
+        finally:
+            self.env.update(before)
+
+    def _astype(self, value: Any, dtype: Any) -> Any:
+        return self.block_builder.emit(relax.op.astype(value, self._convert_data_type(dtype)))
+
+    def _as_declared(self, result: Any, declared: Any) -> Any:
+        """Return a result in the declared dtypes; raises `ValueError` for another shape."""
+        if isinstance(declared, torch.Tensor):
+            return self._tensor(result, declared)
+        if not isinstance(declared, (tuple, list)):
+            return result
+        parts = self._parts(result, len(declared))
+        return [None if part is None or value is None else self._tensor(part, value)
+                for part, value in zip(parts, declared, strict=True)]  # fmt: skip
+
+    def _parts(self, result: Any, count: int) -> list[Any]:
+        """Return the parts of a result; TVM computes only the first part of some operators."""
+        if isinstance(result, (list, tuple)):
+            parts = list(result)
+        elif isinstance(result.ty, relax.TupleType):
+            parts = [self.block_builder.emit(relax.TupleGetItem(result, k)) for k in range(count)]
+        else:
+            parts = [result]
+        return parts + [None] * (count - len(parts))
+
+    def _tensor(self, value: Any, declared: torch.Tensor) -> Any:
+        if not isinstance(value, relax.Expr):
+            return value
+        dtype = self._convert_data_type(declared.dtype)
+        if str(value.ty.dtype) != dtype:
+            value = self._astype(value, declared.dtype)
+        shape = value.ty.shape
+        if value.ty.ndim != declared.ndim or not _fits(shape, declared.shape):
+            raise ValueError(f"the converter's result has the shape {shape}, expected "
+                             f"{tuple(declared.shape)} as in the program")  # fmt: skip
+        return value
+
+    def computed(self, node: fx.Node) -> str:
+        """Return the dtype in which a node's elementwise result is computed."""
+        return str(self._convert_data_type(computed(torch, node.meta["val"].dtype)))
+
+    def _sizes(self, node: fx.Node) -> list[Any]:
+        """Return the declared shape of a node's value."""
+        return [size if isinstance(size, int) else self._size(size)
+                for size in node.meta["val"].shape]  # fmt: skip
+
+    def _equal(self, left: Any, right: Any) -> bool:
+        return bool(tvm.sym.Analyzer().can_prove_equal(left, right))
+
+    def _number(self, size: Any, dtype: str) -> Any:
+        """Return a size as a tensor without axes."""
+        if isinstance(size, (int, tvm.tirx.IntImm)):
+            return relax.const(int(size), dtype)
+        return self._prim_value_to_scalar_tensor(size, dtype)
+
+    def constant(self, node: fx.Node) -> torch.Tensor | None:
+        """Return the value of a node that is a constant or a buffer, and None for other nodes."""
+        return self._constants.get(node.name) if node.op == "placeholder" else None
+
+    def _getitem(self, node: fx.Node) -> Any:
+        value = self.env[node.args[0]]
+        if isinstance(value, list):
+            part = value[node.args[1]]
+            if part is None:
+                raise NotImplementedError(f"output {node.args[1]} of {node.args[0].target} is not "
+                                          "computed, expected uses of output 0 only")  # fmt: skip
+            return part
+        return super()._getitem(node)
+
+    def _process_derived_symbol(self, symbol: Any, table: dict[str, Any]) -> tuple[str, Any]:
+        self._symbols = table
+        if symbol.is_Symbol:
+            return str(symbol), None
+        for part in symbol.free_symbols:
+            table.setdefault(str(part), tvm.tirx.Var(str(part), "int64"))
+        return str(symbol), expression(symbol, table)
+
+    def create_input_vars(self, exported_program: Any) -> Any:
+        """Return the parameters; see `with_variables`."""
+        weights, inputs, ranges = super().create_input_vars(exported_program)
+        values = {**dict(exported_program.named_buffers()), **exported_program.constants}
+        self._constants = {spec.arg.name: values[spec.target]
+                           for spec in exported_program.graph_signature.input_specs
+                           if spec.target in values}  # fmt: skip
+        inputs, self._types = with_variables(inputs)
+        return weights, inputs, ranges
+
+    def _translate_fx_graph(
+        self, graph_module: Any, nodes: Any, inputs_vars: Any, custom_ops: Any = None
+    ) -> Any:
+        if self._types:
+            inputs_vars = bind_derived(self.block_builder, inputs_vars, self._types)
+            self._types = {}
+        return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
+
+
+def _fits(shape: Any, declared: Any) -> bool:
+    """Return whether the static extents of two shapes are equal."""
+    if shape is None:
+        return True
+    pairs = zip(shape, declared, strict=True)
+    return all(
+        not isinstance(extent, int) or int(dim.value) == extent
+        for dim, extent in pairs
+        if isinstance(dim, tvm.tirx.IntImm)
+    )

@@ -1,0 +1,107 @@
+"""Interpolation and padding by other elements, which torch decomposes into lookups.
+
+Read whole, they stay one operator that backends take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from tvm import relax
+
+from .arguments import Converter, arguments
+
+
+def _resized(method: str) -> Converter:
+    """Convert upsample_nearest2d, upsample_bilinear2d and upsample_bicubic2d."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        x = args["input"]
+        if method == "nearest_neighbor":
+            mode, rounding = "asymmetric", "floor"
+        else:
+            mode = "align_corners" if args["align_corners"] else "half_pixel"
+            rounding = "round"
+        if mode != "align_corners" and not _exact(node, args["scale_factors"]):
+            return _by_matrices(importer, node, x)
+        size = importer._sizes(node)[2:]
+        return importer.block_builder.emit(relax.op.image.resize2d(
+            x, tuple(size), layout="NCHW", method=method, coordinate_transformation_mode=mode,
+            rounding_method=rounding, cubic_alpha=-0.75))  # fmt: skip
+
+    return convert
+
+
+def _exact(node: Any, factors: Any) -> bool:
+    """Return whether the factors are the quotients of the sizes.
+
+    torch computes positions with the factor that was given, TVM with the quotient. They differ
+    where the size was rounded down.
+    """
+    if not factors:
+        return True
+    before, after = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
+    for old, new, factor in zip(before, after, factors, strict=True):
+        static = isinstance(old, int) and isinstance(new, int)
+        if not (float(factor).is_integer() or (static and old * factor == new)):
+            return False
+    return True
+
+
+def _by_matrices(importer: Any, node: Any, x: Any) -> Any:
+    """Resize by a matrix for each axis, which torch's operator computes from unit vectors."""
+    before, after = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
+    if not all(isinstance(extent, int) for extent in (*before, *after)):
+        raise NotImplementedError(
+            "its factor does not divide a symbolic size, or it smooths; give integer factors, or "
+            "make the height and the width static"
+        )
+    emit = importer.block_builder.emit
+    rest = [a.meta["val"] if hasattr(a, "meta") else a for a in node.args[1:]]
+    height, width = (_matrix(node, axis, before, rest) for axis in (0, 1))
+    y = emit(relax.op.matmul(x, relax.const(width)))
+    return emit(relax.op.matmul(relax.const(height.T.copy()), y))
+
+
+def _matrix(node: Any, axis: int, before: Any, rest: list[Any]) -> Any:
+    """Return the matrix (old, new) of one axis."""
+    extent = before[axis]
+    with torch.no_grad():
+        unit = torch.eye(extent).reshape((1, extent, extent, 1) if axis == 0
+                                         else (1, extent, 1, extent))  # fmt: skip
+        full = unit.expand(1, extent, *((extent, before[1]) if axis == 0 else (before[0], extent)))
+        out = node.target(full.contiguous(), *rest, **node.kwargs)[0]
+    return (out[:, :, 0] if axis == 0 else out[:, 0, :]).numpy()
+
+
+def _smoothed(importer: Any, node: Any) -> Any:
+    """Convert antialiased interpolation, which TVM has not."""
+    return _by_matrices(importer, node, arguments(importer, node)["self"])
+
+
+def _padded(mode: str) -> Converter:
+    """Convert reflection and replication padding."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        x, widths = args["self"], list(args["padding"])
+        pairs = [widths[k : k + 2] for k in range(0, len(widths), 2)]
+        before = [0, 0] * (x.ty.ndim - len(pairs))
+        flat = [*before, *(width for pair in reversed(pairs) for width in pair)]
+        return importer.block_builder.emit(relax.op.nn.pad(x, flat, mode))
+
+    return convert
+
+
+CONVERTERS: Mapping[str, Converter] = {
+    "upsample_nearest2d.vec": _resized("nearest_neighbor"),
+    "upsample_bilinear2d.vec": _resized("linear"),
+    "upsample_bicubic2d.vec": _resized("cubic"),
+    "_upsample_bilinear2d_aa.default": _smoothed,
+    "_upsample_bicubic2d_aa.default": _smoothed,
+    **{f"reflection_pad{rank}d.default": _padded("reflect") for rank in (1, 2, 3)},
+    **{f"replication_pad{rank}d.default": _padded("replicate") for rank in (1, 2, 3)},
+}

@@ -1,0 +1,211 @@
+"""Arithmetic and reductions that TVM's importer lacks, or reads without all arguments."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm import relax, tirx
+
+from .arguments import Converter, arguments, positive
+
+
+def _scaled(op: Callable[[Any, Any], Any]) -> Converter:
+    """Convert ``self op alpha * other``; TVM's importer ignores alpha."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        left, right, alpha = args["self"], args["other"], args.get("alpha", 1)
+        emit = importer.block_builder.emit
+        dtype = importer.computed(node)
+        left, right = tensor(importer, left, dtype), tensor(importer, right, dtype)
+        if alpha != 1:
+            right = emit(relax.op.multiply(right, relax.const(alpha, right.ty.dtype)))
+        return emit(op(left, right))
+
+    return convert
+
+
+def tensor(importer: Any, value: Any, dtype: Any) -> Any:
+    """Return a tensor, a number or a size as a tensor of a dtype."""
+    if isinstance(value, (bool, int, float)):
+        return relax.const(value, dtype)
+    if not isinstance(value.ty, relax.TensorType):
+        return importer._prim_value_to_scalar_tensor(value, str(dtype))
+    return value
+
+
+def _reversed(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    emit, left, alpha = importer.block_builder.emit, args["self"], args["alpha"]
+    if alpha != 1:
+        left = emit(relax.op.multiply(left, relax.const(alpha, left.ty.dtype)))
+    return emit(relax.op.subtract(tensor(importer, args["other"], left.ty.dtype), left))
+
+
+def _celu(importer: Any, node: Any) -> Any:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    args = arguments(importer, node)
+    x, alpha = args["self"], float(args["alpha"])
+    zero, one, scale = (relax.const(v, x.ty.dtype) for v in (0.0, 1.0, alpha))
+    below = relax.op.multiply(
+        scale, relax.op.subtract(relax.op.exp(relax.op.divide(x, scale)), one)
+    )
+    return importer.block_builder.emit(
+        relax.op.add(relax.op.nn.relu(x), relax.op.minimum(zero, below))
+    )
+
+
+def _extreme(op: Callable[..., Any]) -> Converter:
+    """Convert amax and amin."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        axes = list(args["dim"]) or None
+        return importer.block_builder.emit(op(args["self"], axes, keepdims=args["keepdim"]))
+
+    return convert
+
+
+def _extreme_at(op: Callable[..., Any], position: Callable[..., Any]) -> Converter:
+    """Convert max.dim and min.dim: the values, and the first position of each."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        emit, x, axis, keep = (
+            importer.block_builder.emit,
+            args["self"],
+            args["dim"],
+            args["keepdim"],
+        )
+        return [emit(op(x, axis, keepdims=keep)), emit(position(x, axis, keepdims=keep))]
+
+    return convert
+
+
+def _any(importer: Any, node: Any) -> Any:
+    """Whether an element is not 0: the maximum of truth values as int8."""
+    args = arguments(importer, node)
+    emit, dim = importer.block_builder.emit, args.get("dim")
+    truth = emit(relax.op.astype(emit(relax.op.astype(args["self"], "bool")), "int8"))
+    axes = list(dim) if isinstance(dim, (list, tuple)) else dim
+    most = emit(relax.op.max(truth, axes, keepdims=args.get("keepdim", False)))
+    return emit(relax.op.astype(most, "bool"))
+
+
+def _prod(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    dtype = node.meta["val"].dtype
+    x = importer._astype(args["self"], dtype)
+    return importer.block_builder.emit(
+        relax.op.prod(x, args.get("dim"), keepdims=args.get("keepdim", False))
+    )
+
+
+def _variance(importer: Any, node: Any) -> Any:
+    """Convert var.correction: the sum of squares by ``n - correction``, for symbolic n too."""
+    args = arguments(importer, node)
+    emit, x = importer.block_builder.emit, args["self"]
+    correction = 1 if args["correction"] is None else args["correction"]
+    dims, rank = args["dim"], x.ty.ndim
+    dims = list(range(rank)) if not dims else [dims] if isinstance(dims, int) else list(dims)
+    variance = emit(relax.op.variance(x, dims, keepdims=args["keepdim"]))
+    if correction == 0:
+        return variance
+    extents = [x.ty.shape[positive(axis, rank)] for axis in dims]
+    count = functools.reduce(operator.mul, extents)
+    if isinstance(count, tirx.IntImm):
+        left = count.value - correction
+        ratio: Any = relax.const(count.value / left if left > 0 else float("nan"), x.ty.dtype)
+    else:
+        total = tensor(importer, count, x.ty.dtype)
+        ratio = emit(relax.op.divide(total, relax.op.subtract(
+            total, relax.const(float(correction), x.ty.dtype))))  # fmt: skip
+    return emit(relax.op.multiply(variance, ratio))
+
+
+def _cumulative(importer: Any, node: Any) -> Any:
+    """Convert cumsum and cumprod, in torch's result type: bool and int32 are summed as int64."""
+    args = arguments(importer, node)
+    data = args["self"]
+    dtype = importer._convert_data_type(node.meta["val"].dtype)
+    if "int" in dtype and str(data.ty.dtype) != dtype:
+        data = importer.block_builder.emit(relax.op.astype(data, dtype))
+    op = getattr(relax.op, node.target._schema.name.partition("::")[2])
+    return importer.block_builder.emit(op(data, args["dim"]))
+
+
+def _clamp(importer: Any, node: Any) -> Any:
+    """Convert clamp; a bound that is absent is left out, since integers have no infinity."""
+    args = arguments(importer, node)
+    emit, x = importer.block_builder.emit, args["self"]
+    dtype = x.ty.dtype
+    for name, op in (("min", relax.op.maximum), ("max", relax.op.minimum)):
+        if args.get(name) is not None:
+            x = emit(op(x, tensor(importer, args[name], dtype)))
+    return x
+
+
+def _quotient(importer: Any, node: Any) -> Any:
+    """Convert div with a rounding mode, which keeps integers integers."""
+    args = arguments(importer, node)
+    emit, x, mode = importer.block_builder.emit, args["self"], args["rounding_mode"]
+    y = tensor(importer, args["other"], x.ty.dtype)
+    if mode == "floor":
+        return emit(relax.op.floor_divide(x, y))
+    if mode is None or "int" not in str(x.ty.dtype):
+        exact = emit(relax.op.divide(x, y))
+        return exact if mode is None else emit(relax.op.trunc(exact))
+    floor = emit(relax.op.floor_divide(x, y))
+    rest = relax.op.subtract(x, relax.op.multiply(floor, y))
+    zero = relax.const(0, x.ty.dtype)
+    opposite = relax.op.less(floor, zero)
+    up = relax.op.logical_and(opposite, relax.op.not_equal(rest, zero))
+    return emit(relax.op.add(floor, relax.op.astype(up, str(x.ty.dtype))))
+
+
+def _elu(importer: Any, node: Any) -> Any:
+    """``scale * (max(0, x) + alpha * min(0, exp(input_scale * x) - 1))``; selu is one of these."""
+    args = arguments(importer, node)
+    x = args["self"]
+    alpha, scale, inner, one, zero = (
+        relax.const(float(v), x.ty.dtype)
+        for v in (args["alpha"], args["scale"], args["input_scale"], 1, 0)
+    )
+    inside = x if args["input_scale"] == 1 else relax.op.multiply(x, inner)
+    below = relax.op.minimum(zero, relax.op.subtract(relax.op.exp(inside), one))
+    out = relax.op.add(relax.op.nn.relu(x), relax.op.multiply(alpha, below))
+    return importer.block_builder.emit(out if args["scale"] == 1 else relax.op.multiply(out, scale))
+
+
+def _random(importer: Any, node: Any) -> Any:
+    raise NotImplementedError("it draws random numbers, which a compiled model cannot; pass them "
+                              "to the model as an input")  # fmt: skip
+
+
+_RANDOM = ("rand.default", "rand_like.default", "randn.default", "randn_like.default",
+           "randint.default", "randint.low", "randperm.default", "bernoulli.default",
+           "bernoulli.p", "exponential.default", "normal.float_float")  # fmt: skip
+
+CONVERTERS: Mapping[str, Converter] = {
+    "add.Tensor": _scaled(relax.op.add),
+    "add.Scalar": _scaled(relax.op.add),
+    "sub.Tensor": _scaled(relax.op.subtract),
+    "sub.Scalar": _scaled(relax.op.subtract),
+    "rsub.Tensor": _reversed, "rsub.Scalar": _reversed,
+    "celu.default": _celu,
+    "amax.default": _extreme(relax.op.max), "amin.default": _extreme(relax.op.min),
+    "max.dim": _extreme_at(relax.op.max, relax.op.argmax),
+    "min.dim": _extreme_at(relax.op.min, relax.op.argmin),
+    "any.default": _any, "any.dim": _any, "any.dims": _any,
+    "prod.default": _prod, "prod.dim_int": _prod,
+    "var.correction": _variance,
+    "cumsum.default": _cumulative, "cumprod.default": _cumulative,
+    "clamp.default": _clamp, "clamp.Tensor": _clamp, "clamp_min.default": _clamp,
+    "clamp_max.default": _clamp,
+    "div.Tensor_mode": _quotient, "div.Scalar_mode": _quotient,
+    "elu.default": _elu,
+    **dict.fromkeys(_RANDOM, _random),
+}  # fmt: skip

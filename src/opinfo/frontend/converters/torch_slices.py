@@ -1,0 +1,90 @@
+"""Parts of tensors, with the extents that the program declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import relax, tirx
+
+from .arguments import Converter, arguments, positive
+
+
+def _slice(importer: Any, node: Any) -> Any:
+    """Convert a slice; its end follows from the declared extent, which torch has clamped."""
+    args = arguments(importer, node)
+    x, step = args["self"], args["step"]
+    axis = positive(args["dim"], x.ty.ndim)
+    extent, length = x.ty.shape[axis], importer._sizes(node)[axis]
+    start = _from_front(args["start"] or 0, extent)
+    if _is(start, 0) and step == 1 and importer._equal(length, extent):
+        return x
+    end = start + (length - 1) * step + 1
+    return importer.block_builder.emit(
+        relax.op.strided_slice(x, [axis], [start], [end], [step], assume_inbound=True)
+    )
+
+
+def _from_front(index: Any, extent: Any) -> Any:
+    """Return an index counted from the front, clamped to the extent where that is known."""
+    if not isinstance(index, int):
+        return index
+    if isinstance(extent, tirx.IntImm):
+        size = int(extent.value)
+        return max(0, index + size) if index < 0 else min(index, size)
+    return extent + index if index < 0 else index
+
+
+def _is(value: Any, number: int) -> bool:
+    return isinstance(value, int) and value == number
+
+
+def _select(importer: Any, node: Any) -> Any:
+    """Convert the choice of one index, which may be counted from the end."""
+    args = arguments(importer, node)
+    x, emit = args["self"], importer.block_builder.emit
+    axis = positive(args["dim"], x.ty.ndim)
+    index = _from_front(args["index"], x.ty.shape[axis])
+    if isinstance(index, (int, tirx.IntImm)):
+        return emit(relax.op.take(x, relax.const(int(index), "int64"), axis))
+    part = emit(relax.op.strided_slice(x, [axis], [index], [index + 1], assume_inbound=True))
+    return emit(relax.op.squeeze(part, [axis]))
+
+
+def _slice_scatter(importer: Any, node: Any) -> Any:
+    """Convert a slice that is replaced: the parts before and after it, and the source."""
+    args = arguments(importer, node)
+    x, emit = args["self"], importer.block_builder.emit
+    axis = positive(args["dim"], x.ty.ndim)
+    extent, length = x.ty.shape[axis], args["src"].ty.shape[axis]
+    if args["step"] != 1:
+        raise NotImplementedError(f"it replaces a slice with step {args['step']}, expected 1")
+    start = _from_front(args["start"] or 0, extent)
+    return emit(relax.op.concat(
+        _around(importer, x, args["src"], axis, start, start + length), axis))  # fmt: skip
+
+
+def _around(importer: Any, x: Any, source: Any, axis: int, start: Any, end: Any) -> list[Any]:
+    emit, extent = importer.block_builder.emit, x.ty.shape[axis]
+    parts = []
+    if not importer._equal(start, 0):
+        parts.append(emit(relax.op.strided_slice(x, [axis], [0], [start], assume_inbound=True)))
+    parts.append(source)
+    if not importer._equal(end, extent):
+        parts.append(emit(relax.op.strided_slice(x, [axis], [end], [extent], assume_inbound=True)))
+    return parts
+
+
+def _select_scatter(importer: Any, node: Any) -> Any:
+    args = arguments(importer, node)
+    x, emit = args["self"], importer.block_builder.emit
+    axis = positive(args["dim"], x.ty.ndim)
+    start = _from_front(args["index"], x.ty.shape[axis])
+    source = emit(relax.op.expand_dims(args["src"], axis))
+    return emit(relax.op.concat(_around(importer, x, source, axis, start, start + 1), axis))
+
+
+CONVERTERS: Mapping[str, Converter] = {
+    "slice.Tensor": _slice, "select.int": _select,
+    "slice_scatter.default": _slice_scatter, "select_scatter.default": _select_scatter,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Import ONNX graphs: symbolic sizes stay symbolic, and shape arithmetic is evaluated."""

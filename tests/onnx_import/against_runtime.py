@@ -1,0 +1,71 @@
+"""Compare an imported graph with ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from opinfo.frontend.formats.from_onnx import from_model
+from tests.models.weights import Array
+
+Sizes = Sequence[int | str]
+
+
+def model(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, tuple[Sizes, str]],
+    outputs: Sequence[str] = ("y",),
+    weights: Mapping[str, Array] | None = None,
+    opset: int = 17,
+    functions: Sequence[Any] = (),
+) -> Any:
+    """Return a model of nodes; inputs have sizes and a dtype."""
+    from onnx import helper, numpy_helper
+
+    def info(name: str) -> Any:
+        sizes, dtype = inputs[name]
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, kind, sizes)
+
+    graph = helper.make_graph(
+        list(nodes), "net", [info(name) for name in inputs],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1),
+              helper.make_opsetid("here", 1)]  # fmt: skip
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=functions)
+
+
+def compare(proto: Any, *feeds: Mapping[str, Array], tolerance: float = 1e-5) -> tvm.IRModule:
+    """Import, compile once, and compare all outputs for each set of inputs; return the module."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    mod = from_model(proto, {})
+    machine = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
+    assert feeds
+    for feed in feeds:
+        expected = session.run(None, dict(feed))
+        args = [tvm.runtime.tensor(np.require(feed[i.name], requirements="C"))
+                for i in proto.graph.input]  # fmt: skip
+        result = machine["main"](*args)
+        got = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        for a, b in zip(got, expected, strict=True):
+            assert (a.numpy().shape, a.numpy().dtype) == (b.shape, b.dtype)
+            largest = np.abs(b).max(initial=0) if b.dtype.kind == "f" else 0
+            np.testing.assert_allclose(a.numpy(), b, rtol=0, atol=tolerance * max(largest, 1e-6))
+    return mod
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    """Return random numbers from -1 to 1."""
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype("float32")

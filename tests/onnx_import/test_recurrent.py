@@ -1,0 +1,114 @@
+"""LSTM, GRU and RNN against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from opinfo.frontend import FrontendError
+from opinfo.frontend.formats.from_onnx import from_model
+from tests.models.weights import Array
+from tests.onnx_import.against_runtime import compare, floats, model
+
+UNITS, SIZE = 4, 3
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def _net(op: str, steps: int | str, batch: int | str, states: bool = True, lengths: bool = False,
+         peepholes: bool = False, **attrs: Any) -> Any:  # fmt: skip
+    """Return a model of one recurrent node with all its outputs."""
+    count = 2 if attrs.get("direction") == "bidirectional" else 1
+    width = GATES[op] * UNITS
+    weights = {"W": floats(count, width, SIZE, seed=1), "R": floats(count, width, UNITS, seed=2),
+               "B": floats(count, 2 * width, seed=3)}  # fmt: skip
+    inputs: dict[str, Any] = {"x": ([steps, batch, SIZE], "float32")}
+    names = ["x", "W", "R", "B", "", "", "", ""]
+    if lengths:
+        inputs["lengths"], names[4] = ([batch], "int32"), "lengths"
+    if states:
+        inputs["h"], names[5] = ([count, batch, UNITS], "float32"), "h"
+        if op == "LSTM":
+            inputs["c"], names[6] = ([count, batch, UNITS], "float32"), "c"
+    if peepholes:
+        weights["P"], names[7] = floats(count, 3 * UNITS, seed=4), "P"
+    names = names[: {"LSTM": 8}.get(op, 6)]
+    outputs = ["y", "yh", "yc"][: 3 if op == "LSTM" else 2]
+    node = helper.make_node(op, names, outputs, hidden_size=UNITS, **attrs)
+    return model([node], inputs, outputs, weights)
+
+
+def _feed(proto: Any, steps: int, batch: int) -> dict[str, Array]:
+    """Return inputs of the given sizes."""
+    sizes = {"n": steps, "b": batch}
+    feed = {}
+    for k, value in enumerate(proto.graph.input):
+        dims = [d.dim_value or sizes[d.dim_param] for d in value.type.tensor_type.shape.dim]
+        feed[value.name] = floats(*dims, seed=10 + k)
+    if "lengths" in feed:
+        feed["lengths"] = np.arange(1, batch + 1, dtype="int32") % (steps + 1)
+    return feed
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_symbolic_steps_and_batch(op: str, direction: str) -> None:
+    proto = _net(op, "n", "b", direction=direction)
+    compare(proto, _feed(proto, 5, 2), _feed(proto, 1, 1))
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_few_steps_are_unrolled_into_operators(op: str) -> None:
+    proto = _net(op, 2, "b", direction="bidirectional")
+    mod = compare(proto, _feed(proto, 2, 3))
+    assert [str(v) for v in mod.get_global_vars()] == [str(mod.get_global_var("main"))]
+
+
+def test_lengths_of_sequences() -> None:
+    proto = _net("LSTM", "n", "b", lengths=True, direction="bidirectional")
+    compare(proto, _feed(proto, 5, 4))
+
+
+@pytest.mark.parametrize("steps", [2, "n"])
+def test_peepholes(steps: int | str) -> None:
+    proto = _net("LSTM", steps, 2, peepholes=True)
+    compare(proto, _feed(proto, 2, 2))
+
+
+@pytest.mark.parametrize("steps", [2, "n"])
+def test_linear_before_reset(steps: int | str) -> None:
+    proto = _net("GRU", steps, 2, linear_before_reset=1, states=False)
+    compare(proto, _feed(proto, 2, 2))
+
+
+def test_other_activations() -> None:
+    names = ["Relu", "Softsign", "HardSigmoid"]
+    proto = _net("LSTM", "n", 2, activations=names, states=False)
+    compare(proto, _feed(proto, 3, 2))
+
+
+def test_clip_is_refused_by_name() -> None:
+    with pytest.raises(FrontendError, match=r"the node of 'y, yh, yc' \(LSTM\): clip is not supp"):
+        from_model(_net("LSTM", 3, 2, clip=1.0), {})
+
+
+def _quantized() -> Any:
+    codes = np.random.default_rng(5)
+    weights = {
+        "W": codes.integers(-100, 100, (1, SIZE, 4 * UNITS)).astype("int8"),
+        "R": codes.integers(-100, 100, (1, UNITS, 4 * UNITS)).astype("int8"),
+        "B": floats(1, 8 * UNITS), "ws": np.array([0.01], "float32"),
+        "wz": np.array([3], "int8"), "rs": np.array([0.02], "float32"),
+        "rz": np.array([0], "int8"),
+    }  # fmt: skip
+    names = ["x", "W", "R", "B", "", "", "", "", "ws", "wz", "rs", "rz"]
+    node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "yh", "yc"], hidden_size=UNITS,
+                            domain="com.microsoft")  # fmt: skip
+    return model([node], {"x": (["n", 1, SIZE], "float32")}, ["y", "yh", "yc"], weights)
+
+
+def test_an_lstm_that_rounds_its_operands() -> None:
+    proto = _quantized()
+    compare(proto, {"x": floats(1, 1, SIZE)}, {"x": floats(2, 1, SIZE, seed=1)})
