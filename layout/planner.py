@@ -24,7 +24,7 @@ from .rewrite.rewrite import ParamAlias, Rewriter, Rewritten
 from .search.alternatives import GIVEN, Alternative, OpSpec
 from .search.decide import Cost, Extend, Plan, cheapest, decide, narrowed, space
 from .search.op_specs import OpSpecs
-from .search.operator_forms import Product
+from .search.operator_forms import ProductForm
 from .search.pins import Pins
 from .search.solve import NoSolution
 
@@ -150,7 +150,7 @@ class Planner:
         after = self.analyse(new.func).info if any(before.layouts) else self.direct(new.func)
         if isinstance(after, OpInfo) and not (self.mode == "region" and after.packed):
             spec = self.specs.spec_of(func)
-            product = isinstance(spec.form, Product) and after.name == "relax.matmul"
+            product = isinstance(spec.form, ProductForm) and after.name == "relax.matmul"
             if before.name == after.name or spec.moves or product:
                 return new
         return Refusal(f"{before.name} is not a Relax operator in these layouts")

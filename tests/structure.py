@@ -30,6 +30,7 @@ _OPERATOR = "the same operator, recognised, scheduled or taken by a backend"
 #: Basenames shared by files with one subject, and that subject.
 RELATED = {
     "abi.py": "the ABI of generated code, and its public name",
+    "calibrate.py": _COMMAND,
     "compile.py": _COMMAND,
     "concat.py": _OPERATOR,
     "conv.py": _OPERATOR,
@@ -41,6 +42,10 @@ RELATED = {
     "patterns.py": _BACKENDS,
     "plan.py": _COMMAND,
     "pointwise.py": _OPERATOR,
+    "pools.py": _OPERATOR,
+    "products.py": _OPERATOR,
+    "resizing.py": _OPERATOR,
+    "shapes.py": _OPERATOR,
     "source.py": _BACKENDS,
     "tune.py": _COMMAND,
 }

@@ -164,6 +164,32 @@ def test_malformed_shapes(text: str) -> None:
 
 def test_shape_names_may_hold_colons() -> None:
     assert parse_shape("a:0:1,n") == ("a:0", (1, "n"))
+    assert parse_shape("x:?,3,48,?") == ("x", ("?", 3, 48, "?"))
+
+
+@pytest.mark.parametrize("kept", ["?", None])
+def test_a_question_mark_leaves_a_dimension_of_onnx_as_it_is(
+    tmp_path: Path, kept: str | None
+) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    rows = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "m"]) for name in "xy"]
+    out = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", "m"])
+    graph = helper.make_graph([helper.make_node("Add", ["x", "y"], ["z"])], "net", rows, [out])
+    opset = helper.make_opsetid("", 18)
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
+    x, y = opinfo.load(path, {"x": (4, kept)})["main"].params
+    assert x.ty.shape[0] == 4 and x.ty.shape[1].name == "m"
+    assert x.ty.shape[1].same_as(y.ty.shape[1])
+
+
+def test_a_question_mark_leaves_a_dimension_of_torch_as_it_is(program: Path) -> None:
+    name = opinfo.load(program)["main"].params[0].name
+    mod = opinfo.load(program, {name: ("?", 16)})
+    assert isinstance(mod["main"].params[0].ty.shape[0], tvm.tirx.Var)
+    assert _shape(mod, 0)[1] == 16
 
 
 def test_negative_slice_axes_are_made_positive(tmp_path: Path) -> None:

@@ -80,10 +80,6 @@ def _positive_with(expr: Any, var: Any) -> bool:
     return kind == "Cast" and _positive_with(expr.value, var)
 
 
-def _is_integer(param: Any) -> bool:
-    return not is_buffer_var(param) and str(getattr(param.ty, "dtype", "")) in INT_DTYPES
-
-
 class Parameters:
     """The scope: values of variables, tensors of buffers, and the effects so far."""
 
@@ -145,22 +141,27 @@ class Parameters:
     ) -> None:
         """Bind the variables that are an extent on their own or in a sum, or a scalar parameter."""
         compound = list[tuple[Any, Int | None]]()
+        scalars = list[tuple[Any, TensorVar | Var | None]]()
         for param, existing in zip(params, tensors_of_params, strict=True):
-            if is_buffer_var(param):
-                for d, expr in enumerate(items(param.ty.shape)):
-                    same = isinstance(existing, TensorVar) and d < len(existing.shape)
-                    extent = existing.shape[d] if same else None  # type: ignore[union-attr]
-                    if type(expr).__name__ == "Var":
-                        self.bind_size(expr, extent)
-                    elif type(expr).__name__ != "IntImm":
-                        compound.append((expr, extent))
-        if compound:
-            self.bind_sums([p for p in params if _is_integer(p)], compound)
-        for param, existing in zip(params, tensors_of_params, strict=True):
-            if is_buffer_var(param):
+            if not is_buffer_var(param):
+                if type(param.ty).__name__ != "PrimType":
+                    raise Unliftable("a parameter is neither a buffer nor a scalar", param.name)
+                scalars.append((param, existing))
                 continue
-            if type(param.ty).__name__ != "PrimType":
-                raise Unliftable("a parameter is neither a buffer nor a scalar", param.name)
+            for d, expr in enumerate(items(param.ty.shape)):
+                kind = type(expr).__name__
+                if kind == "IntImm":
+                    continue
+                same = isinstance(existing, TensorVar) and d < len(existing.shape)
+                extent = existing.shape[d] if same else None  # type: ignore[union-attr]
+                if kind == "Var":
+                    self.bind_size(expr, extent)
+                else:
+                    compound.append((expr, extent))
+        if compound and scalars:
+            integers = [p for p, _ in scalars if str(p.ty.dtype) in INT_DTYPES]
+            self.bind_sums(integers, compound)
+        for param, existing in scalars:
             if param in self.determined:
                 continue
             if isinstance(existing, Var):
@@ -196,6 +197,8 @@ class Parameters:
 
     def written_sums(self) -> dict[Var, WrittenSum]:
         """Return how the sizes that are sums are written, over the other sizes and scalars."""
+        if not self.sums:
+            return {}
         atoms = [(v, p.atom) for v, p in self.env.items() if isinstance(p, Int)]
         places = [*self.determined.items(), *((v, a) for v, a in atoms if isinstance(a, Var))]
         known = {a for _, a in places} - self.sums.keys()

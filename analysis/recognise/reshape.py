@@ -63,7 +63,11 @@ def reshape(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     source, target = reading.tensor.shape, reading.out.shape
     if volume(source) is not volume(target):
         axes = [k for k, i in enumerate(reading.index) if i is ZERO and source[k].const is None]
-        if _without(reading.index, axes) == reading.axes and _without(source, axes) == target:
+        if (
+            axes
+            and _without(reading.index, axes) == reading.axes
+            and _without(source, axes) == target
+        ):
             return [Proposal("relax.squeeze", (reading.tensor.position,), {"axis": axes})]
         return Refusal("input and output differ in their number of elements")
     if flat(reading.index, source) is not flat(reading.axes, target):

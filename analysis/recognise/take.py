@@ -104,18 +104,11 @@ def take(expression: TensorExpression) -> Outcome:
 
 def _at_size(reading: Read) -> Outcome:
     """Match ``out[a, b] = x[a, i, b]`` with an index i over sizes."""
-    axis = next(
-        (
-            k
-            for k, (i, y) in enumerate(zip(reading.index, reading.axes, strict=False))
-            if i is not y
-        ),
-        len(reading.axes),
-    )
-    rest = reading.index[axis + 1 :]
-    if len(reading.index) != len(reading.axes) + 1 or rest != reading.axes[axis:]:
+    if len(reading.index) != len(reading.axes) + 1:
         return NO_LOAD
-    if not is_closed(reading.index[axis]):
+    pairs = enumerate(zip(reading.index, reading.axes, strict=False))
+    axis = next((k for k, (index, y) in pairs if index is not y), len(reading.axes))
+    if reading.index[axis + 1 :] != reading.axes[axis:] or not is_closed(reading.index[axis]):
         return NO_LOAD
     attrs = {"indices": plain(reading.index[axis]), "axis": axis, "mode": "fast"}
     return [Proposal("relax.take", (reading.tensor.position,), attrs)]

@@ -19,6 +19,8 @@ from ..patterns.elementwise_groups import Infos
 from .cost_model import ESTIMATED, TVM, CostModel, Estimate
 from .workload import OTHER, Workload
 
+#: The microseconds of a call, for backends that say no cost.
+CALL = 1.0
 #: Dtypes whose arithmetic the samples are of.
 SAMPLED = ("float32", "int64", "int32", "bool")
 
@@ -26,10 +28,13 @@ SAMPLED = ("float32", "int64", "int32", "bool")
 def priced(backend: Backend, model: CostModel | None) -> Backend:
     """The backend with costs by a calibration, where that has samples of it.
 
-    A region of another dtype costs what the backend itself estimates.
+    A region of another dtype costs what the backend itself estimates. A backend without samples
+    and without estimates costs its calls, so larger regions win.
     """
-    if model is None or not model.knows(backend.name):
+    if model is None or (backend.cost is not None and not model.knows(backend.name)):
         return backend
+    if not model.knows(backend.name):
+        return replace(backend, cost=lambda placed: CALL)
 
     def cost(placed: Region) -> float:
         return expected(backend, placed, model).microseconds

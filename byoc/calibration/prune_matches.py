@@ -7,6 +7,8 @@ Dropped are
 - matches that a longer one of the same backend contains and that no plan needs: the rest of the
   longer one costs nothing less elsewhere, and no other match competes for it;
 - TVM's code for operators that cost more than `FACTOR` times as much as with a backend.
+
+A backend without samples only estimates its costs: its matches are measured, and bound nothing.
 """
 
 from __future__ import annotations
@@ -37,22 +39,26 @@ class Pruning:
 
     def worthwhile(self, matches: Sequence[Match], tvm: Mapping[Op, float]) -> list[Match]:
         """The matches to measure, which have calibrated costs; ``tvm`` has the cost of each op."""
-        single = _singles(matches, tvm)
+        known = [m for m in matches if self.model.knows(m.backend)]
+        single = _singles(known, tvm)
         best: dict[frozenset[Op], float] = {}
-        for match in matches:
+        for match in known:
             ops = frozenset(match.ops)
             best[ops] = min(match.cost, best.get(ops, sum(single[op] for op in match.ops)))
-        near = [m for m in matches
-                if self.keep(m) or m.cost <= FACTOR * best[frozenset(m.ops)]]  # fmt: skip
+        near = [m for m in matches if self.kept(m) or m.cost <= FACTOR * best[frozenset(m.ops)]]
         having: dict[Op, list[Match]] = {}
         for match in near:
             for op in match.ops:
                 having.setdefault(op, []).append(match)
-        return [m for m in near if self.keep(m) or not _covered(m, having, single)]
+        return [m for m in near if self.kept(m) or not _covered(m, having, single)]
+
+    def kept(self, match: Match) -> bool:
+        """Whether a match is measured whatever it costs."""
+        return self.keep(match) or not self.model.knows(match.backend)
 
     def by_tvm(self, matches: Sequence[Match], tvm: Mapping[Op, float]) -> set[Op]:
         """The ops whose code by TVM is worth measuring."""
-        single = _singles(matches, {})
+        single = _singles([m for m in matches if self.model.knows(m.backend)], {})
         return {op for op, cost in tvm.items() if cost <= FACTOR * single.get(op, cost)}
 
 

@@ -43,6 +43,7 @@ class Pace:
     def run(self, job: Callable[[], Result]) -> Result:
         """Run a job and return its result; exceptions propagate."""
         measure = self.share or measured
+        result: Result
         if self.urgent:
             result, share = measure(job)
             self.urgent = share < FREE

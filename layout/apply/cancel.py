@@ -79,7 +79,9 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
     def cut(self, call: Any) -> Any:
         """The value that was packed and unpacked, if the slice cuts off the padding."""
         outer: Any = self.bound(call.args[0])
-        inner: Any = self.bound(outer.args[0]) if _name(outer) == "relax.layout_transform" else None
+        inner: Any = None
+        if _name(outer) == "relax.layout_transform":
+            inner = self.bound(outer.args[0])
         if _name(inner) != "relax.layout_transform":
             return call
         source = inner.args[0]
@@ -91,7 +93,9 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
         return source if proof.verdict == "proved" else call
 
     def bound(self, expr: Any) -> Any:
-        return self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
+        """The value that a variable is bound to; None if it is not known."""
+        value: Any = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
+        return value
 
 
 def _twins(func: Any) -> NodeDict[Any]:
@@ -101,7 +105,8 @@ def _twins(func: Any) -> NodeDict[Any]:
     def visit(block: Any) -> None:
         earlier: dict[Any, list[tuple[Any, Any]]] = {}
         for binding in block.bindings:
-            var, value = binding.var, getattr(binding, "value", None)
+            var = binding.var
+            value: Any = getattr(binding, "value", None)
             if _name(value) not in TRANSFORMS:
                 continue
             source = value.args[0]

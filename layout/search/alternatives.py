@@ -12,7 +12,7 @@ from ..graph.relax_graph import Op, Value
 from ..model.digit import Digit
 from ..model.layout import Layout
 from .constraints import LayoutConstraint
-from .operator_forms import Elementwise, Product
+from .operator_forms import Elementwise, ProductForm
 
 GIVEN = "as given"
 IN_ORDER = "in the order of its accesses"
@@ -87,7 +87,7 @@ class OpSpec:
     strings: tuple[str, ...] = ()
     note: str = ""
     operator: bool = False
-    form: Elementwise | Product | None = None
+    form: Elementwise | ProductForm | None = None
     cached: dict[Any, list[Alternative]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -236,7 +236,7 @@ def _local(op: Op, spec: OpSpec, candidates: Candidates) -> Iterator[Alternative
 
 
 def _formed(
-    op: Op, spec: OpSpec, form: Elementwise | Product, candidates: Candidates
+    op: Op, spec: OpSpec, form: Elementwise | ProductForm, candidates: Candidates
 ) -> Iterator[Alternative]:
     """The alternatives in which it stays the same operator."""
     assert spec.flow is not None

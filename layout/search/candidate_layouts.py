@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
 from .alternatives import OpSpec
-from .operator_forms import Elementwise, Product
+from .operator_forms import Elementwise, ProductForm
 
 #: The most candidates of one value.
 LIMIT = 8
@@ -85,7 +85,7 @@ def spread(op: Op, spec: OpSpec, source: Value, layout: Layout) -> list[tuple[in
 
 
 def _spread_formed(
-    op: Op, spec: OpSpec, form: Elementwise | Product, source: Value, layout: Layout
+    op: Op, spec: OpSpec, form: Elementwise | ProductForm, source: Value, layout: Layout
 ) -> Iterator[tuple[int, Layout]]:
     """The layouts of an op's other values with which it stays the same operator."""
     assert spec.flow is not None

@@ -23,7 +23,7 @@ from ..graph.relax_graph import Graph, Op
 from ..rewrite.inline import inlined
 from .alternatives import OpSpec
 from .constraints import LayoutRequests, Offers, constraint_on, offered
-from .operator_forms import Elementwise, Product, operator_form
+from .operator_forms import Elementwise, ProductForm, operator_form
 from .replacements import Implementation, Replacement, replacement, tied_replacement
 
 
@@ -97,7 +97,7 @@ class OpSpecs:
         return OpSpec(blocks, reason, requested, moves, offers=offers, strings=strings(info.info),
                       note=note, operator=self.operators, form=form)  # fmt: skip
 
-    def operator_form(self, func: Any, blocks: BlockGraph) -> Elementwise | Product | None:
+    def operator_form(self, func: Any, blocks: BlockGraph) -> Elementwise | ProductForm | None:
         """How the layouts of an op depend on each other if it must stay an operator."""
         if not self.operators:
             return None

@@ -68,7 +68,7 @@ class Elementwise:
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductForm:
     """A sum of products of two operands: every loop of the result is carried by one or by both.
 
     ``shapes`` has the shape of each buffer. The operator is another one, such as a convolution with
@@ -168,7 +168,7 @@ class Product:
                 yield out
 
 
-def operator_form(flow: BlockGraph, shapes: Sequence[Shape]) -> Elementwise | Product | None:
+def operator_form(flow: BlockGraph, shapes: Sequence[Shape]) -> Elementwise | ProductForm | None:
     """How the layouts of an operator depend on each other; None if this is another operator."""
     if len(flow.steps) != 1:
         return None
@@ -184,10 +184,10 @@ def operator_form(flow: BlockGraph, shapes: Sequence[Shape]) -> Elementwise | Pr
     forms = form.of_result(unchanged[block.writes[0].buffer], order, ())
     if any(all(x[b] == unchanged[b] for b in x) for x in forms):
         return form
-    return replace(form, matmul=False) if isinstance(form, Product) else None
+    return replace(form, matmul=False) if isinstance(form, ProductForm) else None
 
 
-def _product(block: BlockAccesses, shapes: Sequence[Shape]) -> Product | None:
+def _product(block: BlockAccesses, shapes: Sequence[Shape]) -> ProductForm | None:
     carried = [_loops(a) for a in (*block.writes, *block.reads)]
     if len(block.reads) != 2:
         return None
@@ -195,7 +195,7 @@ def _product(block: BlockAccesses, shapes: Sequence[Shape]) -> Product | None:
     summed = (left | right) & block.reduced
     if not summed or out & summed or not (left & right >= summed and left | right >= out):
         return None
-    return Product(block, shapes)
+    return ProductForm(block, shapes)
 
 
 def _plain(access: AlignedAccess, shape: Shape) -> bool:

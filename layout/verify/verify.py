@@ -220,8 +220,9 @@ def _doubled(node: Term) -> Term:
         if term not in known:
             new = rebuild(term, doubled)
             if isinstance(new, CallTerm) and new.op == "add" and "float" in new.dtype:
-                if new.args[0] is new.args[1]:
-                    new = call("mul", (new.args[0], const(2.0, new.dtype)), new.dtype)
+                left, right = new.args
+                if left is right:
+                    new = call("mul", (left, const(2.0, new.dtype)), new.dtype)
             known[term] = new
         return known[term]
 

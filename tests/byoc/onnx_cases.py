@@ -271,6 +271,8 @@ MOVED: dict[str, OnnxCase] = {
     "tile": OnnxCase(_call(op.tile, (2, 1, 3)), ((2, 5),)),
     "repeat": OnnxCase(_call(op.repeat, 3, 1), ((2, 5),)),
     "broadcast_to": OnnxCase(_call(op.broadcast_to, (4, 2, 5)), ((2, 1),)),
+    "broadcast_to a sum": OnnxCase(lambda e, r, x, y: e(op.broadcast_to(
+        e(op.concat([x, y], 0)), (3, N + M, 2))), ((N, 2), (M, 2))),
     "tril": OnnxCase(_call(op.tril, 1), ((2, 4, 5),)),
     "triu": OnnxCase(_call(op.triu, -1), ((2, 4, 5),)),
     "take": OnnxCase(lambda e, r, i: e(op.take(const(r, 7, 5), i, 0)), (((2, 3), "int64"),)),

@@ -23,7 +23,7 @@ from opinfo.byoc.calibration.calibration import (
     CalibrationRefused,
     Sample,
 )
-from opinfo.byoc.calibration.calibrations import nearest
+from opinfo.byoc.calibration.calibrations import nearest, shipped
 from opinfo.byoc.calibration.cost_model import CostModel
 from opinfo.byoc.calibration.prune_matches import FACTOR, Pruning
 from opinfo.byoc.calibration.workload import Workload, workload
@@ -323,6 +323,20 @@ def test_the_nearest_calibration_has_the_same_vectors() -> None:
     assert nearest((narrow,), replace(MACHINE, vectors="avx512")) is narrow
 
 
+@pytest.mark.parametrize("vectors", ["avx512", "avx2"])
+def test_a_calibration_is_shipped_for_each_kind_of_vectors(vectors: str) -> None:
+    (calibration,) = [c for c in shipped() if c.machine.vectors == vectors]
+    assert calibration.machine.threads == 1
+    model = CostModel(calibration)
+    for name in ("onednn", "blas", "onnxruntime", "tvm"):
+        kinds = {s.workload.family for s in calibration.samples if s.backend == name}
+        assert model.knows(name) and "matmul" in kinds
+    softmax = alone(call("relax.nn.softmax", (1, 80, 1600), out=(1, 80, 1600), axis=1))
+    reference, plain = (model.cost(n, softmax) for n in ("onednn", "tvm"))
+    assert reference is not None and plain is not None
+    assert reference.microseconds > 5 * plain.microseconds  # oneDNN runs ref:any
+
+
 # Pruning: what is measured at all.
 def _op(name: str) -> Op:
     return Op(name, None, None, (), ())
@@ -336,7 +350,7 @@ def _match(backend: str, ops: tuple[Op, ...], cost: float) -> Match:
 
 
 def test_candidates_that_cannot_be_the_best_are_not_measured() -> None:
-    pruning = Pruning(CostModel(table()))
+    pruning = Pruning(CostModel(table(**dict.fromkeys(("blue", "red", "green"), streams(1e3)))))
     near, far = _match("blue", (A,), 2 * FACTOR), _match("red", (A,), 7 * FACTOR)
     best = _match("green", (A,), 2.5)
     assert pruning.worthwhile([near, far, best], {A: 100.0}) == [near, best]
@@ -344,10 +358,13 @@ def test_candidates_that_cannot_be_the_best_are_not_measured() -> None:
     assert pruning.by_tvm([near], {A: 2 * FACTOR, B: 5.0}) == {A, B}
     kept = Pruning(pruning.model, keep=lambda m: m.backend == "red")
     assert kept.worthwhile([near, far, best], {A: 100.0}) == [near, far, best]
+    unknown = [_match("new", (A,), cost) for cost in (0.1, 900.0)]
+    assert pruning.worthwhile([best, *unknown], {A: 100.0}) == [best, *unknown]
+    assert pruning.by_tvm(unknown, {A: 100.0}) == {A}
 
 
 def test_a_part_of_a_chain_is_measured_only_if_another_wants_the_rest() -> None:
-    pruning = Pruning(CostModel(table()))
+    pruning = Pruning(CostModel(table(blue=streams(1e3))))
     part, whole = _match("blue", (A, B), 10.0), _match("blue", (A, B, C), 11.0)
     tvm = dict.fromkeys((A, B, C), 5.0)
     assert pruning.worthwhile([part, whole], tvm) == [whole]
@@ -380,6 +397,10 @@ def test_only_what_is_worthwhile_is_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert "red: tir_exp" in asked
 
 
+def _crashing(*_: Any) -> None:
+    raise RuntimeError("it crashes")
+
+
 @pytest.mark.parametrize(("times", "kept"), [
     (([4.0, 4.2, 9.0], [2.0, 2.1, 9.0]), "measured"), (([4.0, 4.2, 4.1], [4.3, 4.4, 4.0]),
                                                        "expected"),
@@ -391,5 +412,8 @@ def test_the_faster_build_is_kept(times: Any, kept: str, monkeypatch: pytest.Mon
     best = keep_faster(plain, tuned, mod)
     assert best.library == (tuned if kept == "measured" else plain).library
     assert f"kept the choice by {kept} costs: " in best.report()
+    monkeypatch.setattr("opinfo.front.keep_faster.time_builds", _crashing)
+    untimed = keep_faster(plain, tuned, mod)
+    assert untimed.library == tuned.library and "untimed: it crashes" in untimed.report()
     same = keep_faster(tuned, replace(tuned), mod)
     assert same.kept == ""

@@ -14,7 +14,7 @@ from opinfo.layout import Layout, plan_layout
 from opinfo.layout.access.flow import flow
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
-from opinfo.layout.search.operator_forms import Elementwise, Product, operator_form
+from opinfo.layout.search.operator_forms import Elementwise, ProductForm, operator_form
 from opinfo.transform import RaiseOps
 
 from . import nets, oracle
@@ -82,7 +82,7 @@ def test_rows_of_either_operand_may_come_last() -> None:
 def test_a_summed_axis_that_is_split_is_no_matrix_product() -> None:
     blocks = flow(lowered(relax.op.matmul, (2, 5, 12), (12, 12)))
     form = operator_form(blocks, [(2, 5, 12), (12, 12), (2, 5, 12)])
-    assert isinstance(form, Product)
+    assert isinstance(form, ProductForm)
     assert form.matmul
     assert not list(form.results(0, HEADS))
     assert list(form.results(0, TURNED)) == [TURNED]

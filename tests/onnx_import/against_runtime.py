@@ -12,12 +12,13 @@ from tvm import relax
 from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
 
-Sizes = Sequence[int | str]
+#: The sizes of an input, numbers or names, and its dtype.
+Inputs = Mapping[str, tuple[Sequence[Any], str]]
 
 
 def model(
     nodes: Sequence[Any],
-    inputs: Mapping[str, tuple[Sizes, str]],
+    inputs: Inputs,
     outputs: Sequence[str] = ("y",),
     weights: Mapping[str, Array] | None = None,
     opset: int = 17,

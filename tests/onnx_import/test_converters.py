@@ -13,10 +13,10 @@ from onnx import TensorProto, helper
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
-from tests.onnx_import.against_runtime import compare, floats, model
+from tests.onnx_import.against_runtime import Inputs, compare, floats, model
 
 make = helper.make_node
-IMAGE = {"x": ([1, 2, "h", "w"], "float32")}
+IMAGE: Inputs = {"x": ([1, 2, "h", "w"], "float32")}
 SIZES = [{"x": floats(1, 2, 7, 6)}, {"x": floats(1, 2, 8, 9)}]
 
 
@@ -64,7 +64,11 @@ def test_integer_products() -> None:
     nodes = [make("MatMulInteger", ["a", "w", "z"], ["y"]),
              make("ConvInteger", ["b", "c", "z", "z"], ["v"], pads=[1, 1, 1, 1]),
              make("DynamicQuantizeLinear", ["x"], ["q", "s", "p"])]  # fmt: skip
-    inputs = {"a": (["n", 5], "uint8"), "b": ([1, 2, 4, 4], "uint8"), "x": (["n", 5], "float32")}
+    inputs: Inputs = {
+        "a": (["n", 5], "uint8"),
+        "b": ([1, 2, 4, 4], "uint8"),
+        "x": (["n", 5], "float32"),
+    }
     proto = model(nodes, inputs, ["y", "v", "q", "s", "p"], weights)
     feed = {"a": codes.integers(0, 255, (3, 5)).astype("uint8"), "x": floats(3, 5),
             "b": codes.integers(0, 255, (1, 2, 4, 4)).astype("uint8")}  # fmt: skip
@@ -88,7 +92,7 @@ def test_indices_from_the_end_and_reversed_sequences() -> None:
              make("TopK", ["x", "two"], ["v", "j"], axis=1)]  # fmt: skip
     weights = {"last": np.array([-1]), "first": np.array([-(2**62)]), "one": np.array([1]),
                "back": np.array([-1]), "two": np.array([2])}  # fmt: skip
-    inputs = {"x": ([2, 5], "float32"), "i": (["k"], "int64"), "n": ([2], "int64")}
+    inputs: Inputs = {"x": ([2, 5], "float32"), "i": (["k"], "int64"), "n": ([2], "int64")}
     proto = model(nodes, inputs, ["y", "z", "r", "v", "j"], weights)
     compare(proto, {"x": floats(2, 5), "i": np.array([-1, 0, -5]), "n": np.array([3, 1])})
 
@@ -119,7 +123,7 @@ def test_a_conditional_on_data_stays_and_one_on_sizes_goes() -> None:
     nodes = [make("If", ["flag"], ["y"], then_branch=double, else_branch=square),
              make("Size", ["x"], ["n"]), make("Less", ["n", "zero"], ["never"]),
              make("If", ["never"], ["z"], then_branch=double, else_branch=square)]  # fmt: skip
-    inputs = {"x": (["n"], "float32"), "flag": ([], "bool")}
+    inputs: Inputs = {"x": (["n"], "float32"), "flag": ([], "bool")}
     proto = model(nodes, inputs, ["y", "z"], {"zero": np.array(0)})
     mod = compare(proto, *({"x": floats(3), "flag": np.array(f)} for f in (True, False)))
     assert mod.script().count("if ") == 1
@@ -171,7 +175,7 @@ def test_operators_of_the_runtime() -> None:
              activation_params=[0.1]),
     ]  # fmt: skip
     weights: dict[str, Array] = {"bias": floats(4), "k": floats(2, 2, 2, 2)}
-    inputs = {"x": (["n", 4], "float32"), "c": ([1, "n", 4], "float32"),
+    inputs: Inputs = {"x": (["n", 4], "float32"), "c": ([1, "n", 4], "float32"),
               "i": ([1, 2, 3, 3], "float32")}  # fmt: skip
     proto = model(nodes, inputs, list("abdef"), weights)
     compare(proto, {"x": floats(3, 4), "c": floats(1, 3, 4), "i": floats(1, 2, 3, 3)})

@@ -12,7 +12,7 @@ from tvm import tirx
 
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
-from opinfo.frontend.formats.onnx.scalars import Arithmetic, Rational, Unknown, rational
+from opinfo.frontend.onnx_graph.scalars import Rational, SizeArithmetic, Unknown, rational
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import compare, floats, model
 
@@ -155,14 +155,23 @@ def test_a_refusal_proposes_sizes_that_can_be_kept() -> None:
 
 def test_dimensions_of_one_name_are_one_variable() -> None:
     inputs = {"a": (["n", "2*n"], "float32"), "b": (["n", None], "float32")}
-    mod = from_model(model([make("Relu", ["a"], ["y"])], inputs), {})  # type: ignore[arg-type]
+    mod = from_model(model([make("Relu", ["a"], ["y"])], inputs), {})
     first, second = (p.ty.shape.values for p in mod["main"].params)
     assert first[0].same_as(second[0]) and str(second[1]) == "b_1"
     tvm.ir.assert_structural_equal(first[1], first[0] * 2)
 
 
+def test_a_size_that_is_requested_holds_for_all_inputs_that_name_it() -> None:
+    inputs = {"a": (["n", "m"], "float32"), "b": (["n", "2*m"], "float32")}
+    proto = model([make("Relu", ["a"], ["y"])], inputs)
+    mod = from_model(proto, {"a": (4, "k")})
+    first, second = (p.ty.shape.values for p in mod["main"].params)
+    assert [int(x[0].value) for x in (first, second)] == [4, 4]
+    tvm.ir.assert_structural_equal(second[1], first[1] * 2)
+
+
 def test_rationals_are_exact_or_unknown() -> None:
-    arithmetic, n = Arithmetic(), tirx.Var("n", "int64")
+    arithmetic, n = SizeArithmetic(), tirx.Var("n", "int64")
     assert arithmetic.multiply(rational(0.5), Rational(6)) == Rational(3)
     half = arithmetic.floor(arithmetic.multiply(rational(0.5), n)).top
     assert arithmetic.equal(half, tirx.floordiv(n, 2))

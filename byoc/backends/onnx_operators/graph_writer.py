@@ -19,7 +19,7 @@ _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "M
 
 
 @dataclass(frozen=True)
-class OnnxNode:
+class NodeProto:
     """A node with one output."""
 
     op: str
@@ -39,7 +39,7 @@ class GraphWriter:
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, OnnxNode] = {}
+        self.nodes: dict[str, NodeProto] = {}
         self.arrays: dict[str, Array] = {}
         self.tensors: dict[str, Tensor] = {}
         self.readers: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class GraphWriter:
 
     def node(self, op: str, inputs: Iterable[str], **attrs: Any) -> str:
         """Add a node; returns the name of its output."""
-        made = OnnxNode(op, tuple(inputs), self.name(), attrs)
+        made = NodeProto(op, tuple(inputs), self.name(), attrs)
         self.nodes[made.output] = made
         return made.output
 
@@ -86,7 +86,7 @@ class GraphWriter:
         array = self.arrays.get(name)
         return None if array is None or array.size != 1 else array.reshape(()).item()
 
-    def before(self, name: str, *ops: str) -> OnnxNode | None:
+    def before(self, name: str, *ops: str) -> NodeProto | None:
         """The node that produces a tensor, if it is one of these."""
         node = self.nodes.get(name)
         return node if node is not None and node.op in ops else None
@@ -113,17 +113,18 @@ class GraphWriter:
                 if same(extent, other):
                     shape = self.node("Shape", [name])
                     return self.node("Gather", [shape, self.ints([axis])], axis=0)
+        parts = [self._extent(e) for e in operands_of(extent)]
+        if not parts:
+            raise ValueError(f"no tensor has the extent {extent}")
         kind = type(extent).__name__
         if kind == "Cast":
-            return self._extent(extent.value)
-        if kind not in _ARITHMETIC and kind != "FloorDiv":
-            raise ValueError(f"no tensor has the extent {extent}")
-        a, b = self._extent(extent.a), self._extent(extent.b)
+            return parts[0]
         if kind != "FloorDiv":
-            return self.node(_ARITHMETIC[kind], [a, b])
-        return self.node("Div", [self.node("Sub", [a, self.node("Mod", [a, b])]), b])
+            return self.node(_ARITHMETIC[kind], parts)
+        whole = self.node("Sub", [parts[0], self.node("Mod", parts)])
+        return self.node("Div", [whole, parts[1]])
 
-    def finish(self, results: Sequence[str]) -> tuple[list[OnnxNode], dict[str, Array]]:
+    def finish(self, results: Sequence[str]) -> tuple[list[NodeProto], dict[str, Array]]:
         """The nodes and constants that results need, which get the names ``y<k>``."""
         renamed: dict[str, str] = {}
         extra = []
@@ -131,7 +132,7 @@ class GraphWriter:
             if name in self.nodes and name not in renamed:
                 renamed[name] = f"y{k}"
             else:
-                extra.append(OnnxNode("Identity", (name,), f"y{k}"))
+                extra.append(NodeProto("Identity", (name,), f"y{k}"))
         needed = set(results)
         kept = []
         for node in reversed(self.nodes.values()):
@@ -142,3 +143,11 @@ class GraphWriter:
                          output=renamed.get(n.output, n.output))
                  for n in [*reversed(kept), *extra]]  # fmt: skip
         return nodes, {n: a for n, a in self.arrays.items() if n in needed}
+
+
+def operands_of(extent: Any) -> tuple[Any, ...]:
+    """The extents that an extent is computed from; none if it is not known arithmetic."""
+    kind = type(extent).__name__
+    if kind == "Cast":
+        return (extent.value,)
+    return (extent.a, extent.b) if kind in (*_ARITHMETIC, "FloorDiv") else ()

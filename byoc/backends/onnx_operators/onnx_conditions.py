@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm_ffi
 from tvm import tirx
 
 from ....analysis.results.op_info import to_plain
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Condition, Node, listed
 from ...patterns.suggest import Unmet, bind, cast
-from ...patterns.symbolic_shapes import static
-from .graph_writer import GraphWriter
+from ...patterns.symbolic_shapes import same, static
+from .graph_writer import GraphWriter, operands_of
 
 Write = Callable[[GraphWriter, Call, list[str]], str]
 """Writes a call whose operands have these names; returns the name of its result."""
@@ -100,24 +99,21 @@ def integers(*names: str) -> Condition:
 
 
 def expressible(node: Node) -> Unmet | None:
-    """The symbols in the extents of the result are extents of operands."""
-    operands = [v for v in node.tensors if v is not node.result]
-    known = [e for v in operands for e in v.shape if isinstance(e, tirx.Var)]
-    symbols = (v for e in node.result.shape for v in variables(e))
-    if all(any(v.same_as(k) for k in known) for v in symbols):
+    """The symbolic extents of the result are extents of operands, or arithmetic over them."""
+    known = [e for v in node.tensors if v is not node.result for e in v.shape]
+    if all(_computable(e, known) for e in node.result.shape):
         return None
     extents = [e for v in node.tensors for e in v.shape]
     return Unmet(f"the shape {tuple(map(str, node.result.shape))} has extents that no operand has",
                  bind(extents))  # fmt: skip
 
 
-def variables(extent: Any) -> Iterable[Any]:
-    """The variables of an extent."""
-    if isinstance(extent, int):
-        return []
-    found: list[Any] = []
-    tvm_ffi.structural_walk(extent, (tirx.Var, found.append))
-    return found
+def _computable(extent: Any, known: Sequence[Any]) -> bool:
+    """Whether `GraphWriter.vector` can write an extent from known ones."""
+    if isinstance(extent, (int, tirx.IntImm)) or any(same(extent, k) for k in known):
+        return True
+    parts = operands_of(extent)
+    return bool(parts) and all(_computable(p, known) for p in parts)
 
 
 def ints(values: Any) -> list[int]:

@@ -65,9 +65,13 @@ int open(const char* path) {
   return failed("ONNX Runtime", call(CREATE_CPU_MEMORY_INFO, arena, by_default, &memory));
 }
 
-// Options of all sessions. Threads of several sessions must not spin beside each other's work.
+// Options of all sessions. Threads of several sessions must not spin beside each other's work. The
+// kernel of a sum and a layer norm is slower on CPUs than the two that it replaces.
 Status configured(void* options, size_t count) {
   Status status = call(SET_INTRA_OP_NUM_THREADS, options, threads());
+  if (status == nullptr)
+    status = call(ADD_SESSION_CONFIG_ENTRY, options, "optimization.disable_specified_optimizers",
+                  "SkipLayerNormFusion");
   if (status == nullptr && count > 1)
     status = call(ADD_SESSION_CONFIG_ENTRY, options, "session.force_spinning_stop", "1");
   return status;

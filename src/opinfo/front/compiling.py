@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,7 +91,11 @@ def compile(
 
         if measure is None or plan is not None:
             return build(measure)
-        return keep_faster(build(None), build(measure), mod)
+        tuned = build(measure)
+        with warnings.catch_warnings():  # of a build that may not be kept
+            warnings.simplefilter("ignore")
+            plain = build(None)
+        return keep_faster(plain, tuned, mod)
     choice = choose_backends(backends or (), priority, calibration, tvm_target)
     options = Options(priority, force, measure, "best" if backends else "given", wants,
                       choice.calibration)  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 import tvm
 
 from ..analysis.support.progress import stage
-from ..analysis.support.warn import warn
 from ..verify.time_builds import time_builds
 from ..verify.verification import trial_inputs
 from .compiled_model import Compiled
@@ -37,9 +36,8 @@ def keep_faster(plain: Compiled, tuned: Compiled, model: Any) -> Compiled:
     threads = int(tuned.target.attrs.get("num-cores") or 1)
     try:
         times = time_builds((plain.library, tuned.library), values, threads)
-    except RuntimeError as error:  # such as inputs that the model does not accept
-        warn(f"the tuned build is kept untimed: {error}")
-        return tuned
+    except RuntimeError as error:  # such as code that crashes, which only measuring excludes
+        return replace(tuned, kept=f"kept the choice by measured costs, untimed: {error}")
     expected, measured = map(median, times)
     chosen, name = (tuned, "measured") if measured <= PART * expected else (plain, "expected")
     both = f"{measured:.3f} ms by measured, {expected:.3f} ms by expected costs"

@@ -14,7 +14,7 @@ import tvm
 
 from ..analysis.support.progress import stage
 from .checks.error import FrontendError, one_line
-from .checks.input_shapes import parse_shape
+from .checks.input_shapes import KEPT, parse_shape
 from .checks.json_graph import BadGraph
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
@@ -22,7 +22,9 @@ from .process.apart import shared_reader
 __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
 
 
-def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None) -> tvm.IRModule:
+def load(
+    path: str | Path, shapes: Mapping[str, Sequence[int | str | None]] | None = None
+) -> tvm.IRModule:
     """Load a model file as a Relax module, without legalising it.
 
     A separate process reads the file, with limits on time and memory. No code in the file is run.
@@ -32,6 +34,7 @@ def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = No
             of `tvm.ir.save_json`; ``.py`` with TVMScript, restricted to declarative syntax.
         shapes: Shapes of inputs by name; other inputs keep the shape in the file. A string is a
             symbolic dimension, and equal strings are the same one: ``{"x": ("n", 3, 224, 224)}``.
+            ``"?"`` or None leaves a dimension as in the file: ``{"x": (1, 3, "?", "?")}``.
 
     Returns:
         The module.
@@ -45,11 +48,15 @@ def load(path: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = No
 
 def read(
     path: str | Path,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[int | str | None]] | None = None,
     seconds: int | None = None,
 ) -> tvm.IRModule:
     """Load a model like `load`, with a limit in CPU `seconds` that replaces the default."""
-    path, requested = Path(path), {k: tuple(v) for k, v in (shapes or {}).items()}
+    path = Path(path)
+    requested = {
+        name: tuple(KEPT if dim is None else dim for dim in dims)
+        for name, dims in (shapes or {}).items()
+    }
     if path.suffix.lower() not in LOADERS:
         suffixes = ", ".join(LOADERS)
         raise FrontendError(f"{path}: expected a suffix of {suffixes}, got '{path.suffix}'")

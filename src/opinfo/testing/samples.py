@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import tvm
+
 from ..analysis.proposal.build import call_op
 from ..analysis.recognise import Matches, modules
 from ..byoc import Backend, Pattern, dispatch
@@ -132,9 +134,10 @@ def _single(op: str) -> Iterator[_Sample]:
     for case in _matches().get(op, ()):
         shapes = _operands(case)
         for form in (_static(shapes), shapes) if shapes else ():
-            if form not in seen:
+            sample = _Sample((op,), form, _call(op, case.attrs))
+            if form not in seen and _has_elements(sample):
                 seen.add(form)
-                yield _Sample((op,), form, _call(op, case.attrs))
+                yield sample
 
 
 def _followed(sample: _Sample, op: str, shape: Shape) -> Iterator[_Sample]:
@@ -156,6 +159,14 @@ def _has_type(sample: _Sample) -> bool:
     except (TypeError, ValueError, RuntimeError):
         return False
     return True
+
+
+def _has_elements(sample: _Sample) -> bool:
+    """Return whether no result has a negative size, as of a window that is larger than its data."""
+    types = [func.ret_ty for func in module(variants([_example(sample)])).functions.values()]
+    dims = (dim for ty in types for part in getattr(ty, "fields", [ty])
+            for dim in getattr(part.shape, "values", ()))  # fmt: skip
+    return all(not isinstance(dim, tvm.tirx.IntImm) or int(dim) > 0 for dim in dims)
 
 
 def _chained(before: Callable[..., Any], after: Callable[..., Any]) -> Callable[..., Any]:

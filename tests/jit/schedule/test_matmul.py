@@ -9,6 +9,10 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.jit.aot.kernel_variants import Ranged
+from opinfo.jit.aot.merge import merge
+from opinfo.jit.dims.span import Span
+
 from .fused import at, built, fused_one, inputs, run, scheduled, target_of
 
 op, nn = relax.op, relax.op.nn
@@ -141,3 +145,21 @@ def test_an_epilogue_of_one_element_at_a_time() -> None:
 
     y = torch.nn.functional.gelu(torch.from_numpy(arrays[0] @ arrays[1])).numpy()
     check(kernel, arrays, y)
+
+
+def test_few_rows_are_computed_in_smaller_tiles() -> None:
+    """Each number of rows below and above the tile of 6, also where the axis has two dimensions."""
+    func = fused_one([["b", "n", 24], [24, 80]], lambda emit, x, w: op.matmul(x, w))
+    kernel = built(scheduled(func).func)
+    for b, n in [(1, 1), (1, 2), (1, 4), (1, 5), (1, 6), (2, 4), (3, 3), (5, 2), (1, 11), (1, 12)]:
+        arrays = inputs(func, {"b": b, "n": n})
+        check(kernel, arrays, arrays[0] @ arrays[1])
+
+
+def test_accumulators_of_all_tiles_stay_in_registers() -> None:
+    """TVM lets tiles share memory, and puts shared arrays of 1024 bytes on the heap."""
+    func = fused_one([["n", 64], [64, 256]], lambda emit, x, w: op.matmul(x, w))
+    guarded = merge(func, [Ranged(scheduled(func).func, {"n": Span(1)})])
+    mod = tvm.IRModule({"main": guarded.with_attr("global_symbol", "main")})
+    module = tvm.tirx.build(mod, target=target_of("skylake-avx512"))
+    assert "TVMBackendAllocWorkspace" not in module.inspect_source("ll")

@@ -74,8 +74,10 @@ void append(Kernel& out, const Post& post, size_t from, const View& dst, Make ma
         list(pd);
         pd = make(post.attributes(from, k));
       }
-      if (from == 0 && !post.implementation.empty() && !select(pd, post.implementation))
+      for (const std::string& name : post.implementations) {
+        if (from > 0 || select(pd, name)) break;
         pd = make(post.attributes(from, k));
+      }
       if (!best || !slow(pd, k > from)) best = pd, to = k;
     } catch (const dnnl::error&) {  // not with these items
     }

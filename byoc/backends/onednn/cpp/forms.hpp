@@ -168,14 +168,14 @@ inline bool layer(Kernel& out, const Linear& l) {
 inline const char* faster(const Linear& l) {
   const View& w = l.weights;
   const bool grouped = w.rank == l.src.rank + 1;
-  if (grouped) return w.dims[1] == 1 && w.dims[2] == 1 ? "jit_dw:" : "";
+  if (grouped) return w.dims[1] == 1 && w.dims[2] == 1 ? "jit_dw:" : nullptr;
   const bool pixels = std::all_of(w.dims + 2, w.dims + w.rank, [](int64_t e) { return e == 1; });
-  return w.dims[0] < 4 && !pixels ? "jit:" : "";
+  return w.dims[0] < 4 && !pixels ? "jit:" : nullptr;
 }
 
 OPINFO_CALLED Kernel convolution(const Recipe& r) {
   Linear l(r);
-  if (l.post.implementation.empty()) l.post.implementation = faster(l);
+  if (const char* name = faster(l)) l.post.implementations.push_back(name);
   const auto direct = [&](const Linear& l, Kernel& out, bool any) {
     window<dnnl::convolution_forward>(out, algorithm::convolution_direct, l, any);
     return true;

@@ -92,8 +92,9 @@ inline Recipe read(const char* text, const Shapes& in) {
       r.form = reader.word();
       r.strict = word == "only";
     } else if (word == "implementation") {
-      for (int64_t n = reader.integer(); n > 0; --n)
-        r.post.implementation += (r.post.implementation.empty() ? "" : " ") + reader.word();
+      std::string name;
+      for (int64_t n = reader.integer(); n > 0; --n) name += reader.word() + (n > 1 ? " " : "");
+      r.post.implementations.push_back(name);
     } else if (word == "how") {
       r.how = algorithm_of(reader.word());
     } else if (word == "with") {

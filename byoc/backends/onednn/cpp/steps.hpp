@@ -12,7 +12,7 @@ struct Post {
     View other;
   };
   std::vector<Item> items;
-  std::string implementation;  // that the main primitive should have
+  std::vector<std::string> implementations;  // for the main primitive, the best one first
 
   // The operands in other axes; false if the function has none for one of them.
   template <typename Turn>

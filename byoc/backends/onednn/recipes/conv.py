@@ -9,7 +9,7 @@ from typing import Any
 from ....backend.region import Array, Call, Tensor
 from ...common.fold_channels import Folded, fold, multiplied
 from .post import follow
-from .recipe import Recipe, View
+from .recipe import OperandView, Recipe
 from .source import OneDnnFunction, order
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -37,7 +37,7 @@ def convolution(frame: OneDnnFunction) -> Recipe:
         swap = [0, 2, 1] if groups > 1 else [1, 0]
         weights = weights.permuted([*swap, *range(len(swap), len(swap) + len(spatial))])
 
-    def turned(tensor: Tensor) -> View:
+    def turned(tensor: Tensor) -> OperandView:
         return frame.of(tensor).expanded(len(out)).permuted(order(out, axes))
 
     recipe = Recipe("deconvolution" if transposed else "convolution")
@@ -78,7 +78,7 @@ def _full(array: Array, count: int) -> Array:
     return np.ascontiguousarray(np.broadcast_to(array, (count,)))
 
 
-def _weights(frame: OneDnnFunction, tensor: Tensor, folded: Folded, kernel: str) -> View:
+def _weights(frame: OneDnnFunction, tensor: Tensor, folded: Folded, kernel: str) -> OperandView:
     if folded.scale is None:
         return frame.of(tensor)
     array = frame.region.constants[tensor.index]

@@ -10,7 +10,7 @@ from ....backend.region import Region, Tensor
 from ....patterns.symbolic_shapes import same_shape, spread
 from ...common.fold_channels import Folded, fold, multiplied
 from .post import follow
-from .recipe import Recipe, View
+from .recipe import OperandView, Recipe
 from .source import OneDnnFunction
 
 
@@ -25,7 +25,7 @@ def matmul(frame: OneDnnFunction) -> Recipe:
     merge = rank > 2 and len(second.shape) == 2 and rows(region, folded)
     axes = 2 if merge else rank
 
-    def turned(tensor: Tensor) -> View:
+    def turned(tensor: Tensor) -> OperandView:
         return frame.matrix(tensor, rank, merge)
 
     weights = frame.of(second)

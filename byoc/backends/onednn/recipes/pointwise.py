@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....backend.region import Tensor
 from ...common.region_source import literal
 from .post import BINARY, eltwise_of, follow, scalar
-from .recipe import Recipe, View
+from .recipe import OperandView, Recipe
 from .source import OneDnnFunction
 
 
@@ -14,7 +14,7 @@ def pointwise(frame: OneDnnFunction) -> Recipe:
     tensors = [o for o in call.operands if isinstance(o, Tensor)]
     rank = len(frame.region.result.shape)
 
-    def turned(tensor: Tensor) -> View:
+    def turned(tensor: Tensor) -> OperandView:
         return frame.of(tensor).expanded(rank)
 
     algorithm = eltwise_of(call.op, call.attrs) or scalar(

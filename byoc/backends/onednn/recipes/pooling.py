@@ -7,7 +7,7 @@ from typing import Any
 
 from ....backend.region import Call, Tensor
 from .post import follow
-from .recipe import Recipe, View
+from .recipe import OperandView, Recipe
 from .source import OneDnnFunction, order
 
 POOL = tuple(f"relax.nn.{kind}_pool{n}d" for kind in ("max", "avg") for n in (1, 2, 3))
@@ -23,7 +23,7 @@ def pooling(frame: OneDnnFunction) -> Recipe:
     (source,) = call.operands
     assert isinstance(source, Tensor)
 
-    def turned(tensor: Tensor) -> View:
+    def turned(tensor: Tensor) -> OperandView:
         return frame.of(tensor).expanded(len(out)).permuted(order(out, axes))
 
     extents = [source.shape[data.index(c)] for c in axes[2:]]
@@ -44,7 +44,7 @@ def mean(frame: OneDnnFunction) -> Recipe:
     axes = [a for a in range(rank) if a not in over] + over
     out_rank = 2 + len(over) * bool(call.attrs["keepdims"])
 
-    def turned(tensor: Tensor) -> View:
+    def turned(tensor: Tensor) -> OperandView:
         kept = frame.of(tensor).expanded(out_rank)
         return kept.permuted(axes) if out_rank > 2 else kept.trailing(rank)
 

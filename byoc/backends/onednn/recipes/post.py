@@ -9,7 +9,7 @@ from ....backend.region import Call, Tensor
 from ....patterns import unary_functions as unary
 from ...common.fold_channels import SAME
 from ...common.region_source import literal
-from .recipe import Recipe, View
+from .recipe import OperandView, Recipe
 
 BINARY = {
     "relax.add": "binary_add", "relax.subtract": "binary_sub", "relax.multiply": "binary_mul",
@@ -75,7 +75,7 @@ def scalar(name: str, x1: float | None, x2: float | None) -> tuple[str, float, f
     return None
 
 
-def follow(recipe: Recipe, calls: Sequence[Call], view: Callable[[Tensor], View]) -> Recipe:
+def follow(recipe: Recipe, calls: Sequence[Call], view: Callable[[Tensor], OperandView]) -> Recipe:
     """The recipe with post-ops for calls; ``view`` returns a tensor in the recipe's axes."""
     for call in calls:
         if call.op not in SAME:
@@ -83,7 +83,7 @@ def follow(recipe: Recipe, calls: Sequence[Call], view: Callable[[Tensor], View]
     return recipe
 
 
-def _follow(recipe: Recipe, call: Call, view: Callable[[Tensor], View]) -> None:
+def _follow(recipe: Recipe, call: Call, view: Callable[[Tensor], OperandView]) -> None:
     algorithm = eltwise_of(call.op, call.attrs) or scalar(
         call.op, literal(call, "x1"), literal(call, "x2")
     )

@@ -19,7 +19,7 @@ from ...common.fold_channels import Folded, fold
 from .conv import sizes_of, spatial_of
 from .matmul import rows
 from .post import follow
-from .recipe import Recipe, View
+from .recipe import OperandView, Recipe
 from .source import OneDnnFunction, order
 
 EVEN = "halves are quantised to the even neighbour"
@@ -94,7 +94,7 @@ def convolution(frame: OneDnnFunction) -> Recipe:
     first, second = call.operands
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
 
-    def turned(tensor: Tensor) -> View:
+    def turned(tensor: Tensor) -> OperandView:
         return frame.of(tensor).expanded(rank).permuted(order(out, axes))
 
     folded = fold(inner.region, rank - 1, call.result.shape[-1], True)
@@ -118,7 +118,7 @@ def matmul(frame: OneDnnFunction) -> Recipe:
     merge = rank > 2 and len(second.shape) == 2 and rows(inner.region, folded)
     axes = 2 if merge else rank
 
-    def turned(tensor: Tensor) -> View:
+    def turned(tensor: Tensor) -> OperandView:
         return frame.matrix(tensor, rank, merge)
 
     recipe = Recipe("quantised_matmul")
@@ -135,7 +135,7 @@ def _around(
     channels: int,
     count: Any,
     rank: int,
-    view: Callable[[Tensor], View],
+    view: Callable[[Tensor], OperandView],
 ) -> Recipe:
     """The recipe with scales, bias and post-ops.
 
@@ -166,7 +166,7 @@ def _plain(array: Array) -> Array:
 
 
 def _post(
-    recipe: Recipe, inner: Stripped, calls: Sequence[Call], view: Callable[[Tensor], View]
+    recipe: Recipe, inner: Stripped, calls: Sequence[Call], view: Callable[[Tensor], OperandView]
 ) -> Recipe:
     """The recipe with the operators between the product and quantize."""
     for call in calls:

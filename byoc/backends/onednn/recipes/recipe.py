@@ -10,34 +10,34 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class View:
+class OperandView:
     """A tensor in the axes of a primitive: ``t0.p0312`` is tensor 0 of a call, permuted."""
 
     text: str
 
-    def permuted(self, axes: Sequence[int]) -> View:
+    def permuted(self, axes: Sequence[int]) -> OperandView:
         if list(axes) == sorted(axes):
             return self
-        return View(f"{self.text}.p{''.join(chr(ord('0') + a) for a in axes)}")
+        return OperandView(f"{self.text}.p{''.join(chr(ord('0') + a) for a in axes)}")
 
-    def expanded(self, rank: int) -> View:
+    def expanded(self, rank: int) -> OperandView:
         """With leading axes of one element."""
-        return View(f"{self.text}.e{rank}")
+        return OperandView(f"{self.text}.e{rank}")
 
-    def trailing(self, rank: int) -> View:
+    def trailing(self, rank: int) -> OperandView:
         """With trailing axes of one element."""
-        return View(f"{self.text}.t{rank}")
+        return OperandView(f"{self.text}.t{rank}")
 
-    def grouped(self, groups: int) -> View:
+    def grouped(self, groups: int) -> OperandView:
         """With the first axis split in groups, which come first."""
-        return self if groups == 1 else View(f"{self.text}.g{groups}")
+        return self if groups == 1 else OperandView(f"{self.text}.g{groups}")
 
-    def merged(self) -> View:
+    def merged(self) -> OperandView:
         """With the axes before the last one as one."""
-        return View(f"{self.text}.m")
+        return OperandView(f"{self.text}.m")
 
-    def flat(self) -> View:
-        return View(f"{self.text}.f")
+    def flat(self) -> OperandView:
+        return OperandView(f"{self.text}.f")
 
 
 @dataclass
@@ -47,10 +47,10 @@ class Recipe:
     kind: str
     words: list[str] = field(default_factory=list)
 
-    def view(self, name: str, view: View) -> Recipe:
+    def view(self, name: str, view: OperandView) -> Recipe:
         return self._add(name, view.text)
 
-    def views(self, **views: View | None) -> Recipe:
+    def views(self, **views: OperandView | None) -> Recipe:
         for name, view in views.items():
             if view is not None:
                 self.view(name, view)
@@ -71,14 +71,14 @@ class Recipe:
         """A function of each element that follows."""
         return self._add("eltwise", f"eltwise_{how}", number(alpha), number(beta))
 
-    def binary(self, how: str, view: View) -> Recipe:
+    def binary(self, how: str, view: OperandView) -> Recipe:
         """A function of each element and one of another tensor that follows."""
         return self._add("binary", how, view.text)
 
-    def scale(self, argument: str, mask: int, view: View) -> Recipe:
+    def scale(self, argument: str, mask: int, view: OperandView) -> Recipe:
         return self._add("scale", argument, str(mask), view.text)
 
-    def zero(self, argument: str, view: View) -> Recipe:
+    def zero(self, argument: str, view: OperandView) -> Recipe:
         return self._add("zero", argument, "0", view.text)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ....backend.region import Array, Region, Tensor
 from ...common.region_source import RegionSource, init_function, ints, row, tensors
-from .recipe import Recipe, View
+from .recipe import OperandView, Recipe
 
 
 @dataclass
@@ -22,19 +22,19 @@ class OneDnnFunction(RegionSource):
     def constant(self, array: Array) -> str:
         return f"c{self.constants.add(array)}"
 
-    def of(self, tensor: Tensor) -> View:
+    def of(self, tensor: Tensor) -> OperandView:
         """A tensor in the program's axes."""
-        return View(self.view(tensor))
+        return OperandView(self.view(tensor))
 
-    def fixed(self, array: Array) -> View:
+    def fixed(self, array: Array) -> OperandView:
         """An array that is known when the code is generated."""
-        return View(self.constant(array))
+        return OperandView(self.constant(array))
 
     @property
-    def out(self) -> View:
-        return View(self.result)
+    def out(self) -> OperandView:
+        return OperandView(self.result)
 
-    def matrix(self, tensor: Tensor, rank: int, merge: bool) -> View:
+    def matrix(self, tensor: Tensor, rank: int, merge: bool) -> OperandView:
         """A tensor with ``rank`` axes; ``merge`` joins all axes but the last."""
         full = self.of(tensor).expanded(rank)
         return full.merged() if merge else full

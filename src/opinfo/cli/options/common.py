@@ -55,7 +55,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
-        "--shape", help="Shape of an input: x:1,3,224,224, or x:n,3,8,8 with a symbolic n."
+        "--shape",
+        help="Shape of an input: x:1,3,224,224, or x:n,3,8,8 with a symbolic n; ? as in the file.",
     ),
 ]
 Wants = Annotated[

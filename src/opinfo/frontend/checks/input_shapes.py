@@ -14,6 +14,8 @@ from .error import FrontendError
 LARGEST = 2**63 - 1
 DIGITS = len(str(LARGEST))
 Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
+#: A requested dimension that stays as the file has it.
+KEPT = "?"
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
@@ -21,6 +23,8 @@ def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 
     >>> parse_shape("x:1,3,n,224")
     ('x', (1, 3, 'n', 224))
+    >>> parse_shape("x:1,3,?,?")
+    ('x', (1, 3, '?', '?'))
     """
     name, colon, dims = text.rpartition(":")
     if not colon or not name:
@@ -29,13 +33,13 @@ def parse_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 
 def _dim(part: str, text: str) -> int | str:
-    if part.isidentifier():
+    if part.isidentifier() or part == KEPT:
         return part
     if part.isdecimal() and len(part) <= DIGITS and 0 < int(part) <= LARGEST:
         return int(part)
     shown = part if len(part) <= 40 else f"{part[:39]}…"
     raise FrontendError(
-        f"shape '{text[:200]}': expected an integer from 1 to 2**63 - 1 or a name, got '{shown}'"
+        f"shape '{text[:200]}': expected an integer from 1 to 2**63 - 1, a name or ?, got '{shown}'"
     )
 
 

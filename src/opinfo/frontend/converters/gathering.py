@@ -28,9 +28,8 @@ def _index(importer: Any, node: Any) -> Any:
     _check_indices(node, axes)
     mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
     emit, shape, rank = importer.block_builder.emit, list(x.ty.shape), x.ty.ndim
-    adjacent = axes == list(range(axes[0], axes[-1] + 1))
-    first = axes[0] if adjacent else 0
-    if not adjacent:
+    first = _place(axes)
+    if axes != list(range(first, first + len(axes))):
         order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
         x = emit(relax.op.permute_dims(x, order))
         shape = [shape[axis] for axis in order]
@@ -38,8 +37,10 @@ def _index(importer: Any, node: Any) -> Any:
     if len(axes) > 1:
         whole = functools.reduce(operator.mul, extents)
         x = emit(relax.op.reshape(x, [*shape[:first], whole, *shape[first + len(axes) :]]))
+    if len(axes) == 1:
+        return emit(relax.op.take(x, indices[first], first, mode=mode))
     flat = _flat(importer, [indices[axis] for axis in axes], extents, mode)
-    return emit(relax.op.take(x, flat, first, mode=mode if len(axes) == 1 else "fast"))
+    return emit(relax.op.take(x, flat, first))
 
 
 def _check_indices(node: Any, axes: list[int]) -> None:
@@ -52,8 +53,6 @@ def _check_indices(node: Any, axes: list[int]) -> None:
 def _flat(importer: Any, indices: list[Any], extents: list[Any], mode: str) -> Any:
     """Return the position in several axes at once; indices below 0 count from the end."""
     emit = importer.block_builder.emit
-    if len(indices) == 1:
-        return indices[0]
     total = None
     for index, extent in zip(indices, extents, strict=True):
         index = emit(relax.op.astype(index, "int64"))
@@ -85,34 +84,47 @@ def _counted_from_front(importer: Any, node: Any) -> bool:
 
 
 def _index_put(importer: Any, node: Any) -> Any:
-    """Convert ``x[i, j] = values`` and ``x[i, j] += values`` by an update of flattened rows."""
+    """Convert ``x[i, j] = values`` and ``x[i, j] += values``: the indexed axes go first and become
+    one, whose rows are updated.
+    """
     args = arguments(importer, node)
-    x, indices, values = args["self"], list(args["indices"]), args["values"]
+    x, indices = args["self"], list(args["indices"])
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     _check_indices(node, axes)
-    if axes != list(range(len(axes))):
-        raise NotImplementedError(f"it indexes the axes {axes}, expected the first ones; permute "
-                                  "the tensor")  # fmt: skip
     emit, shape = importer.block_builder.emit, list(x.ty.shape)
-    whole = functools.reduce(operator.mul, shape[: len(axes)])
-    rest = shape[len(axes) :]
+    others = [axis for axis in range(x.ty.ndim) if axis not in axes]
+    rest, extents = [shape[axis] for axis in others], [shape[axis] for axis in axes]
     mode = "fast" if all(_counted_from_front(importer, node.args[1][a]) for a in axes) else "wrap"
-    if len(axes) == 1 and mode == "wrap":
-        below = relax.op.less(indices[0], relax.const(0, indices[0].ty.dtype))
-        size = importer._number(shape[0], str(indices[0].ty.dtype))
-        flat = emit(relax.op.where(below, relax.op.add(indices[0], size), indices[0]))
-    else:
-        flat = _flat(importer, [indices[axis] for axis in axes], shape[: len(axes)], mode)
+    flat = _flat(importer, [indices[axis] for axis in axes], extents, mode)
     flat = emit(relax.op.astype(flat, "int64"))
-    picked = list(flat.ty.shape)
-    rows = emit(relax.op.broadcast_to(values, [*picked, *rest]))
-    count = functools.reduce(operator.mul, picked) if picked else 1
-    updates = emit(relax.op.reshape(rows, [count, *rest]))
-    positions = emit(relax.op.reshape(flat, [count, 1]))
-    data = emit(relax.op.reshape(x, [whole, *rest]))
-    reduction = "add" if args["accumulate"] else "update"
-    return emit(relax.op.reshape(
-        emit(relax.op.scatter_nd(data, positions, updates, reduction)), shape))  # fmt: skip
+    count = functools.reduce(operator.mul, flat.ty.shape, 1)
+    rows = _rows(importer, args["values"], list(flat.ty.shape), rest, _place(axes))
+    data = emit(relax.op.reshape(
+        emit(relax.op.permute_dims(x, [*axes, *others])),
+        [functools.reduce(operator.mul, extents), *rest]))  # fmt: skip
+    out = emit(relax.op.scatter_nd(
+        data, emit(relax.op.reshape(flat, [count, 1])),
+        emit(relax.op.reshape(rows, [count, *rest])),
+        "add" if args["accumulate"] else "update"))  # fmt: skip
+    order = [*axes, *others]
+    out = emit(relax.op.reshape(out, [shape[axis] for axis in order]))
+    return emit(relax.op.permute_dims(out, [order.index(axis) for axis in range(x.ty.ndim)]))
+
+
+def _place(axes: list[int]) -> int:
+    """Return where the indexed axes are in ``x[i, j]``: in place if adjacent, else first."""
+    return axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+
+
+def _rows(importer: Any, values: Any, picked: list[Any], rest: list[Any], place: int) -> Any:
+    """Return values as in ``x[i, j]`` with the axes of the index first."""
+    emit = importer.block_builder.emit
+    rows = emit(relax.op.broadcast_to(values, [*rest[:place], *picked, *rest[place:]]))
+    if place == 0:
+        return rows
+    index = range(place, place + len(picked))
+    others = [axis for axis in range(len(picked) + len(rest)) if axis not in index]
+    return emit(relax.op.permute_dims(rows, [*index, *others]))
 
 
 def _scatter_add(importer: Any, node: Any) -> Any:

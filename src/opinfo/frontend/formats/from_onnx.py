@@ -12,11 +12,11 @@ import tvm
 import tvm_ffi
 
 from ..checks.error import FrontendError, one_line
-from ..checks.input_shapes import Shapes, check_shapes
+from ..checks.input_shapes import KEPT, Shapes, check_shapes
 from ..checks.limits import allow
+from ..onnx_graph.symbols import input_shapes, parameters
 from .importer import tidied
-from .onnx.graph_import import GraphImport, NeedsBranches, NodeError
-from .onnx.symbols import KEPT, input_shapes, parameters
+from .onnx_import import GraphImport, NeedsBranches, NodeError
 from .origins import named
 
 #: A size that a hint proposes for a symbolic dimension.

@@ -1,0 +1,288 @@
+"""Import an ONNX graph into a Relax function, node by node.
+
+Each node is first evaluated on the elements of its inputs (`shape_values`, `folding`); otherwise a
+converter of ours, or one of TVM's, emits Relax operators for it.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from ..onnx_graph import attributes, functions, tvm_converters
+from ..onnx_graph.branches import branch_values
+from ..onnx_graph.folding import folded
+from ..onnx_graph.onnx_node import OnnxNode, dims_of
+from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
+from ..onnx_graph.shape_values import RULES, evaluate
+from ..onnx_graph.values import (
+    ListValue,
+    NotConvertible,
+    TensorValue,
+    constant,
+    elements_value,
+    of_expr,
+)
+from ..onnx_operators import CONVERTERS
+
+#: Domains of the operators of ONNX itself.
+STANDARD = ("", "ai.onnx")
+#: Limit on the nodes that are converted, copies in unrolled loops and inlined functions included.
+NODES = 50_000
+#: Operators whose results have sizes that depend on data.
+DEPENDENT = {"NonZero", "NonMaxSuppression", "Compress", "Slice", "Unsqueeze", "Tile"}
+
+
+class NeedsBranches(Exception):
+    """A conditional stays; the function must not be one dataflow block."""
+
+
+class NodeError(ValueError):
+    """A node cannot be imported; names it, and the sizes that would have to be static."""
+
+    def __init__(self, text: str, dims: Sequence[Any]) -> None:
+        super().__init__(text)
+        self.dims = tuple(dims)
+
+
+class GraphImport:
+    """The import of one model; see `node.Graph`."""
+
+    def __init__(self, model: Any, dataflow: bool) -> None:
+        self.builder = relax.BlockBuilder()
+        self.arithmetic = SizeArithmetic()
+        self.names: dict[Any, str] = {}
+        self.opsets = {entry.domain: entry.version for entry in model.opset_import} or {"": 1}
+        self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
+        self.functions = functions.local(model)
+        self.dataflow = dataflow
+        self._depth = 0
+        self._count = 0
+
+    def function(self, graph: Any, params: Mapping[str, Any]) -> tvm.IRModule:
+        """Return a module whose `main` computes the graph of the given parameters."""
+        with self.builder.function("main", params=list(params.values())), ExitStack() as stack:
+            if self.dataflow:
+                stack.enter_context(self.builder.dataflow())
+            scope = {name: of_expr(var) for name, var in params.items()}
+            values = self.run(graph, [], scope)
+            outputs = [self.tensor(_tensor_output(graph, k, v)) for k, v in enumerate(values)]
+            result = outputs[0] if len(outputs) == 1 else relax.Tuple(outputs)
+            if self.dataflow:
+                result = self.builder.emit_output(result)
+            stack.close()
+            self.builder.emit_func_output(result)
+        return without_scopes(self.builder.get())
+
+    # node.Graph
+
+    def tensor(self, value: TensorValue) -> Any:
+        """Return a Relax expression for a value."""
+        if value.expr is not None:
+            return value.expr
+        assert value.elements is not None
+        if value.is_constant:
+            value.expr = relax.const(value.elements, value.dtype)
+            return value.expr
+        expr = self._of_elements(value.elements, value.dtype)
+        if self._depth == 0:  # a variable of a branch is not visible outside
+            value.expr = expr
+        return expr
+
+    def _of_elements(self, elements: np.ndarray[Any, Any], dtype: str) -> Any:
+        items = [x if isinstance(x, Rational) else Rational(x) for x in elements.reshape(-1)]
+        tops = [tvm.tirx.Cast("int64", x.top) if is_expr(x.top) and str(x.top.ty) == "bool"
+                else x.top if is_expr(x.top) else int(x.top) for x in items]  # fmt: skip
+        expr = self.builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr(tops)))
+        if elements.ndim != 1:
+            expr = self.builder.emit(relax.op.reshape(expr, elements.shape))
+        if dtype != "int64":
+            expr = self.builder.emit(relax.op.astype(expr, dtype))
+        bottoms = np.array([x.bottom for x in items], dtype="int64").reshape(elements.shape)
+        if (bottoms != 1).any():
+            divisor = relax.const(bottoms.astype(dtype), dtype)
+            expr = self.builder.emit(relax.op.divide(expr, divisor))
+        return expr
+
+    def run(self, graph: Any, inputs: Sequence[Any], scope: Mapping[str, Any]) -> list[Any]:
+        """Import the nodes of a graph and return the values of its outputs."""
+        inner: Any = ChainMap({}, scope)  # type: ignore[arg-type]
+        for entry, value in zip(graph.input, inputs, strict=False):
+            inner[entry.name] = value
+        for tensor in graph.initializer:
+            inner[tensor.name] = constant(attributes.array(tensor))
+        for sparse in graph.sparse_initializer:
+            inner[sparse.values.name] = constant(attributes.dense(sparse))
+        for proto in graph.node:
+            self._node(proto, inner, {})
+        return [_lookup(inner, output.name, "an output") for output in graph.output]
+
+    def branches(
+        self, condition: Any, graphs: Sequence[Any], scope: Mapping[str, Any]
+    ) -> list[Any]:
+        """Import two graphs as the branches of a conditional and return its values."""
+        if self.dataflow:
+            raise NeedsBranches
+        self._depth += 1
+        try:
+            return branch_values(self, condition, graphs, scope)
+        finally:
+            self._depth -= 1
+
+    # nodes
+
+    def _node(self, proto: Any, scope: Any, bound: Mapping[str, Any]) -> None:
+        """Convert a node and define its outputs; `bound` are attributes of a function's call."""
+        self._count += 1
+        try:
+            if self._count > NODES:
+                raise NotConvertible(f"the model has more than {NODES} nodes after unrolling")
+            inputs = [_lookup(scope, name, "its input") if name else None for name in proto.input]
+            node = OnnxNode(proto.op_type, "" if proto.domain in STANDARD else proto.domain,
+                        self.opsets.get(proto.domain, self.opset),
+                        attributes.parsed(proto.attribute, bound), inputs, list(proto.output), self,
+                        scope)  # fmt: skip
+            values = self._values(node, proto)
+        except (NodeError, NeedsBranches):
+            raise
+        except Exception as error:  # TVM's converters and type inference raise various types
+            raise node_error(proto, error, scope) from error
+        for name, value in zip(proto.output, values, strict=False):
+            if name:
+                scope[name] = value
+                if isinstance(value, TensorValue) and isinstance(value.expr, relax.Var):
+                    self.names.setdefault(value.expr, proto.name or proto.output[0])
+
+    def _values(self, node: OnnxNode, proto: Any) -> list[Any]:
+        known = self._evaluated(node, proto)
+        if known is not None:
+            return known
+        if (node.domain, node.op) in CONVERTERS:
+            return self._as_values(node, CONVERTERS[node.domain, node.op](node))
+        body = functions.body(node, self.functions)
+        if (node.domain, node.op) in self.functions:
+            return self._inlined(node, body)
+        if tvm_converters.has(node):
+            return self._as_values(node, tvm_converters.convert(node))
+        if body is not None:
+            return self._inlined(node, body)
+        where = f" of domain '{node.domain}'" if node.domain else ""
+        raise NotConvertible(f"the operator {node.op}{where} has no lowering to Relax")
+
+    def _evaluated(self, node: OnnxNode, proto: Any) -> list[Any] | None:
+        """Return the values of a node whose result is known element by element."""
+        if node.domain or not all(v is None or _has_elements(v) for v in node.inputs):
+            return None
+        if all(v is None or v.is_constant for v in node.inputs):
+            arrays = [None if v is None else v.elements for v in node.inputs]
+            plain = attributes.without_references(proto, node.attrs)
+            results = folded(plain, arrays, self.opset)
+            return None if results is None else [constant(x) for x in results]
+        if node.op not in RULES:
+            return None
+        try:
+            attrs = attributes.for_elements(node)
+            elements = evaluate(node.op, [None if v is None else v.elements for v in node.inputs],
+                                attrs, self.arithmetic)  # fmt: skip
+        except Unknown:
+            return None
+        return [elements_value(elements, attributes.result_dtype(node))]
+
+    def _inlined(self, node: OnnxNode, body: Any) -> list[Any]:
+        inner: Any = dict(zip(body.input, node.inputs, strict=False))
+        for name in body.input:
+            inner.setdefault(name, None)
+        bound = {**functions.defaults(body), **node.attrs}
+        outer, self.opset = self.opset, functions.opset(body, self.opset)
+        try:
+            for proto in body.node:
+                self._node(proto, inner, bound)
+        finally:
+            self.opset = outer
+        return [inner[name] for name in body.output]
+
+    def _as_values(self, node: OnnxNode, result: Any) -> list[Any]:
+        """Return a converter's result as values, with sizes that are all known or symbolic."""
+        if isinstance(result, (list, tuple)):
+            return [value for part in result for value in self._as_values(node, part)]
+        if result is None or isinstance(result, (TensorValue, ListValue)):
+            return [result]
+        if isinstance(result, relax.Tuple):
+            return [value for part in result.fields for value in self._as_values(node, part)]
+        expr = self.builder.normalize(result)
+        if not isinstance(expr, relax.Var) and not isinstance(expr, tvm.ir.GenericConst):
+            expr = self.builder.emit(expr)
+        if isinstance(expr.ty, relax.TupleType):
+            parts = [relax.TupleGetItem(expr, k) for k in range(len(expr.ty.fields))]
+            return [value for part in parts for value in self._as_values(node, part)]
+        return [of_expr(self._sized(node, expr))]
+
+    def _sized(self, node: OnnxNode, expr: Any) -> Any:
+        """Give sizes that are only known at run time symbols of their own."""
+        if isinstance(expr.ty, relax.TensorType) and not isinstance(expr.ty.shape, relax.ShapeExpr):
+            if expr.ty.ndim < 0:
+                raise NotConvertible("the rank of its result is only known at run time")
+            if node.op not in DEPENDENT:
+                dims = [d for v in node.inputs for d in _dims(v)]
+                raise NotConvertible("sizes of its inputs are not provably equal", dims)
+            dims = [tvm.tirx.Var(f"{node.op.lower()}_{k}", "int64") for k in range(expr.ty.ndim)]
+            return self.builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
+        return expr
+
+
+def without_scopes(mod: tvm.IRModule) -> tvm.IRModule:
+    """Drop the marks that `te.extern` leaves in PrimFuncs; code generation warns of them."""
+
+    def inner(mark: Any, mutate: Any) -> Any:
+        mark = mutate.default(mark) if hasattr(mutate, "default") else mark
+        return mark.body if mark.attr_key == "pragma_scope" else mark
+
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tvm.tirx.PrimFunc):
+            body = tvm_ffi.structural_mutate(func.body, [(tvm.tirx.AttrStmt, inner)])
+            mod.update_func(gvar, func.with_body(body))
+    return mod
+
+
+def _has_elements(value: Any) -> bool:
+    return isinstance(value, TensorValue) and value.elements is not None
+
+
+def _lookup(scope: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in scope:
+        raise NotConvertible(f"{what} '{name}' is defined by no node, input or weight before it")
+    return scope[name]
+
+
+def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
+    name = graph.output[k].name
+    if not isinstance(value, TensorValue):
+        raise NodeError(f"output '{name}' is a sequence, expected a tensor", ())
+    return value
+
+
+def node_error(proto: Any, error: Exception, scope: Mapping[str, Any]) -> NodeError:
+    """Return the error of a node with its name, operator, reason and the sizes in question."""
+    from ..checks.error import one_line
+    from .importer import describe
+
+    dims: Sequence[Any] = getattr(error, "dims", ())
+    if not isinstance(error, NotConvertible):
+        dims = [d for name in proto.input for d in _dims(scope.get(name))]
+    return NodeError(f"{describe(proto)}: {one_line(error)}", dims)
+
+
+def _dims(value: Any) -> list[Any]:
+    if not isinstance(value, TensorValue) or value.expr is None:
+        return []
+    try:
+        return dims_of(value.expr)
+    except NotConvertible:
+        return []

@@ -1,0 +1,185 @@
+"""A node during its import: its attributes, and its inputs as values, tensors and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+from tvm import relax, tirx
+
+from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
+from .values import Dim, ListValue, NotConvertible, TensorValue, of_expr
+
+
+class ImportContext(Protocol):
+    """What converters need of the import that is under way."""
+
+    builder: Any
+    arithmetic: SizeArithmetic
+
+    def tensor(self, value: TensorValue) -> Any:
+        """Return a Relax expression for a value."""
+
+    def run(self, graph: Any, inputs: Sequence[Any], scope: Mapping[str, Any]) -> list[Any]:
+        """Import a graph inside the current one and return the values of its outputs."""
+
+    def branches(
+        self, condition: Any, graphs: Sequence[Any], scope: Mapping[str, Any]
+    ) -> list[Any]:
+        """Import two graphs as the branches of a conditional and return its values."""
+
+
+@dataclass
+class OnnxNode:
+    """One node; converters read it and return expressions or values, one for each output."""
+
+    op: str
+    domain: str
+    opset: int
+    attrs: Mapping[str, Any]
+    inputs: Sequence[Any]
+    outputs: Sequence[str]
+    graph: ImportContext
+    scope: Mapping[str, Any]
+
+    @property
+    def builder(self) -> Any:
+        """The block builder."""
+        return self.graph.builder
+
+    @property
+    def arithmetic(self) -> SizeArithmetic:
+        """The arithmetic on sizes."""
+        return self.graph.arithmetic
+
+    def refuse(self, text: str, *dims: Dim) -> NoReturn:
+        """Refuse the node; `dims` are the sizes that would have to be static."""
+        raise NotConvertible(text, dims)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute."""
+        return self.attrs.get(name, default)
+
+    def text(self, name: str, default: str) -> str:
+        """Return an attribute of type string."""
+        value = self.attrs.get(name, default)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def has(self, k: int) -> bool:
+        """Return whether input `k` is present."""
+        return k < len(self.inputs) and self.inputs[k] is not None
+
+    def wants(self, k: int) -> bool:
+        """Return whether output `k` is named, that is read."""
+        return k < len(self.outputs) and bool(self.outputs[k])
+
+    def value(self, k: int) -> TensorValue:
+        """Return input `k`, which must be a tensor."""
+        if not self.has(k):
+            self.refuse(f"input {k} is missing")
+        value = self.inputs[k]
+        if isinstance(value, ListValue) or not isinstance(value, TensorValue):
+            self.refuse(f"input {k} is a sequence, expected a tensor")
+        return value
+
+    def tensor(self, k: int) -> Any:
+        """Return input `k` as a Relax variable or constant."""
+        return self.graph.tensor(self.value(k))
+
+    def shape(self, k: int) -> list[Dim]:
+        """Return the sizes of input `k`."""
+        value = self.value(k)
+        return list(value.elements.shape) if value.elements is not None else dims_of(value.expr)
+
+    def rank(self, k: int) -> int:
+        """Return the number of dimensions of input `k`."""
+        return len(self.shape(k))
+
+    def dtype(self, k: int) -> str:
+        """Return the dtype of input `k`."""
+        return self.value(k).dtype
+
+    def array(self, k: int, what: str) -> np.ndarray[Any, Any]:
+        """Return the numbers of input `k`; refuses others, as they are only known at run time."""
+        value = self.value(k)
+        if value.elements is None:
+            self.refuse(f"{what} is computed at run time, expected a constant")
+        if not value.is_constant:
+            self.refuse(f"{what} depends on symbolic dimensions", *value.elements.reshape(-1))
+        return value.elements
+
+    def integers(self, k: int, what: str) -> list[Dim]:
+        """Return the elements of input `k` as numbers or expressions over symbolic dimensions."""
+        value = self.value(k)
+        if value.elements is None:
+            self.refuse(f"{what} is computed at run time from data")
+        items = value.elements.reshape(-1).tolist()
+        whole = [x.top if isinstance(x, Rational) and x.bottom == 1 else x for x in items]
+        return [x if is_expr(x) else int(x) for x in whole]
+
+    def axis(self, default: int, rank: int, name: str = "axis") -> int:
+        """Return an axis that counts from the front."""
+        axis = int(self.attr(name, default))
+        if not -rank <= axis < rank:
+            self.refuse(f"{name} is {axis}, expected -{rank} to {rank - 1}")
+        return axis % rank
+
+    def emit(self, expr: Any) -> Any:
+        """Bind an expression to a variable."""
+        return self.builder.emit(expr)
+
+    def simplify(self, dim: Dim) -> Dim:
+        """Return the simplest form of a size."""
+        return self.arithmetic.simplify(dim)
+
+    def cast_shape(self, expr: Any, dims: Sequence[Dim]) -> Any:
+        """Return a tensor with the given sizes, which are checked at run time if not provable."""
+        known, dims = dims_of(expr), [self.simplify(d) for d in dims]
+        if len(known) != len(dims):
+            self.refuse(f"expected {len(dims)} dimensions, got {len(known)}")
+        for a, b in zip(known, dims, strict=True):
+            if isinstance(a, int) and isinstance(b, int) and a != b:
+                self.refuse(f"expected a size of {b}, got {a}")
+        if all(same(a, b) for a, b in zip(known, dims, strict=True)):
+            return expr
+        recursive = [is_var(b) and not same(a, b) and mentions(a, b)
+                     for a, b in zip(known, dims, strict=True)]  # fmt: skip
+        for a, b in zip(known, dims, strict=True):
+            if is_var(a) and not mentions(b, a):
+                self.arithmetic.learn(a, b)
+        if any(recursive):
+            return self._guarded(expr, known, dims)
+        return self.builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
+
+    def _guarded(self, expr: Any, known: Sequence[Dim], dims: Sequence[Dim]) -> Any:
+        """Check sizes such as ``min(n, 512) == n`` and reshape.
+
+        A cast of an expression over `n` to `n` makes TVM's CanonicalizeBindings recurse for ever.
+        """
+        failing = tirx.IntImm("int64", -1)
+        checks = [
+            a if same(a, b) or (not is_expr(b) and not is_expr(a))
+            else tirx.Select(tirx.EQ(a, b), a, failing)
+            for a, b in zip(known, dims, strict=True)
+        ]  # fmt: skip
+        checked = self.builder.match_cast(expr, relax.TensorType(checks, expr.ty.dtype))
+        return self.emit(relax.op.reshape(checked, list(dims)))
+
+    def shape_tensor(self, dims: Sequence[Dim], dtype: str = "int64") -> Any:
+        """Return a 1-d tensor of sizes."""
+        shape = self.emit(relax.op.shape_to_tensor(relax.ShapeExpr(list(dims))))
+        return shape if dtype == "int64" else self.emit(relax.op.astype(shape, dtype))
+
+    def result(self, expr: Any) -> TensorValue:
+        """Return the value of an expression, bound to a variable."""
+        return of_expr(self.emit(expr))
+
+
+def dims_of(expr: Any) -> list[Dim]:
+    """Return the sizes of an expression; raises `NotConvertible` if they have no expressions."""
+    shape = expr.ty.shape
+    if not isinstance(shape, relax.ShapeExpr):
+        raise NotConvertible("the sizes of an input are only known at run time")
+    return [size(d) for d in shape.values]

@@ -1,0 +1,24 @@
+"""Converters from ONNX operators to Relax, one module a family; importing registers them."""
+
+from __future__ import annotations
+
+from ..onnx_graph import control, sequences
+from ..onnx_graph.converter_table import CONVERTERS
+from . import (
+    contributed,
+    convolution,
+    elementwise_operators,
+    index_operators,
+    pools,
+    quantized,
+    recurrent,
+    resizing,
+    shapes,
+    slices_and_pads,
+)
+
+__all__ = [
+    "CONVERTERS", "contributed", "control", "convolution", "elementwise_operators",
+    "index_operators", "pools", "quantized", "recurrent", "resizing", "sequences", "shapes",
+    "slices_and_pads",
+]  # fmt: skip

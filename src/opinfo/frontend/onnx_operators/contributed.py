@@ -1,0 +1,151 @@
+"""Operators that ONNX Runtime adds in its own domain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ..onnx_graph.converter_table import MICROSOFT, converts
+from ..onnx_graph.onnx_node import OnnxNode
+from .convolution import biased, convolved
+from .quantized import dequantized_weights, rounded
+from .recurrent import sequence
+
+
+@converts("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(node: OnnxNode) -> list[Any]:
+    """Run an LSTM whose operands of products are rounded to 8 bits, as ONNX Runtime does."""
+
+    def weights(node: OnnxNode, k: int, index: int) -> Any:
+        scale, zero = (8, 9) if k == 1 else (10, 11)
+        return relax.const(dequantized_weights(node, k, scale, zero, index), "float32")
+
+    codes, scale, point = rounded(node, node.tensor(0))
+    data = node.emit(relax.op.multiply(relax.op.subtract(codes, point), scale))
+    return sequence(node, weights, (4, 5, 6, 7), data=data, quantized=True)
+
+
+@converts("Gelu", domain=MICROSOFT)
+def gelu(node: OnnxNode) -> Any:
+    """Return x * Phi(x)."""
+    return relax.op.nn.gelu(node.tensor(0))
+
+
+@converts("BiasGelu", domain=MICROSOFT)
+def bias_gelu(node: OnnxNode) -> Any:
+    """Return the Gelu of a sum."""
+    return relax.op.nn.gelu(relax.op.add(node.tensor(0), node.tensor(1)))
+
+
+@converts("FastGelu", domain=MICROSOFT)
+def fast_gelu(node: OnnxNode) -> Any:
+    """Return the Gelu with tanh, of a sum if there is a bias."""
+    data = node.tensor(0)
+    data = relax.op.add(data, node.tensor(1)) if node.has(1) else data
+    return relax.op.nn.gelu_tanh(data)
+
+
+@converts("QuickGelu", domain=MICROSOFT)
+def quick_gelu(node: OnnxNode) -> Any:
+    """Return x * sigmoid(alpha * x)."""
+    data, alpha = node.tensor(0), float(node.attr("alpha", 1.702))
+    scaled = relax.op.multiply(data, relax.const(alpha, node.dtype(0)))
+    return relax.op.multiply(data, relax.op.sigmoid(scaled))
+
+
+@converts("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_normalization(node: OnnxNode) -> list[Any]:
+    """Normalise a sum; the sum is the fourth result."""
+    total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)))
+    total = node.emit(relax.op.add(total, node.tensor(4))) if node.has(4) else total
+    gamma, dtype = node.tensor(2), node.dtype(0)
+    beta = node.tensor(3) if node.has(3) else relax.const(np.zeros(node.shape(2), dtype), dtype)
+    if node.wants(1) or node.wants(2):
+        node.refuse("its mean or variance is read, which has no lowering")
+    result = relax.op.nn.layer_norm(total, gamma, beta, -1, float(node.attr("epsilon", 1e-12)))
+    return [result, None, None, total]
+
+
+@converts("SimplifiedLayerNormalization")
+@converts("SimplifiedLayerNormalization", domain=MICROSOFT)
+def rms_norm(node: OnnxNode) -> list[Any]:
+    """Divide by the root of the mean square."""
+    if node.wants(1):
+        node.refuse("its inverse deviation is read, which has no lowering")
+    axis = node.axis(-1, node.rank(0))
+    axes = list(range(axis, node.rank(0)))
+    return [relax.op.nn.rms_norm(node.tensor(0), node.tensor(1), axes,
+                                 float(node.attr("epsilon", 1e-5)))]  # fmt: skip
+
+
+@converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_rms_norm(node: OnnxNode) -> list[Any]:
+    """Divide a sum by the root of its mean square; the sum is the fourth result."""
+    total = node.emit(relax.op.add(node.tensor(0), node.tensor(1)))
+    total = node.emit(relax.op.add(total, node.tensor(3))) if node.has(3) else total
+    if node.wants(1) or node.wants(2):
+        node.refuse("its mean or variance is read, which has no lowering")
+    epsilon = float(node.attr("epsilon", 1e-5))
+    return [relax.op.nn.rms_norm(total, node.tensor(2), [-1], epsilon), None, None, total]
+
+
+@converts("FusedMatMul", domain=MICROSOFT)
+def fused_matmul(node: OnnxNode) -> Any:
+    """Multiply matrices that may be transposed, times a number."""
+    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
+        node.refuse("transBatchA and transBatchB have no lowering")
+    sides = []
+    for k, name in enumerate(("transA", "transB")):
+        data, rank = node.tensor(k), node.rank(k)
+        if node.attr(name, 0) and rank > 1:
+            order = [*range(rank - 2), rank - 1, rank - 2]
+            data = node.emit(relax.op.permute_dims(data, order))
+        sides.append(data)
+    result = node.emit(relax.op.matmul(*sides))
+    alpha = float(node.attr("alpha", 1.0))
+    return result if alpha == 1 else relax.op.multiply(result, relax.const(alpha, node.dtype(0)))
+
+
+#: Activations of fused operators.
+ACTIVATIONS: dict[str, Any] = {
+    "Relu": lambda x, a: relax.op.nn.relu(x),
+    "Sigmoid": lambda x, a: relax.op.sigmoid(x),
+    "Tanh": lambda x, a: relax.op.tanh(x),
+    "LeakyRelu": lambda x, a: relax.op.nn.leakyrelu(x, float(a[0]) if a else 0.01),
+    "Clip": lambda x, a: relax.op.clip(x, float(a[0]), float(a[1])),
+}
+
+
+@converts("FusedConv", domain=MICROSOFT)
+def fused_conv(node: OnnxNode) -> Any:
+    """Convolve, add the bias and another tensor, and activate."""
+    result = biased(node, convolved(node, node.tensor(0), node.tensor(1)), 2)
+    result = relax.op.add(result, node.tensor(3)) if node.has(3) else result
+    return _activated(node, result)
+
+
+@converts("FusedGemm", domain=MICROSOFT)
+def fused_gemm(node: OnnxNode) -> Any:
+    """Multiply matrices, add, and activate."""
+    sides = [relax.op.permute_dims(node.tensor(k)) if node.attr(name, 0) else node.tensor(k)
+             for k, name in enumerate(("transA", "transB"))]  # fmt: skip
+    result = node.emit(relax.op.matmul(*sides))
+    alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
+    dtype = node.dtype(0)
+    result = result if alpha == 1 else relax.op.multiply(result, relax.const(alpha, dtype))
+    if node.has(2):
+        more = node.tensor(2)
+        more = more if beta == 1 else relax.op.multiply(more, relax.const(beta, dtype))
+        result = relax.op.add(result, more)
+    return _activated(node, result)
+
+
+def _activated(node: OnnxNode, result: Any) -> Any:
+    name = node.text("activation", "")
+    if not name:
+        return result
+    if name not in ACTIVATIONS:
+        node.refuse(f"activation '{name}', expected one of {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name](node.emit(result), list(node.attr("activation_params") or []))

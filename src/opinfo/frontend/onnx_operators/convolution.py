@@ -1,0 +1,174 @@
+"""Convolutions, with padding that may depend on symbolic sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax
+
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import is_expr
+from ..onnx_graph.values import Dim
+from .slices_and_pads import padded
+
+LAYOUTS = {1: ("NCW", "OIW", "IOW"), 2: ("NCHW", "OIHW", "IOHW"), 3: ("NCDHW", "OIDHW", "IODHW")}
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a kernel moves: extents, strides and dilations of its axes, and padding of the data.
+
+    Padding is a list for the starts and one for the ends of the axes; it may be symbolic.
+    """
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    before: list[Dim]
+    after: list[Dim]
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all paddings are numbers."""
+        return not any(is_expr(p) for p in [*self.before, *self.after])
+
+    @property
+    def padding(self) -> list[int]:
+        """The padding as Relax takes it."""
+        return [*self.before, *self.after]
+
+    @property
+    def reach(self) -> list[int]:
+        """The extents of the kernel including the gaps of its dilation."""
+        return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
+
+
+def window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[Dim]) -> Window:
+    """Return the window of a convolution or pool over data of the given sizes."""
+    rank = len(spatial)
+    strides = list(node.attr("strides") or [1] * rank)
+    dilations = list(node.attr("dilations") or [1] * rank)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    mode = node.text("auto_pad", "NOTSET")
+    pads: list[Dim] = list(node.attr("pads") or [0] * (2 * rank))
+    before, after = pads[:rank], pads[rank:]
+    if mode == "VALID":
+        before, after = [0] * rank, [0] * rank
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [_same(node, n, k, s) for n, k, s in zip(spatial, reach, strides, strict=True)]
+        halves = [node.arithmetic.floor_divide(t, 2) for t in totals]
+        rests = [node.arithmetic.subtract(t, h) for t, h in zip(totals, halves, strict=True)]
+        before, after = (halves, rests) if mode == "SAME_UPPER" else (rests, halves)
+    elif mode not in ("NOTSET", ""):
+        node.refuse(f"auto_pad is '{mode}', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID")
+    return Window(list(kernel), strides, dilations, before, after)
+
+
+def _same(node: OnnxNode, extent: Dim, reach: int, stride: int) -> Dim:
+    """Return the padding of an axis for which the output has ceil(extent / stride) elements."""
+    arithmetic = node.arithmetic
+    if stride == 1:
+        return reach - 1
+    outputs = arithmetic.floor_divide(arithmetic.add(extent, stride - 1), stride)
+    covered = arithmetic.add(arithmetic.multiply(arithmetic.add(outputs, -1), stride), reach)
+    return arithmetic.maximum(arithmetic.subtract(covered, extent), 0)
+
+
+def prepadded(node: OnnxNode, data: Any, what: Window, number: float = 0.0) -> tuple[Any, Window]:
+    """Pad the data itself where the padding is symbolic or negative."""
+    if what.is_static and min(what.padding, default=0) >= 0:
+        return data, what
+    zeros = [0] * len(what.kernel)
+    data = padded(node, data, [0, 0, *what.before], [0, 0, *what.after], number)
+    return data, Window(what.kernel, what.strides, what.dilations, zeros, list(zeros))
+
+
+@converts("Conv")
+def conv(node: OnnxNode) -> Any:
+    """Convolve in one to three dimensions."""
+    result = convolved(node, node.tensor(0), node.tensor(1))
+    return biased(node, result, 2)
+
+
+def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = None) -> Any:
+    """Return a convolution with the attributes of a node."""
+    sizes, kernel = node.shape(0), node.shape(1)
+    rank = len(sizes) - 2
+    if rank not in LAYOUTS:
+        node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
+    if any(is_expr(k) for k in kernel):
+        node.refuse("weights of a symbolic size", *kernel)
+    data, what = prepadded(node, data, window(node, kernel[2:], sizes[2:]))
+    op = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
+    layout, kernel_layout, _ = LAYOUTS[rank]
+    return node.emit(
+        op(data, weights, what.strides, what.padding, what.dilations, node.attr("group", 1),
+           layout, kernel_layout, out_dtype=out_dtype)
+    )  # fmt: skip
+
+
+def biased(node: OnnxNode, result: Any, k: int) -> Any:
+    """Add the bias of input `k`, one number a channel, if there is one."""
+    if not node.has(k):
+        return result
+    bias = relax.op.reshape(node.tensor(k), [1, -1] + [1] * (result.ty.ndim - 2))
+    return relax.op.add(result, bias)
+
+
+@converts("ConvTranspose")
+def conv_transpose(node: OnnxNode) -> Any:
+    """Convolve transposed, in one to three dimensions."""
+    sizes, kernel = node.shape(0), node.shape(1)
+    rank = len(sizes) - 2
+    if rank not in LAYOUTS:
+        node.refuse(f"a convolution in {rank} dimensions, expected 1 to 3")
+    strides = list(node.attr("strides") or [1] * rank)
+    dilations = list(node.attr("dilations") or [1] * rank)
+    extra = list(node.attr("output_padding") or [0] * rank)
+    before, after = _transposed_pads(node, sizes[2:], kernel[2:], strides, dilations, extra)
+    op = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose,
+          relax.op.nn.conv3d_transpose)[rank - 1]  # fmt: skip
+    layout, _, kernel_layout = LAYOUTS[rank]
+    crop = [min(p, 0) for p in (*before, *after)]
+    if any(crop):
+        node.refuse("negative padding of a transposed convolution")
+    if any(d != 1 for d in dilations):
+        node.refuse("a transposed convolution with dilations has no lowering")
+    result = node.emit(
+        op(node.tensor(0), node.tensor(1), strides, [*before, *after], extra, dilations,
+           node.attr("group", 1), layout, kernel_layout)
+    )  # fmt: skip
+    return biased(node, result, 2)
+
+
+def _transposed_pads(
+    node: OnnxNode, spatial: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int],
+    dilations: Sequence[int], extra: Sequence[int],
+) -> tuple[list[int], list[int]]:  # fmt: skip
+    """Return the padding that a transposed convolution crops, at the starts and the ends."""
+    rank = len(spatial)
+    mode = node.text("auto_pad", "NOTSET")
+    pads = list(node.attr("pads") or [0] * (2 * rank))
+    if mode == "VALID":
+        return [0] * rank, [0] * rank
+    shape = node.attr("output_shape")
+    if mode in ("NOTSET", "") and shape is None:
+        return pads[:rank], pads[rank:]
+    before, after = [], []
+    for k in range(rank):
+        reach = (kernel[k] - 1) * dilations[k] + 1
+        if shape is None:
+            total = reach + extra[k] - strides[k]
+        elif is_expr(spatial[k]):
+            node.refuse("output_shape with a symbolic size", spatial[k])
+        else:
+            total = strides[k] * (spatial[k] - 1) + extra[k] + reach - list(shape)[-rank:][k]
+        total = max(total, 0)
+        half = total // 2
+        first = half if mode == "SAME_UPPER" else total - half
+        before.append(first)
+        after.append(total - first)
+    return before, after

@@ -1,0 +1,85 @@
+"""Elementwise operators whose conversion by TVM is not an operator, or is not exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ..onnx_graph.attributes import dtype_name
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.values import TensorValue
+
+
+@converts("Identity")
+def identity(node: OnnxNode) -> Any:
+    """Return the input, which may be a sequence."""
+    return node.inputs[0]
+
+
+@converts("Dropout")
+def dropout(node: OnnxNode) -> list[Any]:
+    """Return the input; training is refused."""
+    if node.has(2) and node.array(2, "training_mode").reshape(-1)[0]:
+        node.refuse("training_mode is true, expected inference")
+    if not node.wants(1):
+        return [node.value(0), None]
+    ones = relax.const(np.array(True), "bool")
+    return [node.value(0), relax.op.full(node.shape(0), ones, "bool")]
+
+
+@converts("Cast", "CastLike")
+def cast(node: OnnxNode) -> Any:
+    """Convert the dtype; bool is whether an element is not 0."""
+    to = dtype_name(node.attrs["to"]) if node.op == "Cast" else node.dtype(1)
+    data, own = node.tensor(0), node.dtype(0)
+    if own == to:
+        return data
+    if to == "bool":
+        return relax.op.not_equal(data, relax.const(0, own))
+    return relax.op.astype(data, to)
+
+
+@converts("Clip")
+def clip(node: OnnxNode) -> Any:
+    """Limit to a range; a missing bound is none."""
+    data, dtype = node.tensor(0), node.dtype(0)
+    bounds = [_bound(node, 1, "min"), _bound(node, 2, "max")]
+    if all(isinstance(b, float) for b in bounds) and np.dtype(dtype).kind == "f":
+        return relax.op.clip(data, bounds[0], bounds[1])
+    for bound, combine in zip(bounds, (relax.op.maximum, relax.op.minimum), strict=True):
+        if isinstance(bound, float):
+            bound = relax.const(np.array(bound, dtype), dtype)
+        data = data if bound is None else node.emit(combine(data, bound))
+    return data
+
+
+def _bound(node: OnnxNode, k: int, name: str) -> Any:
+    """Return a bound as a number, a tensor, or None."""
+    if node.has(k):
+        value: TensorValue = node.value(k)
+        if not value.is_constant or value.elements is None:
+            return relax.op.reshape(node.tensor(k), ())
+        number = float(value.elements.reshape(-1)[0])
+        return None if np.isnan(number) else number
+    number = node.attr(name)
+    return None if number is None else float(number)
+
+
+@converts("Celu")
+def celu(node: OnnxNode) -> Any:
+    """Return max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    data, dtype = node.tensor(0), node.dtype(0)
+    alpha, zero = relax.const(float(node.attr("alpha", 1.0)), dtype), relax.const(0.0, dtype)
+    inner = relax.op.subtract(relax.op.exp(relax.op.divide(data, alpha)), relax.const(1.0, dtype))
+    low = relax.op.minimum(zero, relax.op.multiply(alpha, inner))
+    return relax.op.add(relax.op.maximum(zero, data), low)
+
+
+@converts("Einsum")
+def einsum(node: OnnxNode) -> Any:
+    """Return a sum over named axes."""
+    tensors = [node.tensor(k) for k in range(len(node.inputs))]
+    return relax.op.einsum(relax.Tuple(tensors), node.text("equation", "").replace(" ", ""))

@@ -1,0 +1,221 @@
+"""Operators on shapes: Shape, Reshape, Expand, ConstantOfShape, Range, Tile and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+
+from ..onnx_graph.attributes import array, dtype_name
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import SizeArithmetic, is_expr
+from ..onnx_graph.values import Dim, TensorValue, constant, elements_value
+
+
+@converts("Constant")
+def constant_node(node: OnnxNode) -> TensorValue:
+    """Return the tensor, number or list of numbers of a Constant."""
+    kinds = {"value_int": "int64", "value_ints": "int64", "value_float": "float32",
+             "value_floats": "float32"}  # fmt: skip
+    for name, dtype in kinds.items():
+        if name in node.attrs:
+            return constant(np.array(node.attrs[name], dtype))
+    if "value" not in node.attrs:
+        node.refuse(f"its value is {', '.join(node.attrs) or 'missing'}, expected numbers")
+    return constant(array(node.attrs["value"]))
+
+
+@converts("Shape")
+def shape(node: OnnxNode) -> TensorValue:
+    """Return the sizes of a tensor, or a range of them."""
+    dims = node.shape(0)[slice(node.attr("start", 0), node.attr("end"))]
+    return _sizes(dims, (len(dims),))
+
+
+@converts("Size")
+def total(node: OnnxNode) -> TensorValue:
+    """Return the number of elements of a tensor."""
+    return _sizes([product(node.shape(0), node.arithmetic)], ())
+
+
+def _sizes(dims: Sequence[Dim], shape: tuple[int, ...]) -> TensorValue:
+    elements = np.empty(len(dims), object)
+    elements[:] = list(dims)
+    return elements_value(elements.reshape(shape), "int64")
+
+
+def product(dims: Sequence[Dim], arithmetic: SizeArithmetic) -> Dim:
+    """Return the product of sizes."""
+    result: Dim = 1
+    for dim in dims:
+        result = arithmetic.multiply(result, dim)
+    return result
+
+
+@converts("Reshape")
+def reshape(node: OnnxNode) -> Any:
+    """Reshape; 0 copies a size, and -1 is what remains."""
+    if node.has(1):
+        target = node.integers(1, "the shape")
+    else:  # the attribute of operator set 1
+        target = list(node.attr("shape"))
+    own = node.shape(0)
+    if not node.attr("allowzero", 0):
+        target = [own[k] if _is(d, 0) and k < len(own) else d for k, d in enumerate(target)]
+    return relax.op.reshape(node.tensor(0), with_rest(node, own, target))
+
+
+def with_rest(node: OnnxNode, own: Sequence[Dim], target: Sequence[Dim]) -> list[Dim]:
+    """Replace -1 in a shape by the size that remains of `own`, if possible without division."""
+    if not any(_is(d, -1) for d in target):
+        return list(target)
+    left, right = _factors(own), [d for d in target if not _is(d, -1)]
+    right = _factors(right)
+    for factor in list(right):
+        match = next((k for k, f in enumerate(left) if node.arithmetic.equal(f, factor)), None)
+        if match is not None:
+            left.pop(match)
+            right.remove(factor) if isinstance(factor, int) else right.pop(_place(right, factor))
+    top, bottom = product(left, node.arithmetic), product(right, node.arithmetic)
+    rest = node.arithmetic.floor_divide(top, bottom) if not _is(bottom, 1) else top
+    return [rest if _is(d, -1) else d for d in target]
+
+
+def _place(items: Sequence[Any], item: Any) -> int:
+    return next(k for k, x in enumerate(items) if x is item)
+
+
+def _factors(dims: Sequence[Dim]) -> list[Dim]:
+    """Split sizes into factors; numbers stay whole."""
+    result: list[Dim] = []
+    for dim in dims:
+        if isinstance(dim, tirx.Mul):
+            parts = [int(p.value) if isinstance(p, tirx.IntImm) else p for p in (dim.a, dim.b)]
+            result += _factors(parts)
+        else:
+            result.append(dim)
+    number = int(np.prod([d for d in result if isinstance(d, int)], dtype=object))
+    return [d for d in result if not isinstance(d, int)] + ([number] if number != 1 else [])
+
+
+def _is(dim: Dim, number: int) -> bool:
+    return isinstance(dim, int) and dim == number
+
+
+@converts("Flatten")
+def flatten(node: OnnxNode) -> Any:
+    """Flatten to two dimensions, before and from an axis."""
+    dims, axis = node.shape(0), int(node.attr("axis", 1))
+    if not -len(dims) <= axis <= len(dims):
+        node.refuse(f"axis is {axis}, expected -{len(dims)} to {len(dims)}")
+    axis += len(dims) if axis < 0 else 0
+    sizes = [product(part, node.arithmetic) for part in (dims[:axis], dims[axis:])]
+    return relax.op.reshape(node.tensor(0), sizes)
+
+
+@converts("Squeeze")
+def squeeze(node: OnnxNode) -> Any:
+    """Drop dimensions of size 1; a symbolic size is checked at run time."""
+    dims = node.shape(0)
+    if node.has(1):
+        axes = [int(x) for x in node.array(1, "axes").reshape(-1)]
+    elif node.attr("axes") is not None:
+        axes = list(node.attr("axes"))
+    else:
+        axes = [k for k, d in enumerate(dims) if _is(d, 1)]
+        data = _without_ones(node, node.tensor(0), dims)
+        return relax.op.squeeze(data, axes) if axes else data
+    axes = [axis % len(dims) for axis in axes]
+    target = [1 if k in axes else d for k, d in enumerate(dims)]
+    data = node.cast_shape(node.tensor(0), target)
+    return relax.op.squeeze(data, axes) if axes else data
+
+
+def _without_ones(node: OnnxNode, data: Any, dims: Sequence[Dim]) -> Any:
+    """Check at run time that no symbolic size is 1: it would be dropped, and change the rank."""
+    if not any(is_expr(d) for d in dims):
+        return data
+    one = tirx.IntImm("int64", 1)
+    other = [tirx.Select(tirx.EQ(d, one), tirx.IntImm("int64", -1), d) if is_expr(d) else d
+             for d in dims]  # fmt: skip
+    checked = node.builder.match_cast(data, relax.TensorType(other, data.ty.dtype))
+    return node.emit(relax.op.reshape(checked, list(dims)))
+
+
+@converts("Expand")
+def expand(node: OnnxNode) -> Any:
+    """Broadcast to a shape, in both directions."""
+    dims, target = node.shape(0), node.integers(1, "the shape")
+    rank = max(len(dims), len(target))
+    dims = [1] * (rank - len(dims)) + dims
+    target = [1] * (rank - len(target)) + target
+    goal = [d if _is(t, 1) or node.arithmetic.equal(d, t) else t
+            for d, t in zip(dims, target, strict=True)]  # fmt: skip
+    source = [1 if _is(d, 1) else g for d, g in zip(dims, goal, strict=True)]
+    own = node.shape(0)
+    data = node.cast_shape(node.tensor(0), source[rank - len(own) :])
+    if len(own) == rank and all(
+        node.arithmetic.equal(a, b) for a, b in zip(own, goal, strict=True)
+    ):
+        return data
+    return relax.op.broadcast_to(data, goal)
+
+
+@converts("ConstantOfShape")
+def constant_of_shape(node: OnnxNode) -> Any:
+    """Fill a tensor with a number."""
+    value = array(node.attrs["value"]).reshape(()) if "value" in node.attrs else np.float32(0)
+    value = np.asarray(value)
+    shape = node.integers(0, "the shape")
+    return relax.op.full(shape, relax.const(value, value.dtype.name), value.dtype.name)
+
+
+@converts("Range")
+def arange(node: OnnxNode) -> Any:
+    """Count from a start to a limit, both possibly symbolic."""
+    dtype = node.dtype(0)
+    start, limit, step = (node.integers(k, name)[0] for k, name in
+                          enumerate(("the start", "the limit", "the step")))  # fmt: skip
+    if not isinstance(step, int) or step == 0:
+        node.refuse("the step is symbolic or 0, expected a number", step)
+    arithmetic = node.arithmetic
+    span = arithmetic.subtract(limit, start) if step > 0 else arithmetic.subtract(start, limit)
+    count = arithmetic.floor_divide(arithmetic.add(span, abs(step) - 1), abs(step))
+    if not arithmetic.proves(
+        tirx.GE(count, tirx.IntImm("int64", 0)) if is_expr(count) else count >= 0
+    ):
+        count = arithmetic.maximum(count, 0)
+    result = node.emit(relax.op.arange(0, count, 1, "int64"))
+    if step != 1:
+        result = node.emit(relax.op.multiply(result, relax.const(step, "int64")))
+    if not _is(start, 0):
+        first = node.shape_tensor([start])
+        result = node.emit(relax.op.add(result, first))
+    return result if dtype == "int64" else relax.op.astype(result, dtype)
+
+
+@converts("Tile")
+def tile(node: OnnxNode) -> Any:
+    """Repeat a tensor along its axes."""
+    repeats, dims = node.integers(1, "repeats"), node.shape(0)
+    if len(repeats) != len(dims):
+        node.refuse(f"expected {len(dims)} repeats, got {len(repeats)}")
+    data = node.tensor(0)
+    if all(isinstance(r, int) for r in repeats):
+        return data if all(_is(r, 1) for r in repeats) else relax.op.tile(data, repeats)
+    split = [size for d in dims for size in (1, d)]
+    copies = [size for r, d in zip(repeats, dims, strict=True) for size in (r, d)]
+    sizes = [node.arithmetic.multiply(r, d) for r, d in zip(repeats, dims, strict=True)]
+    data = node.emit(relax.op.broadcast_to(node.emit(relax.op.reshape(data, split)), copies))
+    return relax.op.reshape(data, sizes)
+
+
+@converts("EyeLike")
+def eye_like(node: OnnxNode) -> Any:
+    """Return a matrix of zeros with ones on a diagonal."""
+    rows, columns = node.shape(0)
+    dtype = dtype_name(node.attr("dtype")) if node.attr("dtype") else node.dtype(0)
+    return relax.op.eye(rows, columns, int(node.attr("k", 0)), dtype)

@@ -1,0 +1,203 @@
+"""Slice, Split, Pad and Concat, with bounds that may be symbolic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx, topi
+
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import is_expr
+from ..onnx_graph.values import Dim
+
+#: A bound from here on means "to the end".
+ENDLESS = 2**31 - 1
+
+
+@converts("Slice")
+def slice_node(node: OnnxNode) -> Any:
+    """Slice; bounds are clamped to the sizes as ONNX does."""
+    dims = node.shape(0)
+    if node.has(1):
+        starts, ends = node.integers(1, "starts"), node.integers(2, "ends")
+    else:
+        starts, ends = list(node.attr("starts")), list(node.attr("ends"))
+    if node.has(3):
+        axes = [int(x) for x in node.array(3, "axes").reshape(-1)]
+    else:
+        axes = list(node.attr("axes", range(len(starts))))
+    steps = node.integers(4, "steps") if node.has(4) else [1] * len(starts)
+    data = node.tensor(0)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        data = _sliced(node, data, axis % len(dims), dims[axis], start, end, step)
+    return data
+
+
+def _sliced(node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, step: Dim) -> Any:
+    if not isinstance(step, int) or step == 0:
+        node.refuse("a step is symbolic or 0, expected a number", step)
+    if step < 0:
+        return _reversed(node, data, axis, dim, start, end, step)
+    first, last = _clamped(node, start, dim), _clamped(node, end, dim)
+    if node.arithmetic.equal(first, 0) and node.arithmetic.equal(last, dim) and step == 1:
+        return data
+    if not (is_expr(dim) or is_expr(first) or is_expr(last)):
+        return node.emit(relax.op.strided_slice(data, [axis], [first], [max(first, last)], [step]))
+    if not node.arithmetic.proves(last >= first):
+        last = node.arithmetic.maximum(first, last)
+    return node.emit(
+        relax.op.strided_slice(data, [axis], [first], [last], [step], assume_inbound=True)
+    )
+
+
+def _clamped(node: OnnxNode, bound: Dim, dim: Dim) -> Dim:
+    """Return a bound within 0 and the size; a negative one counts from the end."""
+    arithmetic = node.arithmetic
+    if isinstance(bound, int):
+        if bound >= ENDLESS:
+            return dim
+        if bound <= -ENDLESS:
+            return 0
+        return (
+            arithmetic.minimum(bound, dim)
+            if bound >= 0
+            else arithmetic.maximum(arithmetic.add(dim, bound), 0)
+        )
+    if arithmetic.proves(tirx.LT(bound, tirx.IntImm("int64", 0))):
+        return arithmetic.maximum(arithmetic.add(dim, bound), 0)
+    if not arithmetic.proves(tirx.GE(bound, tirx.IntImm("int64", 0))):
+        below = tirx.LT(bound, tirx.IntImm("int64", 0))
+        bound = arithmetic.select(below, arithmetic.maximum(arithmetic.add(dim, bound), 0), bound)
+    return arithmetic.minimum(bound, dim)
+
+
+def _reversed(
+    node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim, step: int
+) -> Any:
+    """Slice from the end: flip, then slice forwards."""
+    if not (isinstance(start, int) and isinstance(end, int)):
+        node.refuse("it slices backwards with symbolic bounds", start, end)
+    whole = start == -1 or start >= ENDLESS
+    if not isinstance(dim, int):
+        if not (whole and (end <= -ENDLESS)):
+            node.refuse("it slices backwards a part of a symbolic size", dim)
+        first, last = 0, dim
+    else:
+        begin = min(start, dim - 1) if start >= 0 else start + dim
+        stop = max(end + dim, -1) if end < 0 else min(end, dim)
+        first, last = dim - 1 - max(begin, -1), dim - 1 - stop
+    flipped = node.emit(relax.op.flip(data, axis))
+    return _sliced(
+        node, flipped, axis, dim, first, last if is_expr(last) else max(first, last), -step
+    )
+
+
+@converts("Split")
+def split(node: OnnxNode) -> list[Any]:
+    """Split along an axis into parts of given or equal sizes."""
+    dims = node.shape(0)
+    axis, count = node.axis(0, len(dims)), len(node.outputs)
+    dim, data = dims[axis], node.tensor(0)
+    if node.has(1):
+        sizes = node.integers(1, "split")
+    elif node.attr("split") is not None:
+        sizes = list(node.attr("split"))
+    else:
+        part = node.arithmetic.floor_divide(node.arithmetic.add(dim, count - 1), count)
+        rest = node.arithmetic.subtract(dim, node.arithmetic.multiply(part, count - 1))
+        sizes = [part] * (count - 1) + [rest]
+    if not any(is_expr(x) for x in [dim, *sizes]) and count > 1:
+        places = [int(x) for x in np.cumsum(sizes[:-1])]
+        return [node.emit(relax.op.split(data, places, axis))]
+    results, start = [], 0
+    for size in sizes:
+        end = node.arithmetic.add(start, size)
+        results.append(_part(node, data, axis, dim, start, end))
+        start = end
+    return results
+
+
+def _part(node: OnnxNode, data: Any, axis: int, dim: Dim, start: Dim, end: Dim) -> Any:
+    if node.arithmetic.equal(start, 0) and node.arithmetic.equal(end, dim):
+        return data
+    symbolic = any(is_expr(x) for x in (dim, start, end))
+    return node.emit(
+        relax.op.strided_slice(data, [axis], [start], [end], [1], assume_inbound=symbolic)
+    )
+
+
+@converts("Concat")
+def concat(node: OnnxNode) -> Any:
+    """Concatenate; other sizes that are not provably equal are checked at run time."""
+    shapes = [node.shape(k) for k in range(len(node.inputs))]
+    axis = node.axis(1, len(shapes[0]))
+    goal = list(shapes[0])
+    for shape in shapes:
+        goal = [g if isinstance(g, int) else d for g, d in zip(goal, shape, strict=True)]
+    tensors = [
+        node.cast_shape(node.tensor(k), [d if j == axis else g for j, (d, g) in
+                                         enumerate(zip(shape, goal, strict=True))])
+        for k, shape in enumerate(shapes)
+    ]  # fmt: skip
+    return tensors[0] if len(tensors) == 1 else relax.op.concat(tensors, axis)
+
+
+MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
+
+@converts("Pad")
+def pad(node: OnnxNode) -> Any:
+    """Pad, or crop where an amount is negative."""
+    rank, mode = node.rank(0), node.text("mode", "constant")
+    if mode not in MODES:
+        node.refuse(f"mode is '{mode}', expected one of {', '.join(MODES)}")
+    amounts = (
+        node.integers(1, "pads") if node.has(1) else list(node.attr("pads", node.attr("paddings")))
+    )
+    axes = node.array(3, "axes").reshape(-1).tolist() if node.has(3) else list(range(rank))
+    before, after = [0] * rank, [0] * rank
+    for k, axis in enumerate(axes):
+        before[axis], after[axis] = amounts[k], amounts[k + len(axes)]
+    number = node.array(2, "the value").reshape(-1)[0] if node.has(2) else node.attr("value", 0.0)
+    return padded(node, node.tensor(0), before, after, number, mode)
+
+
+def padded(
+    node: OnnxNode,
+    data: Any,
+    before: list[Dim],
+    after: list[Dim],
+    number: Any,
+    mode: str = "constant",
+) -> Any:
+    """Return a padded tensor; amounts may be symbolic, and are negative to crop.
+
+    Args:
+        node: The node for which it is.
+        data: The tensor.
+        before: The number of elements to add at the start of each axis.
+        after: The number of elements to add at the end of each axis.
+        number: The value of the new elements in mode "constant".
+        mode: A key of `MODES`.
+    """
+    dims = [int(d.value) if isinstance(d, tirx.IntImm) else d for d in data.ty.shape.values]
+    for axis, dim in enumerate(dims):
+        first, last = before[axis], after[axis]
+        if isinstance(first, int) and isinstance(last, int) and min(first, last) < 0:
+            end = node.arithmetic.add(dim, min(last, 0))
+            data = _part(node, data, axis, dim, max(-first, 0), end)
+            before[axis], after[axis] = max(first, 0), max(last, 0)
+    if all(isinstance(x, int) and x == 0 for x in before + after):
+        return data
+    if all(isinstance(x, int) for x in before + after):
+        widths = [int(x) for pair in zip(before, after, strict=True) for x in pair]
+        value = float(np.asarray(number).item())
+        return node.emit(relax.op.nn.pad(data, widths, MODES[mode], value))
+    if mode != "constant":
+        node.refuse(f"mode '{mode}' with symbolic pads", *before, *after)
+    value = tirx.const(np.asarray(number).item(), str(data.ty.dtype))
+    first = [x if is_expr(x) else tirx.IntImm("int64", x) for x in before]
+    last = [x if is_expr(x) else tirx.IntImm("int64", x) for x in after]
+    return node.builder.emit_te(topi.nn.pad, data, first, last, value)
