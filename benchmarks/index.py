@@ -112,6 +112,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "shapes": {
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
+        "shapes.cold": Command(
+            "sessions, the compiling process or generic kernels",
+            figures="not yet measured on a quiet machine",
+        ),
         "shapes.real": Command("schedules or kernels", "shapes-models.md"),
         "shapes.storm": Command("budgets and eviction", "storm.md"),
         "shapes.hit": Command(

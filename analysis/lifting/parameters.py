@@ -158,6 +158,9 @@ class Parameters:
                     self.bind_size(expr, extent)
                 else:
                     compound.append((expr, extent))
+        for param, existing in scalars:  # who passes a size knows that the scalar is positive
+            if isinstance(existing, Var) and existing.kind == "size":
+                self.bind_size(param, as_int(existing))
         if compound and scalars:
             integers = [p for p, _ in scalars if str(p.ty.dtype) in INT_DTYPES]
             self.bind_sums(integers, compound)

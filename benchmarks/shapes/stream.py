@@ -133,7 +133,7 @@ def _torch(name: str, sizes: Sequence[Size]) -> Call:
     return call
 
 
-def _onnx_runtime(mod: Any, tensors: Mapping[int, Any]) -> Call:
+def _onnx_runtime(mod: Any, tensors: Mapping[Any, Any]) -> Call:
     """Return a call of ONNX Runtime in TVM's virtual machine; its backend takes the whole graph."""
     from opinfo.byoc.compile import compile_module
 

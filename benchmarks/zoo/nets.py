@@ -96,7 +96,10 @@ def resized(inputs: Mapping[str, Any], dynamic: Any, factor: int, seed: int = 1)
 
 
 def _randomise(module: Any) -> None:
-    """Move norms, biases and statistics away from 0 and 1; weights keep their scale."""
+    """Move norms, biases and statistics away from 0 and 1; weights keep their scale.
+
+    Weights that start as zeros, such as those of some heads, would hide all that comes before.
+    """
     import torch
 
     with torch.no_grad():
@@ -105,8 +108,10 @@ def _randomise(module: Any) -> None:
                 continue
             if name.endswith("running_var"):
                 tensor.uniform_(0.5, 1.5)
-            elif tensor.ndim == 1 and name.endswith(("weight", "bias", "running_mean")):
+            elif tensor.ndim == 1 and name.endswith(("weight", "bias", "running_mean", "gamma")):
                 tensor.add_(torch.randn_like(tensor) * 0.1)
+            elif tensor.ndim > 1 and not tensor.any() and name.endswith("weight"):
+                tensor.normal_(std=0.02)
 
 
 def _image(model: str, size: int = 224) -> Callable[[], Built]:
@@ -179,12 +184,15 @@ def _static(**shapes: tuple[int, ...]) -> Callable[[Any], Any]:
 
 
 def _along(
-    key: str, shape: tuple[int, ...], *axes: int, step: int = 1, least: int = 2
+    key: str, shape: tuple[int, ...], *axes: int, step: int = 1, least: int = 2, most: int = 65536
 ) -> Callable[[Any], Any]:
-    """One input with dynamic axes, multiples of ``step``, at least ``least`` of them."""
+    """One input with dynamic axes, multiples of ``step``, at least ``least`` of them.
+
+    TVM allocates for the largest extent, ``most``.
+    """
 
     def inputs(torch: Any) -> Any:
-        counts = {axis: torch.export.Dim(f"n{axis}", min=least, max=65536 // step) for axis in axes}
+        counts = {axis: torch.export.Dim(f"n{axis}", min=least, max=most // step) for axis in axes}
         dims = counts if step == 1 else {axis: step * dim for axis, dim in counts.items()}
         return {key: torch.randn(shape)}, {key: dims}
 
@@ -299,7 +307,7 @@ _SOUND: dict[str, Net] = {
     "papers/wavenet": Net("WaveNet, 20 layers", _paper(
         "speech", "WaveNet", _along("wave", (1, 1, 2048), 2))),
     "papers/conformer_block": Net("a block of Conformer-S", _paper(
-        "speech", "ConformerBlock", _along("frames", (1, 200, 144), 1))),
+        "speech", "ConformerBlock", _along("frames", (1, 200, 144), 1, most=2048))),
 }  # fmt: skip
 
 _RECURRENT: dict[str, Net] = {

@@ -36,7 +36,12 @@ class Event:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A shape that waits for its kernel at a call site."""
+    """A shape that waits for its kernel.
+
+    Attributes:
+        site: The call site.
+        shape: The symbolic extents.
+    """
 
     site: str
     shape: tuple[int, ...]

@@ -265,6 +265,10 @@ MOVED: dict[str, OnnxCase] = {
     "concat": OnnxCase(lambda e, r, x, y: e(op.concat([x, y, const(r, 2, 1)], 1)),
                        ((2, 3), (2, 4))),
     "stack": OnnxCase(lambda e, r, x, y: e(op.stack([x, y], 1)), ((2, 3), (2, 3))),
+    "maximum of a stack": OnnxCase(lambda e, r, x, y: e(op.max(e(op.stack([x, y], 0)), 0)),
+                                   ((2, 3), (2, 3))),
+    "choice by a constant": OnnxCase(lambda e, r, x, y: e(op.exp(e(op.where(
+        relax.const(np.zeros((2, 3), "bool")), x, y)))), ((2, 3), (2, 3))),
     "split": OnnxCase(_split, ((2, 6),)),
     "strided_slice": OnnxCase(_call(op.strided_slice, [1, 3], [0, 5], [3, 0], [1, -2]), (IMAGE,)),
     "flip": OnnxCase(_call(op.flip, 1), (IMAGE,)),

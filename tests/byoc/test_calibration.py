@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
+from typer.testing import CliRunner
 
 import opinfo
 from opinfo.byoc import Measure, Measured, dispatch
@@ -30,6 +32,7 @@ from opinfo.byoc.calibration.workload import Workload, workload
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import costs
 from opinfo.byoc.patterns.pattern import Pattern, many, one
+from opinfo.cli import app
 from opinfo.front.keep_faster import keep_faster
 from opinfo.layout.graph.relax_graph import Op
 
@@ -417,3 +420,27 @@ def test_the_faster_build_is_kept(times: Any, kept: str, monkeypatch: pytest.Mon
     assert untimed.library == tuned.library and "untimed: it crashes" in untimed.report()
     same = keep_faster(tuned, replace(tuned), mod)
     assert same.kept == ""
+
+
+def test_the_command_line_measures_and_reads_calibrations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = table(tvm=_slow_exp(1, 1e4, 900), onednn=_slow_exp(1, 1e4, 90))
+    module = "opinfo.byoc.calibration.measuring.calibrate"
+    monkeypatch.setattr(f"{module}.calibrate", lambda how: made)
+    file, model = tmp_path / "costs.json", tmp_path / "model.json"
+    got = CliRunner().invoke(app, ["calibrate", "-o", str(file)])
+    assert got.exit_code == 0 and got.output.startswith("8 samples of 2 backends in ")
+    assert Calibration.load(file) == made
+    model.write_text(tvm.ir.save_json(nets.net(_two, (256, 256), legal=False)))
+    got = CliRunner().invoke(app, ["dispatch", str(model), "--calibration", str(file), "--json"])
+    assert got.exit_code == 0
+    (taken,) = json.loads(got.stdout)["taken"]
+    assert taken["backend"] == "onednn" and "relax.exp" in taken["ops"]
+    assert taken["costs"]["onednn"]["source"] == "calibrated"
+    file.write_text("{}")
+    capfd.readouterr()
+    got = CliRunner().invoke(app, ["dispatch", str(model), "--calibration", str(file)])
+    assert got.exit_code == 2
+    text = f"opinfo: {file}: expected a calibration of format 1, got format None\n"
+    assert capfd.readouterr().err == text

@@ -71,8 +71,12 @@ FORMS: dict[str, tuple[Callable[..., Any], str]] = {
         unary.HARD_SWISH,
     ),
     "with a bound from each side": (
-        lambda e, v: e(op.divide(e(op.multiply(v, e(op.minimum(e(relax.op.nn.relu(
-            e(op.add(v, c(3))))), c(6))))), c(6))),
+        lambda e, v: e(
+            op.divide(
+                e(op.multiply(v, e(op.minimum(e(relax.op.nn.relu(e(op.add(v, c(3))))), c(6))))),
+                c(6),
+            )
+        ),
         unary.HARD_SWISH,
     ),
     "hard sigmoid first": (

@@ -89,7 +89,8 @@ def test_two_sessions_compile_each_kernel_once(
             ask(session, [2, 2, 3, 3, 4, 4, 5, 5])
         settled = [one.settle(), two.settle()]
         counts = [s.counts for s in settled]
-        ask(one, [2, 3, 4, 5]), ask(two, [2, 3, 4, 5])
+        for session in (one, two):
+            ask(session, [2, 3, 4, 5])
         hits = [s.stats().sites[0].hits for s in (one, two)]
     assert all(settled) and hits == [4, 4]
     assert sum(c.get("compiled", 0) for c in counts) == 4, counts

@@ -154,7 +154,9 @@ def test_a_refusal_proposes_sizes_that_can_be_kept() -> None:
 
 
 def test_dimensions_of_one_name_are_one_variable() -> None:
-    inputs = {"a": (["n", "2*n"], "float32"), "b": (["n", None], "float32")}
+    inputs: dict[str, tuple[list[object], str]] = {
+        "a": (["n", "2*n"], "float32"), "b": (["n", None], "float32")
+    }  # fmt: skip
     mod = from_model(model([make("Relu", ["a"], ["y"])], inputs), {})
     first, second = (p.ty.shape.values for p in mod["main"].params)
     assert first[0].same_as(second[0]) and str(second[1]) == "b_1"

@@ -127,8 +127,9 @@ def _machine() -> str:
 
 def _load() -> Mapping[str, str]:
     """What is kept; nothing if other users could have written it, or it is malformed."""
-    with contextlib.suppress(OSError, ValueError), trust.folder(_file().parent) as within:
-        return _checked(json.loads(trust.read(_file().name, within)))
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        with trust.folder(_file().parent) as within:
+            return _checked(json.loads(trust.read(_file().name, within)))
     return {}
 
 
@@ -143,7 +144,8 @@ def _checked(kept: Any) -> dict[str, str]:
 
 def _save(new: Mapping[str, str]) -> None:
     """Add to what is kept, if this user can."""
-    with contextlib.suppress(OSError), trust.folder(_file().parent, create=True):
+    # RuntimeError: there is no home folder.
+    with contextlib.suppress(OSError, RuntimeError), trust.folder(_file().parent, create=True):
         whole = {"format": FORMAT, "forms": {**_load(), **new}}
         with replacing(_file()) as part:
             part.write_text(json.dumps(whole, indent=1, sort_keys=True), encoding="utf-8")

@@ -52,6 +52,11 @@ BATCHED = ((12, 128, 128, 64), (12, 128, 64, 128), (12, 197, 197, 64), (4, 32, 3
 SOFTMAX = (((1536, 128), 1), ((2364, 197), 1), ((1, 1000), 1), ((64, 64), 1), ((1, 80, 1600), 1),
            ((1, 2, 6400), 1), ((4, 16, 400), 1))  # fmt: skip
 NORMS = ((128, 768), (197, 768), (1, 256), (3136, 96), (64, 256))
+#: Shapes, and the axes to average over.
+MEANS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((1, 512, 7, 7), (2, 3)), ((1, 64, 56, 56), (2, 3)), ((128, 768), (1,)),
+    ((1, 7, 7, 512), (1, 2)), ((1, 56, 56, 64), (1, 2)),
+)  # fmt: skip
 #: Extent, channels, window, stride.
 POOLS = ((112, 64, 3, 2), (28, 32, 2, 2), (13, 128, 5, 1))
 ELEMENTS = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22)
@@ -143,60 +148,59 @@ def _convolutions() -> Iterator[Point]:
         for last in (True, False):
             build = _conv(last, (channels, channels), (taps, 1))
             yield Point(_image(last, height, 1, channels), build)
+    nn = relax.op.nn
     for width, before, after, taps in LINES:
-        yield Point(((1, before, width),), lambda emit, xs, w=(after, before, taps): emit(
-            relax.op.nn.conv1d(xs[0], _weights(*w), padding=w[2] // 2)))  # fmt: skip
+        yield _of(((1, before, width),), lambda x, shape: nn.conv1d(
+            x, _weights(*shape), padding=shape[2] // 2), (after, before, taps))  # fmt: skip
     for extent, before, after, taps in TRANSPOSED:
-        kernel = (before, after, taps, taps)
-        yield Point(_image(False, extent, extent, before), lambda emit, xs, w=kernel: emit(
-            relax.op.nn.conv2d_transpose(xs[0], _weights(*w), strides=2,
-                                         padding=(w[2] - 2) // 2)))  # fmt: skip
+        yield _of(_image(False, extent, extent, before), lambda x, shape: nn.conv2d_transpose(
+            x, _weights(*shape), strides=2, padding=(shape[2] - 2) // 2),
+            (before, after, taps, taps))  # fmt: skip
+
+
+def _of(shapes: tuple[tuple[int, ...], ...], make: Callable[..., Any], *arguments: Any) -> Point:
+    """The point of ``make``, which takes the inputs, then ``arguments``."""
+    return Point(shapes, lambda emit, inputs: emit(make(*inputs, *arguments)))
 
 
 def _products() -> Iterator[Point]:
     for rows, columns, depth in WEIGHTS:
-        yield Point(((rows, depth),), lambda emit, xs, w=(depth, columns): emit(
-            relax.op.matmul(xs[0], _weights(*w))))  # fmt: skip
+        yield _of(((rows, depth),), lambda x, shape: relax.op.matmul(x, _weights(*shape)),
+                  (depth, columns))  # fmt: skip
     for batch, rows, columns, depth in BATCHED:
-        shapes = ((batch, rows, depth), (batch, depth, columns))
-        yield Point(shapes, lambda emit, xs: emit(relax.op.matmul(*xs)))
+        yield _of(((batch, rows, depth), (batch, depth, columns)), relax.op.matmul)
 
 
 def _others() -> Iterator[Point]:
     nn = relax.op.nn
-    for shape, axis in SOFTMAX:
-        yield Point((shape,), lambda emit, xs, axis=axis: emit(nn.softmax(xs[0], axis)))
+    for softmax, axis in SOFTMAX:
+        yield _of((softmax,), nn.softmax, axis)
     for rows, columns in NORMS:
-        yield Point(((rows, columns),), lambda emit, xs, n=columns: emit(
-            nn.layer_norm(xs[0], _weights(n), _weights(n), -1)))  # fmt: skip
+        yield _of(((rows, columns),), lambda x, n: nn.layer_norm(x, _weights(n), _weights(n), -1),
+                  columns)  # fmt: skip
     for extent, channels, taps, stride in POOLS:
         for last in (True, False):
             for pool in (nn.max_pool2d, nn.avg_pool2d):
-                yield Point(
-                    _image(last, extent, extent, channels),
-                    lambda emit, xs, f=pool, a=(taps, stride, last): emit(
-                        f(xs[0], (a[0], a[0]), (a[1], a[1]), layout="NHWC" if a[2] else "NCHW")
-                    ),
-                )
-    for shape, axes in (((1, 512, 7, 7), (2, 3)), ((1, 64, 56, 56), (2, 3)), ((128, 768), (1,)),
-                        ((1, 7, 7, 512), (1, 2)), ((1, 56, 56, 64), (1, 2))):  # fmt: skip
-        yield Point((shape,), lambda emit, xs, a=axes: emit(relax.op.mean(xs[0], list(a), True)))
+                yield _of(_image(last, extent, extent, channels), lambda x, f, window, step, layout:
+                          f(x, window, step, layout=layout), pool, (taps, taps), (stride, stride),
+                          "NHWC" if last else "NCHW")  # fmt: skip
+    for shape, axes in MEANS:
+        yield _of((shape,), relax.op.mean, list(axes), True)
     for method in ("linear", "nearest_neighbor"):
         for extent, channels in ((28, 64), (14, 128), (80, 16)):
-            yield Point(_image(False, extent, extent, channels), lambda emit, xs, m=method,
-                        e=extent: emit(relax.op.image.resize2d(
-                            xs[0], (2 * e, 2 * e), layout="NCHW", method=m)))  # fmt: skip
+            yield _of(_image(False, extent, extent, channels), lambda x, size, how:
+                      relax.op.image.resize2d(x, size, layout="NCHW", method=how),
+                      (2 * extent, 2 * extent), method)  # fmt: skip
 
 
 def _streams() -> Iterator[Point]:
     op = relax.op
     for count in ELEMENTS:
         shape = (count // 64, 64)
-        yield Point((shape, shape), lambda emit, xs: emit(op.add(*xs)))
-        yield Point((shape,), lambda emit, xs: emit(op.nn.relu(xs[0])))
-        yield Point((shape,), lambda emit, xs: emit(op.sigmoid(xs[0])))
-        yield Point((shape,), lambda emit, xs: emit(op.nn.gelu(xs[0])))
-        yield Point((shape, shape), lambda emit, xs: emit(op.concat(list(xs), 1)))
-        yield Point((shape, shape), lambda emit, xs: emit(op.concat(list(xs), 0)))
-    for shape, axes in MOVED:
-        yield Point((shape,), lambda emit, xs, a=axes: emit(op.permute_dims(xs[0], list(a))))
+        yield _of((shape, shape), op.add)
+        for function in (op.nn.relu, op.sigmoid, op.nn.gelu):
+            yield _of((shape,), function)
+        for axis in (1, 0):
+            yield _of((shape, shape), lambda x, y, axis: op.concat([x, y], axis), axis)
+    for moved, axes in MOVED:
+        yield _of((moved,), op.permute_dims, list(axes))

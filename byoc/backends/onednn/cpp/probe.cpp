@@ -129,7 +129,7 @@ double difference(const std::vector<float>& one, const std::vector<float>& two) 
     most = std::max(most, static_cast<double>(std::abs(one[k] - two[k])));
     size = std::max(size, static_cast<double>(std::abs(one[k])));
   }
-  return most / size;
+  return std::isfinite(most) && std::isfinite(size) ? most / size : 1;
 }
 
 // The constants of the next kernel, in no layout that another kernel asked for.

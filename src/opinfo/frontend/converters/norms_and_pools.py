@@ -68,8 +68,8 @@ def _average_pool(importer: Any, node: Any) -> Any:
 
 
 def _pair(values: Any) -> list[int]:
-    values = list(values)
-    return values * 2 if len(values) == 1 else values
+    sizes = [int(value) for value in values]
+    return sizes * 2 if len(sizes) == 1 else sizes
 
 
 def _adaptive_max_pool(importer: Any, node: Any) -> Any:

@@ -16,12 +16,14 @@ from torch import fx
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-from . import gathering, norms_and_pools, products, resizing, torch_arithmetic, torch_slices
+from . import gathering, norms_and_pools, resizing, torch_arithmetic, torch_products, torch_slices
 from .arguments import Converter, is_symbolic
 from .computation_types import compared, computed, operand_types
 from .program_sizes import bind_derived, expression, with_variables
 
-_FAMILIES = (torch_arithmetic, gathering, norms_and_pools, products, torch_slices, resizing)
+_FAMILIES = (
+    torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,
+)  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
 }
@@ -45,8 +47,8 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self._types: dict[str, relax.TensorType] = {}
         self._constants: dict[str, torch.Tensor] = {}
         own = {name: lambda node, f=convert: f(self, node) for name, convert in CONVERTERS.items()}
-        table = {**self.convert_map, **own}
-        self.convert_map = {
+        table = {**self.create_convert_map(), **own}
+        self.convert_map: dict[str, Any] = {
             name: lambda node, f=convert: self._checked(f, node) for name, convert in table.items()
         }
 

@@ -55,12 +55,12 @@ def with_variables(
     fresh: dict[Any, tirx.Var] = {}
     out, types = dict(params), {}
     for name, param in params.items():
-        shape = []
-        for axis, dim in enumerate(_dims(param)):
-            if _variables(dim).keys() - plain:
-                dim = fresh.setdefault(str(dim), tirx.Var(f"{name}_{axis}", "int64"))
-            shape.append(dim)
-        if any(dim is not old for dim, old in zip(shape, _dims(param), strict=True)):
+        derived = [bool(_variables(dim).keys() - plain) for dim in _dims(param)]
+        shape = [
+            fresh.setdefault(str(dim), tirx.Var(f"{name}_{axis}", "int64")) if new else dim
+            for axis, (dim, new) in enumerate(zip(_dims(param), derived, strict=True))
+        ]
+        if any(derived):
             out[name] = relax.Var(name, relax.TensorType(shape, param.ty.dtype))
             types[name] = param.ty
     return out, types
@@ -81,7 +81,7 @@ def bind_derived(
     known = {d.name for param in params.values() for d in _dims(param) if _is_variable(d)}
     pending = [(dim, actual) for name, ty in types.items()
                for dim, actual in zip(ty.shape, params[name].ty.shape, strict=True)
-               if dim is not actual]  # fmt: skip
+               if _variables(dim).keys() - known]  # fmt: skip
     while pending:
         ready = [pair for pair in pending if len(_variables(pair[0]).keys() - known) <= 1]
         if not ready:

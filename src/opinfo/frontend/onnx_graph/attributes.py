@@ -17,7 +17,8 @@ def array(tensor: Any) -> np.ndarray[Any, Any]:
 
     if tensor.data_type == TensorProto.STRING:
         raise NotConvertible(f"the tensor '{tensor.name}' holds strings, expected numbers")
-    return numpy_helper.to_array(tensor)
+    values: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
+    return values
 
 
 def dense(sparse: Any) -> np.ndarray[Any, Any]:

@@ -123,7 +123,8 @@ def _slice(x: list[Elements | None], attrs: Mapping[str, Any], a: SizeArithmetic
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         stop = None if step < 0 and end < -data.shape[axis] else end
         index[axis] = slice(start, stop, step)
-    return data[tuple(index)]
+    part: Elements = data[tuple(index)]
+    return part
 
 
 def _must(array: Elements | None) -> Elements:

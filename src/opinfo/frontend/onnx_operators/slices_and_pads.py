@@ -12,8 +12,9 @@ from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import is_expr
 from ..onnx_graph.values import Dim
 
-#: A bound from here on means "to the end".
-ENDLESS = 2**31 - 1
+#: A bound from here on means "to the end": exporters write 10**9 and 2**31 - 1, besides 2**63 - 1,
+#: and a symbolic size is smaller.
+ENDLESS = 10**9
 
 
 @converts("Slice")
