@@ -78,7 +78,14 @@ def _speed(name: str, milliseconds: dict[str, float], threads: int = 1) -> dict[
 def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
     rows = {
         "read basic-pitch/nmp 1": {"name": "basic-pitch/nmp", "refusal": "", "symbols": 1,
-                                   "differences": [1e-6, 2e-6], "failure": "", "seconds": 2.0},
+                                   "differences": [1e-6, 2e-6], "spread": 1e-9, "failure": "",
+                                   "seconds": 2.0},
+        "read magika/model 1": {"name": "magika/model", "refusal": "", "symbols": 1,
+                                "differences": [3e-3], "spread": 1e-3, "failure": "",
+                                "seconds": 2.0},
+        "read trueocr/rec 1": {"name": "trueocr/rec", "refusal": "", "symbols": 1,
+                               "differences": [5e-3], "spread": 1e-3, "failure": "",
+                               "seconds": 2.0},
         "read nudenet/320n 1": {"name": "nudenet/320n", "refusal": "at node 'x' (Loop): stays"},
         "speed basic-pitch/nmp 1": _speed("basic-pitch/nmp", {"opinfo": 2, "onnx_runtime": 4}),
         "speed magika/model 1": _speed("magika/model", {
@@ -88,7 +95,8 @@ def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
     reading, speed = results_page.write(rows, tmp_path)
     assert speed.name == "zoo-avx2.md"
     text = reading.read_text()
-    assert "1 of 1 are read" in text and "0 of 1 are read" in text and "(Loop): stays" in text
+    assert "3 of 3 are read" in text and "0 of 1 are read" in text and "(Loop): stays" in text
+    assert "outputs of 2 are within" in text and "5e-03 **wrong** | 1e-03" in text
     text = speed.read_text()
     # The best of the others take 4 and 1 ms: 0.5 and 2 are 1.00 together.
     assert "1.00 x the best of the others, 0.71 x ONNX Runtime on 2" in text

@@ -28,6 +28,8 @@ class Reading:
         symbols: The number of symbolic dimensions.
         differences: The largest difference to the reference for each set of inputs, relative to
             an output's largest value; infinite if a call failed.
+        spread: The same difference between ONNX Runtime with and without its optimisations. It
+            is large where rounding decides: between quantised values, or the order of near ties.
         failure: The first call that failed, with its error.
         seconds: CPU seconds of reading.
     """
@@ -36,6 +38,7 @@ class Reading:
     refusal: str
     symbols: int
     differences: tuple[float, ...]
+    spread: float
     failure: str
     seconds: float
 
@@ -52,14 +55,16 @@ def measure(name: str) -> Reading:
         try:
             mod = opinfo.load(model.path)
         except Exception as error:
-            return Reading(name, one_line(error), 0, (), "", time.process_time() - start)
+            return Reading(name, one_line(error), 0, (), 0.0, "", time.process_time() - start)
         seconds = time.process_time() - start
         try:
             compiled = opinfo.compile(mod)
         except Exception as error:
-            return Reading(name, f"compile: {one_line(error)}", _symbols(mod), (), "", seconds)
+            refusal = f"compile: {one_line(error)}"
+            return Reading(name, refusal, _symbols(mod), (), 0.0, "", seconds)
         differences, failure = _differences(model, compiled)
-    return Reading(name, "", _symbols(mod), differences, failure, seconds)
+        spread = _spread(model)
+    return Reading(name, "", _symbols(mod), differences, spread, failure, seconds)
 
 
 def _differences(model: Subject, compiled: Any) -> tuple[tuple[float, ...], str]:
@@ -74,6 +79,17 @@ def _differences(model: Subject, compiled: Any) -> tuple[tuple[float, ...], str]
             continue
         differences.append(difference(expected, got))
     return tuple(differences), failure
+
+
+def _spread(model: Subject) -> float:
+    """Return how far ONNX Runtime is from itself; 0 for torch modules."""
+    if model.module is not None:
+        return 0.0
+    return max(
+        difference(onnx_runtime(model.path, inputs, 1)(),
+                   onnx_runtime(model.path, inputs, 1, optimised=False)())
+        for inputs in model.inputs
+    )  # fmt: skip
 
 
 def reference(model: Subject, inputs: Arrays) -> list[Any]:
