@@ -24,8 +24,9 @@ Written by `python -m benchmarks.zoo --page`. Each model is read as its authors 
 `torch.export` writes it, compiled for its symbolic shapes, and compared with ONNX Runtime or torch
 on random inputs of several shapes. **Spread** is the difference between ONNX Runtime with and
 without its optimisations, where that is more than 1e-5: rounding decides between quantised values,
-and between near ties that are sorted. Such a model is right within four times its spread. Work looks at the open half only; the other half is held out.
-Which half a model is in is decided by a hash of its name.
+and between near ties that are sorted. Such a model is right within four times its spread. Work
+looks at the open half only; the other half is held out. Which half a model is in is decided by a
+hash of its name.
 """
 SPEED_HEAD = """# The zoo: speed on {isa}
 
