@@ -31,13 +31,11 @@ def peers(subject: Subject, threads: int) -> dict[str, Callable[[], Call]]:
     return out
 
 
-def onnx_runtime(path: Path, inputs: Arrays, threads: int, optimised: bool = True) -> Call:
-    """Return a call of a session with all optimisations, which are its default, or with none."""
+def onnx_runtime(path: Path, inputs: Arrays, threads: int) -> Call:
+    """Return a call of a session with all optimisations, which are its default."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    if not optimised:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -22,11 +22,11 @@ READ_HEAD = """# The zoo: reading real models
 
 Written by `python -m benchmarks.zoo --page`. Each model is read as its authors ship it, or as
 `torch.export` writes it, compiled for its symbolic shapes, and compared with ONNX Runtime or torch
-on random inputs of several shapes. **Spread** is the difference between ONNX Runtime with and
-without its optimisations, where that is more than 1e-5: rounding decides between quantised values,
-and between near ties that are sorted. Such a model is right within four times its spread. Work
-looks at the open half only; the other half is held out. Which half a model is in is decided by a
-hash of its name.
+on random inputs of several shapes. **Spread** is how far the outputs of ONNX Runtime move if
+the weights are moved by a few roundings, where that is more than 1e-5: rounding decides between
+quantised values, and between near ties that are sorted. Such a model is right within four times
+its spread. Work looks at the open half only; the other half is held out. Which half a model is in
+is decided by a hash of its name.
 """
 SPEED_HEAD = """# The zoo: speed on {isa}
 
