@@ -95,7 +95,7 @@ def _spread(model: Subject) -> float:
     proto = onnx.load(model.path)
     random = np.random.default_rng(0)
     for tensor in proto.graph.initializer:
-        if tensor.data_type == onnx.TensorProto.FLOAT:
+        if tensor.data_type == onnx.TensorProto.FLOAT and tensor.dims:  # exponents stay
             values = onnx.numpy_helper.to_array(tensor)
             moved = values * (1 + MOVED * random.standard_normal(values.shape))
             tensor.CopyFrom(onnx.numpy_helper.from_array(moved.astype("float32"), tensor.name))
