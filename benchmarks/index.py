@@ -20,11 +20,16 @@ page. A figure such as 0.5x is a ratio of times; values below 1x are faster.
 
 @dataclass(frozen=True)
 class Command:
-    """A benchmark: when to repeat it, and its page or its last result."""
+    """A benchmark: when to repeat it, and its pages or its last result."""
 
     after: str
     page: str | None = None
     figures: str = ""
+    more: tuple[str, ...] = ()
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        return (self.page, *self.more) if self.page else ()
 
 
 COMMANDS: Mapping[str, Mapping[str, Command]] = {
@@ -143,6 +148,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "faults": Command("dispatch, compiling or the store", "faults.md"),
         "session_faults": Command("sessions or the store", "session-faults.md"),
     },
+    "zoo": {
+        "zoo": Command("the front end, a backend or the choice between them", "zoo.md"),
+    },
     "overall": {
         "imports": Command(
             "what `opinfo` imports",
@@ -155,7 +163,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
 
 def source(room: str, name: str) -> Path:
     """Return the file that `python -m benchmarks.NAME` runs."""
-    base = Path(__file__).parent / room / name.removeprefix(f"{room}.")
+    base = Path(__file__).parent / room
+    base = base if name == room else base / name.removeprefix(f"{room}.")
     return base / "__main__.py" if base.is_dir() else base.with_suffix(".py")
 
 
@@ -185,7 +194,7 @@ def page() -> str:
 
 
 def _row(room: str, name: str, command: Command) -> tuple[str, ...]:
-    link = f"[{Path(command.page).stem}]({command.page})" if command.page else command.figures
+    link = ", ".join(f"[{Path(page).stem}]({page})" for page in command.pages) or command.figures
     return summary(room, name), f"`python -m benchmarks.{name}`", link, command.after
 
 

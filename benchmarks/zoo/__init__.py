@@ -1,1 +1,1 @@
-"""Models that nothing was tuned for, as their authors ship them or publish their architecture."""
+"""Real models that nothing was tuned for: can they be read, are they right, how fast are they?"""

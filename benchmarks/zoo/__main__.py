@@ -1,0 +1,97 @@
+"""Read and time real models that nothing was tuned for, each in its own process.
+
+    python -m benchmarks.zoo [--held-out | --all] [--step read] [--threads 1 2] [--json FILE]
+                             [--again] [--page] [MODEL ...]
+
+`read` reads a model as shipped, compiles it for its symbolic shapes, and compares its outputs at
+several shapes. `speed` compiles it for static shapes and times it against ONNX Runtime, OpenVINO
+and `torch.compile`. The models are split by a hash of their names: by default only the open half is
+run, since the held-out half is there to report. Rows are kept in FILE; models that have one are
+skipped unless `--again` is given. `--page` writes docs/results/zoo.md and one page for this CPU's
+vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.pages import PAGES
+from benchmarks.common.rows import STORED
+
+from . import results_page
+from .split import is_open
+from .subject import names
+
+#: Seconds after which a model's process is ended.
+LIMIT = 1800
+STEPS = ("read", "speed")
+
+
+def main() -> None:
+    """Measure what is missing, store it, print a line for each row."""
+    options = _options()
+    path = options.json
+    rows: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    for step in options.step:
+        for threads in options.threads if step == "speed" else [1]:
+            for name in options.model or _chosen(options):
+                key = f"{step} {name} {threads}"
+                if key in rows and not options.again:
+                    continue
+                rows[key] = measured(step, name, threads)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(rows, indent=1) + "\n")
+                print(results_page.as_line(step, rows[key]), flush=True)
+    if options.page:
+        for written in results_page.write(rows, PAGES):
+            print(f"written: {written}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("model", nargs="*", help="names in place of the open half")
+    half = parser.add_mutually_exclusive_group()
+    half.add_argument("--held-out", action="store_true", help="the other half")
+    half.add_argument("--all", action="store_true", help="both halves")
+    parser.add_argument("--step", nargs="+", choices=STEPS, default=STEPS)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--json", metavar="FILE", type=Path, default=STORED / "zoo.json")
+    parser.add_argument("--again", action="store_true", help="replace rows")
+    parser.add_argument("--page", action="store_true", help="write the pages")
+    return parser.parse_args()
+
+
+def _chosen(options: argparse.Namespace) -> Sequence[str]:
+    return [n for n in names() if options.all or is_open(n) != options.held_out]
+
+
+def measured(step: str, name: str, threads: int) -> dict[str, Any]:
+    """Return the row of a model; what ended its process is a row too."""
+    command = [sys.executable, "-m", "benchmarks.zoo.worker", step, name, str(threads)]
+    start = time.monotonic()
+    with tempfile.TemporaryFile("w+") as errors:
+        try:
+            process = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True,
+                                     timeout=LIMIT, check=True)  # fmt: skip
+            row = json.loads(process.stdout.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            row = {"name": name, "refusal": f"no result in {LIMIT} s"}
+        except subprocess.CalledProcessError as error:
+            errors.seek(0)
+            last = (errors.read().strip().splitlines() or [""])[-1][:300]
+            row = {"name": name, "refusal": f"process ended with {error.returncode}: {last}"}
+    return {"threads": threads, **row, "cpu": results_page.cpu_name(),
+            "wall": round(time.monotonic() - start, 1)}  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

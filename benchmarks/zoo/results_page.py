@@ -1,0 +1,192 @@
+"""docs/results/zoo.md: what is read; zoo-avx512.md and zoo-avx2.md: how fast it is."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.pages import table
+
+from .split import is_open
+
+Row = Mapping[str, Any]
+#: The largest difference of float32 outputs to the reference.
+TOLERANCE = 1e-4
+PEERS = {"onnx_runtime": "ONNX Runtime", "openvino": "OpenVINO", "torch_compile": "torch.compile"}
+HALVES = {True: "Open", False: "Held out"}
+READ_HEAD = """# The zoo: reading real models
+
+Written by `python -m benchmarks.zoo --page`. Each model is read as its authors ship it, or as
+`torch.export` writes it, compiled for its symbolic shapes, and compared with ONNX Runtime or torch
+on random inputs of several shapes. **Spread** is how far the outputs of ONNX Runtime move if
+the weights are moved by a few roundings, where that is more than 1e-5: rounding decides between
+quantised values, and between near ties that are sorted. Such a model is right within four times
+its spread. Work looks at the open half only; the other half is held out. Which half a model is in
+is decided by a hash of its name.
+"""
+SPEED_HEAD = """# The zoo: speed on {isa}
+
+Written by `python -m benchmarks.zoo --page`: milliseconds of a call at batch 1, and ratios of that
+time to others; below 1 is faster. All are medians of calls in turns in one process, with the same
+number of threads and static shapes. Work looks at the open half only; the other half is held out.
+
+{machine}
+"""
+
+
+def as_line(step: str, row: Row) -> str:
+    """Return a row for the terminal."""
+    if row["refusal"]:
+        return f"{row['name']}: refused: {row['refusal']}"
+    if step == "read":
+        worst = max(row["differences"], default=0.0)
+        return (f"{row['name']}: read, {row['symbols']} symbols, within {worst:.1e}, "
+                f"spread {row['spread']:.1e} {row['failure']}")  # fmt: skip
+    times = ", ".join(f"{k} {v:.3f}" for k, v in row["milliseconds"].items())
+    missing = "".join(f"; {k}: {v}" for k, v in row["missing"].items())
+    return (f"{row['name']}, {row['threads']} threads: {times} ms; within {row['difference']:.1e}; "
+            f"{row['summary']}; compiled in {row['seconds']:.0f} s{missing}")  # fmt: skip
+
+
+def write(rows: Mapping[str, Row], folder: Path) -> list[Path]:
+    """Write the pages for which there are rows; return their paths."""
+    texts = {"zoo.md": reading_page(_of(rows, "read"))}
+    speeds = _of(rows, "speed")
+    for isa in ("AVX-512", "AVX2"):
+        of_isa = [row for row in speeds if isa in row["cpu"]]
+        if of_isa:
+            texts[f"zoo-{isa.lower().replace('-', '')}.md"] = speed_page(isa, of_isa)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
+
+
+def _of(rows: Mapping[str, Row], step: str) -> list[Row]:
+    return [row for key, row in rows.items() if key.startswith(f"{step} ")]
+
+
+def reading_page(rows: Sequence[Row]) -> str:
+    """Return the page of readings."""
+    parts = [READ_HEAD]
+    for half, title in HALVES.items():
+        chosen = [row for row in rows if is_open(row["name"]) == half]
+        if chosen:
+            parts.append(f"## {title}\n\n{_read_sum(chosen)}\n\n{_read_table(chosen)}\n")
+    return "\n".join(parts)
+
+
+def _read_sum(rows: Sequence[Row]) -> str:
+    read = [row for row in rows if not row["refusal"]]
+    right = [row for row in read if _is_right(row)]
+    return (f"{len(read)} of {len(rows)} are read and compiled as shipped; the outputs of "
+            f"{len(right)} are within {TOLERANCE:.0e} of the reference, or within four times its "
+            "spread, at all shapes.")  # fmt: skip
+
+
+def _is_right(row: Row) -> bool:
+    return not row["failure"] and _largest(row) <= max(TOLERANCE, 4 * row["spread"])
+
+
+def _largest(row: Row) -> float:
+    return max(row["differences"], default=math.inf)
+
+
+def _read_table(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        if row["refusal"]:
+            lines.append((f"`{row['name']}`", "", "", "", "", _cell(row["refusal"])))
+            continue
+        spread = f"{row['spread']:.0e}" if row["spread"] > 1e-5 else ""
+        within = f"{_largest(row):.0e}" + ("" if _is_right(row) else " **wrong**")
+        lines.append((f"`{row['name']}`", str(row["symbols"]), within, spread,
+                      f"{row['seconds']:.0f}", _cell(row["failure"])))  # fmt: skip
+    head = ("model", "symbolic dimensions", "outputs within", "spread", "reading, CPU s",
+            "refused because")  # fmt: skip
+    return table(head, lines)
+
+
+def speed_page(isa: str, rows: Sequence[Row]) -> str:
+    """Return the page of times on CPUs with these vectors."""
+    parts = [SPEED_HEAD.format(isa=isa, machine=_machine(rows))]
+    for threads in sorted({row["threads"] for row in rows}):
+        parts.append(f"## {threads} thread{'s' * (threads > 1)}\n")
+        for half, title in HALVES.items():
+            chosen = [row for row in rows
+                      if row["threads"] == threads and is_open(row["name"]) == half]  # fmt: skip
+            if chosen:
+                parts.append(f"### {title}\n\n{_speed_sum(chosen)}\n\n{_speed_table(chosen)}\n")
+    return "\n".join(parts)
+
+
+def _speed_sum(rows: Sequence[Row]) -> str:
+    timed = [row["milliseconds"] for row in rows if _timed(row)]
+    if not timed:
+        return "No model has a time."
+    lines = [f"{len(timed)} of {len(rows)} models. Geometric means of the ratios:"]
+    best = mean(m["opinfo"] / min(m[p] for p in PEERS if p in m) for m in timed)
+    lines.append(f"{best:.2f} x the best of the others")
+    for peer, title in PEERS.items():
+        ratios = [m["opinfo"] / m[peer] for m in timed if peer in m]
+        if ratios:
+            slower = sum(r > 1.05 for r in ratios)
+            lines.append(f"{mean(ratios):.2f} x {title} on {len(ratios)} (above 1.05: {slower})")
+    return f"{lines[0]} {', '.join(lines[1:])}."
+
+
+def _timed(row: Row) -> bool:
+    times = row.get("milliseconds", {})
+    return "opinfo" in times and any(p in times for p in PEERS)
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """Return the geometric mean."""
+    logs = [math.log(r) for r in ratios]
+    return math.exp(sum(logs) / len(logs))
+
+
+def _speed_table(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        times = row.get("milliseconds", {})
+        ours = times.get("opinfo")
+        if ours is None:
+            lines.append((f"`{row['name']}`", "", *[""] * len(PEERS), "", "",
+                          _cell(row["refusal"])))  # fmt: skip
+            continue
+        ratios = (f"{ours / times[p]:.2f}" if p in times else "" for p in PEERS)
+        lines.append((f"`{row['name']}`", f"{ours:.3g}", *ratios, f"{row['difference']:.0e}",
+                      f"{row['seconds']:.0f}", _cell(row["summary"])))  # fmt: skip
+    head = ("model", "ms", *(f"/ {title}" for title in PEERS.values()), "outputs within",
+            "compiling, CPU s", "offloaded")  # fmt: skip
+    return table(head, lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def cpu_name() -> str:
+    """Return the CPU's name and its widest vectors."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in fields.items()}
+    isa = "AVX-512" if "avx512f" in fields["flags"] else "AVX2"
+    amx = ", AMX" if "amx_tile" in fields["flags"] else ""
+    return f"{fields['model name']} ({isa}{amx})"
+
+
+def _machine(rows: Sequence[Row]) -> str:
+    packages = ("apache-tvm", "onednn-devel-cpu-gomp", "onnxruntime", "openvino", "torch")
+    versions = []
+    for package in packages:
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    cpus = sorted({row["cpu"] for row in rows})
+    return f"{'; '.join(cpus)}; Python {platform.python_version()}, {', '.join(versions)}."

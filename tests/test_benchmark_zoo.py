@@ -1,0 +1,104 @@
+"""The zoo: its split, its inputs, the comparison of outputs, and its pages."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.zoo import results_page
+from benchmarks.zoo.model_files import FILES
+from benchmarks.zoo.reading import difference, flat
+from benchmarks.zoo.speed import in_turns
+from benchmarks.zoo.split import is_open
+from benchmarks.zoo.subject import names
+
+
+def test_the_zoo_is_large_and_half_of_it_is_held_out() -> None:
+    sources = {file.wheel.partition("==")[0] for file in FILES.values()}
+    assert len(FILES) >= 40 and len(sources) >= 15
+    open_half = [name for name in names() if is_open(name)]
+    assert 0.4 <= len(open_half) / len(names()) <= 0.6
+
+
+def test_the_split_is_fixed() -> None:
+    # The first bytes of their SHA-256 are 0xa8 and 0x71: printf '%s' NAME | sha256sum
+    assert is_open("basic-pitch/nmp") and not is_open("nudenet/320n")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_symbolic_models_have_shapes_of_the_same_inputs(name: str) -> None:
+    first, *others = FILES[name].shapes
+    for shapes in others:
+        assert shapes.keys() == first.keys()
+        assert [len(dims) for dims in shapes.values()] == [len(dims) for dims in first.values()]
+    assert FILES[name].fills.keys() <= first.keys()
+
+
+def test_differences_are_relative_to_the_largest_value_of_an_output() -> None:
+    a = np.array([1.0, -200.0], "float32")
+    assert difference([a], [a]) == 0
+    assert difference([a], [a + np.array([0, 2], "float32")]) == pytest.approx(0.01)
+    assert difference([a, np.ones(1)], [a, np.full(1, 1.5)]) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("wrong", [
+    [], [np.zeros((2, 1))], [np.array([0.0, np.nan])], [np.array([np.inf, 1.0])],
+])  # fmt: skip
+def test_other_shapes_and_values_that_are_not_finite_differ(wrong: list[np.ndarray]) -> None:
+    assert difference([np.array([0.0, 1.0])], wrong) == math.inf
+
+
+def test_the_same_infinities_do_not_differ() -> None:
+    values = np.array([np.inf, -np.inf, np.nan, 3.0])
+    assert difference([values], [values.copy()]) == 0
+
+
+def test_nested_outputs_are_flattened_in_order() -> None:
+    one, two, three = (np.full(1, k) for k in range(3))
+    assert [int(a[0]) for a in flat({"a": (one, [two, None]), "b": three})] == [0, 1, 2]
+
+
+def test_calls_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.zoo.speed.SETTLED", 0.0)
+    order: list[str] = []
+    in_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rounds=2)
+    turns = [name for k, name in enumerate(order) if k == 0 or order[k - 1] != name]
+    assert turns == ["a", "b", "a", "b"]
+
+
+def _speed(name: str, milliseconds: dict[str, float], threads: int = 1) -> dict[str, object]:
+    return {"name": name, "threads": threads, "refusal": "" if milliseconds else "no | kernel",
+            "milliseconds": milliseconds, "missing": {}, "difference": 1e-6, "summary": "all",
+            "seconds": 3.0, "cpu": "A CPU (AVX2)"}  # fmt: skip
+
+
+def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
+    rows = {
+        "read basic-pitch/nmp 1": {"name": "basic-pitch/nmp", "refusal": "", "symbols": 1,
+                                   "differences": [1e-6, 2e-6], "spread": 1e-9, "failure": "",
+                                   "seconds": 2.0},
+        "read magika/model 1": {"name": "magika/model", "refusal": "", "symbols": 1,
+                                "differences": [3e-3], "spread": 1e-3, "failure": "",
+                                "seconds": 2.0},
+        "read trueocr/rec 1": {"name": "trueocr/rec", "refusal": "", "symbols": 1,
+                               "differences": [5e-3], "spread": 1e-3, "failure": "",
+                               "seconds": 2.0},
+        "read nudenet/320n 1": {"name": "nudenet/320n", "refusal": "at node 'x' (Loop): stays"},
+        "speed basic-pitch/nmp 1": _speed("basic-pitch/nmp", {"opinfo": 2, "onnx_runtime": 4}),
+        "speed magika/model 1": _speed("magika/model", {
+            "opinfo": 2, "onnx_runtime": 2, "openvino": 1}),
+        "speed nudenet/320n 1": _speed("nudenet/320n", {}),
+    }  # fmt: skip
+    reading, speed = results_page.write(rows, tmp_path)
+    assert speed.name == "zoo-avx2.md"
+    text = reading.read_text()
+    assert "3 of 3 are read" in text and "0 of 1 are read" in text and "(Loop): stays" in text
+    assert "outputs of 2 are within" in text and "5e-03 **wrong** | 1e-03" in text
+    text = speed.read_text()
+    # The best of the others take 4 and 1 ms: 0.5 and 2 are 1.00 together.
+    assert "1.00 x the best of the others, 0.71 x ONNX Runtime on 2" in text
+    assert "2.00 x OpenVINO on 1 (above 1.05: 1)" in text
+    assert "no \\| kernel" in text and "## 1 thread\n" in text
