@@ -76,7 +76,7 @@ def _speed(name: str, milliseconds: dict[str, float], threads: int = 1) -> dict[
 
 
 def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
-    rows = {
+    rows: dict[str, dict[str, object]] = {
         "read basic-pitch/nmp 1": {"name": "basic-pitch/nmp", "refusal": "", "symbols": 1,
                                    "differences": [1e-6, 2e-6], "spread": 1e-9, "failure": "",
                                    "seconds": 2.0},

@@ -76,7 +76,7 @@ def _chosen(options: argparse.Namespace) -> Sequence[str]:
 
 def measured(step: str, name: str, threads: int) -> dict[str, Any]:
     """Return the row of a model; what ended its process is a row too."""
-    command = [sys.executable, "-m", "benchmarks.zoo.worker", step, name, str(threads)]
+    command = [sys.executable, "-m", "benchmarks.zoo.model_worker", step, name, str(threads)]
     start = time.monotonic()
     with tempfile.TemporaryFile("w+") as errors:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 #: What fills an input: a constant, the bounds of random integers, or ones.
@@ -162,6 +162,7 @@ VISION = (
           "noisy:1,1,128,128 sigma:1 difficulty:1", "noisy:2,1,128,128 sigma:2 difficulty:2"),
 )  # fmt: skip
 
+_SUDACHI: dict[str, Any] = {"onnx::Unsqueeze_1": "ones", "input.3": (0, 2)}
 TEXT = (
     _file("arabic-name-romanizer==0.2.0", "arabic_name_romanizer/resources/encoder.onnx",
           "src:1,16 src_mask:1,16", "src:2,9 src_mask:2,9", src_mask="ones"),
@@ -188,7 +189,7 @@ TEXT = (
           "input_layer:1,20", "input_layer:4,11"),
     _file("sudachi-b-imitator==0.2.1", "sudachi_b_imitator/model.onnx",
           "input.1:1,256 onnx::Unsqueeze_1:1,256 input.3:1,256",
-          **{"onnx::Unsqueeze_1": "ones", "input.3": (0, 2)}),
+          **_SUDACHI),
     _file("text2tashkeel==0.3.0a2", "text2tashkeel/models/bilstm.int8.onnx",
           "input_ids:1,64", "input_ids:1,31"),
     _file("text2tashkeel==0.3.0a2", "text2tashkeel/models/rawi_v2.int8.onnx",

@@ -54,7 +54,7 @@ def openvino(path: Path, inputs: Arrays, threads: int) -> Call:
     request = ov.Core().compile_model(model, "CPU", settings).create_infer_request()
     for key, value in inputs.items():
         request.set_tensor(key, ov.Tensor(value, shared_memory=True))
-    return request.infer
+    return lambda: request.infer()
 
 
 def torch_compile(module: Any, inputs: Arrays, threads: int) -> Call:

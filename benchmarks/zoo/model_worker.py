@@ -1,6 +1,6 @@
 """Measure one model in this process; the last line of output is JSON.
 
-python -m benchmarks.zoo.worker {read|speed} NAME THREADS
+python -m benchmarks.zoo.model_worker {read|speed} NAME THREADS
 """
 
 from __future__ import annotations
