@@ -14,7 +14,7 @@ def user_cache(name: str) -> Path:
     """Return the folder of a name below ``$OPINFO_CACHE``, or in the platform's cache folder.
 
     Raises:
-        RuntimeError: There is no home folder.
+        RuntimeError: The user has no home folder.
     """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen) / name

@@ -6,7 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,3 +49,19 @@ def store_row(path: Path | None, row: Any, *key: str) -> None:
     others = [r for r in stored_rows(path) if any(r[k] != values[k] for k in key)]
     if path is not None:
         write(path, [*others, values])
+
+
+def measure_models(
+    options: argparse.Namespace,
+    measure: Callable[[str], Any],
+    row_type: Callable[..., Any],
+    page: Callable[[list[Any]], str],
+) -> None:
+    """Measure each model of the options, print and store its row; write the page if asked to."""
+    for name in options.model:
+        row = measure(name)
+        print(row.as_line(), flush=True)
+        store_row(options.json, row, "model")
+    if options.page:
+        rows = [row_type(**values) for values in stored_rows(options.json)]
+        options.page.write_text(page(rows), encoding="utf-8")

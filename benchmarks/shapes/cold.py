@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.pages import table
-from benchmarks.common.rows import store_row, stored_rows
+from benchmarks.common.rows import measure_models
 from benchmarks.shapes import symbolic_models
 from benchmarks.shapes.stream import parse_options
 
@@ -141,13 +141,7 @@ def page(rows: Sequence[Row]) -> str:
 def main() -> int:
     options = parse_options("benchmarks.shapes.cold", __doc__, symbolic_models.NAMES,
                             "shapes-cold.md")  # fmt: skip
-    for name in options.model:
-        row = measure(name)
-        print(row.as_line(), flush=True)
-        store_row(options.json, row, "model")
-    if options.page:
-        rows = [Row(**r) for r in stored_rows(options.json)]
-        options.page.write_text(page(rows), encoding="utf-8")
+    measure_models(options, measure, Row, page)
     return 0
 
 

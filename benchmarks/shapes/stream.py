@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.common.pages import add_page_option
 from benchmarks.common.resources import use_threads
-from benchmarks.common.rows import model_parser, store_row, stored_rows
+from benchmarks.common.rows import measure_models, model_parser
 from benchmarks.shapes import symbolic_models
 
 Size = tuple[int, ...]
@@ -212,13 +212,7 @@ def parse_options(
 
 def main() -> int:
     options = parse_options("benchmarks.shapes.stream", __doc__, symbolic_models.NAMES)
-    for name in options.model:
-        row = measure(name)
-        print(row.as_line(), flush=True)
-        store_row(options.json, row, "model")
-    if options.page:
-        rows = [Row(**r) for r in stored_rows(options.json)]
-        options.page.write_text(page(rows), encoding="utf-8")
+    measure_models(options, measure, Row, page)
     return 0
 
 

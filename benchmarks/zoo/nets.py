@@ -37,7 +37,7 @@ def built(name: str) -> Built:
     """Return the seeded module of `NETS[name]` in evaluation mode, its inputs, its dynamic dims.
 
     Raises:
-        KeyError: There is no such net.
+        KeyError: The name is unknown.
         ImportError: Its package is not installed.
     """
     import torch

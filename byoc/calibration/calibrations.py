@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from ...analysis.support.user_cache import user_cache
 from ...analysis.support.warn import warn
 from ..backend.catalog import find, unusable
 from ..backend.guarded_calls import guarded
-from ..codegen.host import VARIABLE, flags
+from ..codegen.host import VARIABLE, flags, model_name
 from .calibration import CalibratedMachine, Calibration, CalibrationRefused
 
 #: Backends of CPUs that are calibrated, and chosen from by default.
@@ -25,7 +24,6 @@ CALIBRATED = ("onednn", "blas", "onnxruntime", "openvino")
 #: Vectors from the widest, and the feature that says so.
 VECTORS = (("avx512", "avx512f"), ("avx2", "avx2"))
 SHIPPED = Path(__file__).parent / "shipped"
-CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
@@ -81,14 +79,7 @@ def vectors() -> str:
 
 def cpu_model() -> str:
     """The CPU's model name, if the system reports it; with `VARIABLE`, the CPU that it names."""
-    if chosen := os.environ.get(VARIABLE):
-        return chosen
-    try:
-        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor())
+    return os.environ.get(VARIABLE) or model_name()
 
 
 def stored_path(machine: CalibratedMachine) -> Path:

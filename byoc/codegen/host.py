@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,13 @@ def _features(name: str) -> set[str]:
 
 def _plain(feature: str) -> str:
     return feature.replace("_", "").replace("-", "")
+
+
+def model_name() -> str:
+    """The CPU's model name, if the system reports it."""
+    try:
+        lines = INFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())

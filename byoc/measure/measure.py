@@ -11,13 +11,13 @@ from pathlib import Path
 
 import tvm
 
+from ..codegen.host import model_name
 from .candidate import TimingMachine
 from .database import Database
 from .measure_jobs import Effort
 from .subject import LIKELY, Extents
 from .tracker import Tracker
 
-CPUINFO = Path("/proc/cpuinfo")
 Progress = Callable[[int, int, str], None]
 """Called with the number of candidates done, their total, and the name of the last one."""
 
@@ -86,7 +86,7 @@ class Measure:
         target = str(tvm.target.Target(self.target))  # one spelling: times are stored under it
         if self.tracker is not None:
             return TimingMachine(target, f"fleet {self.tracker.key}", 0)
-        return TimingMachine(target, f"{platform.machine()} {_model()}".strip(), self.threads)
+        return TimingMachine(target, f"{platform.machine()} {model_name()}".strip(), self.threads)
 
     @property
     def points(self) -> list[Extents]:
@@ -97,16 +97,6 @@ class Measure:
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _model() -> str:
-    """The CPU's model name, if the system reports it."""
-    try:
-        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor())
 
 
 __all__ = ["LIKELY", "Measure", "Progress"]

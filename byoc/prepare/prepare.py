@@ -23,7 +23,8 @@ from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
 from .integers import named
-from .qdq import bind_scales, parametrise_scales, quantised, taking, with_attrs
+from .mutate import mutated
+from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
 from .split_slices import split_slices
@@ -59,12 +60,8 @@ def _folded(mod: Any) -> Any:
 
 def _lowered(mod: Any) -> Any:
     raised = relax.transform.FoldConstant()(mod)
-    writer = _Inference(raised)
-    for gvar, func in raised.functions_items():
-        if isinstance(func, relax.Function):
-            writer.builder_.update_func(gvar, writer.visit_expr(func))
-    out = with_attrs(writer.builder_.get(), raised)
-    out = sink_reshapes(relax.transform.CanonicalizeBindings()(out))
+    out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
+    out = sink_reshapes(out)
     return _folded(legalise_module(relax.transform.FoldConstant()(out)))
 
 

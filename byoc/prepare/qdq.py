@@ -28,6 +28,7 @@ from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
 from ..patterns.pattern import Pattern, node, nothing
 from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
+from .mutate import mutated, with_attrs
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,6 @@ def parametrise_scales(mod: Any) -> ParametrisedScales:
             writer.builder_.update_func(gvar, new)
     out = with_attrs(writer.builder_.get(), mod)
     return ParametrisedScales(relax.transform.DeadCodeElimination()(out), scales)
-
-
-def with_attrs(mod: Any, of: Any) -> Any:
-    """The module with the attributes of ``of``."""
-    for key in of.attrs or {}:
-        mod = mod.with_attr(key, of.attrs[key])
-    return mod
 
 
 def _calls(mod: Any) -> list[Any]:
@@ -110,7 +104,7 @@ def bind_scales(
     kept = {n: tuple(s for s, free in zip(scales[n], loose[n], strict=True) if free is None)
             for n in scales}  # fmt: skip
     merged = _Merge(mod, parameters, bound, matched)
-    return _bind(fold(_bind(merged.module(mod), loose)), kept)
+    return _bind(fold(_bind(mutated(mod, merged), loose)), kept)
 
 
 def _matched(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
@@ -179,12 +173,6 @@ class _Merge(relax.PyExprMutator):  # type: ignore[misc]
                     and op.outputs[0].expr is not None
                 ):
                     self.free[op.outputs[0].expr] = True
-
-    def module(self, mod: Any) -> Any:
-        for gvar, func in mod.functions_items():
-            if isinstance(func, relax.Function):
-                self.builder_.update_func(gvar, self.visit_expr(func))
-        return with_attrs(self.builder_.get(), mod)
 
     def visit_dataflow_block_(self, block: Any) -> Any:
         self.seen = NodeDict()

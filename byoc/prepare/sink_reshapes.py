@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.ir import Op as IrOp
 
 from ...analysis.support.tvm_compat import GenericConst
-from .qdq import with_attrs
+from .mutate import mutated
 
 _NAMES = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "erf", "tanh",
           "sigmoid", "exp", "log", "sqrt", "square", "abs", "negative", "clip", "nn.relu",
@@ -25,11 +25,7 @@ POINTWISE = frozenset(f"relax.{n}" for n in _NAMES)
 
 def sink_reshapes(mod: Any) -> Any:
     """The module with reshapes sunk; the input is not changed."""
-    writer = _Sink(mod)
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            writer.builder_.update_func(gvar, writer.visit_expr(func))
-    return relax.transform.DeadCodeElimination()(with_attrs(writer.builder_.get(), mod))
+    return relax.transform.DeadCodeElimination()(mutated(mod, _Sink(mod)))
 
 
 @relax.expr_functor.mutator

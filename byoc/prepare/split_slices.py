@@ -13,16 +13,12 @@ from typing import Any
 from tvm import relax
 
 from .integers import named
-from .qdq import with_attrs
+from .mutate import mutated
 
 
 def split_slices(mod: Any) -> Any:
     """The module with slices; the input is not changed."""
-    writer = _Slices(mod)
-    for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            writer.builder_.update_func(gvar, writer.visit_expr(func))
-    return relax.transform.DeadCodeElimination()(with_attrs(writer.builder_.get(), mod))
+    return relax.transform.DeadCodeElimination()(mutated(mod, _Slices(mod)))
 
 
 @relax.expr_functor.mutator

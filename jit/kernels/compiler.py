@@ -79,7 +79,7 @@ class Compiler(LineProcess):
     ) -> tuple[str, float]:  # fmt: skip
         """Build a kernel into ``library``; return the rule of its schedule, and milliseconds.
 
-        For the rule "generic", there is no library: the generic kernel is as fast at this shape.
+        For the rule "generic", no library is written: the generic kernel is as fast at this shape.
         If the process dies after earlier jobs, which may have damaged it, the job is repeated in a
         new process.
 

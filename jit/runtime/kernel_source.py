@@ -72,8 +72,8 @@ class ObtainedKernel:
 class KernelSource:
     """Obtains the kernels of one library; for one thread.
 
-    Of the processes that share a store, one compiles a kernel. A holder of its lease that does not
-    finish in twice the compiler's time limit is no longer waited for.
+    Of the processes that share a store, one compiles a kernel. They wait for the holder of its
+    lease for at most twice the compiler's time limit.
     """
 
     def __init__(self, target: str, compiler: Compiler, store: KernelStore | None,

@@ -12,7 +12,7 @@ def default_folder() -> Path:
     """Return ``$OPINFO_CACHE``, or the platform's cache folder.
 
     Raises:
-        RuntimeError: There is no home folder.
+        RuntimeError: The user has no home folder.
     """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)

@@ -25,7 +25,7 @@ Build = Callable[..., Any]
 class OnnxCase:
     """``build(emit, rng, *inputs)``; an input is a shape, and a dtype if it is not float32.
 
-    Integers are drawn from 0 to ``below``. ``wide`` has int64 that is no index.
+    Integers are drawn from 0 to ``below``. ``wide`` has int64 values that are not indices.
     """
 
     build: Build

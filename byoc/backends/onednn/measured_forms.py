@@ -144,7 +144,7 @@ def _checked(kept: Any) -> dict[str, str]:
 
 def _save(new: Mapping[str, str]) -> None:
     """Add to what is kept, if this user can."""
-    # RuntimeError: there is no home folder.
+    # RuntimeError: the user has no home folder.
     with contextlib.suppress(OSError, RuntimeError), trust.folder(_file().parent, create=True):
         whole = {"format": FORMAT, "forms": {**_load(), **new}}
         with replacing(_file()) as part:

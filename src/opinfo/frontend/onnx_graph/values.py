@@ -78,5 +78,5 @@ def of_expr(expr: Any) -> TensorValue:
         array = array_of(expr).numpy()
         return TensorValue(str(expr.ty.dtype), array, expr)
     if not isinstance(expr.ty, relax.TensorType):
-        raise NotConvertible(f"its result is no tensor but {type(expr.ty).__name__}")
+        raise NotConvertible(f"expected a tensor as its result, got {type(expr.ty).__name__}")
     return TensorValue(str(expr.ty.dtype), None, expr)

@@ -1,0 +1,27 @@
+"""Apply a mutator to the Relax functions of a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax
+
+
+def mutated(mod: Any, writer: Any) -> Any:
+    """The module with its Relax functions mutated, and its attributes; the input is not changed.
+
+    Args:
+        mod: The module.
+        writer: A ``relax.PyExprMutator`` of the module.
+    """
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            writer.builder_.update_func(gvar, writer.visit_expr(func))
+    return with_attrs(writer.builder_.get(), mod)
+
+
+def with_attrs(mod: Any, of: Any) -> Any:
+    """The module with the attributes of ``of``."""
+    for key in of.attrs or {}:
+        mod = mod.with_attr(key, of.attrs[key])
+    return mod
