@@ -85,15 +85,15 @@ def compile(
         choice = choose_backends(backends, priority, calibration, tvm_target)
         costs = choice.costs if plan is None and (backends is None or calibration) else None
 
-        def build(chosen: BackendChoice, how: Measure | None = None) -> Compiled:
+        def build(chosen: BackendChoice, how: Measure | None, layouts: bool) -> Compiled:
             library = compile_module(mod, chosen.backends, wants, priority=chosen.priority,
                                      force=force, saved=plan, measure=how, target=tvm_target,
-                                     calibration=chosen.calibration)  # fmt: skip
+                                     plan=layouts, calibration=chosen.calibration)  # fmt: skip
             return Compiled(tvm_target, library, signatures, costs)
 
         if plan is not None:
-            return build(choice, measure)
-        free = backends is None and priority is None and force is None
+            return build(choice, measure, True)
+        free = all(given is None for given in (backends, priority, force, wants))
         rivals = alone(tvm_target, signatures) if race and free else []
         return fastest(built(build, choice, measure, rivals), mod)
     choice = choose_backends(backends or (), priority, calibration, tvm_target)

@@ -24,7 +24,7 @@ from ..verify.verification import trial_inputs
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
 
-Build = Callable[[BackendChoice, Measure | None], Compiled]
+Build = Callable[[BackendChoice, Measure | None, bool], Compiled]
 #: A later build replaces an earlier one only if it takes at most this part of its time: times are
 #: noisy.
 PART = 0.98
@@ -53,19 +53,21 @@ def built(
     """Return all builds by the words that describe their choice, the preferred one first.
 
     Args:
-        build: Builds the model for a choice, measuring as the second argument says.
+        build: Builds the model for a choice; the other arguments say how to measure, and whether to
+            plan layouts. A runtime that takes the whole graph plans its own.
         choice: The choice.
         measure: How to measure, if the choice is to be measured.
         rivals: Backends that are built alone.
     """
-    builds = {} if measure is None else {"by measured costs": build(choice, measure)}
+    builds = {} if measure is None else {"by measured costs": build(choice, measure, True)}
     with warnings.catch_warnings():  # the first build has warned
         if builds:
             warnings.simplefilter("ignore")
-        builds["by expected costs"] = build(choice, None)
+        builds["by expected costs"] = build(choice, None, True)
         warnings.simplefilter("ignore")
         for name in rivals:
-            builds[f"of {name} alone"] = build(BackendChoice([name], None, choice.costs), None)
+            single = BackendChoice([name], None, choice.costs)
+            builds[f"of {name} alone"] = build(single, None, False)
     return builds
 
 
