@@ -69,3 +69,5 @@ def read(
         return from_json.loaded(text)
     except BadGraph as error:
         raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error
+    except Exception as error:  # TVM's reader of JSON raises various types
+        raise FrontendError(f"{path}: TVM cannot load the module: {one_line(error)}") from error
