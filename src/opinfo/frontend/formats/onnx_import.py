@@ -16,8 +16,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..onnx_graph import attributes, functions, tvm_converters
+from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.branches import branch_values
+from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
@@ -165,26 +166,31 @@ class GraphImport:
         if known is not None:
             return known
         if (node.domain, node.op) in CONVERTERS:
-            return self._as_values(node, CONVERTERS[node.domain, node.op](node))
+            return self._converted(node, CONVERTERS[node.domain, node.op])
         body = functions.body(node, self.functions)
         if (node.domain, node.op) in self.functions:
             return self._inlined(node, body)
         if tvm_converters.has(node):
-            return self._as_values(node, tvm_converters.convert(node))
+            return self._converted(node, tvm_converters.convert)
         if body is not None:
             return self._inlined(node, body)
         where = f" of domain '{node.domain}'" if node.domain else ""
         raise NotConvertible(f"the operator {node.op}{where} has no lowering to Relax")
+
+    def _converted(self, node: OnnxNode, convert: Converter) -> list[Any]:
+        inner = half_types.widened(node)
+        return half_types.rounded(node, self._as_values(inner, convert(inner)))
 
     def _evaluated(self, node: OnnxNode, proto: Any) -> list[Any] | None:
         """Return the values of a node whose result is known element by element."""
         if node.domain or not all(v is None or _has_elements(v) for v in node.inputs):
             return None
         if all(v is None or v.is_constant for v in node.inputs):
-            arrays = [None if v is None else v.elements for v in node.inputs]
+            inner = half_types.widened(node, products=False)
+            arrays = [None if v is None else v.elements for v in inner.inputs]
             plain = attributes.without_references(proto, node.attrs)
             results = folded(plain, arrays, self.opset)
-            return None if results is None else [constant(x) for x in results]
+            return results and half_types.rounded(node, [constant(x) for x in results])
         if node.op not in RULES:
             return None
         try:
