@@ -20,11 +20,13 @@ from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.branches import branch_values
 from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
+from ..onnx_graph.legality import why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
 from ..onnx_graph.shape_values import RULES, evaluate
 from ..onnx_graph.values import (
     ListValue,
+    NodeError,
     NotConvertible,
     TensorValue,
     constant,
@@ -45,14 +47,6 @@ class NeedsBranches(Exception):
     """A conditional stays; the function must not be one dataflow block."""
 
 
-class NodeError(ValueError):
-    """A node cannot be imported; names it, and the sizes that would have to be static."""
-
-    def __init__(self, text: str, dims: Sequence[Any]) -> None:
-        super().__init__(text)
-        self.dims = tuple(dims)
-
-
 class GraphImport:
     """The import of one model; see `node.Graph`."""
 
@@ -64,6 +58,8 @@ class GraphImport:
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.functions = functions.local(model)
         self.dataflow = dataflow
+        #: What a user should know of the module: one line each.
+        self.warnings: list[str] = []
         self._depth = 0
         self._count = 0
 
@@ -154,7 +150,7 @@ class GraphImport:
         except (NodeError, NeedsBranches):
             raise
         except Exception as error:  # TVM's converters and type inference raise various types
-            raise node_error(proto, error, scope) from error
+            raise node_error(proto, error, scope, self.opset) from error
         for name, value in zip(proto.output, values, strict=False):
             if name:
                 scope[name] = value
@@ -274,15 +270,17 @@ def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
     return value
 
 
-def node_error(proto: Any, error: Exception, scope: Mapping[str, Any]) -> NodeError:
+def node_error(proto: Any, error: Exception, scope: Mapping[str, Any], opset: int) -> NodeError:
     """Return the error of a node with its name, operator, reason and the sizes in question."""
     from ..checks.error import one_line
     from .importer import describe
 
     dims: Sequence[Any] = getattr(error, "dims", ())
+    illegal, text = why_illegal(proto, scope, opset), one_line(error)
     if not isinstance(error, NotConvertible):
-        dims = [d for name in proto.input for d in _dims(scope.get(name))]
-    return NodeError(f"{describe(proto)}: {one_line(error)}", dims)
+        dims = [] if illegal else [d for name in proto.input for d in _dims(scope.get(name))]
+        text = illegal or text
+    return NodeError(f"{describe(proto)}: {text}", dims, bool(illegal))
 
 
 def _dims(value: Any) -> list[Any]:
