@@ -22,12 +22,12 @@ from ..byoc.process.folder import Folder
 from ..byoc.process.spawn import spawn
 
 Call = Callable[[], object]
-#: Maximum number of timed runs, and of seconds.
-RUNS, SECONDS = 9, 10.0
+#: Number of timed runs; after so many seconds, the least number.
+RUNS, SECONDS, FEWEST = 9, 2.0, 3
 #: Seconds before each run: threads of the library that ran before spin on the cores for a while.
 PAUSE = 0.05
-#: Seconds of a run; shorter calls are repeated.
-LONG = 2e-3
+#: Seconds of a run: shorter calls are repeated, longer ones need no call to warm up.
+LONG = 1e-2
 
 
 def time_builds(
@@ -60,24 +60,27 @@ def time_builds(
 
 
 def _times(calls: Sequence[Call | None]) -> list[list[float]]:
-    """Return the milliseconds of each call, in turns, until `RUNS` or `SECONDS` is reached."""
+    """Return the milliseconds of each call, in turns."""
     times: list[list[float]] = [[] for _ in calls]
     end = perf_counter() + SECONDS
-    for _ in range(RUNS):
+    for run in range(RUNS):
         for call, measured in zip(calls, times, strict=True):
             if call is not None:
                 sleep(PAUSE)
                 measured.append(_timed(call))
-        if perf_counter() > end:
+        if run + 1 >= FEWEST and perf_counter() > end:
             break
     return times
 
 
 def _timed(call: Call) -> float:
-    """Return the milliseconds of a call after an uncounted one."""
+    """Return the milliseconds of a call."""
     start = perf_counter()
     call()
-    count = max(1, int(LONG / max(perf_counter() - start, 1e-9)))
+    first = perf_counter() - start
+    if first > LONG:
+        return first * 1e3
+    count = int(LONG / first)
     start = perf_counter()
     for _ in range(count):
         call()
