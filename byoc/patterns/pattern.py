@@ -60,6 +60,13 @@ class Node:
         value = self.operand(k)
         if value is None or value is self.chain or not _only_here(value):
             return None
+        return self.before(k)
+
+    def before(self, k: int) -> Node | None:
+        """The producer of an operand, which other operators may read too."""
+        value = self.operand(k)
+        if value is None:
+            return None
         nodes = (
             node(op, self.infos) for op in ([value.producer] if value.producer else value.makers)
         )

@@ -9,12 +9,14 @@ import numpy as np
 from ...backend.region import Call
 from ...patterns.pattern import Node
 from ...patterns.unary_functions import HARD_SWISH, is_softplus
-from .element_types import ALL, ELEMENT_TYPES, FLOAT, NUMBERS
+from .element_types import ALL, ELEMENT_TYPES, FLOAT, NUMBERS, SMALL
 from .fold_affine import affine_folded
 from .graph_writer import GraphWriter
 from .onnx_conditions import OnnxOperator, Write, arguments, some_tensor, typed
 
 BOOL = ("bool",)
+#: Rounding does not leave a range whose ends are integers; the other operators move elements.
+KEEPING_RANGE = ("relax.round", "relax.floor", "relax.ceil", "relax.reshape", "relax.permute_dims")
 SIGNED = (*NUMBERS, "int8")
 
 
@@ -127,6 +129,23 @@ def cast(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     return writer.node("Cast", xs, to=ELEMENT_TYPES[call.result.dtype])
 
 
+def in_range(node: Node) -> str | None:
+    """A cast to 8 bits is of numbers that a clip keeps in range: runtimes wrap others or not."""
+    dtype = node.result.dtype
+    if dtype not in SMALL:
+        return None
+    source = node.before(0)
+    while source is not None and source.info.name in KEEPING_RANGE:
+        source = source.before(0)
+    if source is None or source.info.name != "relax.clip":
+        return f"the dtype is {dtype}, and no clip keeps the operand in its range"
+    low, high = (float(source.info.attrs[k]) for k in ("min", "max"))
+    info = np.iinfo(dtype)
+    if info.min <= low and high <= info.max:
+        return None
+    return f"the operand is clipped to {low} … {high}, expected the range of {dtype}"
+
+
 def negated(name: str) -> Write:
     return lambda w, c, xs: w.node("Not", [w.node(name, arguments(w, c, xs))])
 
@@ -194,7 +213,8 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
     "relax.isfinite": OnnxOperator(finite, (typed(BOOL, FLOAT), some_tensor)),
     "relax.floor_divide": OnnxOperator(floor_divided, _NUMBERS),
     "relax.where": OnnxOperator(select, (typed(NUMBERS, BOOL, NUMBERS), some_tensor)),
-    "relax.astype": OnnxOperator(cast, (typed((*NUMBERS, *BOOL), ALL), some_tensor)),
+    "relax.astype": OnnxOperator(
+        cast, (typed((*NUMBERS, *BOOL, *SMALL), ALL), some_tensor, in_range)),
     "relax.clip": OnnxOperator(clip, _FLOATS),
     "relax.nn.relu6": OnnxOperator(
         lambda w, c, xs: clipped(w, c, xs[0], 0.0, 6.0), _FLOATS),
