@@ -33,9 +33,10 @@ def narrow(node: Node) -> str | None:
 
 
 def channels_first(node: Node) -> str | None:
-    """A convolution or pool is in the layout that ONNX defines."""
-    layout = (node.info.attrs or {}).get("data_layout", (node.info.attrs or {}).get("layout", "NC"))
-    if node.info.name.startswith("relax.nn.") and not str(layout).startswith("NC"):
+    """An operator with channels is in the layout that ONNX defines."""
+    attrs = node.info.attrs or {}
+    layout = str(attrs.get("data_layout", attrs.get("layout", "NC")))
+    if not layout.startswith("NC"):
         return f"the layout is {layout}; OpenVINO misreads tensors between transposes"
     return None
 
