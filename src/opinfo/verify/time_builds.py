@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import tvm
@@ -21,14 +21,21 @@ from tvm import relax
 from ..byoc.process.folder import Folder
 from ..byoc.process.spawn import spawn
 
+Call = Callable[[], object]
 #: Maximum number of timed runs, and of seconds.
 RUNS, SECONDS = 9, 10.0
+#: Seconds before each run: threads of the library that ran before spin on the cores for a while.
+PAUSE = 0.05
+#: Seconds of a run; shorter calls are repeated.
+LONG = 2e-3
 
 
 def time_builds(
     libraries: Sequence[Path], inputs: Sequence[Any], threads: int
 ) -> list[list[float]]:
-    """Return the milliseconds of each call of ``main``, in turns, after an uncounted call.
+    """Return the milliseconds of calls of each library's ``main``, run in turns.
+
+    A library whose first call raises an error has no times.
 
     Raises:
         RuntimeError: The process fails.
@@ -52,21 +59,38 @@ def time_builds(
     return times
 
 
-def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
+def _times(calls: Sequence[Call | None]) -> list[list[float]]:
     """Return the milliseconds of each call, in turns, until `RUNS` or `SECONDS` is reached."""
     times: list[list[float]] = [[] for _ in calls]
     end = perf_counter() + SECONDS
-    while len(times[0]) < RUNS and (not times[0] or perf_counter() < end):
+    for _ in range(RUNS):
         for call, measured in zip(calls, times, strict=True):
-            start = perf_counter()
-            call()
-            measured.append((perf_counter() - start) * 1e3)
+            if call is not None:
+                sleep(PAUSE)
+                measured.append(_timed(call))
+        if perf_counter() > end:
+            break
     return times
 
 
-def _call(library: str, values: Sequence[Any]) -> Callable[[], object]:
-    main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
-    main(*values)
+def _timed(call: Call) -> float:
+    """Return the milliseconds of a call after an uncounted one."""
+    start = perf_counter()
+    call()
+    count = max(1, int(LONG / max(perf_counter() - start, 1e-9)))
+    start = perf_counter()
+    for _ in range(count):
+        call()
+    return (perf_counter() - start) * 1e3 / count
+
+
+def _call(library: str, values: Sequence[Any]) -> Call | None:
+    try:
+        main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
+        main(*values)
+    except Exception as error:  # of any library in it
+        print(f"{library}: {error}", file=sys.stderr)
+        return None
     return lambda: main(*values)
 
 
