@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import relax
 
 from ..checks import crash_place
+from ..checks.error import FrontendError, one_line
 from ..checks.onnx_schema import (
     STANDARD,
     check_axis,
@@ -356,11 +357,11 @@ def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
 
 def node_error(proto: Any, error: Exception, scope: Mapping[str, Any], opset: int) -> NodeError:
     """Return the error of a node with its name, operator, reason and the sizes in question."""
-    from ..checks.error import one_line
-
     dims: Sequence[Any] = getattr(error, "dims", ())
-    illegal, text = why_illegal(proto, scope, opset), one_line(error)
-    if not isinstance(error, NotConvertible):
+    text, illegal = one_line(error), ""
+    if not isinstance(error, FrontendError):
+        illegal = why_illegal(proto, scope, opset)
+    if not isinstance(error, (NotConvertible, FrontendError)):
         dims = [] if illegal else [d for name in proto.input for d in _dims(scope.get(name))]
         text = illegal or text
     return NodeError(f"{describe(proto)}: {text}", dims, bool(illegal))
