@@ -157,3 +157,19 @@ def test_a_factor_of_an_extent_is_negative_or_assumed_not_to_be(
 def test_a_size_of_its_own_is_no_factor() -> None:
     info = op_info(strip(lowered(lambda x: relax.op.exp(x), (2, lambda past: past))))
     assert isinstance(info, OpInfo) and FACTORS not in info.certificate.assumptions
+
+
+INT32 = """
+@T.prim_func(s_tir=True)
+def main(x_: T.handle, n: T.int32, o_: T.handle):
+    x = T.match_buffer(x_, (n + 1, 3), "float32")
+    o = T.match_buffer(o_, (n + 1, 3), "float32")
+    for i, j in T.grid(n + 1, 3):
+        o[i, j] = T.exp(x[i, j])
+"""
+
+
+def test_a_sum_of_32_bits_is_a_size_too() -> None:
+    """Relax only has sizes of 64 bits; TVM's error was the reason of a refusal."""
+    info = op_info(tvm.script.from_source(INT32))
+    assert isinstance(info, OpInfo) and info.name == "relax.exp"
