@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,12 @@ class Calibration:
 
     machine: CalibratedMachine
     samples: tuple[Sample, ...]
+
+    def scaled(self, factors: Mapping[str, float]) -> Calibration:
+        """The calibration with the times of some backends multiplied by a factor."""
+        samples = (replace(s, microseconds=s.microseconds * factors.get(s.backend, 1.0))
+                   for s in self.samples)  # fmt: skip
+        return replace(self, samples=tuple(samples))
 
     def to_json(self) -> dict[str, Any]:
         """The calibration in the form of its file."""

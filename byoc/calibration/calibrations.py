@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -36,22 +36,31 @@ class InForce:
         own: Whether it was measured on this machine with these versions; None if the caller named
             one of this CPU.
         missing: Installed backends that it has no samples of, so they are not chosen.
+        factors: By backend, how much longer the whole model took than the calibration says.
     """
 
     calibration: Calibration
     own: bool | None
     missing: tuple[str, ...] = ()
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def backends(self) -> frozenset[str]:
         """The backends with samples."""
         return frozenset(s.backend for s in self.calibration.samples)
 
+    def corrected(self, factors: Mapping[str, float]) -> InForce:
+        """With the times of some backends multiplied by a factor."""
+        return replace(self, calibration=self.calibration.scaled(factors), factors=factors)
+
     def __str__(self) -> str:
         which = {None: "", True: "this machine, ", False: "another machine, "}[self.own]
         text = f"costs as calibrated on {which}{self.calibration.machine}"
         if self.missing:
             text += f", without {', '.join(self.missing)}"
+        if self.factors:
+            times = ", ".join(f"{name} {f:.2f}x" for name, f in sorted(self.factors.items()))
+            text += f", corrected by the times of this model: {times}"
         return text if self.own is not False else f"{text}; for this one, run `opinfo calibrate`"
 
 

@@ -1,7 +1,9 @@
 """OpenVINO on CPUs, from PyPI: subgraphs as ONNX models that it reads.
 
 OpenVINO computes with int32 where a model has int64, and with float32 where it has float64. So
-int64 is taken only as indices, which extents bound.
+int64 is taken only as indices, which extents bound. A convolution whose channels are innermost
+would be written between two transposes, through which OpenVINO 2026.4 misreads a tensor that is
+also concatenated, as it does that in place.
 """
 
 from __future__ import annotations
@@ -30,6 +32,14 @@ def narrow(node: Node) -> str | None:
     return None
 
 
-NETWORK = network(narrow)
+def channels_first(node: Node) -> str | None:
+    """A convolution or pool is in the layout that ONNX defines."""
+    layout = (node.info.attrs or {}).get("data_layout", (node.info.attrs or {}).get("layout", "NC"))
+    if node.info.name.startswith("relax.nn.") and not str(layout).startswith("NC"):
+        return f"the layout is {layout}; OpenVINO misreads tensors between transposes"
+    return None
+
+
+NETWORK = network(narrow, channels_first)
 
 OPENVINO = Backend("openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,))
