@@ -17,6 +17,7 @@ from ...analysis.support.warn import warn
 from ..backend.catalog import find, unusable
 from ..backend.guarded_calls import guarded
 from ..codegen.host import VARIABLE, flags, model_name
+from ..process import trust
 from .calibration import CalibratedMachine, Calibration, CalibrationRefused
 
 #: Backends of CPUs that are calibrated, and chosen from by default.
@@ -33,7 +34,7 @@ class InForce:
     Attributes:
         calibration: The calibration.
         own: Whether it was measured on this machine with these versions; None if the caller named
-            it.
+            one of this CPU.
         missing: Installed backends that it has no samples of, so they are not chosen.
         factors: By backend, how much longer the whole model took than the calibration says.
     """
@@ -102,9 +103,16 @@ def stored_path(machine: CalibratedMachine) -> Path:
 def store(calibration: Calibration) -> Path:
     """Keep a calibration for later processes; returns its file. Raises ``OSError``."""
     path = stored_path(calibration.machine)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    calibration.save(path)
+    with trust.folder(path.parent, create=True):
+        calibration.save(path)
     return path
+
+
+def named(calibration: Calibration) -> InForce:
+    """The calibration that a caller names."""
+    machine = calibration.machine
+    same = (machine.cpu, machine.vectors) == (cpu_model(), vectors())
+    return InForce(calibration, None if same else False)
 
 
 def in_force(threads: int = 1) -> InForce:
@@ -112,7 +120,12 @@ def in_force(threads: int = 1) -> InForce:
     machine = this_machine(threads)
     path = stored_path(machine)
     try:
-        return InForce(_loaded(path, path.stat().st_mtime_ns), True)
+        with trust.folder(path.parent):
+            stored = _loaded(path, path.stat().st_mtime_ns)
+        if stored.machine == machine:
+            return InForce(stored, True)
+        warn(f"the stored calibration is ignored: {path}: machine: expected {machine} with "
+             f"{machine.threads} threads and its versions, got {stored.machine}")  # fmt: skip
     except FileNotFoundError:
         pass
     except (OSError, CalibrationRefused) as error:

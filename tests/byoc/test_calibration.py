@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from opinfo.byoc import Measure, Measured, dispatch
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.backend.region import Call, Region, Tensor, region
+from opinfo.byoc.calibration import calibrations
 from opinfo.byoc.calibration.calibrated_costing import expected, tvm_cost
 from opinfo.byoc.calibration.calibration import (
     CalibratedMachine,
@@ -166,6 +168,26 @@ def test_views_cost_nothing_and_conversions_their_bytes() -> None:
     assert model.conversion(16 << 20) == pytest.approx(4000.0, rel=0.05)
 
 
+#: Fields of a sample with values that would make a choice worthless, or raise later.
+BAD = (
+    ("microseconds", float("nan"), ": expected a finite number, got nan"),
+    ("microseconds", float("inf"), ": expected a finite number, got inf"),
+    ("microseconds", 0, ": expected a positive number"),
+    ("microseconds", 1e300, ": expected 0.001 to 1e+09"),
+    ("microseconds", 1e-300, ": expected 0.001 to 1e+09"),
+    ("microseconds", 10**400, ": expected 0.001 to 1e+09"),
+    ("microseconds", "5", ": expected a number"),
+    ("microseconds", True, ": expected a number"),
+    ("work", 10**400, ": expected at most"),
+    ("moved", -1, ": expected at"),
+    ("sizes", [2**70], "[0]: expected at most"),
+    ("sizes", [1, 2], ": expected 1 sizes for"),
+    ("kind", "elementvise", ": expected a kind of"),
+    ("kind", None, ": expected a string"),
+    ("backend", ["tvm"], ": expected a string"),
+)
+
+
 def test_a_file_is_read_back_and_anything_else_is_refused(tmp_path: Path) -> None:
     path, calibration = tmp_path / "c.json", table(lib=streams(1e3), tvm=streams(2e3))
     calibration.save(path)
@@ -179,14 +201,65 @@ def test_a_file_is_read_back_and_anything_else_is_refused(tmp_path: Path) -> Non
         ({"samples": [{**good["samples"][0], "sizes": [0]}]},
          "samples[0].sizes[0]: expected at least 1"),
         ({"samples": {}}, "samples: expected a list"),
+        ({"samples": []}, "samples: expected samples of 'tvm', got none"),
+        ({"samples": [{**good["samples"][0], "backend": "lib"}]}, "expected samples of 'tvm'"),
+        ({"machine": {**good["machine"], "cpu": 7}}, "machine.cpu: expected a string, got 7"),
+        *(({"samples": [{**good["samples"][0], field: value}]}, f"samples[0].{field}{text}")
+          for field, value, text in BAD),
     ):  # fmt: skip
         path.write_text(json.dumps({**good, **change}))
         with pytest.raises(CalibrationRefused) as raised:
             Calibration.load(path)
         assert text in str(raised.value) and str(raised.value).startswith(f"{path}: ")
-    path.write_text("[")
-    with pytest.raises(CalibrationRefused, match="this is not JSON"):
+    twice = json.dumps(good).replace('"work":', '"microseconds": 0.5, "work":', 1)
+    for text, expected_text in (("[", "this is not JSON"), ("[" * 100_000, "nested too deeply"),
+                                (twice, 'the field "microseconds" occurs twice')):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(CalibrationRefused, match=expected_text):
+            Calibration.load(path)
+    with path.open("wb") as hole:
+        hole.truncate(100 << 20)
+    with pytest.raises(OSError, match="it has 104857600 bytes, expected at most"):
         Calibration.load(path)
+
+
+def test_a_fast_time_for_much_work_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    table(tvm=[("elementwise", (1 << 40,), 1 << 40, 8 << 40, 1.0)]).save(path)
+    with pytest.raises(CalibrationRefused, match=r"samples\[0\].microseconds: expected 0.001 to"):
+        Calibration.load(path)
+
+
+@pytest.mark.parametrize("path", sorted(calibrations.SHIPPED.glob("*.json")), ids=lambda p: p.stem)
+def test_what_opinfo_ships_is_plausible(path: Path) -> None:
+    assert len(Calibration.load(path).samples) > 100
+
+
+def test_a_stored_calibration_is_of_this_machine_and_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    machine = calibrations.this_machine()
+    own = Calibration(machine, table(tvm=streams(1e3)).samples)
+    path = calibrations.store(own)
+    assert path.parent.stat().st_mode & 0o077 == 0
+    assert calibrations.in_force() == calibrations.InForce(own, True)
+    table(tvm=streams(1e3)).save(path)  # of another machine
+    os.utime(path, ns=(1, 1))
+    with pytest.warns(UserWarning, match="machine: expected"):
+        assert calibrations.in_force().own is False
+    own.save(path)
+    path.parent.chmod(0o777)
+    os.utime(path, ns=(2, 2))
+    with pytest.warns(UserWarning, match="other users can write"):
+        assert calibrations.in_force().own is False
+
+
+def test_a_named_calibration_says_if_it_is_of_another_machine() -> None:
+    other = calibrations.named(table(tvm=streams(1e3)))
+    assert "on another machine, a CPU (avx2)" in str(other) and "opinfo calibrate" in str(other)
+    here = Calibration(calibrations.this_machine(), other.calibration.samples)
+    assert "another machine" not in str(calibrations.named(here))
 
 
 # The choice.
