@@ -34,7 +34,7 @@ CLOSE = 2e-5
 #: Variables that limit the instruction sets of oneDNN.
 LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 #: What is read from a file becomes part of C++ code.
-WORDS = re.compile(r"(form [a-z]+ implementation \d{1,2} [\w:+ ]{1,80})?", re.ASCII)
+WORDS = re.compile(r"(form [a-z]+\d? implementation \d{1,2} [\w:+ ]{1,80})?", re.ASCII)
 FORMAT = 1
 
 
