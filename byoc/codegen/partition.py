@@ -6,7 +6,7 @@ After:  lv1 = R.call_dps_packed("onednn_0", (x,), out_ty=…)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from ...layout.graph.relax_graph import Graph, Op, Value
 from ...layout.graph.unused import without_unused
 from ..backend.backend import Code
 from ..backend.region import Placed
-from ..patterns.dependences import Dependences, item_of, together
+from ..patterns.dependences import Dependences, branches_of, item_of, together
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ def _gathered(func: Any, to: PartitionedFunction) -> Any:
         relax.DataflowBlock(list(dependences.lines(together(dependences, sets))))
         for dependences, sets in zip(to.flows, groups, strict=True)
     ])  # fmt: skip
-    blocks = [next(ordered) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks]
-    body = relax.SeqExpr(blocks, func.body.body)
+    body = _with_blocks(func.body, ordered)
     return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
 
 
@@ -92,6 +91,25 @@ def _type(value: Value) -> Any:
     ty = value.producer.call.ty
     many = len(value.producer.outputs) > 1
     return ty.fields[value.producer.outputs.index(value)] if many else ty
+
+
+def _with_blocks(body: Any, ordered: Iterator[Any]) -> Any:
+    """A sequence with other dataflow blocks, also inside branches."""
+    blocks = []
+    for block in body.blocks:
+        if isinstance(block, relax.DataflowBlock):
+            blocks.append(next(ordered))
+        else:
+            bindings = [_with_branches(b, ordered) for b in block.bindings]
+            blocks.append(relax.BindingBlock(bindings))
+    return relax.SeqExpr(blocks, body.body)
+
+
+def _with_branches(binding: Any, ordered: Iterator[Any]) -> Any:
+    branches = [_with_blocks(branch, ordered) for branch in branches_of(binding)]
+    if not branches:
+        return binding
+    return relax.VarBinding(binding.var, relax.If(binding.value.cond, *branches), binding.span)
 
 
 @relax.expr_functor.mutator

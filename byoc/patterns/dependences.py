@@ -86,9 +86,24 @@ def bits(members: Set) -> Iterator[int]:
 
 
 def flows(func: Any, graph: Graph) -> list[Dependences]:
-    """The dataflow blocks of a function, without those inside branches."""
-    blocks = items(func.body.blocks)
-    return [_flow(b, graph) for b in blocks if isinstance(b, relax.DataflowBlock)]
+    """The dataflow blocks of a function, those inside branches included, in the program's order."""
+    return [_flow(block, graph) for block in _dataflow_blocks(func.body)]
+
+
+def _dataflow_blocks(body: Any) -> Iterator[Any]:
+    for block in items(body.blocks):
+        if isinstance(block, relax.DataflowBlock):
+            yield block
+            continue
+        for binding in items(block.bindings):
+            for branch in branches_of(binding):
+                yield from _dataflow_blocks(branch)
+
+
+def branches_of(binding: Any) -> tuple[Any, ...]:
+    """The branches that a binding takes one of; none if its value is no conditional."""
+    value = getattr(binding, "value", None)
+    return (value.true_branch, value.false_branch) if isinstance(value, relax.If) else ()
 
 
 def _flow(block: Any, graph: Graph) -> Dependences:
