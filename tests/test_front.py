@@ -202,6 +202,32 @@ def test_both_builds_have_the_threads_of_the_target(monkeypatch: pytest.MonkeyPa
     assert children == [2] and "2 threads" in verified.table()
 
 
+@pytest.mark.parametrize("race", [True, False])
+def test_default_builds_are_raced(race: bool) -> None:
+    compiled = opinfo.compile(model(4), race=race)
+    assert ("of onnxruntime alone" in compiled.kept) == race
+    assert compiled.verify(model(4)).same
+
+
+@pytest.mark.parametrize("more", [
+    {"backends": ["onnxruntime"]}, {"priority": {"tvm": 3}}, {"force": {"relax.matmul": "blas"}},
+])  # fmt: skip
+def test_what_the_user_chose_is_not_raced(more: dict[str, Any]) -> None:
+    assert opinfo.compile(model(4), **more).kept == ""
+
+
+def test_symbolic_models_are_not_raced() -> None:
+    assert opinfo.compile(model(tvm.tirx.Var("n", "int64"))).kept == ""
+
+
+def test_a_build_that_fails_when_called_has_no_time(tmp_path: Path) -> None:
+    compiled = opinfo.compile(model(4), [])
+    values = [tvm.runtime.tensor(np.ones((4, 8), "float32"))]
+    missing = tmp_path / "none.so"
+    first, second = time_builds.time_builds([compiled.library, missing], values, 1)
+    assert first and not second
+
+
 def test_a_slower_build_says_what_sets_threads() -> None:
     assert "OMP_NUM_THREADS" in str(Verified(0.0, 2.0, 1.0, 9))
     assert "OMP_NUM_THREADS" not in str(Verified(0.0, 1.0, 2.0, 9))

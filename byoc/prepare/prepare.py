@@ -22,6 +22,7 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
+from .fold_creators import fold_creators
 from .integers import named
 from .mutate import mutated
 from .qdq import bind_scales, parametrise_scales, quantised, taking
@@ -55,6 +56,10 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
 
 def _folded(mod: Any) -> Any:
     out = relax.transform.FoldConstant()(mod)
+    created = fold_creators(out)
+    while created is not None:
+        out = relax.transform.FoldConstant()(created)
+        created = fold_creators(out)
     return relax.transform.DeadCodeElimination()(out)
 
 

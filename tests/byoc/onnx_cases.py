@@ -109,6 +109,12 @@ def _hard(e: Any, r: Any, x: Any) -> Any:
     return e(op.clip(line, 0, 1))
 
 
+def _steep(e: Any, r: Any, x: Any) -> Any:
+    x = e(op.negative(x))
+    line = e(op.add(e(op.multiply(relax.const(0.2), x)), relax.const(0.5)))
+    return e(op.multiply(e(op.clip(line, 0, 1)), x))
+
+
 def _hard_swish(e: Any, r: Any, x: Any) -> Any:
     x = e(op.negative(x))
     y = e(op.clip(e(op.add(x, relax.const(3.0))), 0, 6))
@@ -177,6 +183,7 @@ ELEMENTS: dict[str, OnnxCase] = {
     "clip": OnnxCase(_call(op.clip, -0.25, 0.5), ((2, 5),)),
     "hard sigmoid": OnnxCase(_hard, ((2, 5),)),
     "hard swish": OnnxCase(_hard_swish, ((2, 5),)),
+    "steep hard swish": OnnxCase(_steep, ((2, 5),)),
     "bounds": OnnxCase(_bounded, ((2, 5),)),
     "affine by channel": OnnxCase(_affine, (IMAGE,)),
     **{n: OnnxCase(_call(getattr(op, n)), ((N, 5), (3, 1, 5)))

@@ -33,7 +33,7 @@ from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import costs
 from opinfo.byoc.patterns.pattern import Pattern, many, one
 from opinfo.cli import app
-from opinfo.front.keep_faster import keep_faster
+from opinfo.front.race import fastest
 from opinfo.layout.graph.relax_graph import Op
 
 from ..layout import nets
@@ -405,20 +405,22 @@ def _crashing(*_: Any) -> None:
 
 
 @pytest.mark.parametrize(("times", "kept"), [
-    (([4.0, 4.2, 9.0], [2.0, 2.1, 9.0]), "measured"), (([4.0, 4.2, 4.1], [4.3, 4.4, 4.0]),
+    (([2.0, 2.1, 9.0], [4.0, 4.2, 9.0]), "measured"), (([4.3, 4.4, 4.0], [9.0, 3.9, 4.1]),
                                                        "expected"),
+    (([4.0], []), "measured"), (([], [4.0]), "expected"),
 ])  # fmt: skip
-def test_the_faster_build_is_kept(times: Any, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.front.keep_faster.time_builds", lambda *_: times)
+def test_the_fastest_build_is_kept(times: Any, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opinfo.front.race.time_builds", lambda *_: times)
     mod = nets.net(_two, (4, 4))
     plain, tuned = opinfo.compile(mod, []), opinfo.compile(mod, [BLUE])
-    best = keep_faster(plain, tuned, mod)
+    builds = {"by measured costs": tuned, "by expected costs": plain}
+    best = fastest(builds, mod)
     assert best.library == (tuned if kept == "measured" else plain).library
     assert f"kept the choice by {kept} costs: " in best.report()
-    monkeypatch.setattr("opinfo.front.keep_faster.time_builds", _crashing)
-    untimed = keep_faster(plain, tuned, mod)
+    monkeypatch.setattr("opinfo.front.race.time_builds", _crashing)
+    untimed = fastest(builds, mod)
     assert untimed.library == tuned.library and "untimed: it crashes" in untimed.report()
-    same = keep_faster(tuned, replace(tuned), mod)
+    same = fastest({"by measured costs": tuned, "by expected costs": replace(tuned)}, mod)
     assert same.kept == ""
 
 

@@ -94,7 +94,8 @@ def test_the_nodes_are_those_that_runtimes_fuse() -> None:
     expected = {
         "conv2d_transpose, bias": ["ConvTranspose"],
         "hard sigmoid": ["HardSigmoid"],
-        "hard swish": ["Neg", "HardSigmoid", "Mul"],
+        "hard swish": ["Neg", "HardSwish"],
+        "steep hard swish": ["Neg", "HardSigmoid", "Mul"],
         "bounds": ["Clip"],
         "affine by channel": ["BatchNormalization"],
         "take, from the end": ["Sub", "Gather"],

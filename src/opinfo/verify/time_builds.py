@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import tvm
@@ -21,14 +21,21 @@ from tvm import relax
 from ..byoc.process.folder import Folder
 from ..byoc.process.spawn import spawn
 
-#: Maximum number of timed runs, and of seconds.
-RUNS, SECONDS = 9, 10.0
+Call = Callable[[], object]
+#: Number of timed runs; after so many seconds, the least number.
+RUNS, SECONDS, FEWEST = 9, 2.0, 3
+#: Seconds before each run: threads of the library that ran before spin on the cores for a while.
+PAUSE = 0.05
+#: Seconds of a run: shorter calls are repeated, longer ones need no call to warm up.
+LONG = 1e-2
 
 
 def time_builds(
     libraries: Sequence[Path], inputs: Sequence[Any], threads: int
 ) -> list[list[float]]:
-    """Return the milliseconds of each call of ``main``, in turns, after an uncounted call.
+    """Return the milliseconds of calls of each library's ``main``, run in turns.
+
+    A library whose first call raises an error has no times.
 
     Raises:
         RuntimeError: The process fails.
@@ -52,21 +59,41 @@ def time_builds(
     return times
 
 
-def _times(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
-    """Return the milliseconds of each call, in turns, until `RUNS` or `SECONDS` is reached."""
+def _times(calls: Sequence[Call | None]) -> list[list[float]]:
+    """Return the milliseconds of each call, in turns."""
     times: list[list[float]] = [[] for _ in calls]
     end = perf_counter() + SECONDS
-    while len(times[0]) < RUNS and (not times[0] or perf_counter() < end):
+    for run in range(RUNS):
         for call, measured in zip(calls, times, strict=True):
-            start = perf_counter()
-            call()
-            measured.append((perf_counter() - start) * 1e3)
+            if call is not None:
+                sleep(PAUSE)
+                measured.append(_timed(call))
+        if run + 1 >= FEWEST and perf_counter() > end:
+            break
     return times
 
 
-def _call(library: str, values: Sequence[Any]) -> Callable[[], object]:
-    main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
-    main(*values)
+def _timed(call: Call) -> float:
+    """Return the milliseconds of a call."""
+    start = perf_counter()
+    call()
+    first = perf_counter() - start
+    if first > LONG:
+        return first * 1e3
+    count = int(LONG / first)
+    start = perf_counter()
+    for _ in range(count):
+        call()
+    return (perf_counter() - start) * 1e3 / count
+
+
+def _call(library: str, values: Sequence[Any]) -> Call | None:
+    try:
+        main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
+        main(*values)
+    except Exception as error:  # of any library in it
+        print(f"{library}: {error}", file=sys.stderr)
+        return None
     return lambda: main(*values)
 
 

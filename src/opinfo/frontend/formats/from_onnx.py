@@ -14,6 +14,7 @@ import tvm_ffi
 from ..checks.error import FrontendError, one_line
 from ..checks.input_shapes import KEPT, Shapes, check_shapes
 from ..checks.limits import allow
+from ..checks.notes import noted
 from ..onnx_graph.symbols import input_shapes, parameters
 from .importer import tidied
 from .onnx_import import GraphImport, NeedsBranches, NodeError
@@ -92,7 +93,7 @@ def _import(model: Any, params: dict[str, Any], dataflow: bool) -> tvm.IRModule:
     with tidied():
         mod = graph.function(model.graph, params)
     mod["main"] = mod["main"].with_attr("num_input", len(params))
-    return named(mod, graph.names)
+    return noted(named(mod, graph.names), graph.warnings)
 
 
 def _hint(params: dict[str, Any], dims: Any) -> str:

@@ -16,14 +16,17 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ..onnx_graph import attributes, functions, tvm_converters
+from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.branches import branch_values
+from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
+from ..onnx_graph.legality import why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
 from ..onnx_graph.shape_values import RULES, evaluate
 from ..onnx_graph.values import (
     ListValue,
+    NodeError,
     NotConvertible,
     TensorValue,
     constant,
@@ -44,14 +47,6 @@ class NeedsBranches(Exception):
     """A conditional stays; the function must not be one dataflow block."""
 
 
-class NodeError(ValueError):
-    """A node cannot be imported; names it, and the sizes that would have to be static."""
-
-    def __init__(self, text: str, dims: Sequence[Any]) -> None:
-        super().__init__(text)
-        self.dims = tuple(dims)
-
-
 class GraphImport:
     """The import of one model; see `node.Graph`."""
 
@@ -63,6 +58,8 @@ class GraphImport:
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.functions = functions.local(model)
         self.dataflow = dataflow
+        #: What a user should know of the module: one line each.
+        self.warnings: list[str] = []
         self._depth = 0
         self._count = 0
 
@@ -153,7 +150,7 @@ class GraphImport:
         except (NodeError, NeedsBranches):
             raise
         except Exception as error:  # TVM's converters and type inference raise various types
-            raise node_error(proto, error, scope) from error
+            raise node_error(proto, error, scope, self.opset) from error
         for name, value in zip(proto.output, values, strict=False):
             if name:
                 scope[name] = value
@@ -165,26 +162,31 @@ class GraphImport:
         if known is not None:
             return known
         if (node.domain, node.op) in CONVERTERS:
-            return self._as_values(node, CONVERTERS[node.domain, node.op](node))
+            return self._converted(node, CONVERTERS[node.domain, node.op])
         body = functions.body(node, self.functions)
         if (node.domain, node.op) in self.functions:
             return self._inlined(node, body)
         if tvm_converters.has(node):
-            return self._as_values(node, tvm_converters.convert(node))
+            return self._converted(node, tvm_converters.convert)
         if body is not None:
             return self._inlined(node, body)
         where = f" of domain '{node.domain}'" if node.domain else ""
         raise NotConvertible(f"the operator {node.op}{where} has no lowering to Relax")
+
+    def _converted(self, node: OnnxNode, convert: Converter) -> list[Any]:
+        inner = half_types.widened(node)
+        return half_types.rounded(node, self._as_values(inner, convert(inner)))
 
     def _evaluated(self, node: OnnxNode, proto: Any) -> list[Any] | None:
         """Return the values of a node whose result is known element by element."""
         if node.domain or not all(v is None or _has_elements(v) for v in node.inputs):
             return None
         if all(v is None or v.is_constant for v in node.inputs):
-            arrays = [None if v is None else v.elements for v in node.inputs]
+            inner = half_types.widened(node, products=False)
+            arrays = [None if v is None else v.elements for v in inner.inputs]
             plain = attributes.without_references(proto, node.attrs)
             results = folded(plain, arrays, self.opset)
-            return None if results is None else [constant(x) for x in results]
+            return results and half_types.rounded(node, [constant(x) for x in results])
         if node.op not in RULES:
             return None
         try:
@@ -268,15 +270,17 @@ def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
     return value
 
 
-def node_error(proto: Any, error: Exception, scope: Mapping[str, Any]) -> NodeError:
+def node_error(proto: Any, error: Exception, scope: Mapping[str, Any], opset: int) -> NodeError:
     """Return the error of a node with its name, operator, reason and the sizes in question."""
     from ..checks.error import one_line
     from .importer import describe
 
     dims: Sequence[Any] = getattr(error, "dims", ())
+    illegal, text = why_illegal(proto, scope, opset), one_line(error)
     if not isinstance(error, NotConvertible):
-        dims = [d for name in proto.input for d in _dims(scope.get(name))]
-    return NodeError(f"{describe(proto)}: {one_line(error)}", dims)
+        dims = [] if illegal else [d for name in proto.input for d in _dims(scope.get(name))]
+        text = illegal or text
+    return NodeError(f"{describe(proto)}: {text}", dims, bool(illegal))
 
 
 def _dims(value: Any) -> list[Any]:

@@ -70,6 +70,8 @@ def sequence(
     first = bool(node.attr("layout", 0))  # whether the batch comes first
     if node.attr("clip"):
         node.refuse("clip is not supported")
+    if node.rank(0) != 3:
+        node.refuse(f"input 0 has {node.rank(0)} dimensions, expected 3")
     data = node.tensor(0) if data is None else data
     steps, batch, _ = (node.shape(0)[k] for k in ((1, 0, 2) if first else (0, 1, 2)))
     data = node.emit(relax.op.permute_dims(data, [1, 0, 2])) if first else data
