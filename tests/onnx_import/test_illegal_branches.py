@@ -89,9 +89,9 @@ def test_a_wrong_rank_is_named(op: str) -> None:
     weights = {"LSTM": {"w": floats(1, 16, 4), "r": floats(1, 16, 4)},
                "Conv": {"w": floats(2, 4, 3, 3)}, "BatchNormalization": {
                    k: floats(4) for k in ("s", "b", "m", "v")}}.get(op, {})  # fmt: skip
-    attrs: dict[str, Any] = {"LSTM": {"hidden_size": 4}, "MaxPool": {"kernel_shape": [2, 2]}}.get(
-        op, {}
-    )
+    given: dict[str, dict[str, Any]] = {"LSTM": {"hidden_size": 4},
+                                        "MaxPool": {"kernel_shape": [2, 2]}}  # fmt: skip
+    attrs = given.get(op, {})
     weights = {**weights, "factors": np.ones(3, "float32")} if op == "Resize" else weights
     more = ["", "factors"] if op == "Resize" else list(weights)
     proto = model([make(op, ["x", *more], ["y"], name="n", **attrs)], {"x": (["k"], "float32")},

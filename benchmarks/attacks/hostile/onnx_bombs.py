@@ -72,7 +72,7 @@ def _grown(rng: random.Random) -> tuple[str, bytes]:
     op = rng.choice(("ConstantOfShape", "Expand", "Tile", "Pad", "OneHot", "EyeLike", "Resize",
                      "Range", "Reshape", "CenterCropPad"))  # fmt: skip
     one = _floats(*[1] * len(extents))
-    nodes, weights = {
+    cases: dict[str, tuple[list[Any], dict[str, Any]]] = {
         "Pad": ([_node("Pad", ["o", "p"])], {"o": one, "p": _ints(*[0] * len(extents), *extents)}),
         "OneHot": ([_node("OneHot", ["i", "d", "v"])],
                    {"i": _ints(0), "d": _ints(extents[0]), "v": np.array([0, 1], "float32")}),
@@ -83,7 +83,8 @@ def _grown(rng: random.Random) -> tuple[str, bytes]:
         "Range": ([_node("Range", ["a", "b", "c"])],
                   {"a": np.int64(0), "b": np.int64(extents[0]), "c": np.int64(1)}),
         "ConstantOfShape": ([_node(op, ["s"])], {"s": _ints(*extents)}),
-    }.get(op, ([_node(op, ["o", "s"])], {"o": one, "s": _ints(*extents)}))  # fmt: skip
+    }  # fmt: skip
+    nodes, weights = cases.get(op, ([_node(op, ["o", "s"])], {"o": one, "s": _ints(*extents)}))
     weights = {k: np.asarray(v) for k, v in weights.items()}
     if rng.random() < 0.5:  # its result is an element, so that it must be computed
         nodes[-1].output[0] = "big"
@@ -375,7 +376,8 @@ def _twice(rng: random.Random) -> tuple[str, bytes]:
     """Names that are defined more than once, or nowhere, or before themselves."""
     kind = rng.choice(("output", "input", "weight", "cycle", "nowhere", "function", "opset",
                        "attribute", "own input", "output of inputs"))  # fmt: skip
-    nodes, inputs, weights = [_node("Neg", ["x"], ["m"]), _node("Abs", ["m"])], [_x()], {}
+    nodes, inputs = [_node("Neg", ["x"], ["m"]), _node("Abs", ["m"])], [_x()]
+    weights: dict[str, Any] = {}
     if kind == "output":
         nodes.insert(1, _node("Exp", ["x"], ["m"]))
     elif kind == "input":
