@@ -16,8 +16,9 @@ from ..checks.input_shapes import KEPT, Shapes, check_shapes
 from ..checks.limits import allow
 from ..checks.notes import noted
 from ..onnx_graph.symbols import input_shapes, parameters
+from ..onnx_graph.values import NodeError
 from .importer import tidied
-from .onnx_import import GraphImport, NeedsBranches, NodeError
+from .onnx_import import GraphImport, NeedsBranches
 from .origins import named
 
 #: A size that a hint proposes for a symbolic dimension.
