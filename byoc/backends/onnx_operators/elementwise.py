@@ -138,7 +138,7 @@ def finite(writer: GraphWriter, call: Call, xs: list[str]) -> str:
 
 def floor_divided(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     both = arguments(writer, call, xs)
-    if call.result.dtype == "float32":
+    if call.result.dtype in FLOAT:
         return writer.node("Floor", [writer.node("Div", both)])
     remainder = writer.node("Mod", both)
     return writer.node("Div", [writer.node("Sub", [both[0], remainder]), both[1]])
@@ -175,9 +175,9 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
         "erf": "Erf", "floor": "Floor", "ceil": "Ceil", "round": "Round", "sin": "Sin",
         "cos": "Cos", "tan": "Tan", "sinh": "Sinh", "cosh": "Cosh", "asin": "Asin",
         "acos": "Acos", "atan": "Atan", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
-        "nn.relu": "Relu", "nn.gelu": "Gelu", "divide": "Div", "power": "Pow"}, *_FLOATS),
+        "nn.relu": "Relu", "nn.gelu": "Gelu", "power": "Pow"}, *_FLOATS),
     **_table({"abs": "Abs", "negative": "Neg", "sign": "Sign"}, typed(SIGNED), some_tensor),
-    **_table({"subtract": "Sub"}, *_NUMBERS),
+    **_table({"subtract": "Sub", "divide": "Div"}, *_NUMBERS),
     "relax.multiply": OnnxOperator(multiply, _NUMBERS),
     "relax.maximum": OnnxOperator(bounded("Max"), _NUMBERS),
     "relax.minimum": OnnxOperator(bounded("Min"), _NUMBERS),
@@ -194,7 +194,7 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
     "relax.isfinite": OnnxOperator(finite, (typed(BOOL, FLOAT), some_tensor)),
     "relax.floor_divide": OnnxOperator(floor_divided, _NUMBERS),
     "relax.where": OnnxOperator(select, (typed(NUMBERS, BOOL, NUMBERS), some_tensor)),
-    "relax.astype": OnnxOperator(cast, (typed((*NUMBERS, *BOOL), ALL), some_tensor)),
+    "relax.astype": OnnxOperator(cast, (typed(ALL, ALL), some_tensor)),
     "relax.clip": OnnxOperator(clip, _FLOATS),
     "relax.nn.relu6": OnnxOperator(
         lambda w, c, xs: clipped(w, c, xs[0], 0.0, 6.0), _FLOATS),
