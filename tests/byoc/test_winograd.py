@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.resources import files
@@ -159,7 +160,19 @@ def _winograd(job: str) -> list[str]:
     return [form for form, answer in answers.items() if "steps" in answer]
 
 
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    """The threads that libraries on libgomp use from here, on any number of cores."""
+    library = ctypes.CDLL("libgomp.so.1")
+    before = library.omp_get_max_threads()
+    library.omp_set_num_threads(3)
+    yield
+    library.omp_set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
 def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks of a thread each (``many tiles``), and in blocks that threads share."""
     seen: list[str] = []
 
     def each(jobs: Iterable[str]) -> list[str]:
