@@ -213,7 +213,7 @@ def test_a_model_that_cannot_be_downloaded_has_no_row(
         options["stderr"].write("Traceback\nno network\n")
         raise subprocess.CalledProcessError(fetch.NOT_FETCHED, command)
 
-    monkeypatch.setattr(zoo.subprocess, "run", worker)
+    monkeypatch.setattr(subprocess, "run", worker)
     rows = tmp_path / "rows.json"
     monkeypatch.setattr(sys, "argv", ["zoo", "--step", "read", "--json", str(rows),
                                       "basic-pitch/nmp"])  # fmt: skip
