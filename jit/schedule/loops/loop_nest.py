@@ -53,7 +53,8 @@ Columns = Sequence[Run]
 class LoopNest:
     """Emits a kernel with rows along ``row_axis`` and vectors along ``vector_axis``.
 
-    Both are optional. ``order`` lists all axes from the outermost loop.
+    Both are optional. ``order`` lists all axes from the outermost loop. ``unrolled`` repeats the
+    code of a tile for each point of the reduction, so that LLVM loads common elements once.
     """
 
     kernel: Kernel
@@ -63,6 +64,7 @@ class LoopNest:
     row_axis: Axis | None
     vector_axis: Axis | None
     parallel: bool = True
+    unrolled: bool = False
     at: Values = field(default_factory=Values)
 
     def __call__(self) -> Any:
@@ -309,7 +311,8 @@ class LoopNest:
                 at[first.var] = var
                 return nest(axes[1:], at)
 
-            return loop(first.var.name, first.extent, first.var, inner)
+            kind = tirx.ForKind.UNROLLED if self.unrolled else tirx.ForKind.SERIAL
+            return loop(first.var.name, first.extent, first.var, inner, kind)
 
         return nest(kernel.reduced, Values())
 
