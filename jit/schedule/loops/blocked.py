@@ -92,16 +92,22 @@ def _writers(buffer: Any, reader: Kernel, parts: Sequence[Part | Block]) -> list
     for part in parts:
         if part is reader:
             continue
-        if isinstance(part, Kernel):
-            writes = [r.buffer.same_as(buffer) for r in part.results]
-            reads = any(a.buffer.same_as(buffer) for a in (*part.reads, *part.late))
-            if reads or (any(writes) and (len(writes) > 1 or part.reduced)):
-                return []
-            out += [part] if any(writes) else []
-        elif isinstance(part, Plain):
-            if buffer in part.step.reads or any(b.same_as(buffer) for b in part.step.writes):
-                return []
+        if isinstance(part, Kernel) and len(part.results) == 1 and not part.reduced:
+            if part.results[0].buffer.same_as(buffer):
+                out.append(part)
+                continue
+        if _uses(part, buffer):
+            return []
     return out
+
+
+def _uses(part: Part | Block, buffer: Any) -> bool:
+    """Return whether a part reads or writes a buffer."""
+    if isinstance(part, Block):
+        return any(_uses(k, buffer) for k in (*part.before, *part.body))
+    if isinstance(part, Plain):
+        return buffer in part.step.reads or any(b.same_as(buffer) for b in part.step.writes)
+    return any(a.buffer.same_as(buffer) for a in (*part.reads, *part.late, *part.writes))
 
 
 def _slices(kernel: Kernel, buffer: Any, writers: Sequence[Kernel]) -> _Slices | None:
@@ -128,9 +134,11 @@ def _slices(kernel: Kernel, buffer: Any, writers: Sequence[Kernel]) -> _Slices |
 def _writes(writer: Kernel, dim: int, axis: Axis) -> bool:
     """Return whether an elementwise kernel writes a dimension at its own axis of equal extent."""
     own = _own(writer, dim)
-    same = own is not None and tvm_ffi.structural_equal(own.extent, axis.extent)
+    if own is None or dtype_of(own.var) != dtype_of(axis.var):
+        return False
     others = [i for d, i in enumerate(writer.results[0].indices) if d != dim]
-    return own is not None and same and not any(own.var in mentions(i) for i in others)
+    alone = not any(own.var in mentions(i) for i in others)
+    return alone and bool(tvm_ffi.structural_equal(own.extent, axis.extent))
 
 
 def _own(writer: Kernel, dim: int) -> Axis | None:
@@ -148,9 +156,10 @@ def _size(kernel: Kernel, buffer: Any, axis: Axis) -> int | None:
     """Return the slices of a block; None if the whole copy is small."""
     if axis.static is None:
         return 1
-    if _bytes(kernel, buffer) <= MOST:
+    slice_ = _bytes(kernel, buffer) // axis.static
+    if slice_ * axis.static <= MOST:
         return None
-    most = max(FEWEST, MOST * axis.static // _bytes(kernel, buffer))
+    most = max(FEWEST, MOST // slice_) if slice_ <= MOST else 1
     return max(n for n in range(1, min(most, axis.static) + 1) if axis.static % n == 0)
 
 
@@ -176,11 +185,11 @@ def _block(
     var = tirx.Var("b", dtype_of(slices.axis.var))
     before: list[Kernel] = []
     body: list[Kernel] = []
-    for writer in (k for w in writers for k in filled(w) or (w,)):
-        own = _own(writer, slices.dim)
-        assert own is not None
-        part = _moved(writer, own, slices, var, new)
-        fills = all(isinstance(r.value, tirx.FloatImm | tirx.IntImm) for r in part.results)
+    for kernel in (k for w in writers for k in _split(w, slices)):
+        own = _own(kernel, slices.dim)
+        assert own is not None  # by _writes and _split
+        part = _moved(kernel, own, slices, var, new)
+        fills = isinstance(part.results[0].value, tirx.FloatImm | tirx.IntImm)
         (before if fills else body).append(part)
     body.append(_moved(reader, slices.axis, slices, var, new))
     groups = (tuple(replace(k, twice=twice(k, inner)) for k in g) for g in (before, body))
@@ -188,6 +197,12 @@ def _block(
     extent = slices.axis.extent
     blocks = slices.axis.static // slices.size if slices.axis.static is not None else extent
     return Block(first, var, blocks, rest)
+
+
+def _split(writer: Kernel, slices: _Slices) -> tuple[Kernel, ...]:
+    """Split a padded copy, unless the slices are padded: a block may then lie in the border."""
+    fill = filled(writer)
+    return fill if fill and _own(fill[1], slices.dim) is not None else (writer,)
 
 
 def _moved(kernel: Kernel, axis: Axis, slices: _Slices, var: Any, new: Any) -> Kernel:
@@ -207,6 +222,7 @@ def _moved(kernel: Kernel, axis: Axis, slices: _Slices, var: Any, new: Any) -> K
 
     moved = replace(
         kernel,
+        copy=False,
         accumulators=tuple(replace(a, update=put(a.update)) for a in kernel.accumulators),
         before=tuple((v, put(e)) for v, e in kernel.before),
         results=tuple(replace(r, buffer=new, indices=tuple(within(r.indices)))

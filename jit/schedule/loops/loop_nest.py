@@ -202,7 +202,8 @@ class LoopNest:
             return self._tiles(axis, body, kind, count, lanes, vectors, last=end - size)
 
         nest: Any = None
-        shapes = (1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, most)
+        few = min(lanes, FEW)
+        shapes = (1, 1), (few, 1), (max(few, lanes // 2), 1), (lanes, 1), (lanes, most)
         for width, vectors in dict.fromkeys(shapes):
             if nest is None or bounds.low >= width * vectors:
                 nest = tiles(width, vectors)
@@ -331,7 +332,7 @@ class LoopNest:
         return lets
 
 
-#: Lanes of the vectors along a symbolic axis that is shorter than a full vector.
+#: Lanes of the shortest vectors along a symbolic axis; half vectors come next, then full ones.
 FEW = 4
 #: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers. Arrays of 1024
 #: bytes go there, too, where `StorageRewrite` lets several of them share memory.

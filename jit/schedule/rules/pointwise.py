@@ -22,8 +22,8 @@ from . import rule
 
 #: Vectors in one step of the loop.
 UNROLL = 4
-#: Rows of at most so many elements are padded by filling all of them first, which writes elements
-#: twice but needs no loops for borders: these take longer than the copy of a short row.
+#: Rows of at most so many elements, and symbolic ones, are padded by filling all of them first.
+#: This writes elements twice, but needs no loops for borders, which take longer than a short row.
 NARROW = 64
 
 
