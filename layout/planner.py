@@ -17,14 +17,15 @@ from ..analysis.certify.structural_equality import ByStructure
 from ..analysis.results.op_info import Answer, OpInfo, Refusal
 from ..analysis.support.progress import stage
 from ..analysis.terms.work import Exhausted, budget
+from .alternatives.alternative import GIVEN, Alternative
+from .alternatives.op_spec import OpSpec
+from .alternatives.operator_forms import ProductForm
 from .apply.conversion import layouts_of
 from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
 from .rewrite.rewrite import ParamAlias, Rewriter, Rewritten
-from .search.alternatives import GIVEN, Alternative, OpSpec
 from .search.decide import Cost, Extend, Plan, cheapest, decide, narrowed, space
 from .search.op_specs import OpSpecs
-from .search.operator_forms import ProductForm
 from .search.pins import Pins
 from .search.solve import NoSolution
 

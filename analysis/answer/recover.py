@@ -27,6 +27,7 @@ from .candidates import certified_operator
 from .fault import fault
 from .kind import pattern_kind
 from .recovered import Recovered
+from .whole_functions import whole_function
 
 #: Expressions with more sub-terms are not compared up to rounding.
 _MOST_ROUNDED_TERMS = 300
@@ -90,8 +91,23 @@ def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> R
     with budget():
         expression = with_externs(lift_or_refuse(func), func)
         if isinstance(expression, Refusal):
-            return Recovered(expression)
+            return recover_whole(func, expression)
         return recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
+
+
+def recover_whole(func: Any, refusal: Refusal) -> Recovered:
+    """Return the operator of a PrimFunc that cannot be lifted, recognised as a whole.
+
+    Args:
+        func: The PrimFunc.
+        refusal: Why it cannot be lifted, which is the answer without such an operator.
+    """
+    try:
+        return whole_function(func) or Recovered(refusal)
+    except Exhausted as error:
+        return Recovered(Refusal(str(error)))
+    except Exception as error:
+        return Recovered(fault(error))
 
 
 def with_externs(expression: TensorExpression | Refusal, func: Any) -> TensorExpression | Refusal:

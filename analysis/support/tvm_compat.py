@@ -21,6 +21,7 @@ __all__ = [
     "SBlock",
     "SBlockRealize",
     "StmtSimplify",
+    "StringImm",
     "TensorLoad",
     "TensorRegion",
     "access_key",
@@ -40,7 +41,7 @@ COMPLETE = (0, 27)
 
 if VERSION >= (0, 27):
     from tvm import sym
-    from tvm.ir import GenericConst, TensorLoad, TensorRegion
+    from tvm.ir import GenericConst, StringImm, TensorLoad, TensorRegion
     from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
     from tvm.s_tir.transform import StmtSimplify
 
@@ -51,6 +52,7 @@ if VERSION >= (0, 27):
 else:
     from tvm import arith as sym
     from tvm.relax import Constant as GenericConst
+    from tvm.relax import StringImm
     from tvm.tirx import BufferLoad as TensorLoad
     from tvm.tirx import BufferRegion as TensorRegion
     from tvm.tirx import MatchBufferRegion, SBlock, SBlockRealize

@@ -14,8 +14,9 @@ from typing import Any
 
 from benchmarks.common.resources import SETTLED, Call, use_threads
 
+from .differences import difference
 from .peers import peers
-from .reading import difference, flat, reference
+from .reading import flat, reference
 from .subject import Subject, one_line, subject
 
 ROUNDS = 9
@@ -34,7 +35,7 @@ class Speed:
         milliseconds: Medians by runtime; ours is ``opinfo``.
         missing: Why other runtimes have no time.
         difference: To the reference, relative to an output's largest value.
-        summary: What was offloaded.
+        summary: What was offloaded, and which build was kept.
         seconds: CPU seconds from the file to the library, the C++ compiler included.
     """
 
@@ -59,7 +60,9 @@ def measure(name: str, threads: int) -> Speed:
         try:
             compiled, call = ours(model, threads)
             seconds = _cpu() - start
-            summary = compiled.dispatched.summary() if compiled.dispatched else ""
+            summary = (
+                f"{compiled.dispatched.summary()}; {compiled.kept}" if compiled.dispatched else ""
+            )
             far = difference(reference(model, model.inputs[0]), flat(call()))
             calls["opinfo"] = call
         except Exception as error:  # one model's failure is a row of the table

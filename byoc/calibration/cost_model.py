@@ -16,7 +16,7 @@ from statistics import median
 from ...layout.model.buffer_bytes import size_of
 from ..backend.region import Call, Region, Tensor
 from .calibration import Calibration, Sample
-from .workload import ELEMENTWISE, VIEW, Workload, workload
+from .workload import ELEMENTWISE, REFERENCE, VIEW, Workload, workload
 
 #: The samples between which a cost is interpolated.
 NEAREST = 4
@@ -24,8 +24,8 @@ NEAREST = 4
 STREAMS = ("elementwise", "copy", "transpose")
 #: Streams of fewer bytes stay in a cache, so they say nothing about memory.
 LARGE = 1 << 20
-#: The family of what a library runs as reference code, and its multiplications in a microsecond.
-REFERENCE, REFERENCE_RATE = "ref", 300.0
+#: The multiplications of a library's reference code in a microsecond.
+REFERENCE_RATE = 300.0
 TVM = "tvm"
 #: The sources of costs.
 MEASURED, CALIBRATED, ESTIMATED = "measured", "calibrated", "estimated"

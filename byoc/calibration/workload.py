@@ -53,6 +53,14 @@ TRANSPOSES = frozenset(("relax.permute_dims", "relax.layout_transform"))
 OTHER = "other"
 VIEW = "view"
 ELEMENTWISE = ("elementwise", "transcendental")
+#: The first word of the kinds of what a library runs as reference code.
+REFERENCE = "ref"
+#: The families of kinds, with the number of their sizes.
+SIZES = {
+    **{f"conv{n}d{t}": 7 for n in (1, 2, 3) for t in ("", "_transpose")}, "matmul": 4,
+    "softmax": 2, "norm": 2, "pool": 2, "reduce": 2, "transpose": 2, "copy": 1, "resize": 1,
+    "elementwise": 1, "transcendental": 1, OTHER: 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

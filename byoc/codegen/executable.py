@@ -17,6 +17,7 @@ import tvm
 from tvm import relax
 
 from ...analysis.lifting.tir.node import items
+from ...analysis.support import empty_constants
 from ...analysis.support.progress import stage
 from .deduplicate import deduplicate
 from .memory import planning, unbounded
@@ -30,7 +31,7 @@ def executable(mod: Any, target: Any) -> Any:
     Differs from `tvm.compile` in deduplicated shapes, and in memory plans (`byoc.codegen.memory`).
     """
     stage("compiling")
-    mod = unbounded(mod)
+    mod = empty_constants.replaced(unbounded(mod), empty_constants.as_call)
     with planning(mod):
         if (
             target is not None and "gpu" in tvm.target.Target(target).keys

@@ -15,12 +15,12 @@ from tvm import relax
 
 from ...analysis.answer.recovered import Recovered
 from ...analysis.results.op_info import Refusal
+from ...layout.alternatives.alternative import Alternative
 from ...layout.apply.conversion import layouts_of
 from ...layout.graph.relax_graph import Op, Value
 from ...layout.model.layout import Layout
 from ...layout.planner import Planner
 from ...layout.rewrite.rewrite import ParamAlias
-from ...layout.search.alternatives import Alternative
 from ...layout.search.decide import Space, layouts_in
 
 

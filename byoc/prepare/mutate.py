@@ -22,6 +22,4 @@ def mutated(mod: Any, writer: Any) -> Any:
 
 def with_attrs(mod: Any, of: Any) -> Any:
     """The module with the attributes of ``of``."""
-    for key in of.attrs or {}:
-        mod = mod.with_attr(key, of.attrs[key])
-    return mod
+    return mod.with_attrs(of.attrs) if of.attrs else mod

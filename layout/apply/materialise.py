@@ -15,11 +15,13 @@ from tvm import relax
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.origin import span_of, with_span
 from ...analysis.support.tvm_compat import array_of
+from ..alternatives.alternative import GIVEN
+from ..alternatives.local_alternatives import weight
+from ..alternatives.op_spec import OpSpec
 from ..graph.relax_graph import Graph, Op, Value
 from ..graph.unused import without_unused
 from ..model.layout import Layout
 from ..rewrite.rewrite import ParamAlias, Rewritten
-from ..search.alternatives import GIVEN, OpSpec, weight
 from ..search.decide import Plan
 from .conversion import LayoutConversion, converted, layouts_of
 

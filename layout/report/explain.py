@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ..alternatives.alternative import GIVEN
+from ..alternatives.local_alternatives import weight
+from ..alternatives.op_spec import OpSpec
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.buffer_bytes import size_of
 from ..model.layout import Layout
-from ..search.alternatives import GIVEN, OpSpec, weight
 from ..search.decide import Plan
 from .count import count
 from .letters import letters

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..access.flow import AlignedAccess, BlockGraph
+from ..alternatives.op_spec import OpSpec
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.align import AlignedDim
-from ..search.alternatives import OpSpec
 
 #: The letter of each axis, by buffer of a flow.
 AxisLetters = dict[int, Sequence[str | None]]

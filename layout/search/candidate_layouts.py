@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 
+from ..alternatives.op_spec import OpSpec
+from ..alternatives.operator_forms import Elementwise, ProductForm
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import OpSpec
-from .operator_forms import Elementwise, ProductForm
 
 #: The most candidates of one value.
 LIMIT = 8

@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
+from ..alternatives.alternative import Alternative
+from ..alternatives.constant_layouts import constants
+from ..alternatives.enumerate_alternatives import alternatives, as_given
+from ..alternatives.local_alternatives import weight
+from ..alternatives.op_spec import OpSpec
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import Alternative, OpSpec, alternatives, as_given, constants, weight
 from .candidate_layouts import candidates
 from .layout_problem import CHANGE, LayoutProblem, problem
 from .solve import Solution, solve

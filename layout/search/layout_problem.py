@@ -17,9 +17,9 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..alternatives.alternative import Alternative
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import Alternative
 
 Cost = Callable[[Value, Layout], float]
 

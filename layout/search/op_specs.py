@@ -19,11 +19,11 @@ from ...analysis.support.progress import stage
 from ...analysis.terms.flat import volume
 from ...analysis.terms.term import Load
 from ..access.flow import BlockGraph, flow
+from ..alternatives.op_spec import OpSpec
+from ..alternatives.operator_forms import Elementwise, ProductForm, operator_form
 from ..graph.relax_graph import Graph, Op
 from ..rewrite.inline import inlined
-from .alternatives import OpSpec
 from .constraints import LayoutRequests, Offers, constraint_on, offered
-from .operator_forms import Elementwise, ProductForm, operator_form
 from .replacements import Implementation, Replacement, replacement, tied_replacement
 
 

@@ -12,10 +12,10 @@ from tvm.tirx.buffer import is_buffer_var
 from ...analysis.answer.recovered import Recovered
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
 from ...analysis.results.op_info import Refusal
+from ..alternatives.layout_constraint import LayoutConstraint
 from ..graph.relax_graph import Op
 from ..model.layout import Layout
 from ..verify.verify import lift_function, prove_moved
-from .constraints import LayoutConstraint
 
 
 @dataclass(frozen=True)

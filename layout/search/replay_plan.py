@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..alternatives.alternative import GIVEN, Alternative
 from ..graph.relax_graph import Graph, Op, Value
 from ..model.layout import Layout
-from .alternatives import GIVEN, Alternative
 from .decide import Plan
 from .solve import Solution
 

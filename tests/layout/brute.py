@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, product
 from typing import Any
 
+from opinfo.layout.alternatives.alternative import Alternative
+from opinfo.layout.alternatives.enumerate_alternatives import alternatives, as_given
+from opinfo.layout.alternatives.op_spec import OpSpec
 from opinfo.layout.graph.relax_graph import Graph, Op, Value, graph
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import check_arguments
-from opinfo.layout.search.alternatives import Alternative, OpSpec, alternatives, as_given
 from opinfo.layout.search.candidate_layouts import candidates
 from opinfo.layout.search.decide import OBJECTIVES, bytes_moved, decide
 from opinfo.layout.search.op_specs import OpSpecs

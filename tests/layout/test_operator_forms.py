@@ -12,9 +12,9 @@ from tvm import relax
 from opinfo.analysis import OpInfo, op_info
 from opinfo.layout import Layout, plan_layout
 from opinfo.layout.access.flow import flow
+from opinfo.layout.alternatives.operator_forms import Elementwise, ProductForm, operator_form
 from opinfo.layout.model.digit import Digit
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
-from opinfo.layout.search.operator_forms import Elementwise, ProductForm, operator_form
 from opinfo.transform import RaiseOps
 
 from . import nets, oracle

@@ -106,6 +106,16 @@ def test_clips_and_casts() -> None:
     compare(proto, {"x": floats(8) * 3})
 
 
+def test_sums_of_tensors_are_chains() -> None:
+    """Stacked operands would be copied, and no pattern of a chain would match them."""
+    ops = ["Sum", "Mean", "Max", "Min"]
+    nodes = [make(op, ["x", "b", "z"], [op]) for op in ops] + [make("Mean", ["x"], ["one"])]
+    inputs: Inputs = {"x": (["n", 4], "float32"), "z": ([1, "k"], "float32")}
+    proto = model(nodes, inputs, [*ops, "one"], {"b": floats(4)})
+    mod = compare(proto, {"x": floats(3, 4), "z": floats(1, 4, seed=2)})
+    assert not any(name in mod.script() for name in ("R.stack", "R.concat", "R.mean", "R.max("))
+
+
 def _graph(nodes: list[Any], outputs: list[str], inputs: Sequence[Any] = ()) -> Any:
     infos = [helper.make_empty_tensor_value_info(name) for name in outputs]
     return helper.make_graph(nodes, "body", list(inputs), infos)

@@ -10,7 +10,7 @@ from ..common.region_source import Constants, headers
 from .implementation_probe import job_of, of_one_batch
 from .locate import options
 from .measured_forms import chosen_forms
-from .recipes.converters import RUNTIME, recipe_of
+from .recipes.converters import recipe_of, runtime
 from .recipes.source import OneDnnFunction, function, start
 
 
@@ -18,13 +18,14 @@ def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     constants = Constants()
     functions, rounds = [], []
-    jobs = [job_of(of_one_batch(r)) for r in regions]
-    for region, form in zip(regions, chosen_forms(jobs), strict=True):
+    forms = chosen_forms([job_of(of_one_batch(r)) for r in regions])
+    for region, form in zip(regions, forms, strict=True):
         frame = OneDnnFunction(region, constants)
         functions.append(function(region, f"{recipe_of(frame).text} {form}".rstrip()))
         if frame.rounds:
             rounds.append((region.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
-    runtime = headers(__package__, *RUNTIME, "cpp/functions.hpp")
-    source = "".join([runtime, *functions, start(symbols)])
+    winograd = any("winograd" in form for form in forms)
+    shared = headers(__package__, *runtime(winograd), "cpp/functions.hpp")
+    source = "".join([shared, *functions, start(symbols)])
     return Code(source, symbols, constants.named(symbols[0]), options(), tuple(rounds))

@@ -32,7 +32,7 @@ from ...process.line_process import LineProcess, ProcessDied
 from ..common.region_source import Constants, headers, ints
 from .locate import available, options, version
 from .recipes.conv import CONV, CONV_TRANSPOSE
-from .recipes.converters import RUNTIME, recipe_of
+from .recipes.converters import recipe_of, runtime
 from .recipes.source import DTYPES, OneDnnFunction, rows_of
 
 #: The most starts of the program; after these its answers are unknown.
@@ -205,7 +205,7 @@ def program_key() -> str:
 
 
 def _text() -> str:
-    return headers(__package__, *RUNTIME, "cpp/probe.cpp")
+    return headers(__package__, *runtime(True), "cpp/probe.cpp")
 
 
 def _words() -> list[str]:

@@ -6,11 +6,16 @@ import functools
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
+from ...codegen.host import flags
 from ..common.installed import linked, no_compiler, version_of
 
 HEADERS = "onednn-devel-cpu-gomp"
 LIBRARY = "onednn-cpu-gomp"
 MEND = "pip install 'opinfo[onednn]'"
+
+#: Little optimisation, since most of the work is the library's; but sums of products as one
+#: instruction in the loops that are not.
+FAST = ("-O1", "-fexpensive-optimizations", "-ffp-contract=fast")
 
 
 def available() -> str | None:
@@ -32,7 +37,15 @@ def options() -> tuple[str, ...]:
     headers, shared = include(), library()
     if headers is None or shared is None:
         raise RuntimeError(available())
-    return ("-O1", *linked(headers, shared))
+    return (*FAST, *vectors(), *linked(headers, shared))
+
+
+def vectors() -> tuple[str, ...]:
+    """The compiler options for the vectors of the CPU that code is built for."""
+    names = flags()
+    wide = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+    groups = (("avx2", "fma"), wide) if names.issuperset(wide) else (("avx2", "fma"),)
+    return tuple(f"-m{n}" for group in groups if names.issuperset(group) for n in group)
 
 
 @functools.cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...backend.region import Call
 from ...patterns.pattern import Node
 from ...patterns.unary_functions import HARD_SWISH, is_softplus
@@ -97,9 +99,24 @@ def _bound(writer: GraphWriter, name: str) -> tuple[str, str, float] | None:
     return None if parts is None else (parts[0], node.op, parts[1])
 
 
+def multiply(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    both = arguments(writer, call, xs)
+    for name, other in (both, both[::-1]):
+        gate = writer.before(other, "HardSigmoid")
+        if gate is not None and gate.inputs == (name,) and writer.readers[other] == 1:
+            return _hard_swish(writer, name, gate.attrs["alpha"], gate.attrs["beta"])
+    return writer.node("Mul", both)
+
+
 def hard_swish(writer: GraphWriter, call: Call, xs: list[str]) -> str:
-    factors = {k: float(call.attrs[k]) for k in ("alpha", "beta")}
-    return writer.node("Mul", [xs[0], writer.node("HardSigmoid", xs[:1], **factors)])
+    return _hard_swish(writer, xs[0], float(call.attrs["alpha"]), float(call.attrs["beta"]))
+
+
+def _hard_swish(writer: GraphWriter, x: str, alpha: float, beta: float) -> str:
+    """A tensor times a hard sigmoid of it; ONNX has an operator for one slope, which is fused."""
+    if (np.float32(alpha), np.float32(beta)) == (np.float32(1 / 6), np.float32(0.5)):
+        return writer.node("HardSwish", [x])
+    return writer.node("Mul", [x, writer.node("HardSigmoid", [x], alpha=alpha, beta=beta)])
 
 
 def silu(writer: GraphWriter, call: Call, xs: list[str]) -> str:
@@ -121,7 +138,7 @@ def finite(writer: GraphWriter, call: Call, xs: list[str]) -> str:
 
 def floor_divided(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     both = arguments(writer, call, xs)
-    if call.result.dtype == "float32":
+    if call.result.dtype in FLOAT:
         return writer.node("Floor", [writer.node("Div", both)])
     remainder = writer.node("Mod", both)
     return writer.node("Div", [writer.node("Sub", [both[0], remainder]), both[1]])
@@ -158,9 +175,10 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
         "erf": "Erf", "floor": "Floor", "ceil": "Ceil", "round": "Round", "sin": "Sin",
         "cos": "Cos", "tan": "Tan", "sinh": "Sinh", "cosh": "Cosh", "asin": "Asin",
         "acos": "Acos", "atan": "Atan", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
-        "nn.relu": "Relu", "nn.gelu": "Gelu", "divide": "Div", "power": "Pow"}, *_FLOATS),
+        "nn.relu": "Relu", "nn.gelu": "Gelu", "power": "Pow"}, *_FLOATS),
     **_table({"abs": "Abs", "negative": "Neg", "sign": "Sign"}, typed(SIGNED), some_tensor),
-    **_table({"subtract": "Sub", "multiply": "Mul"}, *_NUMBERS),
+    **_table({"subtract": "Sub", "divide": "Div"}, *_NUMBERS),
+    "relax.multiply": OnnxOperator(multiply, _NUMBERS),
     "relax.maximum": OnnxOperator(bounded("Max"), _NUMBERS),
     "relax.minimum": OnnxOperator(bounded("Min"), _NUMBERS),
     **_table({"equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
@@ -176,7 +194,7 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
     "relax.isfinite": OnnxOperator(finite, (typed(BOOL, FLOAT), some_tensor)),
     "relax.floor_divide": OnnxOperator(floor_divided, _NUMBERS),
     "relax.where": OnnxOperator(select, (typed(NUMBERS, BOOL, NUMBERS), some_tensor)),
-    "relax.astype": OnnxOperator(cast, (typed((*NUMBERS, *BOOL), ALL), some_tensor)),
+    "relax.astype": OnnxOperator(cast, (typed(ALL, ALL), some_tensor)),
     "relax.clip": OnnxOperator(clip, _FLOATS),
     "relax.nn.relu6": OnnxOperator(
         lambda w, c, xs: clipped(w, c, xs[0], 0.0, 6.0), _FLOATS),

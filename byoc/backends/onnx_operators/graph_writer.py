@@ -20,12 +20,17 @@ _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "M
 
 @dataclass(frozen=True)
 class NodeProto:
-    """A node with one output."""
+    """A node; ``more`` are its outputs after the first one."""
 
     op: str
     inputs: tuple[str, ...]
     output: str
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (self.output, *self.more)
 
 
 class GraphWriter:
@@ -54,6 +59,13 @@ class GraphWriter:
         made = NodeProto(op, tuple(inputs), self.name(), attrs)
         self.nodes[made.output] = made
         return made.output
+
+    def nodes_of(self, op: str, inputs: Iterable[str], count: int, **attrs: Any) -> tuple[str, ...]:
+        """Add a node with several outputs; returns their names."""
+        made = NodeProto(op, tuple(inputs), self.name(), attrs,
+                         tuple(self.name() for _ in range(count - 1)))  # fmt: skip
+        self.nodes[made.output] = made
+        return made.outputs
 
     def constant(self, array: Any) -> str:
         name = self.name()
@@ -128,19 +140,23 @@ class GraphWriter:
         """The nodes and constants that results need, which get the names ``y<k>``."""
         renamed: dict[str, str] = {}
         extra = []
+        made = {output for node in self.nodes.values() for output in node.outputs}
         for k, name in enumerate(results):
-            if name in self.nodes and name not in renamed:
+            if name in made and name not in renamed:
                 renamed[name] = f"y{k}"
             else:
                 extra.append(NodeProto("Identity", (name,), f"y{k}"))
         needed = set(results)
         kept = []
         for node in reversed(self.nodes.values()):
-            if node.output in needed:
+            if not needed.isdisjoint(node.outputs):
                 needed.update(node.inputs)
                 kept.append(node)
-        nodes = [replace(n, inputs=tuple(renamed.get(i, i) for i in n.inputs),
-                         output=renamed.get(n.output, n.output))
+
+        def new(names: Iterable[str]) -> tuple[str, ...]:
+            return tuple(renamed.get(n, n) for n in names)
+
+        nodes = [replace(n, inputs=new(n.inputs), output=new([n.output])[0], more=new(n.more))
                  for n in [*reversed(kept), *extra]]  # fmt: skip
         return nodes, {n: a for n, a in self.arrays.items() if n in needed}
 

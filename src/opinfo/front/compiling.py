@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,10 +20,11 @@ from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
-from .backend_choice import choose_backends
+from .backend_choice import BackendChoice, choose_backends
 from .compiled_model import Compiled
-from .keep_faster import keep_faster
 from .models import as_module
+from .race import race as raced
+from .race import rivals
 from .shape_settings import Extents, configured
 
 
@@ -40,6 +40,7 @@ def compile(
     measure: Measure | None = None,
     plan: DispatchPlan | None = None,
     calibration: Calibration | None = None,
+    race: bool = True,
 ) -> Compiled:
     """Compile a model, with backends where they are faster than TVM's code.
 
@@ -60,10 +61,13 @@ def compile(
         priority: Priority classes of backends; see `opinfo.byoc.dispatch`.
         force: Operators to send to one backend; see `opinfo.byoc.dispatch`.
         measure: Choose by measured times; see `opinfo.byoc.Measure`. The result is compared with
-            the choice by expected costs, and the faster of the two is returned.
+            the choice by expected costs, and the faster one is returned.
         plan: The dispatch plan of an earlier call, ``compiled.dispatched.plan``, to replay.
         calibration: What kinds of work cost; by default that of this machine, which
             ``opinfo calibrate`` measures, or the nearest that opinfo ships.
+        race: If opinfo chooses the backends, also build the model for each backend that takes
+            whole subgraphs alone, call all builds in turns on this machine with random inputs, and
+            return the fastest. Models with symbolic shapes are not raced.
 
     Returns:
         The compiled model.
@@ -80,22 +84,19 @@ def compile(
     signatures = _signatures(mod)
     if config is None:
         choice = choose_backends(backends, priority, calibration, tvm_target)
+        told = plan is None and (backends is None or calibration is not None)
 
-        def build(how: Measure | None) -> Compiled:
-            library = compile_module(mod, choice.backends, wants, priority=choice.priority,
+        def build(chosen: BackendChoice, how: Measure | None, layouts: bool) -> Compiled:
+            library = compile_module(mod, chosen.backends, wants, priority=chosen.priority,
                                      force=force, saved=plan, measure=how, target=tvm_target,
-                                     calibration=choice.calibration)  # fmt: skip
-            chosen = plan is None and (backends is None or calibration is not None)
-            costs = choice.costs if chosen else None
-            return Compiled(tvm_target, library, signatures, costs)
+                                     plan=layouts, calibration=chosen.calibration)  # fmt: skip
+            return Compiled(tvm_target, library, signatures, chosen.costs if told else None)
 
-        if measure is None or plan is not None:
-            return build(measure)
-        tuned = build(measure)
-        with warnings.catch_warnings():  # of a build that may not be kept
-            warnings.simplefilter("ignore")
-            plain = build(None)
-        return keep_faster(plain, tuned, mod)
+        if plan is not None:
+            return build(choice, measure, True)
+        free = all(given is None for given in (backends, priority, force, wants))
+        names = rivals(tvm_target, signatures) if race and free else []
+        return raced(build, choice, measure, names, mod)
     choice = choose_backends(backends or (), priority, calibration, tvm_target)
     options = Options(priority, force, measure, "best" if backends else "given", wants,
                       choice.calibration)  # fmt: skip

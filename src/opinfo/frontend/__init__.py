@@ -13,9 +13,11 @@ from pathlib import Path
 import tvm
 
 from ..analysis.support.progress import stage
+from ..analysis.support.warn import warn
 from .checks.error import FrontendError, one_line
 from .checks.input_shapes import KEPT, parse_shape
 from .checks.json_graph import BadGraph
+from .checks.notes import without_notes
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
 
@@ -40,6 +42,7 @@ def load(
         The module.
 
     Raises:
+        UserWarning: A branch of the model cannot run with these shapes; it fails when it is taken.
         FrontendError: The file cannot be read, the package for its format is not installed, an
             operator is not supported, or a shape does not fit. The message is one line.
     """
@@ -66,6 +69,12 @@ def read(
     stage(f"reading {path.name}")
     text = shared_reader().read(path, requested, seconds)
     try:
-        return from_json.loaded(text)
+        mod = from_json.loaded(text)
     except BadGraph as error:
         raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error
+    except Exception as error:  # TVM's reader of JSON raises various types
+        raise FrontendError(f"{path}: TVM cannot load the module: {one_line(error)}") from error
+    mod, notes = without_notes(mod)
+    for note in notes:
+        warn(f"{path}: {note}")
+    return mod

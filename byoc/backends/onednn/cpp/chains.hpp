@@ -101,6 +101,7 @@ Kernel anchored(const Post& post, const View& dst, Make make, Bind bind) {
 struct Form {
   const char* name;
   std::function<bool(Kernel&)> make;
+  bool by_race = false;  // never chosen without being measured
 };
 
 // The step of a kernel that has no more than a reference implementation.
@@ -122,7 +123,7 @@ OPINFO_CALLED Kernel in_form(const std::string& name, bool strict,
   bool any = false;
   for (const Form& f : forms) {
     Kernel kernel;
-    if (!f.make(kernel)) continue;
+    if (f.by_race || !f.make(kernel)) continue;
     if (!is_slow(kernel)) return kernel;
     if (!any) first = std::move(kernel), any = true;
   }

@@ -172,6 +172,25 @@ class Constant {
     return to;
   }
 
+  // Numbers of another shape that `compute` writes from these, in a layout of theirs.
+  template <typename Compute>
+  memory derived(const std::string& name, const memory::desc& plain, const memory::desc& wanted,
+                 Compute compute) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (data_->data == nullptr) return memory(wanted, cpu(), nullptr);  // nothing will run
+    for (const auto& [known, m] : derived_)
+      if (known == name && m.get_desc() == wanted) return m;
+    memory from(plain, cpu()), to = plain == wanted ? from : memory(wanted, cpu());
+    compute(reinterpret_cast<const float*>(opinfo::data(data_)),
+            static_cast<float*>(from.get_data_handle()));
+    if (plain != wanted) {
+      dnnl::reorder(from, to).execute(here(), from, to);
+      here().wait();
+    }
+    derived_.emplace_back(name, to);
+    return to;
+  }
+
   // The layout that later primitives should ask for, so that few copies are made.
   memory::desc preferred(const View& v) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -184,6 +203,7 @@ class Constant {
   const DLTensor* data_;
   std::mutex mutex_;
   std::vector<memory> made_;
+  std::vector<std::pair<std::string, memory>> derived_;
 };
 
 inline std::vector<std::unique_ptr<Constant>>& constants() {

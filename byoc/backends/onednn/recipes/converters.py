@@ -13,9 +13,16 @@ from .quantised import quantised
 from .recipe import Recipe
 from .source import Converter, OneDnnFunction
 
-#: The C++ that reads recipes.
-RUNTIME = ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/forms.hpp", "cpp/kinds.hpp",
-           "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
+#: Convolutions by Winograd, which take seconds to compile.
+WINOGRAD = ("cpp/winograd_transforms.hpp", "cpp/winograd_tiles.hpp", "cpp/winograd.hpp")
+
+
+def runtime(winograd: bool) -> tuple[str, ...]:
+    """The C++ that reads recipes, with the forms by Winograd or without."""
+    return ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/linear.hpp",
+            *(WINOGRAD if winograd else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
+            "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
+
 
 CONVERTERS: dict[str, Converter] = {
     **dict.fromkeys((*CONV, *CONV_TRANSPOSE), convolution),

@@ -138,6 +138,14 @@ def compile_model(
         typer.Option(help="With aot: a tuning database of `opinfo tune`.", rich_help_panel=SHAPES),
     ] = None,
     calibration: Calibrated = None,
+    race: Annotated[
+        bool,
+        typer.Option(
+            help="Without --backend, also build for ONNX Runtime and OpenVINO alone, and keep "
+            "what is fastest here.",
+            rich_help_panel=BACKENDS,
+        ),
+    ] = True,
     tune: Annotated[
         bool,
         typer.Option(
@@ -217,7 +225,7 @@ def compile_model(
 
             measuring = MeasureOptions(database, tracker, servers, threads, timeout, extent or [])
         choice = CompileOptions(backend, want or [], forced(force), target, plan, measuring,
-                                shape_options, calibration)  # fmt: skip
+                                shape_options, calibration, race)  # fmt: skip
         mod = loaded(model, shape)
         compiled = choice.compiled(mod)
         _write(compiled, library, plan_file, strict)
@@ -260,6 +268,7 @@ class CompileOptions:
     measuring: MeasureOptions | None
     shapes: ShapeOptions
     calibration: Path | None = None
+    race: bool = True
 
     def compiled(self, mod: Any) -> Compiled:
         from ...byoc import DispatchPlan
@@ -278,7 +287,7 @@ class CompileOptions:
         chosen = None if self.backends is None else self.backends.split(",")
         return compile(mod, chosen, target=self.target, shapes=self.shapes.config(), wants=wants,
                        force=self.force or None, measure=measure, plan=plan,
-                       calibration=calibrated(self.calibration))  # fmt: skip
+                       calibration=calibrated(self.calibration), race=self.race)  # fmt: skip
 
 
 def _write(compiled: Compiled, library: Output, plan_file: Output | None, strict: bool) -> None:

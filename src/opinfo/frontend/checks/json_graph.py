@@ -23,6 +23,7 @@ import tvm_ffi
 from tvm_ffi import core
 
 from ...analysis.registry.registry import load_all
+from ...analysis.support.empty_constants import is_unreadable
 from ...analysis.support.tvm_compat import MatchBufferRegion, TensorRegion, type_key
 
 #: Base types of IR; derived types are included.
@@ -106,6 +107,8 @@ class _Checker:
         if kind in _LEAVES:
             if not _LEAVES[kind](data):
                 raise BadGraph(f"invalid value {data!r:.40}")
+            if kind == "ffi.Tensor" and is_unreadable(shape := _extents(str(data))):
+                raise BadGraph(f"TVM cannot load a tensor of shape {shape}, which has no elements")
         elif kind in ("ffi.Array", "ffi.List", "ffi.Map", "ffi.Dict"):
             self._container(place, kind, data)
         elif kind in _NAMED:
@@ -250,6 +253,12 @@ def _is_tensor(value: Any) -> bool:
     usual = magic == _MAGIC and (device, number) == (1, 0) and min(extents, default=0) >= 0
     packed = bits * lanes >= 8 or (math.prod(extents) * bits * lanes + 7) // 8
     return usual and rank >= 0 and length == stored and (size == stored or packed == stored)
+
+
+def _extents(value: str) -> tuple[int, ...]:
+    """Return the shape of a tensor that was checked."""
+    raw = base64.b64decode(value)
+    return struct.unpack_from(f"<{_TENSOR.unpack_from(raw)[4]}q", raw, _TENSOR.size)
 
 
 def _is_bigint(value: Any) -> bool:

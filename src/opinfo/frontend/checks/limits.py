@@ -38,12 +38,16 @@ def limit(seconds: int, memory: int) -> None:
 
 def allow(size: int) -> None:
     """Raise the memory limit for external files of ``size`` bytes that a model names."""
-    memory = FACTOR * size
+    memory = min(FACTOR * size, _physical() // 2)
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY:
         more = soft + memory
         soft = more if hard == resource.RLIM_INFINITY else min(more, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _physical() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _lower(which: int, value: int) -> None:

@@ -5,18 +5,27 @@ src_tensor_dim (-1 vs. 2)").
 
 Before: `R.strided_slice(x, (-1,), (0,), (16,), (1,))`; after, for a 2-d `x`:
 `R.strided_slice(x, (1,), (0,), (16,), (1,))`.
+
+A constant without elements adds nothing to a concatenation, and is an operator elsewhere, since
+files cannot hold it (`empty_constants`). Before: `R.concat((x, y), axis=1)` with a constant `y` of
+shape (1, 0, 3); after: `x`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import tvm
 from tvm import relax
+
+from ...analysis.support import empty_constants
+from ...analysis.support.tvm_compat import GenericConst, array_of
 
 
 @relax.expr_functor.mutator
 class _Tidy(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: relax.Call) -> relax.Expr:
-        call = super().visit_call_(call)
+        call = super().visit_call_(_without_empty_parts(call))
         if call.op != tvm.ir.Op.get("relax.strided_slice"):
             return call
         axes = [int(axis) for axis in call.args[1].fields]
@@ -36,4 +45,18 @@ def tidy(mod: tvm.IRModule) -> tvm.IRModule:
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             mutator.builder_.update_func(gvar, mutator.visit_expr(func))
-    return mutator.builder_.get()
+    return empty_constants.replaced(mutator.builder_.get(), empty_constants.as_zeros)
+
+
+def _without_empty_parts(call: relax.Call) -> relax.Call:
+    """Return a concatenation without the constants that have no elements along its axis."""
+    if call.op != tvm.ir.Op.get("relax.concat") or not isinstance(call.args[0], relax.Tuple):
+        return call
+    axis = call.attrs.axis
+    parts = [part for part in call.args[0].fields if not _is_empty(part, axis)]
+    kept = len(call.args[0].fields) > len(parts) > 0 and axis is not None
+    return relax.op.concat(parts, axis) if kept else call
+
+
+def _is_empty(part: Any, axis: int | None) -> bool:
+    return isinstance(part, GenericConst) and axis is not None and array_of(part).shape[axis] == 0

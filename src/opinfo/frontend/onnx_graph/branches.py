@@ -1,14 +1,25 @@
-"""The branches of a conditional that stays."""
+"""The branches of a conditional that stays.
+
+A branch with a node that no runtime can execute, for the sizes of its inputs, becomes one that
+fails with the reason when it is taken. Exporters write such branches where a model has several
+input formats, and only one of them can fit the sizes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
+from ...analysis.support.tvm_compat import StringImm
 from .onnx_node import dims_of
-from .values import ListValue, NotConvertible, of_expr
+from .values import ListValue, NodeError, NotConvertible, of_expr
+
+#: Takes a tensor, its number of dimensions, and the text of an error.
+CHECK = "vm.builtin.check_tensor_info"
 
 
 def branch_values(
@@ -22,8 +33,7 @@ def branch_values(
         graphs: What is computed if the condition holds, and otherwise.
         scope: The values visible in the graphs.
     """
-    branches = [_branch(graph, body, scope) for body in graphs]
-    (then, first), (otherwise, second) = branches
+    (then, first), (otherwise, second) = _branches(graph, graphs, scope)
     if len(first) != len(second):
         raise NotConvertible(f"its branches have {len(first)} and {len(second)} outputs")
     for a, b in zip(first, second, strict=True):
@@ -36,6 +46,69 @@ def branch_values(
     return [
         of_expr(_sized(graph, part, a, b)) for part, a, b in zip(parts, first, second, strict=True)
     ]
+
+
+def _branches(
+    graph: Any, graphs: Sequence[Any], scope: Mapping[str, Any]
+) -> list[tuple[Any, list[Any]]]:
+    """Import the branches; at most one may be illegal, and has the types of the other."""
+    results: list[Any] = []
+    errors: list[NodeError] = []
+    for body in graphs:
+        try:
+            results.append(_branch(graph, body, scope))
+        except NodeError as error:
+            errors.append(error)
+            if not error.is_illegal or len(errors) > 1:
+                raise
+            results.append(None)
+    for text in map(str, errors):
+        graph.warnings.append(f"{text}; a branch of a conditional fails when it is taken")
+        (legal,) = [pair for pair in results if pair is not None]
+        results[results.index(None)] = _failing(graph, text, legal)
+    return results
+
+
+def _failing(graph: Any, reason: str, legal: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:
+    """Return a branch that fails with a reason when it is taken, with results like a legal one's.
+
+    Relax's own assertion needs Python when the model runs. So a scalar is checked for having one
+    dimension, by a function of the virtual machine that takes a text for its error.
+    """
+    inner = _defined(legal[0])
+    graph.builder._begin_binding_block()
+    try:
+        bound = []
+        for like in legal[1]:
+            dims = [tirx.Var(f"never_{k}", "int64") if _mentions(dim, inner) else dim
+                    for k, dim in enumerate(like.ty.shape.values)]  # fmt: skip
+            dtype = str(like.ty.dtype)
+            call = relax.op.call_pure_packed(
+                CHECK, relax.const(0, "int64"), relax.prim_value(1),
+                StringImm(f"{reason};"), ty_args=relax.TensorType(ndim=len(dims), dtype=dtype),
+            )  # fmt: skip
+            bound.append(graph.builder.match_cast(call, relax.TensorType(dims, dtype)))
+        result = bound[0] if len(bound) == 1 else graph.builder.emit(relax.Tuple(bound))
+    finally:
+        block = graph.builder._end_block()
+    return relax.SeqExpr([block], result), bound
+
+
+def _defined(body: Any) -> set[Any]:
+    """Return the symbols that a branch defines by its casts."""
+    symbols: set[Any] = set()
+    for block in body.blocks:
+        for binding in block.bindings:
+            if isinstance(binding, relax.MatchCast):
+                for dim in binding.ty.shape.values:
+                    tvm_ffi.structural_walk(dim, (tvm.ir.Var, symbols.add))
+    return symbols
+
+
+def _mentions(dim: Any, symbols: set[Any]) -> bool:
+    mentioned: set[Any] = set()
+    tvm_ffi.structural_walk(dim, (tvm.ir.Var, mentioned.add))
+    return bool(mentioned & symbols)
 
 
 def _branch(graph: Any, body: Any, scope: Mapping[str, Any]) -> tuple[Any, list[Any]]:

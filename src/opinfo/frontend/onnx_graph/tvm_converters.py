@@ -17,9 +17,9 @@ WRONG = {"Attention", "MatMulInteger16", "AllClassNMS", "FastGelu", "BiasGelu", 
          "SequenceInsert", "SequenceLength", "ConcatFromSequence", "SplitToSequence", "SequenceAt",
          "Unique"}  # fmt: skip
 #: Operators whose inputs broadcast; sizes that differ are made equal first (see `broadcast`).
-BROADCASTS = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Sum", "Mean", "Equal",
-              "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "BitwiseAnd",
-              "BitwiseOr", "BitwiseXor", "BitShift", "Where", "PRelu"}  # fmt: skip
+BROADCASTS = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Equal", "Less", "LessOrEqual", "Greater",
+              "GreaterOrEqual", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+              "BitShift", "Where", "PRelu"}  # fmt: skip
 
 
 def has(node: OnnxNode) -> bool:

@@ -26,6 +26,19 @@ class NotConvertible(ValueError):
         self.dims = tuple(dims)  # sizes that would have to be static
 
 
+class NodeError(ValueError):
+    """A node cannot be imported; the message names it.
+
+    Attributes:
+        dims: The sizes that would have to be static.
+        is_illegal: Whether no runtime can execute the node, for the sizes of its inputs.
+    """
+
+    def __init__(self, text: str, dims: Sequence[Dim] = (), is_illegal: bool = False) -> None:
+        super().__init__(text)
+        self.dims, self.is_illegal = tuple(dims), is_illegal
+
+
 @dataclass(eq=False)
 class TensorValue:
     """A tensor with what is known of it: its elements, its expression, or both.

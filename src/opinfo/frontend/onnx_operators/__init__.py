@@ -10,6 +10,7 @@ from . import (
     elementwise_operators,
     index_operators,
     pools,
+    products,
     quantized,
     recurrent,
     resizing,
@@ -19,6 +20,6 @@ from . import (
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "elementwise_operators",
-    "index_operators", "pools", "quantized", "recurrent", "resizing", "sequences", "shapes",
-    "slices_and_pads",
+    "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "sequences",
+    "shapes", "slices_and_pads",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from tvm import relax
 from ..onnx_graph.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode
 from .convolution import biased, convolved
+from .products import gemm
 from .quantized import dequantized_weights, rounded
 from .recurrent import sequence
 
@@ -91,23 +92,6 @@ def skip_rms_norm(node: OnnxNode) -> list[Any]:
     return [relax.op.nn.rms_norm(total, node.tensor(2), [-1], epsilon), None, None, total]
 
 
-@converts("FusedMatMul", domain=MICROSOFT)
-def fused_matmul(node: OnnxNode) -> Any:
-    """Multiply matrices that may be transposed, times a number."""
-    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
-        node.refuse("transBatchA and transBatchB have no lowering")
-    sides = []
-    for k, name in enumerate(("transA", "transB")):
-        data, rank = node.tensor(k), node.rank(k)
-        if node.attr(name, 0) and rank > 1:
-            order = [*range(rank - 2), rank - 1, rank - 2]
-            data = node.emit(relax.op.permute_dims(data, order))
-        sides.append(data)
-    result = node.emit(relax.op.matmul(*sides))
-    alpha = float(node.attr("alpha", 1.0))
-    return result if alpha == 1 else relax.op.multiply(result, relax.const(alpha, node.dtype(0)))
-
-
 #: Activations of fused operators.
 ACTIVATIONS: dict[str, Any] = {
     "Relu": lambda x, a: relax.op.nn.relu(x),
@@ -129,17 +113,7 @@ def fused_conv(node: OnnxNode) -> Any:
 @converts("FusedGemm", domain=MICROSOFT)
 def fused_gemm(node: OnnxNode) -> Any:
     """Multiply matrices, add, and activate."""
-    sides = [relax.op.permute_dims(node.tensor(k)) if node.attr(name, 0) else node.tensor(k)
-             for k, name in enumerate(("transA", "transB"))]  # fmt: skip
-    result = node.emit(relax.op.matmul(*sides))
-    alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
-    dtype = node.dtype(0)
-    result = result if alpha == 1 else relax.op.multiply(result, relax.const(alpha, dtype))
-    if node.has(2):
-        more = node.tensor(2)
-        more = more if beta == 1 else relax.op.multiply(more, relax.const(beta, dtype))
-        result = relax.op.add(result, more)
-    return _activated(node, result)
+    return _activated(node, gemm(node))
 
 
 def _activated(node: OnnxNode, result: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from tvm import relax
 
 from ..onnx_graph.converter_table import converts
+from ..onnx_graph.half_types import accumulated
 from ..onnx_graph.onnx_node import OnnxNode
 from ..onnx_graph.scalars import is_expr
 from ..onnx_graph.values import Dim
@@ -106,7 +107,7 @@ def convolved(node: OnnxNode, data: Any, weights: Any, out_dtype: str | None = N
     layout, kernel_layout, _ = LAYOUTS[rank]
     return node.emit(
         op(data, weights, what.strides, what.padding, what.dilations, node.attr("group", 1),
-           layout, kernel_layout, out_dtype=out_dtype)
+           layout, kernel_layout, out_dtype=out_dtype or accumulated(data))
     )  # fmt: skip
 
 
@@ -139,7 +140,8 @@ def conv_transpose(node: OnnxNode) -> Any:
         node.refuse("a transposed convolution with dilations has no lowering")
     result = node.emit(
         op(node.tensor(0), node.tensor(1), strides, [*before, *after], extra, dilations,
-           node.attr("group", 1), layout, kernel_layout)
+           node.attr("group", 1), layout, kernel_layout,
+           out_dtype=accumulated(node.tensor(0)))
     )  # fmt: skip
     return biased(node, result, 2)
 

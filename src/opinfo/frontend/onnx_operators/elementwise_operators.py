@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from tvm import relax
 from ..onnx_graph.attributes import dtype_name
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.tvm_converters import broadcast
 from ..onnx_graph.values import TensorValue
 
 
@@ -83,3 +85,14 @@ def einsum(node: OnnxNode) -> Any:
     """Return a sum over named axes."""
     tensors = [node.tensor(k) for k in range(len(node.inputs))]
     return relax.op.einsum(relax.Tuple(tensors), node.text("equation", "").replace(" ", ""))
+
+
+@converts("Sum", "Mean", "Max", "Min")
+def combined(node: OnnxNode) -> Any:
+    """Combine any number of tensors element by element, in their order."""
+    combine = {"Max": relax.op.maximum, "Min": relax.op.minimum}.get(node.op, relax.op.add)
+    tensors = broadcast(node, [node.tensor(k) for k in range(len(node.inputs))])
+    total = functools.reduce(lambda a, b: node.emit(combine(a, b)), tensors)
+    if node.op != "Mean" or len(tensors) == 1:
+        return total
+    return relax.op.divide(total, relax.const(len(tensors), node.dtype(0)))

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ...analysis.recurrent.cells import DEFAULTS, GATES, Cell, CellOps, gru, lstm, relax_ops
+from ...analysis.recurrent.recurrence import Recurrence
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import is_expr
 from ..onnx_graph.values import Dim
-from .cells import DEFAULTS, GATES, Cell, CellOps, gru, lstm, relax_ops
-from .recurrence import Recurrence
 
 #: Up to this many steps are unrolled into operators; more become one PrimFunc.
 UNROLLED = 2
@@ -70,6 +70,8 @@ def sequence(
     first = bool(node.attr("layout", 0))  # whether the batch comes first
     if node.attr("clip"):
         node.refuse("clip is not supported")
+    if node.rank(0) != 3:
+        node.refuse(f"input 0 has {node.rank(0)} dimensions, expected 3")
     data = node.tensor(0) if data is None else data
     steps, batch, _ = (node.shape(0)[k] for k in ((1, 0, 2) if first else (0, 1, 2)))
     data = node.emit(relax.op.permute_dims(data, [1, 0, 2])) if first else data

@@ -62,19 +62,14 @@ def _axes_given(
     """Return the scales or the sizes of all axes."""
     rank = node.rank(0)
     axes = [int(axis) % rank for axis in node.attr("axes") or range(rank)]
-    if node.has(sizes) and _length(node, sizes):
-        result = node.shape(0)
-        for axis, extent in zip(axes, node.integers(sizes, "sizes"), strict=True):
-            result[axis] = extent
-        return None, result
-    factors: list[Any] = [1.0] * rank
-    for axis, factor in zip(axes, _numbers(node, scales), strict=True):
-        factors[axis] = factor
-    return factors, None
-
-
-def _length(node: OnnxNode, k: int) -> bool:
-    return node.shape(k) != [0]
+    by_sizes = node.has(sizes) and node.shape(sizes) != [0]
+    values = node.integers(sizes, "sizes") if by_sizes else _numbers(node, scales)
+    if len(values) != len(axes):
+        node.refuse(f"it has {len(values)} sizes or scales for {len(axes)} axes")
+    result: list[Any] = node.shape(0) if by_sizes else [1.0] * rank
+    for axis, value in zip(axes, values, strict=True):
+        result[axis] = value
+    return (None, result) if by_sizes else (result, None)
 
 
 def _numbers(node: OnnxNode, k: int) -> list[Any]:

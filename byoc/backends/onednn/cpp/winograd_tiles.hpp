@@ -1,0 +1,163 @@
+
+// Tiles of a picture to points and back, with what follows a convolution. Channels are innermost. It
+// follows winograd_transforms.hpp.
+namespace opinfo_onednn {
+namespace {
+
+OPINFO_INLINE Lanes all_of(float value) { return value - Lanes{}; }
+OPINFO_INLINE Lanes load(const float* from) { return *reinterpret_cast<const Lanes*>(from); }
+OPINFO_INLINE void store(float* to, const Lanes& v) { *reinterpret_cast<Lanes*>(to) = v; }
+
+// Calls for vectors that cover the channels, of which there are at least as many as lanes; the last
+// two overlap.
+template <typename Each>
+OPINFO_INLINE void over(int64_t channels, Each each) {
+  for (int64_t c = 0; c < channels; c += kLanes) each(std::min(c, channels - kLanes));
+}
+
+// exp(x) by 2^n exp(r), |r| <= log(2) / 2, with a polynomial for exp(r).
+OPINFO_INLINE Lanes exponential(const Lanes& given) {
+  typedef int Bits __attribute__((vector_size(4 * kLanes)));
+  const Lanes low = all_of(-87), high = all_of(88);
+  Lanes x = given < low ? low : given;
+  x = x > high ? high : x;
+  const Lanes shifted = x * 1.44269504f + 12582912.f;  // n in the last bits
+  const Lanes n = shifted - 12582912.f;
+  const Lanes r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  Lanes p = all_of(1.9875691500e-4f);
+  for (float factor : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, .5f})
+    p = p * r + factor;
+  p = p * r * r + r + 1;
+  return reinterpret_cast<Lanes>(reinterpret_cast<Bits>(p) +
+                                 (reinterpret_cast<Bits>(shifted) << 23));
+}
+
+// An item that follows a convolution, and where its operand lies.
+struct Following {
+  algorithm how;
+  float alpha, beta;
+  int from;                // the operand's tensor; -1 without one
+  const float* constant;   // or the operand
+  bool by_channel;         // it differs by channel
+  int64_t strides[3];      // of the operand: elements, rows, columns
+
+  // Whether it is one of those below, for operands in the result's axes.
+  static bool knows(const Post::Item& i) {
+    static const std::set<algorithm> all = {
+        algorithm::eltwise_relu,   algorithm::eltwise_clip,      algorithm::eltwise_linear,
+        algorithm::eltwise_swish,  algorithm::eltwise_logistic,  algorithm::eltwise_hardswish,
+        algorithm::binary_add,     algorithm::binary_sub,        algorithm::binary_mul,
+        algorithm::binary_div,     algorithm::binary_max,        algorithm::binary_min};
+    if (all.count(i.how) == 0) return false;
+    return !i.binary || (i.other.type == Type::f32 &&
+                         (i.other.dims[1] == 1 || i.other.strides[1] == 1));
+  }
+};
+
+// `others`: the operand's elements for each of the results, null outside of the picture.
+template <int count>
+inline void follow(const Following& f, const float* const* others, int64_t c, Lanes* y) {
+  const auto each = [&](auto g) { for (int k = 0; k < count; ++k) y[k] = g(y[k]); };
+  const auto both = [&](auto g) {
+    for (int k = 0; k < count; ++k)
+      if (others[k]) y[k] = g(y[k], f.by_channel ? load(others[k] + c) : all_of(*others[k]));
+  };
+  const Lanes zero = all_of(0), one = all_of(1), low = all_of(f.alpha), high = all_of(f.beta);
+  switch (f.how) {
+    case algorithm::eltwise_relu: return each([&](Lanes v) { return v > zero ? v : v * f.alpha; });
+    case algorithm::eltwise_linear: return each([&](Lanes v) { return v * f.alpha + f.beta; });
+    case algorithm::eltwise_logistic:
+      return each([&](Lanes v) { return one / (one + exponential(-v)); });
+    case algorithm::eltwise_swish:
+      return each([&](Lanes v) { return v / (one + exponential(v * -f.alpha)); });
+    case algorithm::eltwise_clip:
+      return each([&](Lanes v) {
+        v = v > low ? v : low;
+        return v < high ? v : high;
+      });
+    case algorithm::eltwise_hardswish:
+      return each([&](Lanes v) {
+        Lanes gate = v * f.alpha + f.beta;
+        gate = gate > zero ? gate : zero;
+        return v * (gate < one ? gate : one);
+      });
+    case algorithm::binary_add: return both([](Lanes a, Lanes b) { return a + b; });
+    case algorithm::binary_sub: return both([](Lanes a, Lanes b) { return a - b; });
+    case algorithm::binary_mul: return both([](Lanes a, Lanes b) { return a * b; });
+    case algorithm::binary_div: return both([](Lanes a, Lanes b) { return a / b; });
+    case algorithm::binary_max: return both([](Lanes a, Lanes b) { return a > b ? a : b; });
+    case algorithm::binary_min: return both([](Lanes a, Lanes b) { return a < b ? a : b; });
+    default: return;
+  }
+}
+
+// `at`: where the channels of each pixel of a tile begin. The points lie `plane` elements apart.
+template <typename Rows, typename Columns>
+void to_points(const float* const* at, int64_t channels, float* points, int64_t plane) {
+  constexpr int height = Rows::kPoints, width = Columns::kPoints;
+  over(channels, [&](int64_t c) OPINFO_ALWAYS {
+    Lanes middle[height * width];
+    for (int x = 0; x < width; ++x)
+      transform_input<Rows>(
+          [&](auto y) OPINFO_ALWAYS { return load(at[y * width + x] + c); },
+          [&](auto y, const Lanes& v) OPINFO_ALWAYS { middle[y * width + x] = v; });
+    for (int y = 0; y < height; ++y)
+      transform_input<Columns>(
+          [&](auto x) OPINFO_ALWAYS { return middle[y * width + x]; },
+          [&](auto x, const Lanes& v) OPINFO_ALWAYS {
+            store(points + (y * width + x) * plane + c, v);
+          });
+  });
+}
+
+// A tile's results: where the channels of each one begin, null outside of the picture.
+struct Results {
+  static constexpr int kMost = 16, kFollowing = 4;
+  float* to[kMost];
+  const float* others[kFollowing][kMost];
+};
+
+template <typename Rows, typename Columns>
+void from_points(const float* points, int64_t plane, int64_t channels, const float* bias,
+                 const std::vector<Following>& following, const Results& results) {
+  constexpr int width = Columns::kPoints;
+  constexpr int down = Rows::kOut, across = Columns::kOut;
+  over(channels, [&](int64_t c) OPINFO_ALWAYS {
+    Lanes middle[down * width], y[down * across];
+    for (int x = 0; x < width; ++x)
+      transform_output<Rows>(
+          [&](auto p) OPINFO_ALWAYS { return load(points + (p * width + x) * plane + c); },
+          [&](auto i, const Lanes& v) OPINFO_ALWAYS { middle[i * width + x] = v; });
+    const Lanes shift = bias ? load(bias + c) : all_of(0);
+    for (int i = 0; i < down; ++i)
+      transform_output<Columns>(
+          [&](auto p) OPINFO_ALWAYS { return middle[i * width + p]; },
+          [&](auto j, const Lanes& v) OPINFO_ALWAYS { y[i * across + j] = v + shift; });
+    for (size_t k = 0; k < following.size(); ++k)
+      follow<down * across>(following[k], results.others[k], c, y);
+    for (int k = 0; k < down * across; ++k)
+      if (results.to[k]) store(results.to[k] + c, y[k]);
+  });
+}
+
+// The functions for tiles of a kind, and what their weights are multiplied with.
+struct Tiles {
+  int points[2], out[2], taps[2];
+  const double* weights[2];
+  void (*to)(const float* const*, int64_t, float*, int64_t);
+  void (*from)(const float*, int64_t, int64_t, const float*, const std::vector<Following>&,
+               const Results&);
+};
+
+template <typename Rows, typename Columns>
+Tiles tiles() {
+  return {{Rows::kPoints, Columns::kPoints},
+          {Rows::kOut, Columns::kOut},
+          {Rows::kTaps, Columns::kTaps},
+          {&Rows::kWeights[0][0], &Columns::kWeights[0][0]},
+          to_points<Rows, Columns>,
+          from_points<Rows, Columns>};
+}
+
+}  // namespace
+}  // namespace opinfo_onednn

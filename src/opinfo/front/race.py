@@ -1,0 +1,103 @@
+"""Build a model several times, run all builds on this machine, and keep the fastest one.
+
+Expected costs compare operators; whether a library runs a whole graph faster than the sum of its
+parts, only the graph itself says. So each backend that takes whole subgraphs is built alone and
+timed. That corrects its expected costs for this model, by which the mixed choice is then made.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from ..byoc.backend.catalog import find
+from ..byoc.measure import Measure
+from ..jit.arguments.signature import Param, Signature
+from ..verify.trial_runs import TrialRun
+from .backend_choice import BackendChoice, installed
+from .compiled_model import Compiled
+from .fastest import fastest, least, run_builds
+
+Build = Callable[[BackendChoice, Measure | None, bool], Compiled]
+#: The share of operations beyond which a choice is raced with one without runtimes.
+MOST = 0.8
+ALONE, EXPECTED, MEASURED = "of {} alone", "by expected costs", "by measured costs"
+
+
+def rivals(target: Any, signatures: Mapping[str, Signature]) -> list[str]:
+    """Return the backends to build alone: the installed ones that take whole subgraphs.
+
+    There are none if the model has several functions, or parameters other than static tensors.
+    """
+    params = signatures["main"].params if list(signatures) == ["main"] else ()
+    if not params or not all(map(_static, params)):
+        return []
+    return [name for name in installed(target) if find(name).coarse]
+
+
+def _static(param: Param) -> bool:
+    """Return whether a parameter is a tensor of a static shape."""
+    return param.kind == "tensor" and param.shape is not None and all(
+        isinstance(extent, int) for extent in param.shape)  # fmt: skip
+
+
+def race(
+    build: Build, choice: BackendChoice, measure: Measure | None, names: Sequence[str], model: Any
+) -> Compiled:
+    """Build a model for a choice and for single backends, and return the fastest right build.
+
+    Args:
+        build: Builds the model for a choice; the other arguments say how to measure, and whether to
+            plan layouts. A runtime that takes the whole graph plans its own.
+        choice: The choice.
+        measure: How to measure, if the choice is to be measured.
+        names: Backends to build alone.
+        model: The module.
+    """
+    if measure is None and not names:
+        return build(choice, None, True)
+    builds: dict[str, Compiled] = {}
+    with warnings.catch_warnings():  # of builds that may not be kept
+        warnings.simplefilter("ignore")
+        for name in names:
+            single = BackendChoice([name], None, choice.costs)
+            builds[ALONE.format(name)] = build(single, None, False)
+    runs = run_builds(builds, model)
+    kept = sorted(builds, key=lambda name: least(runs, name))[:1]
+    choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
+    finalists = {} if measure is None else {MEASURED: build(choice, measure, True)}
+    finalists[EXPECTED] = build(choice, None, True)
+    finalists |= {name: builds[name] for name in kept}
+    if _taken_by_one(finalists[EXPECTED], names):
+        others = [b for b in choice.backends if b not in names]
+        words = f"of {' and '.join(map(str, others))} alone"
+        finalists[words] = build(replace(choice, backends=others), None, True)
+    return fastest(finalists, model, runs)
+
+
+def _taken_by_one(compiled: Compiled, names: Sequence[str]) -> bool:
+    """Return whether a choice leaves almost everything to one of these backends."""
+    dispatched = compiled.dispatched
+    if dispatched is None or not dispatched.total:
+        return False
+    return any(sum(t.flops for t in dispatched.taken if t.backend == name)
+               > MOST * dispatched.total for name in names)  # fmt: skip
+
+
+def _corrected(
+    choice: BackendChoice, builds: Mapping[str, Compiled], runs: Mapping[str, TrialRun]
+) -> BackendChoice:
+    """Return a choice with costs of backends as their own builds were timed."""
+    factors = {}
+    for name, compiled in builds.items():
+        milliseconds, dispatched = least(runs, ALONE.format(name)), compiled.dispatched
+        taken = () if dispatched is None else dispatched.taken
+        expected = sum(dict(t.costs)[name].microseconds for t in taken if name in dict(t.costs))
+        if expected and milliseconds < inf and dispatched is not None and not dispatched.left:
+            factors[name] = milliseconds * 1e3 / expected
+    if choice.costs is None or not factors:
+        return choice
+    return replace(choice, costs=choice.costs.corrected(factors))
