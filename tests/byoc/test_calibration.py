@@ -224,8 +224,8 @@ def test_a_file_is_read_back_and_anything_else_is_refused(tmp_path: Path) -> Non
     path, calibration = tmp_path / "c.json", table(lib=streams(1e3), tvm=streams(2e3))
     calibration.save(path)
     assert Calibration.load(path) == calibration
-    good = json.loads(path.read_text())
-    for change, text in (
+    good: dict[str, Any] = json.loads(path.read_text())
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 2}, "expected a calibration of format 1, got format 2"),
         ({"machine": {**good["machine"], "threads": 0}}, "machine.threads: expected at least 1"),
         ({"samples": [{**good["samples"][0], "microseconds": -1.0}]},
@@ -238,7 +238,8 @@ def test_a_file_is_read_back_and_anything_else_is_refused(tmp_path: Path) -> Non
         ({"machine": {**good["machine"], "cpu": 7}}, "machine.cpu: expected a string, got 7"),
         *(({"samples": [{**good["samples"][0], field: value}]}, f"samples[0].{field}{text}")
           for field, value, text in BAD),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for change, text in changes:
         path.write_text(json.dumps({**good, **change}))
         with pytest.raises(CalibrationRefused) as raised:
             Calibration.load(path)

@@ -30,7 +30,7 @@ from opinfo.byoc.prepare.prepare import prepare
 from ..layout import nets
 from ..layout.nets import const
 from ..run import run
-from .onnx_cases import CASES, OnnxCase, module, values
+from .onnx_cases import CASES, HALF, QUOTIENT, TURNED, WIDE, OnnxCase, module, values
 
 nn, op = relax.op.nn, relax.op
 
@@ -84,12 +84,11 @@ def test_the_result_is_that_of_tvm(backend: str, name: str) -> None:
     np.testing.assert_allclose(found, told, rtol=10 * near, atol=near)
 
 
-@pytest.mark.parametrize("reason", sorted({c.refused for c in CASES.values() if c.refused}))
+@pytest.mark.parametrize("reason", [HALF, QUOTIENT, TURNED, WIDE])
 def test_what_openvino_computes_otherwise_stays_with_tvm(reason: str) -> None:
     refused = {n: c for n, c in CASES.items() if c.refused == reason}
     done = dispatch(prepare(module(refused)), ["openvino"])
     assert {o.why for o in done.left} == {f"openvino, pattern network: {reason}"}
-    assert not done.taken
 
 
 def test_the_nodes_are_those_that_runtimes_fuse() -> None:

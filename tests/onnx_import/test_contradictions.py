@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,15 @@ def _elsewhere(place: str) -> Any:
     return tensor
 
 
+def test_a_weight_of_negative_sizes_is_refused() -> None:
+    """As in a reshape by numpy, the size was computed."""
+    weight = numpy_helper.from_array(floats(6), "w")
+    weight.dims[:] = [2, -3]
+    proto = model([_node("Neg", "w")], {})
+    proto.graph.initializer.append(weight)
+    assert "the tensor 'w' has sizes (2, -3)" in _refusal(proto)
+
+
 def test_a_sparse_weight_is_not_looked_for_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,8 +239,8 @@ def test_files_that_are_not_read_allow_no_memory(place: str, tmp_path: Path) -> 
 
 def test_no_model_may_use_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     set_to: list[int] = []
-    monkeypatch.setattr(limits.resource, "getrlimit", lambda _: (0, -1))
-    monkeypatch.setattr(limits.resource, "setrlimit", lambda _, pair: set_to.append(pair[0]))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, -1))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: set_to.append(pair[0]))
     limits.allow(1 << 50)
     limits.allow(1 << 20)
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
