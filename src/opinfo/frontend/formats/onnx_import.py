@@ -28,7 +28,8 @@ from ..checks.onnx_schema import (
     check_sizes,
 )
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
-from ..onnx_graph.branches import branch_values
+from ..onnx_graph.control_flow.branches import branch_values
+from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
 from ..onnx_graph.legality import why_illegal
@@ -160,6 +161,16 @@ class GraphImport:
         self._depth += 1
         try:
             return branch_values(self, condition, graphs, scope)
+        finally:
+            self._depth -= 1
+
+    def recursion(self, node: OnnxNode) -> list[Any]:
+        """Import a Loop as a recursive function and return its values."""
+        if self.dataflow:
+            raise NeedsBranches
+        self._depth += 1
+        try:
+            return loop_values(self, node)
         finally:
             self._depth -= 1
 
