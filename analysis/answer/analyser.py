@@ -8,7 +8,7 @@ from typing import Any
 from ..certify.structural_equality import ByStructure
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..results.op_info import Refusal
-from .recover import analyse, lift_or_refuse, recover_or_refuse, with_externs
+from .recover import analyse, lift_or_refuse, recover_or_refuse, recover_whole, with_externs
 from .recovered import Recovered
 
 
@@ -33,5 +33,5 @@ class Analyser:
     def _analyse(self, func: Any) -> Recovered:
         expression = with_externs(self._lift(func), func)
         if isinstance(expression, Refusal):
-            return Recovered(expression)
+            return recover_whole(func, expression)
         return recover_or_refuse(expression, func)

@@ -23,6 +23,7 @@ from ..terms.work import Exhausted, budget
 from ..undo_layouts import logical_forms
 from ..undo_layouts.logical_answer import express_layouts, normalise
 from ..undo_layouts.places import unchanged_layouts
+from ..whole.whole_functions import whole_function
 from .candidates import certified_operator
 from .fault import fault
 from .kind import pattern_kind
@@ -90,8 +91,28 @@ def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> R
     with budget():
         expression = with_externs(lift_or_refuse(func), func)
         if isinstance(expression, Refusal):
-            return Recovered(expression)
+            return recover_whole(func, expression)
         return recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
+
+
+def recover_whole(func: Any, refusal: Refusal) -> Recovered:
+    """Return the operator of a PrimFunc that cannot be lifted, recognised as a whole.
+
+    Args:
+        func: The PrimFunc.
+        refusal: Why it cannot be lifted, which is the answer without such an operator.
+    """
+    try:
+        found = whole_function(func)
+    except Exhausted as error:
+        return Recovered(Refusal(str(error)))
+    except Exception as error:
+        return Recovered(fault(error))
+    if found is None:
+        return Recovered(refusal)
+    info, signature = found
+    outputs = tuple(definition.out.position for definition in signature.outputs)
+    return Recovered(info, signature.params, outputs)
 
 
 def with_externs(expression: TensorExpression | Refusal, func: Any) -> TensorExpression | Refusal:

@@ -114,7 +114,8 @@ NUMBERED = frozenset({"relax.clip"})
 #: Operators whose operand is a shape.
 SHAPED = frozenset({"relax.shape_to_tensor"})
 #: Operators that take all operands as a tuple; all but the first; all but the first and last.
-TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid"})
+TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid",
+                    "relax.nn.recurrence"})  # fmt: skip
 TUPLED_REST = frozenset({"relax.index_tensor"})
 TUPLED_MIDDLE = frozenset({"relax.index_put"})
 

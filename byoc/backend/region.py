@@ -27,12 +27,14 @@ class Tensor:
         index: The position among the region's inputs, its constants or its calls.
         shape: Integers, and expressions where an extent is symbolic.
         dtype: TVM's name of the dtype.
+        result: Which result of the call it is.
     """
 
     source: Literal["input", "constant", "call"]
     index: int
     shape: tuple[Any, ...]
     dtype: str
+    result: int = 0
 
     @property
     def static(self) -> bool:
@@ -48,13 +50,20 @@ class Call:
         attrs: All its attributes. A literal scalar operand is an attribute under its argument's
             name: ``attrs["x2"]`` is 2.0 for ``x + 2``.
         operands: Its tensors, in order.
-        result: Its result.
+        result: Its result; of several, the first one.
+        more: Its other results.
     """
 
     op: str
     attrs: Mapping[str, Any]
     operands: tuple[Tensor | Constant, ...]
     result: Tensor
+    more: tuple[Tensor, ...] = ()
+
+    @property
+    def results(self) -> tuple[Tensor, ...]:
+        """All results."""
+        return (self.result, *self.more)
 
     @property
     def arguments(self) -> tuple[Tensor | int | float | bool, ...]:
@@ -181,10 +190,10 @@ class _Builder:
             operand if isinstance(operand, Constant) else self.operand(op.values[operand])
             for operand in info.operands
         )
-        (out,) = op.outputs
-        result = Tensor("call", len(self.calls), out.shape, out.dtype)
-        self.calls.append(Call(info.name, info.attrs, operands, result))
-        self.tensors[out] = result
+        first, *more = (Tensor("call", len(self.calls), out.shape, out.dtype, k)
+                        for k, out in enumerate(op.outputs))  # fmt: skip
+        self.calls.append(Call(info.name, info.attrs, operands, first, tuple(more)))
+        self.tensors.update(zip(op.outputs, (first, *more), strict=True))
 
     def operand(self, value: Value | None) -> Tensor:
         assert value is not None

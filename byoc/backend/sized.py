@@ -22,6 +22,7 @@ def sized(region: Region) -> Region:
             attrs={k: _attribute(v) for k, v in call.attrs.items()},
             operands=tuple(_tensor(o) if isinstance(o, Tensor) else o for o in call.operands),
             result=_tensor(call.result),
+            more=tuple(map(_tensor, call.more)),
         )
         for call in region.calls
     )

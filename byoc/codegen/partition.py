@@ -6,7 +6,7 @@ After:  lv1 = R.call_dps_packed("onednn_0", (x,), out_ty=…)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from ...layout.graph.relax_graph import Graph, Op, Value
 from ...layout.graph.unused import without_unused
 from ..backend.backend import Code
 from ..backend.region import Placed
-from ..patterns.dependences import Dependences, together
+from ..patterns.dependences import Dependences, branches_of, item_of, together
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,38 @@ def _gathered(func: Any, to: PartitionedFunction) -> Any:
     groups = [[f.set(p.ops) for p in to.regions if all(op in f.places for op in p.ops)]
               for f in to.flows]  # fmt: skip
     ordered = iter([
-        relax.DataflowBlock([dependences.bindings[k] for k in together(dependences, sets)])
+        relax.DataflowBlock(list(dependences.lines(together(dependences, sets))))
         for dependences, sets in zip(to.flows, groups, strict=True)
     ])  # fmt: skip
-    blocks = [next(ordered) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks]
-    body = relax.SeqExpr(blocks, func.body.body)
+    body = _with_blocks(func.body, ordered)
     return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+
+
+def _type(value: Value) -> Any:
+    """The type of a result of an op."""
+    assert value.producer is not None
+    ty = value.producer.call.ty
+    many = len(value.producer.outputs) > 1
+    return ty.fields[value.producer.outputs.index(value)] if many else ty
+
+
+def _with_blocks(body: Any, ordered: Iterator[Any]) -> Any:
+    """A sequence with other dataflow blocks, also inside branches."""
+    blocks = []
+    for block in body.blocks:
+        if isinstance(block, relax.DataflowBlock):
+            blocks.append(next(ordered))
+        else:
+            bindings = [_with_branches(b, ordered) for b in block.bindings]
+            blocks.append(relax.BindingBlock(bindings))
+    return relax.SeqExpr(blocks, body.body)
+
+
+def _with_branches(binding: Any, ordered: Iterator[Any]) -> Any:
+    branches = [_with_blocks(branch, ordered) for branch in branches_of(binding)]
+    if not branches:
+        return binding
+    return relax.VarBinding(binding.var, relax.If(binding.value.cond, *branches), binding.span)
 
 
 @relax.expr_functor.mutator
@@ -92,11 +118,16 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         self.graph, self.regions = to.graph, {p.ops[-1]: p for p in to.regions}
         self.merged = {op for p in to.regions for op in p.ops[:-1]}
         self.vars: dict[Op, Any] = {}
+        #: Of regions: the expressions of results, and bindings that take one before the call.
+        self.results: dict[Value, Any] = {}
+        self.waiting: list[Any] = []
         self.builder_.update_func(gvar, self.visit_expr(func))
 
     def visit_var_binding_(self, binding: Any) -> None:
         op = self.graph.by_var.get(binding.var)
-        if op in self.merged:
+        if op is not None and len(op.outputs) > 1:
+            self.vars[op] = binding.var
+        if op in self.merged or self.taken(binding):
             return
         if op is None or op not in self.regions:
             super().visit_var_binding_(binding)
@@ -107,15 +138,52 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
 
     def called(self, placed: Placed, span: Any) -> None:
         arguments = relax.Tuple([self.value(v) for v in placed.inputs])
-        types = [v.producer.call.ty for v in placed.results if v.producer is not None]
+        types = [_type(v) for v in placed.results]
         out = types if len(types) > 1 else types[0]
         call = with_span(relax.call_dps_packed(placed.region.symbol, arguments, out_ty=out), span)
         if len(types) == 1:
-            self.bind(placed.results[0].expr, call)
-            return
-        results = self.builder_.emit(call)
-        for k, value in enumerate(placed.results):
-            self.bind(value.expr, relax.TupleGetItem(results, k))
+            self.store(placed.results[0], call)
+        else:
+            results = self.builder_.emit(call)
+            for k, value in enumerate(placed.results):
+                self.store(value, relax.TupleGetItem(results, k))
+        self.finish(placed)
+
+    def store(self, value: Value, result: Any) -> None:
+        """Emit a result of a region."""
+        if value.expr is None:
+            self.results[value] = self.builder_.emit(result)
+        else:
+            self.bind(value.expr, result)
+
+    def taken(self, binding: Any) -> bool:
+        """Take a binding of one of several results of an op that is in a region."""
+        whole = item_of(binding)
+        op = None if whole is None else self.graph.by_var.get(whole)
+        if op is None or (op not in self.merged and op not in self.regions):
+            return False
+        self.waiting.append(binding)
+        if op.outputs[binding.value.index] in self.results:
+            self.items()
+        return True
+
+    def items(self) -> None:
+        """Bind what waits for results that are there now; the rest is used inside of regions."""
+        waiting, self.waiting = self.waiting, []
+        for binding in waiting:
+            op = self.graph.by_var[binding.value.tuple_value]
+            value = op.outputs[binding.value.index]
+            if value in self.results:
+                self.bind(binding.var, self.results[value])
+            else:
+                self.waiting.append(binding)
+
+    def finish(self, placed: Placed) -> None:
+        """Bind single results, and tuples of which all results are used."""
+        self.items()
+        for op in placed.ops:
+            if len(op.outputs) > 1 and all(v in self.results for v in op.outputs):
+                self.bind(self.vars[op], relax.Tuple([self.results[v] for v in op.outputs]))
 
     def bind(self, var: Any, value: Any) -> None:
         """Bind a value in place of a variable of the program."""
@@ -125,6 +193,8 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
 
     def value(self, value: Value) -> Any:
         """The expression of a value, which may be one of several results of a call."""
+        if value in self.results:
+            return self.results[value]
         if value.expr is not None:
             return self.visit_expr(value.expr)
         assert value.producer is not None

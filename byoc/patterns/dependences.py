@@ -6,7 +6,7 @@ A set of bindings is an integer with bit k for the k-th binding, as a block may 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm_ffi
@@ -29,6 +29,8 @@ class Dependences:
         below: The bindings that depend on each one.
         ops: The ``call_tir`` of the block by the number of their binding.
         places: The number of the binding of each op.
+        items: Of an op with several results, the bindings of single ones. They are no bindings of
+            their own: they stand behind the op wherever it stands.
     """
 
     bindings: tuple[Any, ...]
@@ -37,10 +39,17 @@ class Dependences:
     below: tuple[Set, ...]
     ops: Mapping[int, Op]
     places: Mapping[Op, int]
+    items: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
 
     def set(self, ops: Sequence[Op]) -> Set:
         """The ops of a sequence that are in this block, as a set."""
         return sum(1 << self.places[op] for op in ops if op in self.places)
+
+    def lines(self, order: Sequence[int]) -> Iterator[Any]:
+        """The bindings of the block in an order of their numbers."""
+        for k in order:
+            yield self.bindings[k]
+            yield from self.items.get(k, ())
 
     def between(self, region: Set) -> Set:
         """The bindings on paths that leave a region and come back; none if it is convex."""
@@ -77,14 +86,29 @@ def bits(members: Set) -> Iterator[int]:
 
 
 def flows(func: Any, graph: Graph) -> list[Dependences]:
-    """The dataflow blocks of a function, without those inside branches."""
-    blocks = items(func.body.blocks)
-    return [_flow(b, graph) for b in blocks if isinstance(b, relax.DataflowBlock)]
+    """The dataflow blocks of a function, those inside branches included, in the program's order."""
+    return [_flow(block, graph) for block in _dataflow_blocks(func.body)]
+
+
+def _dataflow_blocks(body: Any) -> Iterator[Any]:
+    for block in items(body.blocks):
+        if isinstance(block, relax.DataflowBlock):
+            yield block
+            continue
+        for binding in items(block.bindings):
+            for branch in branches_of(binding):
+                yield from _dataflow_blocks(branch)
+
+
+def branches_of(binding: Any) -> tuple[Any, ...]:
+    """The branches that a binding takes one of; none if its value is no conditional."""
+    value = getattr(binding, "value", None)
+    return (value.true_branch, value.false_branch) if isinstance(value, relax.If) else ()
 
 
 def _flow(block: Any, graph: Graph) -> Dependences:
-    bindings = tuple(items(block.bindings))
-    needs = _needs(bindings)
+    bindings, parts = _without_items(items(block.bindings), graph)
+    needs = _needs(bindings, parts)
     ops = {k: op for k, b in enumerate(bindings) if (op := graph.by_var.get(b.var)) is not None}
     above, below = [0] * len(needs), [0] * len(needs)
     for k, read in enumerate(needs):
@@ -94,11 +118,37 @@ def _flow(block: Any, graph: Graph) -> Dependences:
         for j in bits(needs[k]):
             below[j] |= below[k] | 1 << k
     return Dependences(
-        bindings, needs, tuple(above), tuple(below), ops, {op: k for k, op in ops.items()}
+        bindings, needs, tuple(above), tuple(below), ops, {op: k for k, op in ops.items()}, parts
     )
 
 
-def _needs(bindings: Sequence[Any]) -> tuple[Set, ...]:
+def _without_items(
+    bindings: Sequence[Any], graph: Graph
+) -> tuple[tuple[Any, ...], dict[int, tuple[Any, ...]]]:
+    """The bindings without those that take one result of an op, and these by the op's number."""
+    kept: list[Any] = []
+    places = NodeDict[int]()
+    parts: dict[int, tuple[Any, ...]] = {}
+    for binding in bindings:
+        place = places.get(whole) if (whole := item_of(binding)) is not None else None
+        if place is not None:
+            parts[place] = (*parts.get(place, ()), binding)
+            continue
+        if binding.var in graph.by_var:
+            places[binding.var] = len(kept)
+        kept.append(binding)
+    return tuple(kept), parts
+
+
+def item_of(binding: Any) -> Any:
+    """The variable of a tuple of which a binding takes one element; None for other bindings."""
+    value = getattr(binding, "value", None)
+    if not isinstance(value, relax.TupleGetItem) or isinstance(binding, relax.MatchCast):
+        return None
+    return value.tuple_value if isinstance(value.tuple_value, relax.Var) else None
+
+
+def _needs(bindings: Sequence[Any], parts: Mapping[int, Sequence[Any]]) -> tuple[Set, ...]:
     """The earlier bindings whose variables each binding mentions, also in extents."""
     defined = NodeDict[int]()
     out = []
@@ -107,7 +157,8 @@ def _needs(bindings: Sequence[Any]) -> tuple[Set, ...]:
         mentioned = [*_variables(binding.value), *_variables(binding.var.ty), *extents]
         read = {defined[v] for v in mentioned if v in defined}
         out.append(sum(1 << j for j in read))
-        defined[binding.var] = k
+        for own in (binding, *parts.get(k, ())):
+            defined[own.var] = k
         for var in extents:
             if var not in defined:
                 defined[var] = k

@@ -76,9 +76,15 @@ class Node:
         return self.op.outputs[0]
 
     @property
+    def results(self) -> tuple[Value, ...]:
+        """The results that the program uses, and the first one."""
+        used = (v for v in self.op.outputs[1:] if v.uses or v.pinned is not None)
+        return (self.result, *used)
+
+    @property
     def tensors(self) -> list[Value]:
-        """The result and the operands."""
-        values = (self.result, *(self.operand(k) for k in range(len(self.info.operands))))
+        """The results and the operands."""
+        values = (*self.results, *(self.operand(k) for k in range(len(self.info.operands))))
         return [v for v in values if v is not None]
 
 
@@ -102,6 +108,7 @@ class PatternStep:
         most: The most operators; None for any number.
         takes: Returns the sources of an operator.
         laid: Conditions on layouts; planning layouts can make them hold.
+        several: Whether an operator may have several results, as only subgraphs can.
     """
 
     names: frozenset[str]
@@ -110,6 +117,7 @@ class PatternStep:
     most: int | None = 1
     takes: Sources = nothing
     laid: tuple[Condition, ...] = ()
+    several: bool = False
 
     def __post_init__(self) -> None:
         check_names(sorted(self.names), "step")
@@ -131,7 +139,7 @@ class PatternStep:
         """The first condition that fails, after the number of conditions that hold before it."""
         if node.info.name not in self.names:
             return -2, Unmet(f"{node.info.name} is not {listed(self.names)}")
-        if len(node.op.outputs) != 1:
+        if len(node.op.outputs) != 1 and not self.several:
             return -1, Unmet(f"{node.info.name} has {len(node.op.outputs)} results")
         if (reason := _swapped(node.info)) is not None:
             return 0, Unmet(reason)
@@ -188,7 +196,7 @@ def listed(names: Collection[str], most: int = 4) -> str:
 
 def one(
     names: str | Collection[str], *conditions: Condition, takes: Sources = nothing,
-    laid: tuple[Condition, ...] = (),
+    laid: tuple[Condition, ...] = (), several: bool = False,
 ) -> PatternStep:  # fmt: skip
     """Return a step that matches exactly one operator.
 
@@ -198,12 +206,13 @@ def one(
         takes: A function of a `Node` that returns the producers to take with it, such as a
             dequantize.
         laid: Conditions on layouts, which layout planning can satisfy.
+        several: Whether the operator may have several results; only `Coarse` takes such.
 
     Returns:
         A step of a `Pattern` or `Coarse`.
     """
     names = frozenset([names] if isinstance(names, str) else names)
-    return PatternStep(names, conditions, takes=takes, laid=laid)
+    return PatternStep(names, conditions, takes=takes, laid=laid, several=several)
 
 
 def maybe(names: str | Collection[str], *conditions: Condition) -> PatternStep:

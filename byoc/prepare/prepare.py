@@ -3,7 +3,8 @@
 Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axis=0), axis=[0])
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
-Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`).
+Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`). What is bound outside of
+dataflow blocks moves into such, as in the branches of a conditional, so that regions form there.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def _lowered(mod: Any) -> Any:
     raised = relax.transform.FoldConstant()(mod)
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
-    return _folded(legalise_module(relax.transform.FoldConstant()(out)))
+    out = relax.transform.ConvertToDataflow()(relax.transform.FoldConstant()(out))
+    return _folded(legalise_module(out))
 
 
 def _has_calls(mod: Any) -> bool:

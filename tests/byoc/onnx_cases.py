@@ -10,6 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from opinfo.analysis.recurrent import recurrence_operator  # noqa: F401
+
 from ..layout.nets import const
 
 nn, op = relax.op.nn, relax.op
@@ -19,19 +21,24 @@ SIZES = {"n": 3, "m": 4}
 IMAGE = (2, 4, 7, 6)
 LAST = (2, 7, 6, 4)
 Build = Callable[..., Any]
+WIDE = "the dtype is int64, which OpenVINO computes in 32 bits"
+HALF = "the dtype is float16, which OpenVINO computes as float32"
+QUOTIENT = "the dtype is int32, of which OpenVINO rounds quotients down"
+LACKED = "lacked"
+TURNED = "the layout is NHWC; OpenVINO misreads tensors between transposes"
 
 
 @dataclass(frozen=True)
 class OnnxCase:
     """``build(emit, rng, *inputs)``; an input is a shape, and a dtype if it is not float32.
 
-    Integers are drawn from 0 to ``below``. ``wide`` has int64 values that are not indices.
+    Integers are drawn from 0 to ``below``. ``refused`` says why OpenVINO does not take it.
     """
 
     build: Build
     inputs: tuple[Any, ...]
     below: int = 4
-    wide: bool = False
+    refused: str = ""
 
     def parameters(self, name: str) -> list[Any]:
         return [relax.Var(f"{name}_{j}", relax.TensorType(shape, dtype))
@@ -47,7 +54,7 @@ def _typed(given: Any) -> tuple[Any, str]:
 
 def _value(rng: Any, shape: Any, dtype: str, below: int) -> Any:
     extents = [e if isinstance(e, int) else SIZES[e.name] for e in shape]
-    if dtype == "float32":
+    if dtype.startswith("float"):
         return rng.standard_normal(extents).astype(dtype)
     return rng.integers(0, 2 if dtype == "bool" else below, extents).astype(dtype)
 
@@ -141,6 +148,51 @@ def _split(e: Any, r: Any, x: Any) -> Any:
     return e(op.subtract(*(e(relax.TupleGetItem(parts, k)) for k in range(2))))
 
 
+def _largest(kind: str, k: int, dtype: str) -> Build:
+    """The largest or smallest of few different numbers, and their places."""
+
+    def build(e: Any, r: Any, x: Any) -> Any:
+        found = e(op.topk(e(op.floor(x)), k, 1, kind, k > 2, dtype))
+        if kind != "both":
+            return found
+        values, places = (e(relax.TupleGetItem(found, j)) for j in range(2))
+        return e(op.add(values, e(op.multiply(e(op.astype(places, "float32")), relax.const(9.0)))))
+
+    return build
+
+
+def _bytes(e: Any, r: Any, x: Any, y: Any) -> Any:
+    """Numbers that fit in 8 bits, and integers of which the low bits stay."""
+    small = e(op.astype(e(op.multiply(e(op.abs(x)), relax.const(20.0))), "uint8"))
+    low = e(op.astype(e(op.multiply(y, relax.const(90, "int32"))), "uint8"))
+    both = (e(op.astype(b, "float32")) for b in (small, low))
+    return e(op.add(*both))
+
+
+def _recurrent(cell: str, activations: tuple[str, ...], **attrs: Any) -> OnnxCase:
+    """A layer of 4 units over a batch of 1, of which all states are read."""
+    gates, states = {"LSTM": (4, 2), "GRU": (3, 1), "RNN": (1, 1)}[cell]
+
+    def build(e: Any, r: Any, x: Any, *initial: Any) -> Any:
+        inputs = e(op.add(e(op.matmul(x, const(r, 3, 4 * gates))), const(r, 4 * gates)))
+        operands = [inputs, const(r, 4, 4 * gates), const(r, 4 * gates), *initial]
+        found = e(nn.recurrence(operands, cell, activations, **attrs))
+        steps, *last = (e(relax.TupleGetItem(found, k)) for k in range(1 + states))
+        return e(op.concat([e(op.reshape(steps, (N, 4))), *last], 0))
+
+    return OnnxCase(build, ((N, 1, 3), *[(1, 4)] * states))
+
+
+def _any(e: Any, r: Any, x: Any) -> Any:
+    """Whether there is a true element, as exporters write it."""
+    return e(op.astype(e(op.max(e(op.astype(x, "int8")), [2, 3])), "bool"))
+
+
+def _halves(e: Any, r: Any, x: Any) -> Any:
+    y = e(nn.conv2d(x, relax.const(r.standard_normal((3, 4, 3, 3)).astype("float16")), padding=1))
+    return e(nn.softmax(e(nn.max_pool2d(e(nn.relu(y)), (2, 2), (2, 2))), 1))
+
+
 def _integers(e: Any, r: Any, x: Any, y: Any) -> Any:
     """Quotients and remainders of negative numbers too."""
     third = e(op.floor_divide(e(op.subtract(x, y)), relax.const(3, "int32")))
@@ -177,6 +229,10 @@ ELEMENTS: dict[str, OnnxCase] = {
     **{n: _mapped(getattr(op, n), _small) for n in ("asin", "acos", "atanh")},
     **{n: _mapped(getattr(op, n), _special) for n in ("isnan", "isinf", "isfinite")},
     "acosh": _mapped(op.acosh, _above_one),
+    "divide, integers": OnnxCase(lambda e, r, x, y: e(op.divide(e(op.subtract(x, y)), relax.const(
+        3, "int32"))), (((4, 5), "int32"), ((4, 5), "int32")), below=9, refused=QUOTIENT),
+    "astype, bytes": OnnxCase(_bytes, ((2, 5), ((2, 5), "int32")), below=9),
+    "halves": OnnxCase(_halves, ((IMAGE, "float16"),), refused=HALF),
     "rank 0": OnnxCase(lambda e, r, x: e(op.add(e(op.sum(x)), relax.const(1.5))), ((2, 5),)),
     "leakyrelu": OnnxCase(_call(nn.leakyrelu, 0.1), ((2, 5),)),
     "prelu": OnnxCase(lambda e, r, x: e(nn.prelu(x, const(r, 4))), (IMAGE,)),
@@ -190,15 +246,17 @@ ELEMENTS: dict[str, OnnxCase] = {
        for n in ("add", "subtract", "multiply", "maximum", "minimum")},
     "integers": OnnxCase(_integers, (((2, 5), "int32"), ((2, 5), "int32"))),
     "wide integers": OnnxCase(lambda e, r, x: e(op.multiply(x, relax.const(2**40, "int64"))),
-                              (((2, 5), "int64"),), wide=True),
+                              (((2, 5), "int64"),), refused=WIDE),
     "floor_divide": OnnxCase(_call(op.floor_divide, relax.const(0.7)), ((2, 5),)),
     "mod": OnnxCase(_call(op.mod, relax.const(0.7)), ((2, 5),)),
     "divide": OnnxCase(lambda e, r, x: e(op.divide(relax.const(1.0), e(op.exp(x)))), ((2, 5),)),
     "power": OnnxCase(_call(op.power, relax.const(2.0)), ((2, 5),)),
     **{n: _compared(n) for n in ("equal", "not_equal", "greater", "greater_equal", "less",
                                  "less_equal")},
-    **{n: _logical(n) for n in ("logical_and", "logical_or", "logical_xor")},
-    "logical_not": OnnxCase(_call(op.logical_not), (((2, 5), "bool"),)),
+    **{n: _logical(n) for n in ("logical_and", "logical_or", "logical_xor", "bitwise_and",
+                                "bitwise_or")},
+    **{n: OnnxCase(_call(_function(n)), (((2, 5), "bool"),))
+       for n in ("logical_not", "bitwise_not")},
     "where": OnnxCase(lambda e, r, c, x: e(op.where(c, x, relax.const(-1.5))),
                       (((2, 1), "bool"), (2, 5))),
     "astype": OnnxCase(lambda e, r, x: e(op.astype(e(op.astype(x, "int32")), "float32")),
@@ -211,7 +269,7 @@ IMAGES: dict[str, OnnxCase] = {
     "conv2d": OnnxCase(_conv(nn.conv2d, 6, 2, 3, 2, groups=2, padding=(1, 0, 2, 1),
                              dilation=(2, 1)), ((N, 4, 7, 6),)),
     "conv2d, channels last": OnnxCase(_conv(nn.conv2d, 6, 3, 3, 4, data_layout="NHWC",
-                                            kernel_layout="OHWI"), (LAST,)),
+                                            kernel_layout="OHWI"), (LAST,), refused=TURNED),
     "conv3d": OnnxCase(_conv(nn.conv3d, 4, 3, 2, 3, 3, padding=(0, 1, 1)), ((1, 3, 4, 5, 6),)),
     "conv1d_transpose": OnnxCase(_conv(nn.conv1d_transpose, 4, 3, 4, strides=2, padding=1),
                                  ((2, 4, N),)),
@@ -222,7 +280,7 @@ IMAGES: dict[str, OnnxCase] = {
     "max_pool2d, rounded up": OnnxCase(_call(nn.max_pool2d, (3, 3), (2, 2), ceil_mode=True),
                                        ((1, 4, 6, 6),)),
     "max_pool2d, channels last": OnnxCase(_call(nn.max_pool2d, (2, 2), (2, 2), layout="NHWC"),
-                                          (LAST,)),
+                                          (LAST,), refused=TURNED),
     "avg_pool2d": OnnxCase(_call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1)), (IMAGE,)),
     "avg_pool2d with padding": OnnxCase(_call(nn.avg_pool2d, (3, 3), (2, 2), (1, 1, 1, 1),
                                               count_include_pad=True), (IMAGE,)),
@@ -233,7 +291,8 @@ IMAGES: dict[str, OnnxCase] = {
         coordinate_transformation_mode="asymmetric", rounding_method="floor"), (IMAGE,)),
     "resize2d, linear": OnnxCase(_resize((9, 14), layout="NCHW"), (IMAGE,)),
     "resize2d, align_corners": OnnxCase(_resize(
-        (9, 14), layout="NHWC", coordinate_transformation_mode="align_corners"), (LAST,)),
+        (9, 14), layout="NHWC", coordinate_transformation_mode="align_corners"), (LAST,),
+        refused=TURNED),
     "resize2d, cubic": OnnxCase(_resize((9, 14), layout="NCHW", method="cubic"), (IMAGE,)),
     "resize2d, symbolic": OnnxCase(_resize((N * 2, M * 2), layout="NCHW"), ((1, 2, N, M),)),
     "pad": OnnxCase(_call(nn.pad, (0, 0, 0, 0, 1, 2, 3, 0), pad_value=0.5), (IMAGE,)),
@@ -246,6 +305,10 @@ REDUCED: dict[str, OnnxCase] = {
     **{n: OnnxCase(_call(getattr(op, n), [0, 2]), (IMAGE,))
        for n in ("sum", "max", "min", "prod", "variance", "std")},
     **{n: OnnxCase(_call(getattr(op, n), 1), (IMAGE,)) for n in ("argmax", "argmin")},
+    "any": OnnxCase(_any, ((IMAGE, "bool"),)),
+    "cumsum": OnnxCase(_call(op.cumsum, 1), ((2, N, 3),)),
+    "cumsum of bools": OnnxCase(_call(op.cumsum, -1, "int32", True), (((3, 5), "bool"),)),
+    "cumsum of all": OnnxCase(_call(op.cumsum), ((3, 5),)),
     "sum of all": OnnxCase(_call(op.sum), ((3, 4),)),
     "softmax": OnnxCase(_call(nn.softmax, 1), ((N, 5, 4),)),
     "log_softmax": OnnxCase(_call(nn.log_softmax, -1), ((N, 5),)),
@@ -278,6 +341,10 @@ MOVED: dict[str, OnnxCase] = {
         relax.const(np.zeros((2, 3), "bool")), x, y)))), ((2, 3), (2, 3))),
     "split": OnnxCase(_split, ((2, 6),)),
     "strided_slice": OnnxCase(_call(op.strided_slice, [1, 3], [0, 5], [3, 0], [1, -2]), (IMAGE,)),
+    "strided_slice, symbolic": OnnxCase(
+        lambda e, r, x: e(op.strided_slice(x, [1], [0], [N - 1], [1])), ((2, N),)),
+    "strided_slice, one shorter": OnnxCase(lambda e, r, x, y: e(op.strided_slice(
+        e(op.concat([x, y], 1)), [1], [0], [N], [1])), ((2, N), (2, 1))),
     "flip": OnnxCase(_call(op.flip, 1), (IMAGE,)),
     "tile": OnnxCase(_call(op.tile, (2, 1, 3)), ((2, 5),)),
     "repeat": OnnxCase(_call(op.repeat, 3, 1), ((2, 5),)),
@@ -296,7 +363,22 @@ MOVED: dict[str, OnnxCase] = {
         i, *(tvm.tirx.FloatImm("float32", v) for v in (2.0, -1.0)), 5, -1)),
         (((2, 3), "int64"),)),
 }  # fmt: skip
-CASES = {**ELEMENTS, **IMAGES, **REDUCED, **MOVED}
+ORDERED: dict[str, OnnxCase] = {
+    "topk": OnnxCase(_largest("both", 3, "int64"), ((4, 9),), refused=LACKED),
+    "topk, values": OnnxCase(_largest("values", 2, "int64"), ((4, 9),), refused=LACKED),
+    "topk, places": OnnxCase(_largest("indices", 2, "int32"), ((N, 9),), refused=LACKED),
+    "sort": OnnxCase(_call(op.sort, 1, True), ((3, N),)),
+    "argsort": OnnxCase(lambda e, r, x: e(op.argsort(e(op.floor(x)), 0, dtype="int32")),
+                        ((9, 4),), refused=LACKED),
+    "reverse_sequence": OnnxCase(lambda e, r, x: e(op.reverse_sequence(
+        x, relax.const(np.array([2, 1, 4, 3])), 0, 1)), ((5, 4, 2),)),
+    "lstm": _recurrent("LSTM", ("Sigmoid", "Tanh", "Tanh")),
+    "lstm, reverse": _recurrent("LSTM", ("Sigmoid", "Relu", "Tanh"), reverse=True),
+    "gru": _recurrent("GRU", ("Sigmoid", "Tanh")),
+    "gru, reset after": _recurrent("GRU", ("Sigmoid", "Tanh"), linear_before_reset=True),
+    "rnn": _recurrent("RNN", ("Tanh",), reverse=True),
+}  # fmt: skip
+CASES = {**ELEMENTS, **IMAGES, **REDUCED, **MOVED, **ORDERED}
 
 
 def module(cases: dict[str, OnnxCase]) -> Any:

@@ -16,6 +16,7 @@ from tvm.script import relax as R
 
 from opinfo.byoc import Backend, CannotForce, Coarse, DispatchPlan, PlanRefused, dispatch, one
 from opinfo.byoc.backend.match import Match
+from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.choose import choose
 from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.matching.lowered import read
@@ -305,6 +306,17 @@ def test_outside_of_dataflow_blocks_each_operator_is_a_region() -> None:
     assert [len(t.ops) for t in done.taken] == [1, 1, 1, 1]
     x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
     machine = relax.VirtualMachine(tvm.compile(done.module, target="llvm"), tvm.cpu())
+    for c, expected in ((True, np.exp(np.maximum(x, 0) + x)), (False, 2 * np.maximum(x, 0))):
+        given = (tvm.runtime.tensor(x), tvm.runtime.tensor(np.asarray(c)))
+        np.testing.assert_allclose(machine["main"](*given).numpy(), expected, rtol=1e-6)
+
+
+def test_regions_form_inside_of_branches() -> None:
+    done = compile_module(relax.transform.Normalize()(Branches), ["onnxruntime"])
+    taken = [t.ops for t in done.dispatched.taken]
+    assert sorted(map(len, taken)) == [1, 1, 2] and ("relax.add", "relax.exp") in taken
+    x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
+    machine = done.machine()
     for c, expected in ((True, np.exp(np.maximum(x, 0) + x)), (False, 2 * np.maximum(x, 0))):
         given = (tvm.runtime.tensor(x), tvm.runtime.tensor(np.asarray(c)))
         np.testing.assert_allclose(machine["main"](*given).numpy(), expected, rtol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -248,8 +249,8 @@ def test_files_that_are_not_read_allow_no_memory(place: str, tmp_path: Path) -> 
 
 def test_no_model_may_use_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     set_to: list[int] = []
-    monkeypatch.setattr(limits.resource, "getrlimit", lambda _: (0, -1))
-    monkeypatch.setattr(limits.resource, "setrlimit", lambda _, pair: set_to.append(pair[0]))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, -1))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: set_to.append(pair[0]))
     limits.allow(1 << 50)
     limits.allow(1 << 20)
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ def model(region: Region) -> bytes:
     nodes, arrays = writer.finish(results)
     symbols: list[Any] = []
     graph = helper.make_graph(
-        [helper.make_node(n.op, list(n.inputs), [n.output], **n.attrs) for n in nodes],
+        [helper.make_node(n.op, list(n.inputs), list(n.outputs), **n.attrs) for n in nodes],
         region.symbol,
         [_value(f"x{k}", t, symbols) for k, t in enumerate(region.inputs)],
         [_value(f"y{k}", t, symbols) for k, t in enumerate(region.results)],
@@ -41,31 +42,34 @@ def _write(writer: GraphWriter, region: Region) -> list[str]:
     """Write all calls; returns the names of the region's results."""
     inputs = [f"x{k}" for k in range(len(region.inputs))]
     constants = [writer.constant(a) for a in region.constants]
-    made: list[str] = []
-    places = {"input": inputs, "constant": constants, "call": made}
+    made: list[list[str]] = []
+    places = {"input": inputs, "constant": constants}
 
     def name(operand: Tensor | Constant) -> str:
         if isinstance(operand, Constant):
             return writer.scalar(operand.value, operand.dtype)
+        if operand.source == "call":
+            return made[operand.index][operand.result]
         return places[operand.source][operand.index]
 
     readers = _readers(region)
     writer.tensors.update(zip(inputs, region.inputs, strict=True))
     for k, call in enumerate(region.calls):
-        output = OPERATORS[call.op].write(writer, call, [name(o) for o in call.operands])
-        made.append(output)
-        writer.tensors[output] = call.result
-        writer.readers[output] = readers[k]
+        outputs = OPERATORS[call.op].write(writer, call, [name(o) for o in call.operands])
+        made.append([outputs] if isinstance(outputs, str) else list(outputs))
+        for output, result in zip(made[-1], call.results, strict=False):
+            writer.tensors[output] = result
+            writer.readers[output] = readers[k, result.result]
     return [name(t) for t in region.results]
 
 
-def _readers(region: Region) -> list[int]:
-    """How many operands and results each call is."""
-    out = [0] * len(region.calls)
+def _readers(region: Region) -> Counter[tuple[int, int]]:
+    """How many operands and results of the region each result of a call is."""
+    out: Counter[tuple[int, int]] = Counter()
     operands: Sequence[Any] = [o for c in region.calls for o in c.operands]
     for tensor in (*operands, *region.results):
         if isinstance(tensor, Tensor) and tensor.source == "call":
-            out[tensor.index] += 1
+            out[tensor.index, tensor.result] += 1
     return out
 
 

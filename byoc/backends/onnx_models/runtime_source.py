@@ -27,6 +27,8 @@ START = """OPINFO_FUNCTION(__init_%s) {
 """
 #: The runtime's library is opened by its path, or else beside the compiled one.
 BESIDE = "-Wl,-rpath,$ORIGIN"
+#: How regions with float16 round: few operators have kernels of it.
+HALF = "float16 is computed in float32, and not rounded between all operators"
 
 
 def runtime_code(
@@ -53,7 +55,12 @@ def runtime_code(
     ]
     functions = (_function(region, k) for k, region in enumerate(regions))
     source = "".join([ABI, shared, *constants, runtime, *functions, START % symbols[0]])
-    return Code(source, symbols, models, ("-std=c++17", "-ldl", BESIDE, *options))
+    rounds = tuple((r.symbol, HALF) for r in regions if _has_float16(r))
+    return Code(source, symbols, models, ("-std=c++17", "-ldl", BESIDE, *options), rounds)
+
+
+def _has_float16(region: Region) -> bool:
+    return any(t.dtype == "float16" for c in region.calls for t in c.results)
 
 
 def _names(kind: str, letter: str, count: int) -> str:

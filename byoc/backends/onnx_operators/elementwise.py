@@ -138,7 +138,7 @@ def finite(writer: GraphWriter, call: Call, xs: list[str]) -> str:
 
 def floor_divided(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     both = arguments(writer, call, xs)
-    if call.result.dtype == "float32":
+    if call.result.dtype in FLOAT:
         return writer.node("Floor", [writer.node("Div", both)])
     remainder = writer.node("Mod", both)
     return writer.node("Div", [writer.node("Sub", [both[0], remainder]), both[1]])
@@ -175,16 +175,17 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
         "erf": "Erf", "floor": "Floor", "ceil": "Ceil", "round": "Round", "sin": "Sin",
         "cos": "Cos", "tan": "Tan", "sinh": "Sinh", "cosh": "Cosh", "asin": "Asin",
         "acos": "Acos", "atan": "Atan", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
-        "nn.relu": "Relu", "nn.gelu": "Gelu", "divide": "Div", "power": "Pow"}, *_FLOATS),
+        "nn.relu": "Relu", "nn.gelu": "Gelu", "power": "Pow"}, *_FLOATS),
     **_table({"abs": "Abs", "negative": "Neg", "sign": "Sign"}, typed(SIGNED), some_tensor),
-    **_table({"subtract": "Sub"}, *_NUMBERS),
+    **_table({"subtract": "Sub", "divide": "Div"}, *_NUMBERS),
     "relax.multiply": OnnxOperator(multiply, _NUMBERS),
     "relax.maximum": OnnxOperator(bounded("Max"), _NUMBERS),
     "relax.minimum": OnnxOperator(bounded("Min"), _NUMBERS),
     **_table({"equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
               "less": "Less", "less_equal": "LessOrEqual"}, *_COMPARED),
     **_table({"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor",
-              "logical_not": "Not"}, typed(BOOL), some_tensor),
+              "logical_not": "Not", "bitwise_and": "And", "bitwise_or": "Or",
+              "bitwise_not": "Not"}, typed(BOOL), some_tensor),
     **_table({"mod": "Mod"}, *_NUMBERS, fmod=1),
     **_table({"floor_mod": "Mod"}, typed(("int32", "int64")), some_tensor, mixed),
     **_table({"isnan": "IsNaN", "isinf": "IsInf"}, typed(BOOL, FLOAT), some_tensor),
@@ -194,7 +195,7 @@ ELEMENTWISE: dict[str, OnnxOperator] = {
     "relax.isfinite": OnnxOperator(finite, (typed(BOOL, FLOAT), some_tensor)),
     "relax.floor_divide": OnnxOperator(floor_divided, _NUMBERS),
     "relax.where": OnnxOperator(select, (typed(NUMBERS, BOOL, NUMBERS), some_tensor)),
-    "relax.astype": OnnxOperator(cast, (typed((*NUMBERS, *BOOL), ALL), some_tensor)),
+    "relax.astype": OnnxOperator(cast, (typed(ALL, ALL), some_tensor)),
     "relax.clip": OnnxOperator(clip, _FLOATS),
     "relax.nn.relu6": OnnxOperator(
         lambda w, c, xs: clipped(w, c, xs[0], 0.0, 6.0), _FLOATS),

@@ -11,7 +11,7 @@ import numpy as np
 from tvm import tirx
 
 from ...backend.region import Array, Tensor
-from ...patterns.symbolic_shapes import same
+from ...patterns.symbolic_shapes import offset, settled
 
 #: ONNX's operators for arithmetic of extents; quotients and remainders are composed.
 _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "Max",
@@ -20,12 +20,17 @@ _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "M
 
 @dataclass(frozen=True)
 class NodeProto:
-    """A node with one output."""
+    """A node; ``more`` are its outputs after the first one."""
 
     op: str
     inputs: tuple[str, ...]
     output: str
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return (self.output, *self.more)
 
 
 class GraphWriter:
@@ -54,6 +59,13 @@ class GraphWriter:
         made = NodeProto(op, tuple(inputs), self.name(), attrs)
         self.nodes[made.output] = made
         return made.output
+
+    def nodes_of(self, op: str, inputs: Iterable[str], count: int, **attrs: Any) -> tuple[str, ...]:
+        """Add a node with several outputs; returns their names."""
+        made = NodeProto(op, tuple(inputs), self.name(), attrs,
+                         tuple(self.name() for _ in range(count - 1)))  # fmt: skip
+        self.nodes[made.output] = made
+        return made.outputs
 
     def constant(self, array: Any) -> str:
         name = self.name()
@@ -108,11 +120,12 @@ class GraphWriter:
         """
         if isinstance(extent, (int, tirx.IntImm)):
             return self.ints([int(extent)])
-        for name, tensor in self.tensors.items():
-            for axis, other in enumerate(tensor.shape):
-                if same(extent, other):
-                    shape = self.node("Shape", [name])
-                    return self.node("Gather", [shape, self.ints([axis])], axis=0)
+        known = [e for tensor in self.tensors.values() for e in tensor.shape]
+        extent = settled(extent, known)
+        if isinstance(extent, tirx.IntImm):
+            return self.ints([int(extent)])
+        if (found := self._of_a_tensor(extent)) is not None:
+            return found
         parts = [self._extent(e) for e in operands_of(extent)]
         if not parts:
             raise ValueError(f"no tensor has the extent {extent}")
@@ -124,23 +137,39 @@ class GraphWriter:
         whole = self.node("Sub", [parts[0], self.node("Mod", parts)])
         return self.node("Div", [whole, parts[1]])
 
+    def _of_a_tensor(self, extent: Any) -> str | None:
+        """The extent of a tensor, plus a number if need be; None if no tensor is that close."""
+        places = [(offset(extent, other), name, axis) for name, tensor in self.tensors.items()
+                  for axis, other in enumerate(tensor.shape)]  # fmt: skip
+        near = [(abs(distance), distance, name, axis) for distance, name, axis in places
+                if distance is not None]  # fmt: skip
+        if not near:
+            return None
+        _, distance, name, axis = min(near, key=lambda place: place[0])
+        found = self.node("Gather", [self.node("Shape", [name]), self.ints([axis])], axis=0)
+        return self.node("Add", [found, self.ints([distance])]) if distance else found
+
     def finish(self, results: Sequence[str]) -> tuple[list[NodeProto], dict[str, Array]]:
         """The nodes and constants that results need, which get the names ``y<k>``."""
         renamed: dict[str, str] = {}
         extra = []
+        made = {output for node in self.nodes.values() for output in node.outputs}
         for k, name in enumerate(results):
-            if name in self.nodes and name not in renamed:
+            if name in made and name not in renamed:
                 renamed[name] = f"y{k}"
             else:
                 extra.append(NodeProto("Identity", (name,), f"y{k}"))
         needed = set(results)
         kept = []
         for node in reversed(self.nodes.values()):
-            if node.output in needed:
+            if not needed.isdisjoint(node.outputs):
                 needed.update(node.inputs)
                 kept.append(node)
-        nodes = [replace(n, inputs=tuple(renamed.get(i, i) for i in n.inputs),
-                         output=renamed.get(n.output, n.output))
+
+        def new(names: Iterable[str]) -> tuple[str, ...]:
+            return tuple(renamed.get(n, n) for n in names)
+
+        nodes = [replace(n, inputs=new(n.inputs), output=new([n.output])[0], more=new(n.more))
                  for n in [*reversed(kept), *extra]]  # fmt: skip
         return nodes, {n: a for n, a in self.arrays.items() if n in needed}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....analysis.support.tvm_compat import array_of
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Node
-from .element_types import ALL, NUMBERS
+from .element_types import ALL, ELEMENT_TYPES, NUMBERS
 from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, Write, arguments, fixed, integers, is_, typed
+from .onnx_conditions import OnnxOperator, Write, arguments, fixed, integers, is_, plain, typed
 
 INDICES = ("int32", "int64")
 _SELECTED = typed(ALL, ALL, INDICES)
@@ -95,10 +96,74 @@ def literal_values(node: Node) -> str | None:
     return None if tensors == 1 else "on_value or off_value is a tensor"
 
 
+def largest(writer: GraphWriter, call: Call, xs: list[str]) -> list[str]:
+    """The first elements of an order; of equal ones, the earlier one is first, as TVM sorts."""
+    count = writer.vector([call.attrs["k"]])
+    kind = str(call.attrs["ret_type"])
+    dtype = "" if kind == "values" else call.results[-1].dtype
+    values, places = _ordered(writer, call, [*xs, count], bool(call.attrs["largest"]), dtype)
+    return [values, places] if kind == "both" else [values if kind == "values" else places]
+
+
+def ordered(result: int) -> Write:
+    """A sort; the values, or their places before."""
+
+    def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+        data = next(o for o in call.operands if isinstance(o, Tensor))
+        count = writer.vector([data.shape[int(call.attrs["axis"])]])
+        dtype = call.result.dtype if result else ""
+        falling = bool(call.attrs["descending"])
+        return _ordered(writer, call, [*xs, count], falling, dtype)[result]
+
+    return write
+
+
+def _ordered(
+    writer: GraphWriter, call: Call, inputs: list[str], falling: bool, dtype: str
+) -> tuple[str, str]:
+    """The values and their places, the latter with a dtype if they are needed."""
+    axis = int(call.attrs["axis"])
+    values, places = writer.nodes_of("TopK", inputs, 2, axis=axis, largest=int(falling), sorted=1)
+    if dtype not in ("", "int64"):
+        places = writer.node("Cast", [places], to=ELEMENT_TYPES[dtype])
+    return values, places
+
+
+def some(node: Node) -> str | None:
+    """The number of elements is positive, as TVM takes all for 0."""
+    count = plain(node, "k")
+    return None if isinstance(count, int) and count > 0 else f"k is {count}, expected at least 1"
+
+
+def reversed_parts(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    lengths = writer.constant(writer.arrays[xs[1]].astype("int64"))
+    axes = {"batch_axis": int(call.attrs["batch_axis"]), "time_axis": int(call.attrs["seq_axis"])}
+    return writer.node("ReverseSequence", [xs[0], lengths], **axes)
+
+
+def reversible(node: Node) -> str | None:
+    """The lengths are constants from 1 to the extent, along the first two axes."""
+    data, lengths = node.operand(0), node.operand(1)
+    axes = [int(plain(node, name)) for name in ("batch_axis", "seq_axis")]
+    if sorted(axes) != [0, 1]:
+        return f"batch_axis is {axes[0]} and seq_axis {axes[1]}, expected 0 and 1"
+    if data is None or lengths is None or not lengths.constant:
+        return "the lengths are not constant"
+    values, extent = array_of(lengths.expr).numpy(), data.shape[axes[1]]
+    inside = isinstance(extent, int) and bool(((values >= 1) & (values <= extent)).all())
+    return None if inside else f"a length is not from 1 to {extent}"
+
+
+_SORTED = typed(NUMBERS, NUMBERS)
 INDEXING: dict[str, OnnxOperator] = {
     "relax.take": OnnxOperator(take, (_SELECTED, takeable, is_("mode", "fast", "wrap", "clip"))),
     "relax.gather_elements": OnnxOperator(along("GatherElements"), (_SELECTED,)),
     "relax.gather_nd": OnnxOperator(gather_nd, (_SELECTED, integers("batch_dims"))),
     "relax.one_hot": OnnxOperator(one_hot, (typed(NUMBERS, INDICES), integers("depth"),
                                             literal_values, fixed)),
+    "relax.topk": OnnxOperator(largest, (_SORTED, some), several=True),
+    "relax.sort": OnnxOperator(ordered(0), (_SORTED,)),
+    "relax.argsort": OnnxOperator(ordered(1), (typed(INDICES, NUMBERS),)),
+    "relax.reverse_sequence": OnnxOperator(
+        reversed_parts, (typed(ALL, ALL, INDICES), reversible)),
 }  # fmt: skip

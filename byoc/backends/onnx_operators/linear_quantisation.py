@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Node
-from .element_types import FLOAT, SMALL
+from .element_types import SINGLE, SMALL
 from .graph_writer import GraphWriter
 from .onnx_conditions import OnnxOperator, typed
 
@@ -25,9 +25,9 @@ def linear(name: str, integer: int) -> OnnxOperator:
             zero = writer.constant(writer.arrays[zero].astype(small))
         return writer.node(name, [xs[0], scale, zero], axis=_axis(call))
 
-    return OnnxOperator(write, (typed(SMALL if integer < 0 else FLOAT,
-                                      FLOAT if integer < 0 else SMALL,
-                                      FLOAT, (*SMALL, "int32", "float32")), known))  # fmt: skip
+    return OnnxOperator(write, (typed(SMALL if integer < 0 else SINGLE,
+                                      SINGLE if integer < 0 else SMALL,
+                                      SINGLE, (*SMALL, "int32", "float32")), known))  # fmt: skip
 
 
 def _vector(writer: GraphWriter, name: str) -> str:

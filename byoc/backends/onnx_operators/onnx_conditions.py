@@ -12,27 +12,34 @@ from ....analysis.results.op_info import to_plain
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Condition, Node, listed
 from ...patterns.suggest import Unmet, bind, cast
-from ...patterns.symbolic_shapes import same, static
+from ...patterns.symbolic_shapes import offset, settled, static
 from .graph_writer import GraphWriter, operands_of
 
-Write = Callable[[GraphWriter, Call, list[str]], str]
-"""Writes a call whose operands have these names; returns the name of its result."""
+Write = Callable[[GraphWriter, Call, list[str]], "str | Sequence[str]"]
+"""Writes a call whose operands have these names; returns the name of its result, or of several."""
 
 
 @dataclass(frozen=True)
 class OnnxOperator:
-    """How a Relax operator is written, and the conditions under which ONNX has it."""
+    """How a Relax operator is written, and the conditions under which ONNX has it.
+
+    Attributes:
+        write: Writes a call.
+        conditions: What must hold.
+        several: Whether it has several results.
+    """
 
     write: Write
     conditions: tuple[Condition, ...] = ()
+    several: bool = False
 
 
 def typed(result: Collection[str], *operands: Collection[str]) -> Condition:
     """Return a condition on dtypes: of the result, and of each operand; the last one repeats."""
 
     def has_dtypes(node: Node) -> Unmet | None:
-        values = [node.result]
-        kinds = [result]
+        values = [*node.results]
+        kinds = [result] * len(values)
         for k in range(len(node.info.operands)):
             if (value := node.operand(k)) is not None:
                 values.append(value)
@@ -110,7 +117,8 @@ def expressible(node: Node) -> Unmet | None:
 
 def _computable(extent: Any, known: Sequence[Any]) -> bool:
     """Whether `GraphWriter.vector` can write an extent from known ones."""
-    if isinstance(extent, (int, tirx.IntImm)) or any(same(extent, k) for k in known):
+    extent = settled(extent, known)
+    if isinstance(extent, (int, tirx.IntImm)) or any(offset(extent, k) is not None for k in known):
         return True
     parts = operands_of(extent)
     return bool(parts) and all(_computable(p, known) for p in parts)

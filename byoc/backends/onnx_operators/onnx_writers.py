@@ -14,13 +14,14 @@ from .linear_quantisation import QUANTISED
 from .onnx_conditions import OnnxOperator, nonempty
 from .pools import POOLS
 from .products import PRODUCTS
+from .recurrent_layers import RECURRENT
 from .reductions import REDUCTIONS
 from .shapes import SHAPES
 
 #: Each operator that can be written.
 OPERATORS: Mapping[str, OnnxOperator] = {
     **ELEMENTWISE, **SHAPES, **INDEXING, **REDUCTIONS, **CONVOLUTIONS, **POOLS, **PRODUCTS,
-    **QUANTISED, **RESIZE,
+    **QUANTISED, **RESIZE, **RECURRENT,
 }  # fmt: skip
 
 
@@ -31,9 +32,10 @@ def network(*conditions: Condition, without: tuple[str, ...] = ()) -> Coarse:
         conditions: What a runtime demands of all operators.
         without: Operators that the runtime lacks.
     """
-    alike: dict[tuple[Condition, ...], list[str]] = {}
+    alike: dict[tuple[tuple[Condition, ...], bool], list[str]] = {}
     for name, operator in OPERATORS.items():
         if name not in without:
-            alike.setdefault(operator.conditions, []).append(name)
-    steps = (one(names, nonempty, *own, *conditions) for own, names in alike.items())
+            alike.setdefault((operator.conditions, operator.several), []).append(name)
+    steps = (one(names, nonempty, *own, *conditions, several=several)
+             for (own, several), names in alike.items())  # fmt: skip
     return Coarse("network", *steps)

@@ -102,6 +102,7 @@ int begin() {
 // ONNX's number of an element type.
 int element_type(ElementType type) {
   switch (type.code * 100 + type.bits) {
+    case kDLFloat * 100 + 16: return 10;
     case kDLFloat * 100 + 32: return 1;
     case kDLUInt * 100 + 8: return 2;
     case kDLInt * 100 + 8: return 3;

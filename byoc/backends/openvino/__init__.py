@@ -3,11 +3,13 @@
 OpenVINO computes with int32 where a model has int64, and with float32 where it has float64. So
 int64 is taken only as indices, which extents bound. A convolution whose channels are innermost
 would be written between two transposes, through which OpenVINO 2026.4 misreads a tensor that is
-also concatenated, as it does that in place.
+also concatenated, as it does that in place. Two layers that read one sequence of a batch above 1
+get wrong inputs, and the order of equal elements in a sort is not defined.
 """
 
 from __future__ import annotations
 
+from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ...backend.backend import Backend
 from ...patterns.pattern import Node
 from ..onnx_models.region_cost import cost
@@ -18,6 +20,27 @@ from .locate import available, version
 
 #: ONNX defines these operators in one layout only.
 WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
+
+
+#: Operators that OpenVINO has, but not as TVM defines them.
+WITHOUT = ("relax.topk", "relax.argsort")
+
+
+def alone(node: Node) -> str | None:
+    """A recurrent layer has a batch of 1."""
+    batch = node.result.shape[1] if node.info.name == RECURRENCE else 1
+    if isinstance(batch, int) and batch == 1:
+        return None
+    return f"the batch is {batch}, expected 1: OpenVINO mixes up larger ones"
+
+
+def single(node: Node) -> str | None:
+    """Nothing is float16, in which OpenVINO does not compute, and integers are not divided."""
+    if any(v.dtype == "float16" for v in node.tensors):
+        return "the dtype is float16, which OpenVINO computes as float32"
+    if node.info.name == "relax.divide" and node.result.dtype != "float32":
+        return f"the dtype is {node.result.dtype}, of which OpenVINO rounds quotients down"
+    return None
 
 
 def narrow(node: Node) -> str | None:
@@ -33,13 +56,14 @@ def narrow(node: Node) -> str | None:
 
 
 def channels_first(node: Node) -> str | None:
-    """A convolution or pool is in the layout that ONNX defines."""
-    layout = (node.info.attrs or {}).get("data_layout", (node.info.attrs or {}).get("layout", "NC"))
-    if node.info.name.startswith("relax.nn.") and not str(layout).startswith("NC"):
+    """An operator with channels is in the layout that ONNX defines."""
+    attrs = node.info.attrs or {}
+    layout = str(attrs.get("data_layout", attrs.get("layout", "NC")))
+    if not layout.startswith("NC"):
         return f"the layout is {layout}; OpenVINO misreads tensors between transposes"
     return None
 
 
-NETWORK = network(narrow, channels_first)
+NETWORK = network(single, narrow, alone, channels_first, without=WITHOUT)
 
 OPENVINO = Backend("openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,))

@@ -22,6 +22,8 @@ from .compiled_model import Compiled
 from .fastest import fastest, least, run_builds
 
 Build = Callable[[BackendChoice, Measure | None, bool], Compiled]
+#: The share of operations beyond which a choice is raced with one without runtimes.
+MOST = 0.8
 ALONE, EXPECTED, MEASURED = "of {} alone", "by expected costs", "by measured costs"
 
 
@@ -69,7 +71,20 @@ def race(
     finalists = {} if measure is None else {MEASURED: build(choice, measure, True)}
     finalists[EXPECTED] = build(choice, None, True)
     finalists |= {name: builds[name] for name in kept}
+    if _taken_by_one(finalists[EXPECTED], names):
+        others = [b for b in choice.backends if b not in names]
+        words = f"of {' and '.join(map(str, others))} alone"
+        finalists[words] = build(replace(choice, backends=others), None, True)
     return fastest(finalists, model, runs)
+
+
+def _taken_by_one(compiled: Compiled, names: Sequence[str]) -> bool:
+    """Return whether a choice leaves almost everything to one of these backends."""
+    dispatched = compiled.dispatched
+    if dispatched is None or not dispatched.total:
+        return False
+    return any(sum(t.flops for t in dispatched.taken if t.backend == name)
+               > MOST * dispatched.total for name in names)  # fmt: skip
 
 
 def _corrected(

@@ -18,8 +18,9 @@ from ..checks.limits import allow
 from ..checks.notes import noted
 from ..checks.onnx_schema import check_model
 from ..onnx_graph.symbols import input_shapes, parameters
+from ..onnx_graph.values import NodeError
 from .importer import tidied
-from .onnx_import import GraphImport, NeedsBranches, NodeError
+from .onnx_import import GraphImport, NeedsBranches
 from .origins import named
 
 #: A size that a hint proposes for a symbolic dimension.

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from ...analysis.recurrent.cells import DEFAULTS, GATES, Cell, CellOps, gru, lstm, relax_ops
+from ...analysis.recurrent.recurrence import Recurrence
 from ..onnx_graph.converter_table import converts
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import is_expr
 from ..onnx_graph.values import Dim
-from .cells import DEFAULTS, GATES, Cell, CellOps, gru, lstm, relax_ops
-from .recurrence import Recurrence
 
 #: Up to this many steps are unrolled into operators; more become one PrimFunc.
 UNROLLED = 2

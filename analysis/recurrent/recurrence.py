@@ -62,7 +62,8 @@ class Recurrence:
                 buffers = [T.buffer_proxy(b) for b in [*ins, *outs]]
                 with T.seq_scope():
                     _Steps(self, steps, batch, buffers[: len(ins)], buffers[len(ins) :]).emit()
-                return builder.get()
+                scope = builder.get()
+            return scope.body  # without the mark of the scope, of which code generation warns
 
         return te.extern(shapes, args, body, name=self.cell.op.lower(), dtype=[inputs.dtype] * 5)  # type: ignore[no-any-return]
 
