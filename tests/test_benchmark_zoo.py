@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from benchmarks.zoo import results_page
+import benchmarks.analysis.harvest.__main__ as harvest
+import benchmarks.zoo.__main__ as zoo
+from benchmarks.zoo import fetch, results_page
 from benchmarks.zoo.differences import difference, is_right, tolerance
 from benchmarks.zoo.model_files import FILES
 from benchmarks.zoo.reading import flat
@@ -172,3 +176,78 @@ def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
     assert "1.00 x the best of the others, 0.71 x ONNX Runtime on 2" in text
     assert "2.00 x OpenVINO on 1 (above 1.05: 1)" in text
     assert "no \\| kernel" in text and "## 1 thread\n" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["basic-pitch"], "unknown name 'basic-pitch': did you mean basic-pitch/nmp?"),
+        (["nudnet/320n"], "unknown name 'nudnet/320n': did you mean nudenet/320n"),
+        (["\x1b[31m"], "unknown name '\\x1b[31m': there are "),
+        (["--threads", "0"], "expected 1 to 1024, got '0'"),
+        (["--threads", "9" * 5000], "expected 1 to 1024, got '999"),
+        (["--json", "/proc/nope/x"], "/proc/nope/x: No such file or directory"),
+        (["--json", "{}"], "expected rows of a benchmark: "),
+    ],
+)
+def test_wrong_options_of_the_zoo_are_one_line(
+    words: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "rows.json").write_text("[1]")
+    words = [str(tmp_path / "rows.json") if word == "{}" else word for word in words]
+    monkeypatch.setattr(sys, "argv", ["zoo", *words])
+    monkeypatch.setattr(zoo, "measured", None)  # nothing is measured before
+    with pytest.raises(SystemExit) as exited:
+        zoo.main()
+    *_, last = capsys.readouterr().err.splitlines()
+    assert exited.value.code == 2 and reason in last
+
+
+def test_a_model_that_cannot_be_downloaded_has_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a network, the row said that the model cannot be read, and was kept."""
+
+    def worker(command: list[str], **options: Any) -> None:
+        options["stderr"].write("Traceback\nno network\n")
+        raise subprocess.CalledProcessError(fetch.NOT_FETCHED, command)
+
+    monkeypatch.setattr(subprocess, "run", worker)
+    rows = tmp_path / "rows.json"
+    monkeypatch.setattr(sys, "argv", ["zoo", "--step", "read", "--json", str(rows),
+                                      "basic-pitch/nmp"])  # fmt: skip
+    with pytest.raises(SystemExit) as exited:
+        zoo.main()
+    assert exited.value.code == 1 and not rows.exists()
+    assert capsys.readouterr() == ("", "basic-pitch/nmp: no network\n")
+
+
+def test_what_pip_cannot_download_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "CACHE", tmp_path)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with pytest.raises(fetch.NotFetched) as raised:
+        fetch.fetched(FILES["basic-pitch/nmp"])
+    text = str(raised.value)
+    assert text.startswith("pip cannot download basic-pitch==") and "\n" not in text
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(fetch, "CACHE", tmp_path / "file" / "cache")
+    with pytest.raises(fetch.NotFetched, match=r"cannot fetch basic-pitch==.*Not a directory"):
+        fetch.fetched(FILES["basic-pitch/nmp"])
+
+
+def test_a_harvest_of_no_operator_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["harvest", "--ops", "nope"])
+    with pytest.raises(SystemExit) as exited:
+        harvest.main()
+    assert exited.value.code == 2 and "no operator has one of 'nope'" in capsys.readouterr().err

@@ -23,11 +23,11 @@ from ..terms.work import Exhausted, budget
 from ..undo_layouts import logical_forms
 from ..undo_layouts.logical_answer import express_layouts, normalise
 from ..undo_layouts.places import unchanged_layouts
+from ..whole.whole_functions import whole_function
 from .candidates import certified_operator
 from .fault import fault
 from .kind import pattern_kind
 from .recovered import Recovered
-from .whole_functions import whole_function
 
 #: Expressions with more sub-terms are not compared up to rounding.
 _MOST_ROUNDED_TERMS = 300
@@ -103,11 +103,16 @@ def recover_whole(func: Any, refusal: Refusal) -> Recovered:
         refusal: Why it cannot be lifted, which is the answer without such an operator.
     """
     try:
-        return whole_function(func) or Recovered(refusal)
+        found = whole_function(func)
     except Exhausted as error:
         return Recovered(Refusal(str(error)))
     except Exception as error:
         return Recovered(fault(error))
+    if found is None:
+        return Recovered(refusal)
+    info, signature = found
+    outputs = tuple(definition.out.position for definition in signature.outputs)
+    return Recovered(info, signature.params, outputs)
 
 
 def with_externs(expression: TensorExpression | Refusal, func: Any) -> TensorExpression | Refusal:

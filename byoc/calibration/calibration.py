@@ -16,7 +16,7 @@ from typing import Any
 from ...analysis.support.checked_json import Json, Malformed, parse
 from ...analysis.support.regular import content
 from ...analysis.support.replacing import replacing
-from .workload import REFERENCE, SIZES, Workload
+from .workload import SIZES, Workload, straightforward
 
 FORMAT = 1
 #: Limit on the bytes of a file; those that opinfo ships have less than 100 kB.
@@ -144,7 +144,7 @@ def _machine(data: Json) -> CalibratedMachine:
 
 def _sample(data: Json) -> Sample:
     kind = data["kind"].text()
-    count = SIZES.get(kind.removeprefix(f"{REFERENCE} ").partition(" ")[0])
+    count = SIZES.get(straightforward(kind).partition(" ")[0])
     if count is None:
         raise data["kind"].malformed(f"expected a kind of {', '.join(SIZES)}")
     sizes = tuple(_integer(size, 1) for size in data["sizes"].items())

@@ -183,6 +183,11 @@ def _recurrent(cell: str, activations: tuple[str, ...], **attrs: Any) -> OnnxCas
     return OnnxCase(build, ((N, 1, 3), *[(1, 4)] * states))
 
 
+def _any(e: Any, r: Any, x: Any) -> Any:
+    """Whether there is a true element, as exporters write it."""
+    return e(op.astype(e(op.max(e(op.astype(x, "int8")), [2, 3])), "bool"))
+
+
 def _halves(e: Any, r: Any, x: Any) -> Any:
     y = e(nn.conv2d(x, relax.const(r.standard_normal((3, 4, 3, 3)).astype("float16")), padding=1))
     return e(nn.softmax(e(nn.max_pool2d(e(nn.relu(y)), (2, 2), (2, 2))), 1))
@@ -248,8 +253,10 @@ ELEMENTS: dict[str, OnnxCase] = {
     "power": OnnxCase(_call(op.power, relax.const(2.0)), ((2, 5),)),
     **{n: _compared(n) for n in ("equal", "not_equal", "greater", "greater_equal", "less",
                                  "less_equal")},
-    **{n: _logical(n) for n in ("logical_and", "logical_or", "logical_xor")},
-    "logical_not": OnnxCase(_call(op.logical_not), (((2, 5), "bool"),)),
+    **{n: _logical(n) for n in ("logical_and", "logical_or", "logical_xor", "bitwise_and",
+                                "bitwise_or")},
+    **{n: OnnxCase(_call(_function(n)), (((2, 5), "bool"),))
+       for n in ("logical_not", "bitwise_not")},
     "where": OnnxCase(lambda e, r, c, x: e(op.where(c, x, relax.const(-1.5))),
                       (((2, 1), "bool"), (2, 5))),
     "astype": OnnxCase(lambda e, r, x: e(op.astype(e(op.astype(x, "int32")), "float32")),
@@ -298,6 +305,10 @@ REDUCED: dict[str, OnnxCase] = {
     **{n: OnnxCase(_call(getattr(op, n), [0, 2]), (IMAGE,))
        for n in ("sum", "max", "min", "prod", "variance", "std")},
     **{n: OnnxCase(_call(getattr(op, n), 1), (IMAGE,)) for n in ("argmax", "argmin")},
+    "any": OnnxCase(_any, ((IMAGE, "bool"),)),
+    "cumsum": OnnxCase(_call(op.cumsum, 1), ((2, N, 3),)),
+    "cumsum of bools": OnnxCase(_call(op.cumsum, -1, "int32", True), (((3, 5), "bool"),)),
+    "cumsum of all": OnnxCase(_call(op.cumsum), ((3, 5),)),
     "sum of all": OnnxCase(_call(op.sum), ((3, 4),)),
     "softmax": OnnxCase(_call(nn.softmax, 1), ((N, 5, 4),)),
     "log_softmax": OnnxCase(_call(nn.log_softmax, -1), ((N, 5),)),
@@ -330,6 +341,10 @@ MOVED: dict[str, OnnxCase] = {
         relax.const(np.zeros((2, 3), "bool")), x, y)))), ((2, 3), (2, 3))),
     "split": OnnxCase(_split, ((2, 6),)),
     "strided_slice": OnnxCase(_call(op.strided_slice, [1, 3], [0, 5], [3, 0], [1, -2]), (IMAGE,)),
+    "strided_slice, symbolic": OnnxCase(
+        lambda e, r, x: e(op.strided_slice(x, [1], [0], [N - 1], [1])), ((2, N),)),
+    "strided_slice, one shorter": OnnxCase(lambda e, r, x, y: e(op.strided_slice(
+        e(op.concat([x, y], 1)), [1], [0], [N], [1])), ((2, N), (2, 1))),
     "flip": OnnxCase(_call(op.flip, 1), (IMAGE,)),
     "tile": OnnxCase(_call(op.tile, (2, 1, 3)), ((2, 5),)),
     "repeat": OnnxCase(_call(op.repeat, 3, 1), ((2, 5),)),

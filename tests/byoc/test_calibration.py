@@ -146,6 +146,38 @@ def test_reference_code_is_a_kind_of_its_own() -> None:
     assert reference.microseconds > 2 * plain.microseconds and reference.source == "estimated"
 
 
+def test_a_convolution_by_winograd_is_a_kind_of_its_own() -> None:
+    kind, sizes, work = "conv2d last dense window", (56, 56, 64, 64, 1, 9, 1), 9 * (56 * 64) ** 2
+    moved = 4 * (2 * 56 * 56 * 64 + 9 * 64 * 64)
+    direct = (kind, sizes, work, moved, 1000.0)
+    faster = (f"winograd {kind}", sizes, work, moved, 400.0)
+    image = (1, 56, 56, 64)
+    conv = alone(
+        call(
+            "relax.nn.conv2d",
+            image,
+            (64, 3, 3, 64),
+            out=image,
+            data_layout="NHWC",
+            kernel_layout="OHWI",
+            out_layout="NHWC",
+            groups=1,
+            strides=[1, 1],
+        )
+    )
+
+    def cost(*samples: Any, kernel: str) -> Any:
+        model = CostModel(table(lib=[*samples, *streams(1e5)]))
+        estimate = model.cost("lib", conv, kernel=kernel)
+        assert estimate is not None
+        return pytest.approx(estimate.microseconds, rel=0.01), estimate.source
+
+    assert cost(direct, kernel="brgconv:avx2") == (1000, "calibrated")
+    assert cost(direct, kernel="winograd:brg:avx2") == (500, "estimated")
+    assert cost(direct, faster, kernel="winograd:brg:avx2") == (400, "calibrated")
+    assert cost(direct, faster, kernel="brgconv:avx2") == (1000, "calibrated")
+
+
 def test_fusion_saves_the_traffic_between_operators() -> None:
     n = 1 << 20
     model = CostModel(table(tvm=streams(1e4)))

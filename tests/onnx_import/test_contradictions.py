@@ -199,6 +199,15 @@ def _elsewhere(place: str) -> Any:
     return tensor
 
 
+def test_a_weight_of_negative_sizes_is_refused() -> None:
+    """As in a reshape by numpy, the size was computed."""
+    weight = numpy_helper.from_array(floats(6), "w")
+    weight.dims[:] = [2, -3]
+    proto = model([_node("Neg", "w")], {})
+    proto.graph.initializer.append(weight)
+    assert "the tensor 'w' has sizes (2, -3)" in _refusal(proto)
+
+
 def test_a_sparse_weight_is_not_looked_for_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

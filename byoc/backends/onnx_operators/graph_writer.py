@@ -11,7 +11,7 @@ import numpy as np
 from tvm import tirx
 
 from ...backend.region import Array, Tensor
-from ...patterns.symbolic_shapes import same
+from ...patterns.symbolic_shapes import offset, settled
 
 #: ONNX's operators for arithmetic of extents; quotients and remainders are composed.
 _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "Max",
@@ -120,11 +120,12 @@ class GraphWriter:
         """
         if isinstance(extent, (int, tirx.IntImm)):
             return self.ints([int(extent)])
-        for name, tensor in self.tensors.items():
-            for axis, other in enumerate(tensor.shape):
-                if same(extent, other):
-                    shape = self.node("Shape", [name])
-                    return self.node("Gather", [shape, self.ints([axis])], axis=0)
+        known = [e for tensor in self.tensors.values() for e in tensor.shape]
+        extent = settled(extent, known)
+        if isinstance(extent, tirx.IntImm):
+            return self.ints([int(extent)])
+        if (found := self._of_a_tensor(extent)) is not None:
+            return found
         parts = [self._extent(e) for e in operands_of(extent)]
         if not parts:
             raise ValueError(f"no tensor has the extent {extent}")
@@ -135,6 +136,18 @@ class GraphWriter:
             return self.node(_ARITHMETIC[kind], parts)
         whole = self.node("Sub", [parts[0], self.node("Mod", parts)])
         return self.node("Div", [whole, parts[1]])
+
+    def _of_a_tensor(self, extent: Any) -> str | None:
+        """The extent of a tensor, plus a number if need be; None if no tensor is that close."""
+        places = [(offset(extent, other), name, axis) for name, tensor in self.tensors.items()
+                  for axis, other in enumerate(tensor.shape)]  # fmt: skip
+        near = [(abs(distance), distance, name, axis) for distance, name, axis in places
+                if distance is not None]  # fmt: skip
+        if not near:
+            return None
+        _, distance, name, axis = min(near, key=lambda place: place[0])
+        found = self.node("Gather", [self.node("Shape", [name]), self.ints([axis])], axis=0)
+        return self.node("Add", [found, self.ints([distance])]) if distance else found
 
     def finish(self, results: Sequence[str]) -> tuple[list[NodeProto], dict[str, Array]]:
         """The nodes and constants that results need, which get the names ``y<k>``."""

@@ -12,7 +12,7 @@ from ....analysis.results.op_info import to_plain
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Condition, Node, listed
 from ...patterns.suggest import Unmet, bind, cast
-from ...patterns.symbolic_shapes import same, static
+from ...patterns.symbolic_shapes import offset, settled, static
 from .graph_writer import GraphWriter, operands_of
 
 Write = Callable[[GraphWriter, Call, list[str]], "str | Sequence[str]"]
@@ -117,7 +117,8 @@ def expressible(node: Node) -> Unmet | None:
 
 def _computable(extent: Any, known: Sequence[Any]) -> bool:
     """Whether `GraphWriter.vector` can write an extent from known ones."""
-    if isinstance(extent, (int, tirx.IntImm)) or any(same(extent, k) for k in known):
+    extent = settled(extent, known)
+    if isinstance(extent, (int, tirx.IntImm)) or any(offset(extent, k) is not None for k in known):
         return True
     parts = operands_of(extent)
     return bool(parts) and all(_computable(p, known) for p in parts)

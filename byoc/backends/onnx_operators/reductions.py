@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Node
 from ...patterns.suggest import Unmet
-from .element_types import FLOAT
+from .element_types import ELEMENT_TYPES, FLOAT, NUMBERS, SMALL
 from .graph_writer import GraphWriter
 from .onnx_conditions import OnnxOperator, Write, ints, is_, typed
 
 _FLOATS = typed(FLOAT)
 _SUMMED = typed((*FLOAT, "int32", "int64"))
+_ORDERED = typed((*FLOAT, "int32", "int64", *SMALL))
 
 
 def _data(call: Call) -> Tensor:
@@ -39,7 +40,8 @@ def spatial(name: str, pool: str) -> Write:
 
     def write(writer: GraphWriter, call: Call, xs: list[str]) -> str | Sequence[str]:
         axes, rank = _axes(call), len(_data(call).shape)
-        if rank not in (4, 5) or axes != list(range(2, rank)):
+        image = rank in (4, 5) and axes == list(range(2, rank))
+        if not image or call.result.dtype not in FLOAT:
             return reduced(name)(writer, call, xs)
         pooled = writer.node(pool, xs)
         return pooled if call.attrs["keepdims"] else writer.reshape(pooled, [0, 0])
@@ -71,6 +73,16 @@ def position(name: str) -> Write:
 
 def along(name: str) -> Write:
     return lambda w, c, xs: w.node(name, xs, axis=int(c.attrs["axis"]))
+
+
+def running(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    """Sums of the elements so far, in the dtype of the result."""
+    data, axis = _data(call), call.attrs["axis"]
+    name = xs[0] if axis is not None else writer.reshape(xs[0], [-1])
+    if data.dtype != call.result.dtype:
+        name = writer.node("Cast", [name], to=ELEMENT_TYPES[call.result.dtype])
+    place = writer.scalar(0 if axis is None else int(axis), "int64")
+    return writer.node("CumSum", [name, place], exclusive=int(bool(call.attrs["exclusive"] or 0)))
 
 
 def layer_norm(writer: GraphWriter, call: Call, xs: list[str]) -> str:
@@ -133,8 +145,8 @@ def _affine(node: Node) -> str | Unmet | None:
 
 REDUCTIONS: dict[str, OnnxOperator] = {
     "relax.mean": OnnxOperator(spatial("ReduceMean", "GlobalAveragePool"), (_FLOATS,)),
-    "relax.max": OnnxOperator(spatial("ReduceMax", "GlobalMaxPool"), (_FLOATS,)),
-    "relax.min": OnnxOperator(reduced("ReduceMin"), (_SUMMED,)),
+    "relax.max": OnnxOperator(spatial("ReduceMax", "GlobalMaxPool"), (_ORDERED,)),
+    "relax.min": OnnxOperator(reduced("ReduceMin"), (_ORDERED,)),
     "relax.sum": OnnxOperator(reduced("ReduceSum"), (_SUMMED,)),
     "relax.prod": OnnxOperator(reduced("ReduceProd"), (_SUMMED,)),
     "relax.variance": OnnxOperator(variance, (_FLOATS,)),
@@ -142,6 +154,8 @@ REDUCTIONS: dict[str, OnnxOperator] = {
         lambda w, c, xs: w.node("Sqrt", [variance(w, c, xs)]), (_FLOATS,)),
     "relax.argmax": OnnxOperator(position("ArgMax"), (typed(("int64",), FLOAT),)),
     "relax.argmin": OnnxOperator(position("ArgMin"), (typed(("int64",), FLOAT),)),
+    "relax.cumsum": OnnxOperator(
+        running, (typed(("float32", "int32", "int64"), (*NUMBERS, "bool")),)),
     "relax.nn.softmax": OnnxOperator(along("Softmax"), (_FLOATS,)),
     "relax.nn.log_softmax": OnnxOperator(along("LogSoftmax"), (_FLOATS,)),
     "relax.nn.layer_norm": OnnxOperator(layer_norm, (_FLOATS, trailing)),

@@ -25,6 +25,8 @@ from .origins import named
 
 #: A size that a hint proposes for a symbolic dimension.
 EXAMPLE = 64
+#: Bytes of the largest file, by protobuf's format; larger weights are in files of their own.
+LARGEST = 2**31 - 1
 #: Bytes of the largest type of elements.
 MOST_BYTES = 16
 
@@ -41,6 +43,8 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         raise FrontendError(
             f"{path}: reading .onnx needs onnx: pip install 'opinfo[onnx]'"
         ) from error
+    if (size := path.stat().st_size) > LARGEST:
+        raise FrontendError(f"{path}: not an ONNX model: it has {size} bytes, expected under 2 GiB")
     try:
         model = onnx.load(path, load_external_data=False)
         allow(_external_size(model, path.parent))
@@ -64,7 +68,7 @@ def _external_size(model: Any, folder: Path) -> int:
         if place.is_file() and place.resolve().is_relative_to(folder.resolve()):
             content = place.stat()
             stored = min(content.st_size, content.st_blocks * 512)  # a file may have holes
-            total += min(stored, math.prod(tensor.dims) * MOST_BYTES)
+            total += min(stored, max(0, math.prod(tensor.dims)) * MOST_BYTES)
     return total
 
 

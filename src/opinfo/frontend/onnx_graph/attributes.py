@@ -26,6 +26,8 @@ def array(tensor: Any) -> np.ndarray[Any, Any]:
         raise NotConvertible(f"the tensor '{name}' holds strings, expected numbers")
     if uses_external_data(tensor):  # `onnx` would look for it in the current folder
         raise NotConvertible(f"the tensor '{name}' is in another file, expected it in the model")
+    if any(size < 0 for size in tensor.dims):  # numpy would compute it
+        raise NotConvertible(f"the tensor '{name}' has sizes {tuple(tensor.dims)[:8]}")
     try:
         values: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
     except Exception as error:  # onnx and numpy raise various types

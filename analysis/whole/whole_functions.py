@@ -1,45 +1,76 @@
 """Operators that are recognised from a whole PrimFunc, since it has no terms.
 
-The certificate is ``rebuilt``: the operator lowers to this very PrimFunc.
+The operator lowers to this very PrimFunc, so the certificate is ``rebuilt``; or ``extern`` if that
+calls extern functions, of which the documentation says what they compute.
 """
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import tirx
 
 from ..certify.certify import lowers_to
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
+from ..lifting.externs import name_of
 from ..lifting.lift import Executor
 from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
 from ..proposal.proposal import Proposal
-from ..recurrent.propose_recurrences import propose_recurrences
 from ..results.op_info import Certificate, OpInfo
 from ..terms.term import ZERO, TensorVar
 from ..terms.work import spend
-from .recovered import Recovered
+from .propose_recurrences import propose_recurrences
+from .propose_suppressions import propose_suppressions
 
 #: The most operators that are compared with a PrimFunc, and the cost of one in the budget.
 MOST, COST = 64, 300
 
 
-def whole_function(func: Any) -> Recovered | None:
-    """Return the operator that lowers to a PrimFunc that cannot be lifted; None without one."""
+def whole_function(func: Any) -> tuple[OpInfo, TensorExpression] | None:
+    """Return the operator that lowers to a PrimFunc that cannot be lifted, and its parameters.
+
+    The bodies of the expression mean nothing. None if no known operator lowers to the PrimFunc.
+    """
     signature = _signature(func)
     if signature is None:
         return None
     written = [definition.out for definition in signature.outputs]
-    for proposal in islice(propose_recurrences(func, signature.params, written), MOST):
+    for proposal in islice(_proposals(func, signature, written), MOST):
         spend(COST)
         certificate = lowers_to(proposal, signature, func)
         if isinstance(certificate, Certificate):
-            outputs = tuple(tensor.position for tensor in written)
-            return Recovered(_info(proposal, signature, certificate), signature.params, outputs)
+            return _info(proposal, signature, _on_documentation(certificate, func)), signature
     return None
+
+
+def _proposals(
+    func: Any, signature: TensorExpression, written: list[TensorVar]
+) -> Iterator[Proposal]:
+    return chain(propose_recurrences(func, signature.params, written),
+                 propose_suppressions(func, signature.params, written))  # fmt: skip
+
+
+def _on_documentation(certificate: Certificate, func: Any) -> Certificate:
+    """The certificate of a PrimFunc, which says if it calls extern functions."""
+    names: dict[str, None] = {}
+
+    def visit(call: Any) -> None:
+        if name := name_of(call):
+            names[name] = None
+
+    tvm_ffi.structural_walk(func.body, (tvm.ir.Call, visit))
+    if not names:
+        return certificate
+    assumed = tuple(f"the extern function {name} computes what TVM documents" for name in names)
+    return replace(
+        certificate, kind="extern", assumptions=(*certificate.assumptions, *assumed), stages=1
+    )
 
 
 def _signature(func: Any) -> TensorExpression | None:
@@ -63,4 +94,5 @@ def _signature(func: Any) -> TensorExpression | None:
 
 def _info(proposal: Proposal, signature: TensorExpression, certificate: Certificate) -> OpInfo:
     layouts = ("",) * len(signature.params)
-    return OpInfo(proposal.name, proposal.attrs, proposal.operands, "kOpaque", layouts, certificate)
+    return OpInfo(proposal.name, proposal.attrs, proposal.operands, "kOpaque", layouts, certificate,
+                  proposal.undetermined)  # fmt: skip

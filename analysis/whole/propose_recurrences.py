@@ -16,9 +16,9 @@ import tvm_ffi
 from tvm import tirx
 
 from ..proposal.proposal import Proposal
+from ..recurrent.cells import DEFAULTS, GATES
+from ..recurrent.recurrence_operator import NAME, RESULTS
 from ..terms.term import TensorVar, Var
-from .cells import DEFAULTS, GATES
-from .recurrence_operator import NAME, RESULTS
 
 #: Parameters that are written: the results and two buffers of work memory.
 WRITTEN = RESULTS + 2
