@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
-from benchmarks.zoo import results_page
+import benchmarks.analysis.harvest.__main__ as harvest
+import benchmarks.zoo.__main__ as zoo
+from benchmarks.zoo import fetch, results_page
+from benchmarks.zoo.differences import difference, is_right, tolerance
 from benchmarks.zoo.model_files import FILES
-from benchmarks.zoo.reading import difference, flat
+from benchmarks.zoo.reading import flat
+from benchmarks.zoo.reference_error import moved, spread
 from benchmarks.zoo.speed import in_turns
 from benchmarks.zoo.split import is_open
-from benchmarks.zoo.subject import names
+from benchmarks.zoo.subject import Subject, names
 
 
 def test_the_zoo_is_large_and_half_of_it_is_held_out() -> None:
@@ -56,6 +65,71 @@ def test_the_same_infinities_do_not_differ() -> None:
     assert difference([values], [values.copy()]) == 0
 
 
+def test_half_types_have_two_roundings_of_tolerance() -> None:
+    single, half = np.ones(2, "float32"), np.ones(2, "float16")
+    assert tolerance([single]) == 1e-4
+    assert tolerance([single, half]) == 2 * 2.0**-11
+
+
+@pytest.mark.parametrize("row, right", [
+    ({"differences": [9e-5], "spread": 0.0}, True),
+    ({"differences": [9e-5, 2e-4], "spread": 0.0}, False),
+    ({"differences": [9e-4], "spread": 0.0, "tolerance": 9.8e-4}, True),
+    ({"differences": [9e-4], "spread": 5e-4}, True),
+    ({"differences": [9e-4], "spread": 1e-5, "second": 5e-4}, True),
+    ({"differences": [9e-4], "spread": 1e-5, "second": 4e-4}, False),
+    ({"differences": [], "spread": 1.0}, False),
+    ({"differences": [9e-5], "spread": 0.0, "failure": "no kernel"}, False),
+])  # fmt: skip
+def test_a_row_is_right_if_it_is_as_near_as_references_are(row: Any, right: bool) -> None:
+    assert is_right({"failure": "", **row}) is right
+
+
+def _weighted() -> Any:
+    """A model with weights as initialisers, of half types, in Constant nodes and in branches."""
+    constant = numpy_helper.from_array(np.full(9, 3.0, "float32"), "c")
+    inner = helper.make_graph([helper.make_node("Constant", [], ["r"], value=constant)], "g", [],
+                              [helper.make_empty_tensor_value_info("r")])  # fmt: skip
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=constant),
+        helper.make_node("Pow", ["x", "exponent"], ["p"]),
+        helper.make_node("If", ["b"], ["i"], then_branch=inner, else_branch=inner),
+    ]
+    weights = {"exponent": np.full(1, 2.0, "float32"), "w": np.full(9, 3.0, "float32"),
+               "h": np.full(9, 3.0, "float16"), "n": np.full(2, 3)}  # fmt: skip
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    return helper.make_model(helper.make_graph(nodes, "net", [], [], tensors))
+
+
+def test_weights_are_moved_by_a_few_roundings_and_exponents_are_not() -> None:
+    graph = moved(_weighted(), 0).graph
+    arrays = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    arrays["constant"] = numpy_helper.to_array(graph.node[0].attribute[0].t)
+    arrays["branch"] = numpy_helper.to_array(graph.node[2].attribute[0].g.node[0].attribute[0].t)
+    assert arrays["exponent"] == 2 and (arrays["n"] == 3).all()
+    for name, most in {"w": 3e-6, "constant": 3e-6, "branch": 3e-6, "h": 3e-2}.items():
+        relative = np.abs(arrays[name].astype("float64") / 3 - 1)
+        assert 0 < relative.max() < most, name
+    again = {t.name: numpy_helper.to_array(t) for t in moved(_weighted(), 1).graph.initializer}
+    assert (again["w"] != arrays["w"]).any()
+
+
+def test_an_error_of_the_runtime_is_reported(tmp_path: Path) -> None:
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    value = helper.make_tensor_value_info("x", 1, [2, "n"])
+    weight = numpy_helper.from_array(np.ones((3, 2), "float32"), "w")
+    graph = helper.make_graph([node], "net", [value], [helper.make_empty_tensor_value_info("y")],
+                              [weight])  # fmt: skip
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "m.onnx")
+    fits, other = ({"x": np.ones((2, size), "float32")} for size in (3, 4))
+    size, unknown = spread(Subject("m", tmp_path / "m.onnx", (fits,)))
+    assert 0 < size < 1e-5 and not unknown
+    size, unknown = spread(Subject("m", tmp_path / "m.onnx", (other,)))
+    assert size == 0 and unknown.startswith("spread: ") and "MatMul" in unknown
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
 def test_nested_outputs_are_flattened_in_order() -> None:
     one, two, three = (np.full(1, k) for k in range(3))
     assert [int(a[0]) for a in flat({"a": (one, [two, None]), "b": three})] == [0, 1, 2]
@@ -81,8 +155,8 @@ def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
                                    "differences": [1e-6, 2e-6], "spread": 1e-9, "failure": "",
                                    "seconds": 2.0},
         "read magika/model 1": {"name": "magika/model", "refusal": "", "symbols": 1,
-                                "differences": [3e-3], "spread": 1e-3, "failure": "",
-                                "seconds": 2.0},
+                                "differences": [3e-3], "spread": 1e-3, "second": 2e-3,
+                                "failure": "", "seconds": 2.0},
         "read trueocr/rec 1": {"name": "trueocr/rec", "refusal": "", "symbols": 1,
                                "differences": [5e-3], "spread": 1e-3, "failure": "",
                                "seconds": 2.0},
@@ -96,9 +170,84 @@ def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
     assert speed.name == "zoo-avx2.md"
     text = reading.read_text()
     assert "3 of 3 are read" in text and "0 of 1 are read" in text and "(Loop): stays" in text
-    assert "outputs of 2 are within" in text and "5e-03 **wrong** | 1e-03" in text
+    assert "outputs of 2 are right" in text and "5e-03 **wrong** | 1e-03" in text
     text = speed.read_text()
     # The best of the others take 4 and 1 ms: 0.5 and 2 are 1.00 together.
     assert "1.00 x the best of the others, 0.71 x ONNX Runtime on 2" in text
     assert "2.00 x OpenVINO on 1 (above 1.05: 1)" in text
     assert "no \\| kernel" in text and "## 1 thread\n" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["basic-pitch"], "unknown name 'basic-pitch': did you mean basic-pitch/nmp?"),
+        (["nudnet/320n"], "unknown name 'nudnet/320n': did you mean nudenet/320n"),
+        (["\x1b[31m"], "unknown name '\\x1b[31m': there are "),
+        (["--threads", "0"], "expected 1 to 1024, got '0'"),
+        (["--threads", "9" * 5000], "expected 1 to 1024, got '999"),
+        (["--json", "/proc/nope/x"], "/proc/nope/x: No such file or directory"),
+        (["--json", "{}"], "expected rows of a benchmark: "),
+    ],
+)
+def test_wrong_options_of_the_zoo_are_one_line(
+    words: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "rows.json").write_text("[1]")
+    words = [str(tmp_path / "rows.json") if word == "{}" else word for word in words]
+    monkeypatch.setattr(sys, "argv", ["zoo", *words])
+    monkeypatch.setattr(zoo, "measured", None)  # nothing is measured before
+    with pytest.raises(SystemExit) as exited:
+        zoo.main()
+    *_, last = capsys.readouterr().err.splitlines()
+    assert exited.value.code == 2 and reason in last
+
+
+def test_a_model_that_cannot_be_downloaded_has_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a network, the row said that the model cannot be read, and was kept."""
+
+    def worker(command: list[str], **options: Any) -> None:
+        options["stderr"].write("Traceback\nno network\n")
+        raise subprocess.CalledProcessError(fetch.NOT_FETCHED, command)
+
+    monkeypatch.setattr(subprocess, "run", worker)
+    rows = tmp_path / "rows.json"
+    monkeypatch.setattr(sys, "argv", ["zoo", "--step", "read", "--json", str(rows),
+                                      "basic-pitch/nmp"])  # fmt: skip
+    with pytest.raises(SystemExit) as exited:
+        zoo.main()
+    assert exited.value.code == 1 and not rows.exists()
+    assert capsys.readouterr() == ("", "basic-pitch/nmp: no network\n")
+
+
+def test_what_pip_cannot_download_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "CACHE", tmp_path)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with pytest.raises(fetch.NotFetched) as raised:
+        fetch.fetched(FILES["basic-pitch/nmp"])
+    text = str(raised.value)
+    assert text.startswith("pip cannot download basic-pitch==") and "\n" not in text
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(fetch, "CACHE", tmp_path / "file" / "cache")
+    with pytest.raises(fetch.NotFetched, match=r"cannot fetch basic-pitch==.*Not a directory"):
+        fetch.fetched(FILES["basic-pitch/nmp"])
+
+
+def test_a_harvest_of_no_operator_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["harvest", "--ops", "nope"])
+    with pytest.raises(SystemExit) as exited:
+        harvest.main()
+    assert exited.value.code == 2 and "no operator has one of 'nope'" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from opinfo.byoc.process.spawn import spawn
 from opinfo.front.backend_choice import choose_backends
 from opinfo.front.compiled_model import describe
 from opinfo.jit import Config, Dim, Recording
-from opinfo.verify import time_builds
+from opinfo.verify import trial_runs
 from opinfo.verify.verification import Verified
 
 PARTS = ("analysis", "byoc", "jit", "layout")
@@ -72,11 +72,11 @@ def test_by_default_the_least_expected_cost_decides(fastest: str, tmp_path: Path
     samples += [Sample(s.backend, Workload("elementwise", (n,), n, 8 * n), 1 + n / 1e3)
                 for s in tuple(samples) for n in other]  # fmt: skip
     calibration = Calibration(machine, tuple(samples))
-    compiled = opinfo.compile(model(4), calibration=calibration)
+    compiled = opinfo.compile(model(4), calibration=calibration, race=False)
     x = np.random.default_rng(1).standard_normal((4, 8)).astype("float32")
     np.testing.assert_allclose(compiled.run(x), expected(x), rtol=1e-5, atol=1e-5)
     assert {t.backend for t in compiled.dispatched.taken} == {fastest} - {"tvm"}  # type: ignore[union-attr]
-    assert "costs as calibrated on a CPU (avx2)" in compiled.report()
+    assert "costs as calibrated on another machine, a CPU (avx2)" in compiled.report()
     done = opinfo.dispatch(model(4), calibration=calibration)
     assert {t.backend for t in done.taken} == {fastest} - {"tvm"}
 
@@ -119,7 +119,7 @@ def test_a_symbolic_model_runs_at_any_size(shapes: Any, backends: Any) -> None:
     report = compiled.report()
     assert report.splitlines()[0] == f"compiled for llvm, {cpu()}, 1 core"
     assert (": jit, rule contraction" in report) == (shapes is not None and backends is None)
-    assert ("onednn 2" in report) == (backends is not None)
+    assert "onednn 2" in report or backends is None
 
 
 def test_what_backends_leave_is_compiled_for_shapes_and_served() -> None:
@@ -197,7 +197,7 @@ def test_both_builds_have_the_threads_of_the_target(monkeypatch: pytest.MonkeyPa
         children.append(threads)
         return spawned(command, threads)
 
-    monkeypatch.setattr(time_builds, "spawn", watched)
+    monkeypatch.setattr(trial_runs, "spawn", watched)
     verified = compiled.verify(model(4))
     assert children == [2] and "2 threads" in verified.table()
 
@@ -224,8 +224,9 @@ def test_a_build_that_fails_when_called_has_no_time(tmp_path: Path) -> None:
     compiled = opinfo.compile(model(4), [])
     values = [tvm.runtime.tensor(np.ones((4, 8), "float32"))]
     missing = tmp_path / "none.so"
-    first, second = time_builds.time_builds([compiled.library, missing], values, 1)
-    assert first and not second
+    first, second = trial_runs.trial_runs([compiled.library, missing], values, 1)
+    assert first.times and not second.times
+    np.testing.assert_array_equal(first.outputs[0], compiled.run(values[0]))
 
 
 def test_a_slower_build_says_what_sets_threads() -> None:

@@ -200,8 +200,13 @@ def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
         isinstance(param, Var) or any(e.const is None for e in param.shape)
         for param in lifted.params
     )
+    alone = {e.atom for t in lifted.params if not isinstance(t, Var) for e in t.shape}
+    factors = [p for p in lifted.params if isinstance(p, Var) and p.kind == "size"]
     assumptions = {
         "symbolic dimensions are at least 1": symbolic,
+        "scalars that are factors of a dimension are at least 1": any(
+            p not in alone for p in factors
+        ),
         "no two iterations of a parallel loop store in one element": lifted.races,
         "what T.assume says holds": lifted.promises,
     }

@@ -70,15 +70,24 @@ class ScalarScope:
 
 
 def _positive_with(expr: Any, var: Any) -> bool:
-    """Return whether ``expr`` >= 1 implies ``var`` >= 1: ``var``, ``var * k``, ``var // k``."""
+    """Return whether ``expr`` >= 1 implies ``var`` >= 1: ``var``, ``var * k``, ``var // k``.
+
+    In ``var * other``, both may be negative; the certificate says that they are not.
+    """
     kind = type(expr).__name__
     if kind == "Var":
         return bool(expr.same_as(var))
     if kind == "Mul":
-        return _positive_with(expr.a, var) or _positive_with(expr.b, var)
+        sides = ((expr.a, expr.b), (expr.b, expr.a))
+        return any(_positive_with(a, var) and not _is_negative(b) for a, b in sides)
     if kind == "FloorDiv":
-        return _positive_with(expr.a, var)
+        return _positive_with(expr.a, var) and not _is_negative(expr.b)
     return kind == "Cast" and _positive_with(expr.value, var)
+
+
+def _is_negative(expr: Any) -> bool:
+    form = linear_form(expr)
+    return form is not None and not form.coefficients.values() and form.literal < 0
 
 
 class Parameters:

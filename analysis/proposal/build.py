@@ -274,7 +274,7 @@ def _sizes(lifted: TensorExpression) -> dict[Var, Any]:
         values = NodeDict[Any]()
         for variable, term in written.variables:
             values[variable] = as_dtype(sizes.get(term, variable), str(variable.ty.dtype))
-        sizes[var] = substitute(written.expr, values)
+        sizes[var] = as_dtype(substitute(written.expr, values), "int64")
     return sizes
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,7 @@ class Json:
 def parse(text: str | bytes) -> Json:
     """Parse JSON; raise `Malformed` if it is not valid."""
     try:
-        return Json(json.loads(text))
+        return Json(json.loads(text, object_pairs_hook=_once))
     except UnicodeDecodeError as error:
         raise Malformed(f"byte {error.start}: this is not JSON: {error.reason}") from None
     except json.JSONDecodeError as error:
@@ -83,8 +84,19 @@ def parse(text: str | bytes) -> Json:
         raise Malformed(f"{place}: this is not JSON: {error.msg}") from None
     except RecursionError:
         raise Malformed("this JSON cannot be read: it is nested too deeply") from None
+    except Malformed:
+        raise
     except ValueError as error:  # a number with too many digits
         raise Malformed(f"this JSON cannot be read: {error}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; a field that occurs twice would have its last value, silently."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise Malformed(f"the field {_shown(twice)} occurs twice in an object")
+    return fields
 
 
 def _list(names_of: Any) -> str:

@@ -28,7 +28,19 @@ def open_regular(path: str | Path) -> BinaryIO:
         raise
 
 
-def content(path: str | Path) -> bytes:
-    """Return all bytes of a regular file; raise as `open_regular` does."""
+def content(path: str | Path, most: int | None = None) -> bytes:
+    """Return all bytes of a regular file.
+
+    Args:
+        path: The file.
+        most: The largest size in bytes.
+
+    Raises:
+        OSError: As `open_regular` does, or the file is larger.
+    """
     with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            text = f"it has {size} bytes, expected at most {most}"
+            raise OSError(errno.EFBIG, text, str(path))
         return file.read()

@@ -7,8 +7,8 @@
 several shapes. `speed` compiles it for static shapes and times it against ONNX Runtime, OpenVINO
 and `torch.compile`. The models are split by a hash of their names: by default only the open half is
 run, since the held-out half is there to report. Rows are kept in FILE; models that have one are
-skipped unless `--again` is given. `--page` writes docs/results/zoo.md and one page for this CPU's
-vectors.
+skipped unless `--again` is given. A model that cannot be downloaded gets none. `--page` writes
+docs/results/zoo.md and one page for this CPU's vectors.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from benchmarks.common.option_checks import count, one_of, rows_file, stored_rows
 from benchmarks.common.pages import PAGES
 from benchmarks.common.rows import STORED
 
 from . import results_page
+from .fetch import NOT_FETCHED, NotFetched
 from .split import is_open
 from .subject import names
 
@@ -39,32 +40,39 @@ def main() -> None:
     """Measure what is missing, store it, print a line for each row."""
     options = _options()
     path = options.json
-    rows: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    rows, absent = stored_rows(path), 0
     for step in options.step:
         for threads in options.threads if step == "speed" else [1]:
             for name in options.model or _chosen(options):
                 key = f"{step} {name} {threads}"
                 if key in rows and not options.again:
                     continue
-                rows[key] = measured(step, name, threads)
+                try:
+                    rows[key] = measured(step, name, threads)
+                except NotFetched as error:
+                    print(f"{name}: {error}", file=sys.stderr, flush=True)
+                    absent += 1
+                    continue
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(rows, indent=1) + "\n")
                 print(results_page.as_line(step, rows[key]), flush=True)
     if options.page:
         for written in results_page.write(rows, PAGES):
             print(f"written: {written}")
+    sys.exit(absent > 0)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("model", nargs="*", help="names in place of the open half")
+    parser.add_argument("model", nargs="*", type=one_of(names()),
+                        help="names in place of the open half")  # fmt: skip
     half = parser.add_mutually_exclusive_group()
     half.add_argument("--held-out", action="store_true", help="the other half")
     half.add_argument("--all", action="store_true", help="both halves")
     parser.add_argument("--step", nargs="+", choices=STEPS, default=STEPS)
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--json", metavar="FILE", type=Path, default=STORED / "zoo.json")
+    parser.add_argument("--threads", nargs="+", type=count, default=[1, 2])
+    parser.add_argument("--json", metavar="FILE", type=rows_file, default=STORED / "zoo.json")
     parser.add_argument("--again", action="store_true", help="replace rows")
     parser.add_argument("--page", action="store_true", help="write the pages")
     return parser.parse_args()
@@ -75,7 +83,7 @@ def _chosen(options: argparse.Namespace) -> Sequence[str]:
 
 
 def measured(step: str, name: str, threads: int) -> dict[str, Any]:
-    """Return the row of a model; what ended its process is a row too."""
+    """Return the row of a model; what ended its process is a row too. Raises `NotFetched`."""
     command = [sys.executable, "-m", "benchmarks.zoo.model_worker", step, name, str(threads)]
     start = time.monotonic()
     with tempfile.TemporaryFile("w+") as errors:
@@ -88,6 +96,8 @@ def measured(step: str, name: str, threads: int) -> dict[str, Any]:
         except subprocess.CalledProcessError as error:
             errors.seek(0)
             last = (errors.read().strip().splitlines() or [""])[-1][:300]
+            if error.returncode == NOT_FETCHED:
+                raise NotFetched(last) from None
             row = {"name": name, "refusal": f"process ended with {error.returncode}: {last}"}
     return {"threads": threads, **row, "cpu": results_page.cpu_name(),
             "wall": round(time.monotonic() - start, 1)}  # fmt: skip

@@ -10,12 +10,17 @@ import sys
 from dataclasses import asdict
 
 from . import reading, speed
+from .fetch import NOT_FETCHED, NotFetched
 
 
 def main() -> None:
     """Measure and print a row."""
     step, name, threads = sys.argv[1:]
-    row = reading.measure(name) if step == "read" else speed.measure(name, int(threads))
+    try:
+        row = reading.measure(name) if step == "read" else speed.measure(name, int(threads))
+    except NotFetched as error:
+        print(error, file=sys.stderr)
+        sys.exit(NOT_FETCHED)
     print(json.dumps(asdict(row)))
 
 

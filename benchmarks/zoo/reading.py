@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 import warnings
@@ -15,11 +14,10 @@ import numpy as np
 
 from benchmarks.common.resources import use_threads
 
+from . import reference_error
+from .differences import TOLERANCE, difference, tolerance
 from .peers import onnx_runtime
 from .subject import Arrays, Subject, one_line, subject
-
-#: Standard deviation of what weights are multiplied by: a few roundings of float32.
-MOVED = 3e-7
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,13 @@ class Reading:
         differences: The largest difference to the reference for each set of inputs, relative to
             an output's largest value; infinite if a call failed.
         spread: The same difference between ONNX Runtime with the model's weights and with weights
-            that are moved by `MOVED`. It is large where rounding decides: between quantised
-            values, or the order of near ties.
+            that are moved by a few roundings. It is large where rounding decides: between
+            quantised values, or the order of near ties.
         failure: The first call that failed, with its error.
         seconds: CPU seconds of reading.
+        second: The same difference between OpenVINO and ONNX Runtime; 0 for torch.
+        tolerance: Of outputs of these dtypes.
+        unknown: Why `spread` or `second` is not known.
     """
 
     name: str
@@ -46,6 +47,9 @@ class Reading:
     spread: float
     failure: str
     seconds: float
+    second: float = 0.0
+    tolerance: float = TOLERANCE
+    unknown: tuple[str, ...] = ()
 
 
 def measure(name: str) -> Reading:
@@ -68,8 +72,14 @@ def measure(name: str) -> Reading:
             refusal = f"compile: {one_line(error)}"
             return Reading(name, refusal, _symbols(mod), (), 0.0, "", seconds)
         differences, failure = _differences(model, compiled)
-        spread = _spread(model)
-    return Reading(name, "", _symbols(mod), differences, spread, failure, seconds)
+        own = tolerance(reference(model, model.inputs[0]))
+        spread, second, unknown = 0.0, 0.0, []
+        if model.module is None:
+            spread, no_spread = reference_error.spread(model)
+            second, no_second = reference_error.second(model)
+            unknown = [text for text in (no_spread, no_second) if text]
+    return Reading(name, "", _symbols(mod), differences, spread, failure, seconds, second, own,
+                   tuple(unknown))  # fmt: skip
 
 
 def _differences(model: Subject, compiled: Any) -> tuple[tuple[float, ...], str]:
@@ -84,30 +94,6 @@ def _differences(model: Subject, compiled: Any) -> tuple[tuple[float, ...], str]
             continue
         differences.append(difference(expected, got))
     return tuple(differences), failure
-
-
-def _spread(model: Subject) -> float:
-    """Return how far ONNX Runtime's outputs are from those with moved weights; 0 for torch."""
-    if model.module is not None:
-        return 0.0
-    import onnx
-
-    proto = onnx.load(model.path)
-    random = np.random.default_rng(0)
-    for tensor in proto.graph.initializer:
-        if tensor.data_type == onnx.TensorProto.FLOAT and tensor.dims:  # exponents stay
-            values = onnx.numpy_helper.to_array(tensor)
-            moved = values * (1 + MOVED * random.standard_normal(values.shape))
-            tensor.CopyFrom(onnx.numpy_helper.from_array(moved.astype("float32"), tensor.name))
-    path = Path(tempfile.mkdtemp(dir=model.path.parent)) / "moved.onnx"
-    try:
-        onnx.save(proto, path)
-        return max(difference(reference(model, inputs), onnx_runtime(path, inputs, 1)())
-                   for inputs in model.inputs)  # fmt: skip
-    except Exception:  # ONNX Runtime fails on a few models if they are written again
-        return 0.0
-    finally:
-        shutil.rmtree(path.parent)
 
 
 def reference(model: Subject, inputs: Arrays) -> list[Any]:
@@ -130,28 +116,6 @@ def flat(result: Any) -> list[Any]:
     if isinstance(result, Sequence):
         return [array for value in result for array in flat(value)]
     return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
-
-
-def difference(expected: Sequence[Any], got: Sequence[Any]) -> float:
-    """Return the largest difference relative to the largest value of an output."""
-    if len(expected) != len(got):
-        return float("inf")
-    return max((_difference(a, b) for a, b in zip(expected, got, strict=True)), default=0.0)
-
-
-def _difference(expected: Any, got: Any) -> float:
-    if expected.shape != got.shape:
-        return float("inf")
-    if not expected.size:
-        return 0.0
-    a, b = expected.astype("float64"), got.astype("float64")
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    if same.all():
-        return 0.0
-    finite = np.abs(a[np.isfinite(a)])
-    error = np.where(same, 0.0, np.abs(a - b))
-    scale = max(float(finite.max(initial=0.0)), 1e-30)
-    return float(np.nan_to_num(error, nan=np.inf, posinf=np.inf).max()) / scale
 
 
 def _symbols(mod: Any) -> int:

@@ -14,8 +14,9 @@ from typing import Any
 
 from benchmarks.common.resources import SETTLED, Call, use_threads
 
+from .differences import difference
 from .peers import peers
-from .reading import difference, flat, reference
+from .reading import flat, reference
 from .subject import Subject, one_line, subject
 
 ROUNDS = 9

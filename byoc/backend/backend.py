@@ -49,7 +49,8 @@ class Backend:
         coarse: Patterns of subgraphs of any size.
         implementation: Returns the library's own name of the kernel that it runs for a region,
             such as ``brgconv:avx2``; None if it cannot say. A name that begins with ``ref`` means
-            reference code, which costs more.
+            reference code, which costs more, and one that begins with ``winograd`` a
+            convolution with fewer multiplications.
     """
 
     name: str

@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...analysis.support.checked_json import Json, Malformed, parse
 from ...analysis.support.regular import content
 from ...analysis.support.replacing import replacing
-from .workload import Workload
+from .workload import SIZES, Workload, straightforward
 
 FORMAT = 1
+#: Limit on the bytes of a file; those that opinfo ships have less than 100 kB.
+MOST = 16 << 20
+#: The times of calls that are plausible, in microseconds, and the most work and bytes in one.
+SHORTEST, LONGEST, RATE = 1e-3, 1e9, 1e9
+#: The largest size, amount of work or number of bytes.
+LARGEST = 2**62
+#: Whose samples every choice needs: what stays with TVM would cost nothing.
+NEEDED = "tvm"
 
 
 class CalibrationRefused(ValueError):
@@ -73,6 +81,12 @@ class Calibration:
     machine: CalibratedMachine
     samples: tuple[Sample, ...]
 
+    def scaled(self, factors: Mapping[str, float]) -> Calibration:
+        """The calibration with the times of some backends multiplied by a factor."""
+        samples = (replace(s, microseconds=s.microseconds * factors.get(s.backend, 1.0))
+                   for s in self.samples)  # fmt: skip
+        return replace(self, samples=tuple(samples))
+
     def to_json(self) -> dict[str, Any]:
         """The calibration in the form of its file."""
         machine = {**asdict(self.machine), "versions": dict(self.machine.versions)}
@@ -90,7 +104,10 @@ class Calibration:
             )
         try:
             fields = Json(data)
-            return cls(_machine(fields["machine"]), tuple(map(_sample, fields["samples"].items())))
+            samples = tuple(map(_sample, fields["samples"].items()))
+            if not any(sample.backend == NEEDED for sample in samples):
+                raise fields["samples"].malformed(f"expected samples of '{NEEDED}'", "got none")
+            return cls(_machine(fields["machine"]), samples)
         except Malformed as error:
             raise CalibrationRefused(f"the calibration is malformed: {error}") from error
 
@@ -111,7 +128,7 @@ class Calibration:
             OSError: It cannot be read.
         """
         try:
-            return cls.from_json(parse(content(path)).value)
+            return cls.from_json(parse(content(path, MOST)).value)
         except (Malformed, CalibrationRefused) as error:
             raise CalibrationRefused(f"{path}: {error}") from error
 
@@ -126,18 +143,27 @@ def _machine(data: Json) -> CalibratedMachine:
 
 
 def _sample(data: Json) -> Sample:
-    sizes = tuple(map(_positive, data["sizes"].items()))
-    work, moved = _positive(data["work"]), data["moved"].integer()
+    kind = data["kind"].text()
+    count = SIZES.get(straightforward(kind).partition(" ")[0])
+    if count is None:
+        raise data["kind"].malformed(f"expected a kind of {', '.join(SIZES)}")
+    sizes = tuple(_integer(size, 1) for size in data["sizes"].items())
+    if len(sizes) != count:
+        raise data["sizes"].malformed(f"expected {count} sizes for '{kind}'")
+    load = Workload(kind, sizes, _integer(data["work"], 1), _integer(data["moved"], 0))
     microseconds = data["microseconds"].number()
     if not microseconds > 0:
         raise data["microseconds"].malformed("expected a positive number")
-    if moved < 0:
-        raise data["moved"].malformed("expected at least 0")
-    load = Workload(data["kind"].text(), sizes, work, moved)
+    if not max(SHORTEST, max(load.work, load.moved) / RATE) <= microseconds <= LONGEST:
+        raise data["microseconds"].malformed(
+            f"expected {SHORTEST:g} to {LONGEST:g}, and at least 1 for {RATE:g} elements or bytes"
+        )
     return Sample(data["backend"].text(), load, float(microseconds))
 
 
-def _positive(data: Json) -> int:
-    if data.integer() < 1:
-        raise data.malformed("expected at least 1")
+def _integer(data: Json, least: int) -> int:
+    if data.integer() < least:
+        raise data.malformed(f"expected at least {least}")
+    if data.integer() > LARGEST:
+        raise data.malformed(f"expected at most {LARGEST}")
     return data.integer()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ from ...analysis.support.warn import warn
 from ..backend.catalog import find, unusable
 from ..backend.guarded_calls import guarded
 from ..codegen.host import VARIABLE, flags, model_name
+from ..process import trust
 from .calibration import CalibratedMachine, Calibration, CalibrationRefused
 
 #: Backends of CPUs that are calibrated, and chosen from by default.
@@ -33,24 +34,33 @@ class InForce:
     Attributes:
         calibration: The calibration.
         own: Whether it was measured on this machine with these versions; None if the caller named
-            it.
+            one of this CPU.
         missing: Installed backends that it has no samples of, so they are not chosen.
+        factors: By backend, how much longer the whole model took than the calibration says.
     """
 
     calibration: Calibration
     own: bool | None
     missing: tuple[str, ...] = ()
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def backends(self) -> frozenset[str]:
         """The backends with samples."""
         return frozenset(s.backend for s in self.calibration.samples)
 
+    def corrected(self, factors: Mapping[str, float]) -> InForce:
+        """With the times of some backends multiplied by a factor."""
+        return replace(self, calibration=self.calibration.scaled(factors), factors=factors)
+
     def __str__(self) -> str:
         which = {None: "", True: "this machine, ", False: "another machine, "}[self.own]
         text = f"costs as calibrated on {which}{self.calibration.machine}"
         if self.missing:
             text += f", without {', '.join(self.missing)}"
+        if self.factors:
+            times = ", ".join(f"{name} {f:.2f}x" for name, f in sorted(self.factors.items()))
+            text += f", corrected by the times of this model: {times}"
         return text if self.own is not False else f"{text}; for this one, run `opinfo calibrate`"
 
 
@@ -93,9 +103,16 @@ def stored_path(machine: CalibratedMachine) -> Path:
 def store(calibration: Calibration) -> Path:
     """Keep a calibration for later processes; returns its file. Raises ``OSError``."""
     path = stored_path(calibration.machine)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    calibration.save(path)
+    with trust.folder(path.parent, create=True):
+        calibration.save(path)
     return path
+
+
+def named(calibration: Calibration) -> InForce:
+    """The calibration that a caller names."""
+    machine = calibration.machine
+    same = (machine.cpu, machine.vectors) == (cpu_model(), vectors())
+    return InForce(calibration, None if same else False)
 
 
 def in_force(threads: int = 1) -> InForce:
@@ -103,7 +120,12 @@ def in_force(threads: int = 1) -> InForce:
     machine = this_machine(threads)
     path = stored_path(machine)
     try:
-        return InForce(_loaded(path, path.stat().st_mtime_ns), True)
+        with trust.folder(path.parent):
+            stored = _loaded(path, path.stat().st_mtime_ns)
+        if stored.machine == machine:
+            return InForce(stored, True)
+        warn(f"the stored calibration is ignored: {path}: machine: expected {machine} with "
+             f"{machine.threads} threads and its versions, got {stored.machine}")  # fmt: skip
     except FileNotFoundError:
         pass
     except (OSError, CalibrationRefused) as error:

@@ -7,7 +7,7 @@ softmax whose axis is not the last one                softmax outer
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -53,6 +53,16 @@ TRANSPOSES = frozenset(("relax.permute_dims", "relax.layout_transform"))
 OTHER = "other"
 VIEW = "view"
 ELEMENTWISE = ("elementwise", "transcendental")
+#: The first word of the kinds of what a library runs as reference code, and of convolutions that it
+#: runs by Winograd; the names of such kernels begin so.
+REFERENCE, WINOGRAD = "ref", "winograd"
+KERNELS = (REFERENCE, WINOGRAD)
+#: The families of kinds, with the number of their sizes.
+SIZES = {
+    **{f"conv{n}d{t}": 7 for n in (1, 2, 3) for t in ("", "_transpose")}, "matmul": 4,
+    "softmax": 2, "norm": 2, "pool": 2, "reduce": 2, "transpose": 2, "copy": 1, "resize": 1,
+    "elementwise": 1, "transcendental": 1, OTHER: 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,18 @@ class Workload:
     @property
     def family(self) -> str:
         return self.kind.partition(" ")[0]
+
+
+def implemented(load: Workload, kernel: str | None) -> Workload:
+    """The workload as run by a library's kernel; those of `KERNELS` are kinds of their own."""
+    first = next((k for k in KERNELS if kernel is not None and kernel.startswith(k)), None)
+    return load if first is None else replace(load, kind=f"{first} {load.kind}")
+
+
+def straightforward(kind: str) -> str:
+    """The kind without the word of its kernel."""
+    first, _, rest = kind.partition(" ")
+    return rest if first in KERNELS else kind
 
 
 def workload(call: Call) -> Workload:

@@ -9,9 +9,9 @@ them. A creator with another reader stays: it is fused into that, and would enla
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -85,4 +85,5 @@ def _shape(call: Any) -> tuple[int, ...]:
 
 
 def _bytes(call: Any) -> int:
-    return int(np.prod(_shape(call))) * max(1, tvm.DataType(str(call.ty.dtype)).bits // 8)
+    bits: int = tvm.DataType(str(call.ty.dtype)).bits
+    return math.prod(_shape(call)) * max(1, bits // 8)

@@ -10,6 +10,7 @@ writer, which precedes its readers; then the order of computation cannot change 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -17,10 +18,11 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis import Refusal
-from ...analysis.lifting.tir.node import NodeDict, items
+from ...analysis.lifting.tir.node import NodeDict, items, substitute
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, symbols
 from ..dims.symbolic_dims import name as called
+from .loops.blocked import Block, blocked
 from .loops.machine import VectorUnits, machine
 from .loops.strided import unstrided
 from .loops.windows import joined
@@ -28,7 +30,7 @@ from .nest.collapse import Views, collapsed
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
-from .nest.tir import seq
+from .nest.tir import loop, seq, values
 from .rules import rules
 from .scheduled import Scheduled
 
@@ -82,10 +84,10 @@ def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled |
     loops = program(func, sizes)
     views = Views(items(func.params))
     copied = unstrided(joined(parts(loops), loops.inner, cpu), loops.inner)
-    nests = [_emit(part, cpu, views) for part in copied]
-    body = [nest for nest, _, _ in nests]
-    names = tuple(dict.fromkeys(name for _, name, _ in nests))
-    reasons = tuple(reason for *_, reason in nests if reason)
+    nests = [_emit(part, cpu, views) for part in blocked(copied, loops.inner, cpu)]
+    body = [nest.stmt for nest in nests]
+    names = tuple(dict.fromkeys(name for nest in nests for name in nest.rules))
+    reasons = tuple(nest.reason for nest in nests if nest.reason)
     if all(name == PLAIN for name in names):
         return Refusal("; ".join(reasons) or "the function has nothing to schedule")
     stored = [tirx.AllocBuffer(b) for b in _used(body, loops.inner)]
@@ -97,16 +99,30 @@ def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled |
 PLAIN = "plain"
 
 
-def _emit(part: Part, cpu: VectorUnits, views: Views) -> tuple[Any, str, str]:
-    """Return the loop nest of a part, the name of its rule, and why it keeps its loops."""
+@dataclass(frozen=True)
+class _Nest:
+    """The loop nest of a part, the names of its rules, and why it keeps its loops."""
+
+    stmt: Any
+    rules: tuple[str, ...]
+    reason: str = ""
+
+
+def _emit(part: Part | Block, cpu: VectorUnits, views: Views) -> _Nest:
     if isinstance(part, Plain):
         name = part.step.stage.block.name_hint
-        return part.step.plain(), PLAIN, f"{name}: {part.reason}"
+        return _Nest(part.step.plain(), (PLAIN,), f"{name}: {part.reason}")
+    if isinstance(part, Block):
+        before, body = ([_emit(k, cpu, views) for k in g] for g in (part.before, part.body))
+        nest = loop("b", part.count, part.var, lambda var: substitute(
+            seq([n.stmt for n in body]), values((part.var, var))))  # fmt: skip
+        names = (name for n in (*before, *body) for name in n.rules)
+        return _Nest(seq([*(n.stmt for n in before), nest]), tuple(names))
     kernel = collapsed(part, views)
     for rule in rules():
-        nest = rule.run(kernel, cpu)
-        if not isinstance(nest, Refusal):
-            return nest, rule.name, ""
+        stmt = rule.run(kernel, cpu)
+        if not isinstance(stmt, Refusal):
+            return _Nest(stmt, (rule.name,))
     raise AssertionError("a kernel fits no rule")  # serial never refuses
 
 

@@ -123,3 +123,53 @@ def test_a_function_is_lifted_over_the_tensors_of_another() -> None:
     again = lift(func, first.params)
     assert [d.body for d in again.outputs] == [d.body for d in first.outputs]
     assert again.params == first.params
+
+
+GUARDED = """
+@T.prim_func(s_tir=True)
+def main(x_: T.handle, n: T.int64, m: T.int64, o_: T.handle):
+    x = T.match_buffer(x_, ({0},), "float32")
+    o = T.match_buffer(o_, ({0},), "float32")
+    for i in range({0}):
+        o[i] = T.if_then_else(n > T.int64(0), x[i], T.float32(0))
+"""
+FACTORS = "scalars that are factors of a dimension are at least 1"
+
+
+@pytest.mark.parametrize(
+    ("extent", "answered"),
+    [
+        ("T.int64(-2) * n", False),  # n is negative, and the result 0
+        ("n * T.int64(-2)", False), ("n * m * T.int64(-1)", False), ("n + m", False),
+        ("T.int64(2) * n", True), ("n * n", True), ("n * m", True), ("n * (m + T.int64(1))", True),
+    ],
+)  # fmt: skip
+def test_a_factor_of_an_extent_is_negative_or_assumed_not_to_be(
+    extent: str, answered: bool
+) -> None:
+    """A product of two negative scalars is a size, too."""
+    info = op_info(tvm.script.from_source(GUARDED.format(extent)))
+    assert isinstance(info, OpInfo) == answered
+    if isinstance(info, OpInfo):
+        assert FACTORS in info.certificate.assumptions
+
+
+def test_a_size_of_its_own_is_no_factor() -> None:
+    info = op_info(strip(lowered(lambda x: relax.op.exp(x), (2, lambda past: past))))
+    assert isinstance(info, OpInfo) and FACTORS not in info.certificate.assumptions
+
+
+INT32 = """
+@T.prim_func(s_tir=True)
+def main(x_: T.handle, n: T.int32, o_: T.handle):
+    x = T.match_buffer(x_, (n + 1, 3), "float32")
+    o = T.match_buffer(o_, (n + 1, 3), "float32")
+    for i, j in T.grid(n + 1, 3):
+        o[i, j] = T.exp(x[i, j])
+"""
+
+
+def test_a_sum_of_32_bits_is_a_size_too() -> None:
+    """Relax only has sizes of 64 bits; TVM's error was the reason of a refusal."""
+    info = op_info(tvm.script.from_source(INT32))
+    assert isinstance(info, OpInfo) and info.name == "relax.exp"

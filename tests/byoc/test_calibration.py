@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from opinfo.byoc import Measure, Measured, dispatch
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.backend.region import Call, Region, Tensor, region
+from opinfo.byoc.calibration import calibrations
 from opinfo.byoc.calibration.calibrated_costing import expected, tvm_cost
 from opinfo.byoc.calibration.calibration import (
     CalibratedMachine,
@@ -25,7 +27,7 @@ from opinfo.byoc.calibration.calibration import (
     CalibrationRefused,
     Sample,
 )
-from opinfo.byoc.calibration.calibrations import nearest, shipped
+from opinfo.byoc.calibration.calibrations import InForce, nearest, shipped
 from opinfo.byoc.calibration.cost_model import CostModel
 from opinfo.byoc.calibration.prune_matches import FACTOR, Pruning
 from opinfo.byoc.calibration.workload import Workload, workload
@@ -33,8 +35,9 @@ from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import costs
 from opinfo.byoc.patterns.pattern import Pattern, many, one
 from opinfo.cli import app
-from opinfo.front.race import fastest
+from opinfo.front.fastest import fastest
 from opinfo.layout.graph.relax_graph import Op
+from opinfo.verify.trial_runs import TrialRun
 
 from ..layout import nets
 from ..layout.nets import const
@@ -143,6 +146,38 @@ def test_reference_code_is_a_kind_of_its_own() -> None:
     assert reference.microseconds > 2 * plain.microseconds and reference.source == "estimated"
 
 
+def test_a_convolution_by_winograd_is_a_kind_of_its_own() -> None:
+    kind, sizes, work = "conv2d last dense window", (56, 56, 64, 64, 1, 9, 1), 9 * (56 * 64) ** 2
+    moved = 4 * (2 * 56 * 56 * 64 + 9 * 64 * 64)
+    direct = (kind, sizes, work, moved, 1000.0)
+    faster = (f"winograd {kind}", sizes, work, moved, 400.0)
+    image = (1, 56, 56, 64)
+    conv = alone(
+        call(
+            "relax.nn.conv2d",
+            image,
+            (64, 3, 3, 64),
+            out=image,
+            data_layout="NHWC",
+            kernel_layout="OHWI",
+            out_layout="NHWC",
+            groups=1,
+            strides=[1, 1],
+        )
+    )
+
+    def cost(*samples: Any, kernel: str) -> Any:
+        model = CostModel(table(lib=[*samples, *streams(1e5)]))
+        estimate = model.cost("lib", conv, kernel=kernel)
+        assert estimate is not None
+        return pytest.approx(estimate.microseconds, rel=0.01), estimate.source
+
+    assert cost(direct, kernel="brgconv:avx2") == (1000, "calibrated")
+    assert cost(direct, kernel="winograd:brg:avx2") == (500, "estimated")
+    assert cost(direct, faster, kernel="winograd:brg:avx2") == (400, "calibrated")
+    assert cost(direct, faster, kernel="brgconv:avx2") == (1000, "calibrated")
+
+
 def test_fusion_saves_the_traffic_between_operators() -> None:
     n = 1 << 20
     model = CostModel(table(tvm=streams(1e4)))
@@ -165,12 +200,32 @@ def test_views_cost_nothing_and_conversions_their_bytes() -> None:
     assert model.conversion(16 << 20) == pytest.approx(4000.0, rel=0.05)
 
 
+#: Fields of a sample with values that would make a choice worthless, or raise later.
+BAD = (
+    ("microseconds", float("nan"), ": expected a finite number, got nan"),
+    ("microseconds", float("inf"), ": expected a finite number, got inf"),
+    ("microseconds", 0, ": expected a positive number"),
+    ("microseconds", 1e300, ": expected 0.001 to 1e+09"),
+    ("microseconds", 1e-300, ": expected 0.001 to 1e+09"),
+    ("microseconds", 10**400, ": expected 0.001 to 1e+09"),
+    ("microseconds", "5", ": expected a number"),
+    ("microseconds", True, ": expected a number"),
+    ("work", 10**400, ": expected at most"),
+    ("moved", -1, ": expected at"),
+    ("sizes", [2**70], "[0]: expected at most"),
+    ("sizes", [1, 2], ": expected 1 sizes for"),
+    ("kind", "elementvise", ": expected a kind of"),
+    ("kind", None, ": expected a string"),
+    ("backend", ["tvm"], ": expected a string"),
+)
+
+
 def test_a_file_is_read_back_and_anything_else_is_refused(tmp_path: Path) -> None:
     path, calibration = tmp_path / "c.json", table(lib=streams(1e3), tvm=streams(2e3))
     calibration.save(path)
     assert Calibration.load(path) == calibration
-    good = json.loads(path.read_text())
-    for change, text in (
+    good: dict[str, Any] = json.loads(path.read_text())
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 2}, "expected a calibration of format 1, got format 2"),
         ({"machine": {**good["machine"], "threads": 0}}, "machine.threads: expected at least 1"),
         ({"samples": [{**good["samples"][0], "microseconds": -1.0}]},
@@ -178,14 +233,66 @@ def test_a_file_is_read_back_and_anything_else_is_refused(tmp_path: Path) -> Non
         ({"samples": [{**good["samples"][0], "sizes": [0]}]},
          "samples[0].sizes[0]: expected at least 1"),
         ({"samples": {}}, "samples: expected a list"),
-    ):  # fmt: skip
+        ({"samples": []}, "samples: expected samples of 'tvm', got none"),
+        ({"samples": [{**good["samples"][0], "backend": "lib"}]}, "expected samples of 'tvm'"),
+        ({"machine": {**good["machine"], "cpu": 7}}, "machine.cpu: expected a string, got 7"),
+        *(({"samples": [{**good["samples"][0], field: value}]}, f"samples[0].{field}{text}")
+          for field, value, text in BAD),
+    ]  # fmt: skip
+    for change, text in changes:
         path.write_text(json.dumps({**good, **change}))
         with pytest.raises(CalibrationRefused) as raised:
             Calibration.load(path)
         assert text in str(raised.value) and str(raised.value).startswith(f"{path}: ")
-    path.write_text("[")
-    with pytest.raises(CalibrationRefused, match="this is not JSON"):
+    twice = json.dumps(good).replace('"work":', '"microseconds": 0.5, "work":', 1)
+    for text, expected_text in (("[", "this is not JSON"), ("[" * 100_000, "nested too deeply"),
+                                (twice, 'the field "microseconds" occurs twice')):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(CalibrationRefused, match=expected_text):
+            Calibration.load(path)
+    with path.open("wb") as hole:
+        hole.truncate(100 << 20)
+    with pytest.raises(OSError, match="it has 104857600 bytes, expected at most"):
         Calibration.load(path)
+
+
+def test_a_fast_time_for_much_work_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    table(tvm=[("elementwise", (1 << 40,), 1 << 40, 8 << 40, 1.0)]).save(path)
+    with pytest.raises(CalibrationRefused, match=r"samples\[0\].microseconds: expected 0.001 to"):
+        Calibration.load(path)
+
+
+@pytest.mark.parametrize("path", sorted(calibrations.SHIPPED.glob("*.json")), ids=lambda p: p.stem)
+def test_what_opinfo_ships_is_plausible(path: Path) -> None:
+    assert len(Calibration.load(path).samples) > 100
+
+
+def test_a_stored_calibration_is_of_this_machine_and_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    machine = calibrations.this_machine()
+    own = Calibration(machine, table(tvm=streams(1e3)).samples)
+    path = calibrations.store(own)
+    assert path.parent.stat().st_mode & 0o077 == 0
+    assert calibrations.in_force() == calibrations.InForce(own, True)
+    table(tvm=streams(1e3)).save(path)  # of another machine
+    os.utime(path, ns=(1, 1))
+    with pytest.warns(UserWarning, match="machine: expected"):
+        assert calibrations.in_force().own is False
+    own.save(path)
+    path.parent.chmod(0o777)
+    os.utime(path, ns=(2, 2))
+    with pytest.warns(UserWarning, match="other users can write"):
+        assert calibrations.in_force().own is False
+
+
+def test_a_named_calibration_says_if_it_is_of_another_machine() -> None:
+    other = calibrations.named(table(tvm=streams(1e3)))
+    assert "on another machine, a CPU (avx2)" in str(other) and "opinfo calibrate" in str(other)
+    here = Calibration(calibrations.this_machine(), other.calibration.samples)
+    assert "another machine" not in str(calibrations.named(here))
 
 
 # The choice.
@@ -335,9 +442,10 @@ def test_a_calibration_is_shipped_for_each_kind_of_vectors(vectors: str) -> None
         kinds = {s.workload.family for s in calibration.samples if s.backend == name}
         assert model.knows(name) and "matmul" in kinds
     softmax = alone(call("relax.nn.softmax", (1, 80, 1600), out=(1, 80, 1600), axis=1))
-    reference, plain = (model.cost(n, softmax) for n in ("onednn", "tvm"))
-    assert reference is not None and plain is not None
-    assert reference.microseconds > 5 * plain.microseconds  # oneDNN runs ref:any
+    for name in ("onednn", "onnxruntime", "tvm"):
+        estimate = model.cost(name, softmax)
+        assert estimate is not None and estimate.source == "calibrated"
+        assert estimate.microseconds > 0
 
 
 # Pruning: what is measured at all.
@@ -404,24 +512,64 @@ def _crashing(*_: Any) -> None:
     raise RuntimeError("it crashes")
 
 
-@pytest.mark.parametrize(("times", "kept"), [
-    (([2.0, 2.1, 9.0], [4.0, 4.2, 9.0]), "measured"), (([4.3, 4.4, 4.0], [9.0, 3.9, 4.1]),
-                                                       "expected"),
-    (([4.0], []), "measured"), (([], [4.0]), "expected"),
+ONES, TWOS = (np.ones((4, 4), "float32"),), (np.full((4, 4), 2.0, "float32"),)
+
+
+@pytest.mark.parametrize(("runs", "kept"), [
+    ([TrialRun((2.0, 2.1, 9.0), ONES), TrialRun((4.0, 4.2, 9.0), ONES)], "measured"),
+    ([TrialRun((4.3, 4.4, 4.0), ONES), TrialRun((9.0, 3.9, 4.1), ONES)], "expected"),
+    ([TrialRun((4.0,), ONES), TrialRun((), ())], "measured"),
+    ([TrialRun((), ()), TrialRun((4.0,), ONES)], "expected"),
 ])  # fmt: skip
-def test_the_fastest_build_is_kept(times: Any, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opinfo.front.race.time_builds", lambda *_: times)
+def test_the_fastest_build_is_kept(runs: Any, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opinfo.front.fastest.trial_runs", lambda *_: runs)
     mod = nets.net(_two, (4, 4))
     plain, tuned = opinfo.compile(mod, []), opinfo.compile(mod, [BLUE])
     builds = {"by measured costs": tuned, "by expected costs": plain}
-    best = fastest(builds, mod)
+    best = fastest(builds, mod, {"of red alone": TrialRun((5.0,), ONES)})
     assert best.library == (tuned if kept == "measured" else plain).library
     assert f"kept the choice by {kept} costs: " in best.report()
-    monkeypatch.setattr("opinfo.front.race.time_builds", _crashing)
-    untimed = fastest(builds, mod)
-    assert untimed.library == tuned.library and "untimed: it crashes" in untimed.report()
     same = fastest({"by measured costs": tuned, "by expected costs": replace(tuned)}, mod)
     assert same.kept == ""
+
+
+def test_builds_that_cannot_be_run_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = nets.net(_two, (4, 4))
+    plain, tuned = opinfo.compile(mod, []), opinfo.compile(mod, [BLUE])
+    monkeypatch.setattr("opinfo.front.fastest.trial_runs", _crashing)
+    with pytest.warns(UserWarning, match="builds are not compared: it crashes"):
+        untimed = fastest({"by measured costs": tuned, "by expected costs": plain}, mod)
+    assert untimed.library == tuned.library
+    assert "no build could be timed" in untimed.report()
+
+
+@pytest.mark.parametrize(("wrong", "warning"), [
+    ("measured", "the build by measured costs is left out, as its outputs differ from all others"),
+    ("expected", "the build by expected costs is left out, as its outputs differ from all others"),
+    ("both", "the outputs of all builds differ"),
+])  # fmt: skip
+def test_a_build_with_other_outputs_is_left_out(
+    wrong: str, warning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = {"measured": (TWOS, ONES), "expected": (ONES, TWOS), "both": (TWOS, (-TWOS[0],))}
+    first, second = outputs[wrong]
+    runs = [TrialRun((1.0,), first), TrialRun((2.0,), second)]
+    monkeypatch.setattr("opinfo.front.fastest.trial_runs", lambda *_: runs)
+    mod = nets.net(_two, (4, 4))
+    plain, tuned = opinfo.compile(mod, []), opinfo.compile(mod, [BLUE])
+    builds = {"by measured costs": tuned, "by expected costs": plain}
+    with pytest.warns(UserWarning, match=warning):
+        best = fastest(builds, mod, {"of red alone": TrialRun((5.0,), ONES)})
+    assert best.library == (plain if wrong == "measured" else tuned).library
+
+
+def test_times_of_a_whole_model_correct_expected_costs() -> None:
+    (calibration,) = [c for c in shipped() if c.machine.vectors == "avx512"]
+    corrected = InForce(calibration, None).corrected({"blas": 2.0})
+    for before, after in zip(calibration.samples, corrected.calibration.samples, strict=True):
+        factor = 2.0 if before.backend == "blas" else 1.0
+        assert after.microseconds == factor * before.microseconds
+    assert "corrected by the times of this model: blas 2.00x" in str(corrected)
 
 
 def test_the_command_line_measures_and_reads_calibrations(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -200,6 +201,67 @@ def test_the_choice_is_kept_and_checked(tmp_path: Path, monkeypatch: pytest.Monk
     kept["forms"] = dict.fromkeys(kept["forms"], 'form swapped implementation 1 jit"); abort(); ("')
     file.write_text(json.dumps(kept))
     assert chosen_forms(["a"]) == [words] and asked == ["a", "b", "a"]
+
+
+#: Words that are well formed, and go on as a recipe: another operation, or another tensor.
+POISON = (
+    "form straight implementation 1 x eltwise eltwise_relu 0 0",
+    "form straight implementation 1 jit:avx2 src t9",
+    "form straight implementation 0 eltwise eltwise_relu 0 0",
+    "form straight implementation 01 jit:avx2", "form straight implementation -1 jit:avx2",
+    "form nope implementation 1 jit:avx2", "form rows implementation 2 jit:avx2 ",
+    "form rows implementation 1 jit:avx2\n", "form rows implementation 1 ", "form rows", "src t0",
+    "only rows implementation 1 jit:avx2", 'form rows implementation 1 jit"',
+    "form rows implementation 9 " + " ".join("abcdefghi"), "form rows implementation 1 " + "a" * 99,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", POISON)
+def test_words_that_say_more_than_a_form_are_not_read(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    monkeypatch.setattr(measured_forms, "form_times", lambda job: ())
+    file = measured_forms._file()
+    file.parent.mkdir(mode=0o700)
+    kept = dict.fromkeys([measured_forms._digest("a")], words)
+    file.write_text(json.dumps({"format": measured_forms.FORMAT, "forms": kept}))
+    assert not measured_forms.is_form(words)
+    assert chosen_forms(["a"]) == [""]
+
+
+def test_only_files_that_others_cannot_write_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "form swapped implementation 2 brgconv:avx2 x"
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    file = measured_forms._file()
+    file.parent.mkdir(mode=0o700)
+    content = json.dumps({"format": measured_forms.FORMAT, "forms": {"k": words}})
+    file.write_text(content)
+    assert measured_forms._load() == {"k": words}
+    for change, back in ((0o666, 0o600), (0o600, 0o600)):
+        file.chmod(change)
+        assert measured_forms._load() == ({} if change != back else {"k": words})
+    file.parent.chmod(0o777)
+    assert measured_forms._load() == {}
+    file.parent.chmod(0o700)
+    (other := tmp_path / "other").write_text(content)
+    file.unlink()
+    file.symlink_to(other)
+    assert measured_forms._load() == {}
+    file.unlink()
+    file.write_text("[" * 100_000)
+    assert measured_forms._load() == {}
+    with file.open("wb") as hole:
+        hole.truncate(measured_forms.MOST + 1)
+    assert measured_forms._load() == {}
+
+
+def test_the_forms_are_those_of_the_program() -> None:
+    text = Path(measured_forms.__file__).with_name("cpp").joinpath("probe.cpp").read_text()
+    listed = re.search(r"for \(const char\* form :\s*\{([^}]*)\}", text)
+    assert listed and tuple(re.findall(r'"(\w+)"', listed[1])) == measured_forms.FORMS
 
 
 def test_a_program_that_dies_leaves_the_rules(

@@ -30,7 +30,7 @@ from opinfo.byoc.prepare.prepare import prepare
 from ..layout import nets
 from ..layout.nets import const
 from ..run import run
-from .onnx_cases import CASES, OnnxCase, module, values
+from .onnx_cases import CASES, HALF, QUOTIENT, TURNED, WIDE, OnnxCase, module, values
 
 nn, op = relax.op.nn, relax.op
 
@@ -44,8 +44,7 @@ ELSEWHERE = {"relax.flatten", "relax.nn.attention_bias"}
 
 
 def cases_of(backend: str) -> dict[str, OnnxCase]:
-    return {n: c for n, c in CASES.items()
-            if backend == "onnxruntime" or not (c.wide or c.strict)}  # fmt: skip
+    return {n: c for n, c in CASES.items() if backend == "onnxruntime" or not c.refused}
 
 
 @functools.cache
@@ -85,12 +84,11 @@ def test_the_result_is_that_of_tvm(backend: str, name: str) -> None:
     np.testing.assert_allclose(found, told, rtol=10 * near, atol=near)
 
 
-def test_integers_that_openvino_narrows_stay_with_tvm() -> None:
-    wide = {n: c for n, c in CASES.items() if c.wide}
-    done = dispatch(prepare(module(wide)), ["openvino"])
-    assert {o.why for o in done.left} == {
-        "openvino, pattern network: the dtype is int64, which OpenVINO computes in 32 bits"
-    }
+@pytest.mark.parametrize("reason", [HALF, QUOTIENT, TURNED, WIDE])
+def test_what_openvino_computes_otherwise_stays_with_tvm(reason: str) -> None:
+    refused = {n: c for n, c in CASES.items() if c.refused == reason}
+    done = dispatch(prepare(module(refused)), ["openvino"])
+    assert {o.why for o in done.left} == {f"openvino, pattern network: {reason}"}
 
 
 def test_the_nodes_are_those_that_runtimes_fuse() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.resources import files
@@ -16,8 +17,11 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.byoc.backend.region import Region
+from opinfo.byoc.backends.onednn import winograd_kernel
 from opinfo.byoc.backends.onednn.implementation_probe import ask, job_of
 from opinfo.byoc.backends.onednn.measured_forms import CLOSE, form_times
+from opinfo.byoc.backends.onednn.winograd_kernel import alone, kernel
 from opinfo.byoc.compile import compile_module
 
 from ..layout import nets
@@ -159,7 +163,19 @@ def _winograd(job: str) -> list[str]:
     return [form for form, answer in answers.items() if "steps" in answer]
 
 
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    """The threads that libraries on libgomp use from here, on any number of cores."""
+    library = ctypes.CDLL("libgomp.so.1")
+    before = library.omp_get_max_threads()
+    library.omp_set_num_threads(3)
+    yield
+    library.omp_set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
 def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks of a thread each (``many tiles``), and in blocks that threads share."""
     seen: list[str] = []
 
     def each(jobs: Iterable[str]) -> list[str]:
@@ -182,8 +198,12 @@ def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> Non
         assert np.abs(one.numpy() - two).max() <= CLOSE * np.abs(two).max()
 
 
+def _placed(case: Conv) -> Region:
+    return _region(nets.net(case.build, *case.inputs, legal=False))
+
+
 def _case_job(case: Conv) -> str:
-    return str(job_of(_region(nets.net(case.build, *case.inputs, legal=False))))
+    return str(job_of(_placed(case)))
 
 
 def test_the_probe_measures_both_tiles_and_their_numbers() -> None:
@@ -226,3 +246,27 @@ def test_tiles_are_never_chosen_without_being_measured() -> None:
     case = CASES["many tiles"]
     answer = ask(f"query 0 {_case_job(case)}") or {}
     assert answer["steps"] and "winograd" not in " ".join(answer["steps"])
+
+
+def test_what_follows_a_convolution_does_not_change_its_race() -> None:
+    with_sum = CASES["no padding, residual"]
+    bare = Conv(with_sum.x, with_sum.w)
+    assert job_of(alone(_placed(with_sum))) == job_of(_placed(bare))
+
+
+def test_a_kernel_is_named_by_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    raced: list[str] = []
+
+    def choose(jobs: list[str]) -> list[str]:
+        raced.extend(jobs)
+        return ["form winograd4 implementation 1 brg:avx512_core"]
+
+    monkeypatch.setattr(winograd_kernel, "chosen_forms", choose)
+    winograd_kernel._raced.cache_clear()
+    try:
+        assert kernel(_placed(CASES["no padding, residual"])) == "winograd:brg:avx512_core"
+        assert len(raced) == 1
+        name = kernel(_placed(REFUSED["stride"]))
+        assert name is not None and not name.startswith("winograd") and len(raced) == 1
+    finally:
+        winograd_kernel._raced.cache_clear()

@@ -40,7 +40,8 @@ def test_shapes_get_kernels_and_results_stay(compiled: CompiledShapes, compiler:
         ask(session, [1, 3, 16, 5])
         told = session.stats()
     assert told.counts == {"compiled": 3}
-    assert {e.shape for e in told.events} == {(1,), (3,), (16,)}
+    assert {(e.shape, e.rule) for e in told.events} == {
+        ((n,), "contraction") for n in (1, 3, 16)}  # fmt: skip
     (site,) = told.sites
     assert (site.hits, site.misses, site.kernels) == (3, 7, 3)
     assert site.shapes == {(1,): 3, (3,): 3, (16,): 3, (5,): 1}

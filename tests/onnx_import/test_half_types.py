@@ -100,10 +100,8 @@ def test_constants_are_folded_in_float32() -> None:
 @pytest.mark.parametrize("op", ["MatMul", "ReduceSum", "Softmax"])
 def test_bfloat16(op: str) -> None:
     dtype = np.dtype("bfloat16")
-    more, attrs, weights = (["w"], {}, {"w": np.ones((1000, 1), dtype)})
-    if op != "MatMul":
-        more, weights = [], {}
-    proto = model([make(op, ["x", *more], ["y"], **attrs)], {"x": (["n", 1000], dtype.name)},
+    weights = {"w": np.ones((1000, 1), dtype)} if op == "MatMul" else {}
+    proto = model([make(op, ["x", *weights], ["y"])], {"x": (["n", 1000], dtype.name)},
                   weights=weights)  # fmt: skip
     data = floats(3, 1000) + 1
     machine = relax.VirtualMachine(tvm.compile(from_model(proto, {}), target="llvm"), tvm.cpu())

@@ -86,14 +86,15 @@ def test_an_illegal_node_outside_a_conditional_is_refused() -> None:
 
 @pytest.mark.parametrize("op", ["LSTM", "Conv", "MaxPool", "Resize", "BatchNormalization"])
 def test_a_wrong_rank_is_named(op: str) -> None:
-    weights = {"LSTM": {"w": floats(1, 16, 4), "r": floats(1, 16, 4)},
-               "Conv": {"w": floats(2, 4, 3, 3)}, "BatchNormalization": {
-                   k: floats(4) for k in ("s", "b", "m", "v")}}.get(op, {})  # fmt: skip
-    attrs: dict[str, Any] = {"LSTM": {"hidden_size": 4}, "MaxPool": {"kernel_shape": [2, 2]}}.get(
-        op, {}
-    )
-    weights = {**weights, "factors": np.ones(3, "float32")} if op == "Resize" else weights
-    more = ["", "factors"] if op == "Resize" else list(weights)
+    every: dict[str, tuple[dict[str, Array], dict[str, Any]]] = {
+        "LSTM": ({"w": floats(1, 16, 4), "r": floats(1, 16, 4)}, {"hidden_size": 4}),
+        "Conv": ({"w": floats(2, 4, 3, 3)}, {}),
+        "MaxPool": ({}, {"kernel_shape": [2, 2]}),
+        "Resize": ({"factors": np.ones(3, "float32")}, {}),
+        "BatchNormalization": ({name: floats(4) for name in "sbmv"}, {}),
+    }
+    weights, attrs = every[op]
+    more = ["", *weights] if op == "Resize" else list(weights)
     proto = model([make(op, ["x", *more], ["y"], name="n", **attrs)], {"x": (["k"], "float32")},
                   weights=weights)  # fmt: skip
     with pytest.raises(FrontendError, match=rf"node 'n' \({op}\): [^:]*$") as error:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tvm
 from onnx import TensorProto, helper
-from tvm import tirx
+from tvm import relax, tirx
 
 from opinfo.frontend import FrontendError
 from opinfo.frontend.formats.from_onnx import from_model
 from opinfo.frontend.onnx_graph.scalars import Rational, SizeArithmetic, Unknown, rational
 from tests.models.weights import Array
-from tests.onnx_import.against_runtime import compare, floats, model
+from tests.onnx_import.against_runtime import Inputs, compare, floats, model
 
 make = helper.make_node
 
@@ -180,3 +180,17 @@ def test_rationals_are_exact_or_unknown() -> None:
     assert not arithmetic.equal(half, n)
     with pytest.raises(Unknown):
         rational(0.1)
+
+
+def test_symbols_that_must_be_equal_stay_so_when_bindings_are_canonical() -> None:
+    """TVM takes the symbol of such a cast for a new one, and drops the shapes that follow."""
+    nodes = [make("Concat", ["x", "z"], ["c"], axis=1), make("Mul", ["c", "w"], ["y"])]
+    inputs: Inputs = {"x": (["n", 2], "float32"), "z": (["m", 2], "float32")}
+    mod = compare(model(nodes, inputs, weights={"w": floats(4)}),
+                  {"x": floats(3, 2), "z": floats(3, 2, seed=1)})  # fmt: skip
+    canonical = relax.transform.CanonicalizeBindings()(mod)
+    machine = relax.VirtualMachine(tvm.compile(canonical, target="llvm"), tvm.cpu())
+    equal, longer = (tvm.runtime.tensor(floats(rows, 2)) for rows in (3, 4))
+    assert machine["main"](equal, equal).shape == (3, 4)
+    with pytest.raises(RuntimeError, match="match_cast error"):
+        machine["main"](equal, longer)

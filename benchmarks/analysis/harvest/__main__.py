@@ -22,6 +22,7 @@ from pathlib import Path
 
 from benchmarks.analysis.coverage import judged, stored, tidy
 from benchmarks.analysis.harvest.calls import calls, source
+from benchmarks.common.option_checks import count
 from benchmarks.common.pages import add_page_option, table
 from tests.variants import Variant
 from tests.variants.judge import Verdict
@@ -91,7 +92,7 @@ def main() -> None:
     """Run, print, exit 1 below the goal."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ops", nargs="*", help="only operators with one of these in their name")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=count, default=1)
     parser.add_argument("--json", type=Path, help="write every verdict there, one a line")
     parser.add_argument("--resume", action="store_true", help="keep the verdicts in FILE")
     parser.add_argument("--redo", nargs="*", default=(), help="grades that are judged again")
@@ -104,6 +105,8 @@ def main() -> None:
         for op, some in calls().items()
         if not options.ops or any(part in op for part in options.ops)
     }
+    if not chosen:
+        parser.error(f"no operator has one of {', '.join(map(repr, options.ops))} in its name")
     if options.json and not options.resume:
         options.json.write_text("")
     known = stored(options.json, options.redo) if options.resume else {}

@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 from benchmarks.common.pages import add_page_option, write_below
 from opinfo.byoc.process.line_process import LineProcess, ProcessDied
 
-from . import archives, graphs, libraries, onnx_files, scripts
+from . import archives, graphs, libraries, onnx_bombs, onnx_files, scripts
 from .case import Case
 
 MARK = "<!-- written by `python -m benchmarks.hostile --page` -->"
 #: Share of all cases by suffix.
-SHARES = {".py": 0.35, ".json": 0.25, ".onnx": 0.15, ".pt2": 0.08, ".so": 0.1, ".entry": 0.07}
+SHARES = {".py": 0.3, ".json": 0.2, ".onnx": 0.25, ".pt2": 0.08, ".so": 0.1, ".entry": 0.07}
 REFUSED, ANSWERED = "one line, exit status 2", "answered"
 
 
@@ -103,7 +103,8 @@ def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iter
     if n := counts.get(".json"):
         yield from graphs.cases(rng, n)
     if n := counts.get(".onnx"):
-        yield from onnx_files.cases(rng, mark, n)
+        yield from onnx_bombs.cases(rng, n // 2)
+        yield from onnx_files.cases(rng, mark, n - n // 2)
     if n := counts.get(".pt2"):
         yield from archives.cases(rng, mark, n, archives.saved(folder))
     if n := counts.get(".so"):

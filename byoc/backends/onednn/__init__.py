@@ -5,11 +5,11 @@ from ...backend.flops import moved, products
 from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE
 from .convert import convert
-from .implementation_probe import implementation
 from .int8 import QUANTISED
 from .locate import available, version
 from .patterns import PATTERNS
 from .recipes.conv import CONV, CONV_TRANSPOSE
+from .winograd_kernel import kernel
 
 #: The layouts in which its kernels over plain tensors are fast.
 WANTS: dict[str, tuple[str, ...]] = {
@@ -42,4 +42,4 @@ def cost(region: Region) -> float:
 
 
 ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version,
-                 implementation=implementation)  # fmt: skip
+                 implementation=kernel)  # fmt: skip

@@ -33,8 +33,15 @@ WORTH = 0.95
 CLOSE = 2e-5
 #: Variables that limit the instruction sets of oneDNN.
 LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
-#: What is read from a file becomes part of C++ code.
-WORDS = re.compile(r"(form [a-z]+\d? implementation \d{1,2} [\w:+ ]{1,80})?", re.ASCII)
+#: The forms of `probe.cpp`.
+FORMS = ("straight", "swapped", "rows", "layer", "unpacked", "turned", "padded", "packed", "moved",
+         "winograd2", "winograd4")  # fmt: skip
+#: A word of an implementation's name. What is read from a file becomes part of C++ code.
+WORD = re.compile(r"[\w:+.-]{1,40}", re.ASCII)
+#: Limit on the words of an implementation's name.
+WORDS = 8
+#: Limit on the bytes of a file of forms.
+MOST = 16 << 20
 FORMAT = 1
 
 
@@ -63,7 +70,22 @@ class FormTime:
         if not self.form:
             return ""
         count = len(self.implementation.split())
-        return f"form {self.form} implementation {count} {self.implementation}"
+        words = f"form {self.form} implementation {count} {self.implementation}"
+        return words if is_form(words) else ""
+
+
+def is_form(words: str) -> bool:
+    """Whether words of a recipe say no more than a known form and an implementation's name.
+
+    A recipe has no end: a further word would be a further operation of the region.
+    """
+    if not words:
+        return True
+    match words.split(" "):
+        case ["form", form, "implementation", count, *names]:
+            counted = 0 < len(names) <= WORDS and count == str(len(names))
+            return form in FORMS and counted and all(map(WORD.fullmatch, names))
+    return False
 
 
 def form_times(job: str, seconds: float = SECONDS) -> tuple[FormTime, ...]:
@@ -129,7 +151,7 @@ def _load() -> Mapping[str, str]:
     """What is kept; nothing if other users could have written it, or it is malformed."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         with trust.folder(_file().parent) as within:
-            return _checked(json.loads(trust.read(_file().name, within)))
+            return _checked(json.loads(trust.read(_file().name, within, MOST)))
     return {}
 
 
@@ -139,7 +161,7 @@ def _checked(kept: Any) -> dict[str, str]:
     forms = kept.get("forms")
     if not isinstance(forms, dict):
         return {}
-    return {k: w for k, w in forms.items() if isinstance(w, str) and WORDS.fullmatch(w)}
+    return {k: w for k, w in forms.items() if isinstance(w, str) and is_form(w)}
 
 
 def _save(new: Mapping[str, str]) -> None:

@@ -67,8 +67,9 @@ def _inputs(writer: GraphWriter, name: str, width: int) -> _Inputs:
     product = writer.before(source, "MatMul")
     if product is not None:
         weights = writer.arrays.get(product.inputs[1])
-        data = writer.tensors.get(product.inputs[0])
-        if weights is not None and weights.ndim == 2 and data is not None and len(data.shape) == 3:
+        steps = writer.tensors.get(product.inputs[0])
+        rank = None if steps is None else len(steps.shape)
+        if weights is not None and weights.ndim == 2 and rank == 3:
             return _Inputs(product.inputs[0], np.ascontiguousarray(weights.T), bias)
     return _Inputs(name, np.eye(width, dtype="float32"), np.zeros(width, "float32"))
 

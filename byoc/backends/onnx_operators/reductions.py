@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...backend.region import Call, Tensor
 from ...patterns.pattern import Node
 from ...patterns.suggest import Unmet
@@ -36,7 +38,7 @@ def spatial(name: str, pool: str) -> Write:
     """A reduction; over all axes but the first two, the pooling that runtimes keep in their own
     layouts."""
 
-    def write(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    def write(writer: GraphWriter, call: Call, xs: list[str]) -> str | Sequence[str]:
         axes, rank = _axes(call), len(_data(call).shape)
         image = rank in (4, 5) and axes == list(range(2, rank))
         if not image or call.result.dtype not in FLOAT:

@@ -1,8 +1,10 @@
 """OpenVINO on CPUs, from PyPI: subgraphs as ONNX models that it reads.
 
 OpenVINO computes with int32 where a model has int64, and with float32 where it has float64. So
-int64 is taken only as indices, which extents bound. Two layers that read one sequence of a batch
-above 1 get wrong inputs, and the order of equal elements in a sort is not defined.
+int64 is taken only as indices, which extents bound. A convolution whose channels are innermost
+would be written between two transposes, through which OpenVINO 2026.4 misreads a tensor that is
+also concatenated, as it does that in place. Two layers that read one sequence of a batch above 1
+get wrong inputs, and the order of equal elements in a sort is not defined.
 """
 
 from __future__ import annotations
@@ -53,6 +55,15 @@ def narrow(node: Node) -> str | None:
     return None
 
 
-NETWORK = network(single, narrow, alone, without=WITHOUT)
+def channels_first(node: Node) -> str | None:
+    """An operator with channels is in the layout that ONNX defines."""
+    attrs = node.info.attrs or {}
+    layout = str(attrs.get("data_layout", attrs.get("layout", "NC")))
+    if not layout.startswith("NC"):
+        return f"the layout is {layout}; OpenVINO misreads tensors between transposes"
+    return None
+
+
+NETWORK = network(single, narrow, alone, channels_first, without=WITHOUT)
 
 OPENVINO = Backend("openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,))

@@ -21,8 +21,8 @@ from ...measure.subject import subject
 from ...prepare.prepare import prepare
 from ..calibration import Calibration, Sample
 from ..calibrations import CALIBRATED, this_machine
-from ..cost_model import TVM, implemented
-from ..workload import Workload, workload
+from ..cost_model import TVM
+from ..workload import Workload, implemented, workload
 from .workload_grid import TVM_WORK, Point, module, points
 
 

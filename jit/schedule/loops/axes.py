@@ -41,15 +41,21 @@ def _value(kernel: Kernel, axis: Axis) -> tuple[int, int, int]:
 def choose_row_axis(kernel: Kernel, axis: Axis) -> Axis | None:
     """Return the axis whose points share the vectors of ``axis``, or else any other axis.
 
-    A static extent is preferred, because the rows of a symbolic one may be computed twice.
+    A static extent is preferred, because the rows of a symbolic one may be computed twice. If no
+    axis shares vectors, as in a depthwise convolution, one that shares scalars is: along it,
+    windows overlap.
     """
 
-    def value(row: Axis) -> tuple[int, bool, int, int]:
-        shared = sum(x.step(axis.var) == 1 and x.step(row.var) == 0 for x in kernel.reads)
+    def shared(row: Axis) -> int:
+        return sum(x.step(axis.var) == 1 and x.step(row.var) == 0 for x in kernel.reads)
+
+    def value(row: Axis) -> tuple[int, int, bool, int, int]:
         scalars = sum(x.step(axis.var) == 0 and x.step(row.var) == 0 for x in kernel.reads)
-        return shared, (row.static or 0) >= ENOUGH, min(extent(kernel, row), TYPICAL), scalars
+        enough = (row.static or 0) >= ENOUGH, min(extent(kernel, row), TYPICAL)
+        return (shared(row), 0, *enough, scalars) if sharing else (0, scalars, *enough, 0)
 
     others = [a for a in kernel.axes if a is not axis]
+    sharing = any(shared(row) for row in others)
     return max(others, key=value, default=None)
 
 

@@ -53,7 +53,8 @@ Columns = Sequence[Run]
 class LoopNest:
     """Emits a kernel with rows along ``row_axis`` and vectors along ``vector_axis``.
 
-    Both are optional. ``order`` lists all axes from the outermost loop.
+    Both are optional. ``order`` lists all axes from the outermost loop. ``unrolled`` repeats the
+    code of a tile for each point of the reduction, so that LLVM loads common elements once.
     """
 
     kernel: Kernel
@@ -63,6 +64,7 @@ class LoopNest:
     row_axis: Axis | None
     vector_axis: Axis | None
     parallel: bool = True
+    unrolled: bool = False
     at: Values = field(default_factory=Values)
 
     def __call__(self) -> Any:
@@ -200,7 +202,8 @@ class LoopNest:
             return self._tiles(axis, body, kind, count, lanes, vectors, last=end - size)
 
         nest: Any = None
-        shapes = (1, 1), (min(lanes, FEW), 1), (lanes, 1), (lanes, most)
+        few = min(lanes, FEW)
+        shapes = (1, 1), (few, 1), (max(few, lanes // 2), 1), (lanes, 1), (lanes, most)
         for width, vectors in dict.fromkeys(shapes):
             if nest is None or bounds.low >= width * vectors:
                 nest = tiles(width, vectors)
@@ -309,7 +312,8 @@ class LoopNest:
                 at[first.var] = var
                 return nest(axes[1:], at)
 
-            return loop(first.var.name, first.extent, first.var, inner)
+            kind = tirx.ForKind.UNROLLED if self.unrolled else tirx.ForKind.SERIAL
+            return loop(first.var.name, first.extent, first.var, inner, kind)
 
         return nest(kernel.reduced, Values())
 
@@ -328,7 +332,7 @@ class LoopNest:
         return lets
 
 
-#: Lanes of the vectors along a symbolic axis that is shorter than a full vector.
+#: Lanes of the shortest vectors along a symbolic axis; half vectors come next, then full ones.
 FEW = 4
 #: TVM allocates larger arrays on the heap, which LLVM cannot promote to registers. Arrays of 1024
 #: bytes go there, too, where `StorageRewrite` lets several of them share memory.

@@ -32,23 +32,62 @@ class _Guard:
     high: Any
     condition: Any | None
 
+    @property
+    def inside(self) -> Any:
+        """The value on the range."""
+        value, other = self.call.args[1], self.call.args[2]
+        if self.condition is None:
+            return value
+        return tirx.if_then_else(self.condition, value, other)
+
 
 def segments(kernel: Kernel, axis: Axis) -> list[Kernel]:
     """Split a kernel into ranges of an axis, without the guards that bound that axis."""
     guard = _guard(kernel, axis)
     if guard is None:
         return [kernel]
-    a, b = guard.call.args[1], guard.call.args[2]
-    inside = a if guard.condition is None else tirx.if_then_else(guard.condition, a, b)
+    other = guard.call.args[2]
     end = integer(axis.extent, axis.var) if isinstance(axis.extent, int) else axis.extent
     zero = integer(0, axis.var)
-    ranges = [(zero, guard.low, b), (guard.low, guard.high, inside), (guard.high, end, b)]
+    ranges = [(zero, guard.low, other), (guard.low, guard.high, guard.inside),
+              (guard.high, end, other)]  # fmt: skip
     out = []
     for low, high, value in ranges:
         part = _over(_replaced(kernel, guard.call, value), axis, low, high)
         if part is not None:
             out += segments(*part)
     return out
+
+
+def filled(kernel: Kernel) -> tuple[Kernel, Kernel] | None:
+    """Split a padded copy into a fill of all elements and a copy of those inside, if it is one.
+
+    Before: p[h, w] = if_then_else(1 <= h and h < 57 and 1 <= w and w < 57, x[h - 1, w - 1], 0)
+    After:  p[h, w] = 0;  p[h + 1, w + 1] = x[h, w]
+    """
+    if not kernel.twice or kernel.reduced or kernel.after or len(kernel.results) != 1:
+        return None
+    (output,) = kernel.results
+    other = output.value.args[2] if _is_guard(output.value) else None
+    if not isinstance(other, tirx.FloatImm | tirx.IntImm):
+        return None
+    inside = kernel
+    for place in range(len(kernel.axes)):
+        value, axis = inside.results[0].value, inside.axes[place]
+        guard = _ranged(value, inside, axis) if _is_guard(value) else None
+        if guard is None:
+            continue
+        part = _over(_replaced(inside, guard.call, guard.inside), axis, guard.low, guard.high)
+        if part is None:
+            return None
+        inside, _ = part
+    if _is_guard(inside.results[0].value):
+        return None
+    return replace(kernel, results=(replace(output, value=other),), copy=False), inside
+
+
+def _is_guard(expr: Any) -> bool:
+    return isinstance(expr, tvm.ir.Call) and is_guard(expr)
 
 
 def _over(kernel: Kernel, axis: Axis, low: Any, high: Any) -> tuple[Kernel, Axis] | None:

@@ -23,6 +23,8 @@ from . import rule
 
 #: Rows and vectors of a tile if the number of rows is unknown.
 ROWS, VECTORS = 6, 4
+#: Points of a reduction that are unrolled: windows of 5 by 5.
+FEW = 25
 
 
 @rule("contraction", precedence=20)
@@ -40,7 +42,15 @@ def contraction(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
         if strip is not None:
             return Packed.of(kernel, machine, candidate, loops, row_axis, vector_axis, strip)()
     loops = order(kernel, row_axis, vector_axis, tile)
-    return LoopNest(kernel, machine, tile, loops, row_axis, vector_axis)()
+    return LoopNest(kernel, machine, tile, loops, row_axis, vector_axis,
+                    unrolled=_overlapping(kernel, row_axis, vector_axis))()  # fmt: skip
+
+
+def _overlapping(kernel: Kernel, row_axis: Axis | None, vector_axis: Axis) -> bool:
+    """Return whether a reduction has few points, and rows share elements, if anything, there."""
+    known = all(a.static is not None for a in kernel.reduced)
+    alone = row_axis is None or not reuses(kernel, row_axis, vector_axis)
+    return known and alone and depth(kernel) <= FEW
 
 
 def _narrow(tile: Tile, machine: VectorUnits) -> Tile:

@@ -9,17 +9,22 @@ from typing import Any
 
 from ....analysis import Refusal
 from ..loops.axes import extent
+from ..loops.deinterleave import Deinterleaved, strided_copy
 from ..loops.loop_nest import LoopNest
 from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
+from ..nest.collapse import Views, collapsed
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
-from ..nest.segments import segments
+from ..nest.segments import filled, segments
 from ..nest.tir import dtype_of, seq
 from . import rule
 
 #: Vectors in one step of the loop.
 UNROLL = 4
+#: Rows of at most so many elements, and symbolic ones, are padded by filling all of them first.
+#: This writes elements twice, but needs no loops for borders, which take longer than a short row.
+NARROW = 64
 
 
 @rule("pointwise", precedence=10)
@@ -30,6 +35,9 @@ def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
     if axis is None:
         return LoopNest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
     place = kernel.axes.index(axis)
+    if extent(kernel, axis) <= NARROW and (parts := filled(kernel)):
+        fill, inside = collapsed(parts[0], Views(())), parts[1]
+        return seq([pointwise(fill, machine), _nest(inside, inside, machine, inside.axes[place])])
     return seq([_nest(part, kernel, machine, part.axes[place]) for part in segments(kernel, axis)])
 
 
@@ -41,8 +49,10 @@ def _nest(kernel: Kernel, unsplit: Kernel, machine: VectorUnits, axis: Axis) -> 
         lanes, vectors = cover[0][1], min(UNROLL, len(cover))
     elif not kernel.late and kernel.axes != unsplit.axes:
         lanes = vectors = 1  # a border, usually of a few elements
-    others = [a for a in kernel.axes if a is not axis]
-    return LoopNest(kernel, machine, Tile(1, vectors, lanes), [*others, axis], None, axis)()
+    order, tile = [*(a for a in kernel.axes if a is not axis), axis], Tile(1, vectors, lanes)
+    if copy := strided_copy(kernel, axis):
+        return Deinterleaved(kernel, machine, tile, order, None, axis, copy=copy)()
+    return LoopNest(kernel, machine, tile, order, None, axis)()
 
 
 def _value(kernel: Kernel, axis: Axis) -> tuple[int, int, int]:

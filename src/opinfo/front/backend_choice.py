@@ -12,7 +12,7 @@ from ..byoc.backend.backend import Backend
 from ..byoc.backend.catalog import find, unusable
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibration import Calibration
-from ..byoc.calibration.calibrations import CALIBRATED, InForce, in_force, known
+from ..byoc.calibration.calibrations import CALIBRATED, InForce, in_force, known, named
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
 from ..byoc.measure import Measure
@@ -97,7 +97,7 @@ def choose_backends(
     if backends is not None and not backends:
         return BackendChoice(backends, priority, None)
     threads = int(parsed.attrs.get("num-cores") or 1)
-    costs = in_force(threads) if calibration is None else InForce(calibration, None)
+    costs = in_force(threads) if calibration is None else named(calibration)
     if backends is not None:
         return BackendChoice(backends, priority, costs)
     names = installed(parsed)

@@ -23,7 +23,8 @@ from ..layout.search.constraints import Desired
 from .backend_choice import BackendChoice, choose_backends
 from .compiled_model import Compiled
 from .models import as_module
-from .race import alone, built, fastest
+from .race import race as raced
+from .race import rivals
 from .shape_settings import Extents, configured
 
 
@@ -83,19 +84,19 @@ def compile(
     signatures = _signatures(mod)
     if config is None:
         choice = choose_backends(backends, priority, calibration, tvm_target)
-        costs = choice.costs if plan is None and (backends is None or calibration) else None
+        told = plan is None and (backends is None or calibration is not None)
 
         def build(chosen: BackendChoice, how: Measure | None, layouts: bool) -> Compiled:
             library = compile_module(mod, chosen.backends, wants, priority=chosen.priority,
                                      force=force, saved=plan, measure=how, target=tvm_target,
                                      plan=layouts, calibration=chosen.calibration)  # fmt: skip
-            return Compiled(tvm_target, library, signatures, costs)
+            return Compiled(tvm_target, library, signatures, chosen.costs if told else None)
 
         if plan is not None:
             return build(choice, measure, True)
         free = all(given is None for given in (backends, priority, force, wants))
-        rivals = alone(tvm_target, signatures) if race and free else []
-        return fastest(built(build, choice, measure, rivals), mod)
+        names = rivals(tvm_target, signatures) if race and free else []
+        return raced(build, choice, measure, names, mod)
     choice = choose_backends(backends or (), priority, calibration, tvm_target)
     options = Options(priority, force, measure, "best" if backends else "given", wants,
                       choice.calibration)  # fmt: skip

@@ -1,8 +1,8 @@
-"""Keep the fastest of several builds of a model, as timed on this machine.
+"""Build a model several times, run all builds on this machine, and keep the fastest one.
 
 Expected costs compare operators; whether a library runs a whole graph faster than the sum of its
-parts, only the graph itself says. So the default choice is raced with the backends that take whole
-subgraphs, each alone.
+parts, only the graph itself says. So each backend that takes whole subgraphs is built alone and
+timed. That corrects its expected costs for this model, by which the mixed choice is then made.
 """
 
 from __future__ import annotations
@@ -13,27 +13,24 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-import tvm
-
-from ..analysis.support.progress import stage
 from ..byoc.backend.catalog import find
 from ..byoc.measure import Measure
 from ..jit.arguments.signature import Param, Signature
-from ..verify.time_builds import time_builds
-from ..verify.verification import trial_inputs
+from ..verify.trial_runs import TrialRun
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
+from .fastest import fastest, least, run_builds
 
 Build = Callable[[BackendChoice, Measure | None, bool], Compiled]
-#: A later build replaces an earlier one only if it takes at most this part of its time: times are
-#: noisy.
-PART = 0.98
+#: The share of operations beyond which a choice is raced with one without runtimes.
+MOST = 0.8
+ALONE, EXPECTED, MEASURED = "of {} alone", "by expected costs", "by measured costs"
 
 
-def alone(target: Any, signatures: Mapping[str, Signature]) -> list[str]:
-    """Return the backends to race alone: the installed ones that take whole subgraphs.
+def rivals(target: Any, signatures: Mapping[str, Signature]) -> list[str]:
+    """Return the backends to build alone: the installed ones that take whole subgraphs.
 
-    None are raced if there are several functions, or parameters other than static tensors.
+    There are none if the model has several functions, or parameters other than static tensors.
     """
     params = signatures["main"].params if list(signatures) == ["main"] else ()
     if not params or not all(map(_static, params)):
@@ -47,66 +44,60 @@ def _static(param: Param) -> bool:
         isinstance(extent, int) for extent in param.shape)  # fmt: skip
 
 
-def built(
-    build: Build, choice: BackendChoice, measure: Measure | None, rivals: Sequence[str]
-) -> dict[str, Compiled]:
-    """Return all builds by the words that describe their choice, the preferred one first.
+def race(
+    build: Build, choice: BackendChoice, measure: Measure | None, names: Sequence[str], model: Any
+) -> Compiled:
+    """Build a model for a choice and for single backends, and return the fastest right build.
 
     Args:
         build: Builds the model for a choice; the other arguments say how to measure, and whether to
             plan layouts. A runtime that takes the whole graph plans its own.
         choice: The choice.
         measure: How to measure, if the choice is to be measured.
-        rivals: Backends that are built alone.
+        names: Backends to build alone.
+        model: The module.
     """
-    builds = {} if measure is None else {"by measured costs": build(choice, measure, True)}
-    with warnings.catch_warnings():  # the first build has warned
-        if builds:
-            warnings.simplefilter("ignore")
-        builds["by expected costs"] = build(choice, None, True)
+    if measure is None and not names:
+        return build(choice, None, True)
+    builds: dict[str, Compiled] = {}
+    with warnings.catch_warnings():  # of builds that may not be kept
         warnings.simplefilter("ignore")
-        for name in rivals:
+        for name in names:
             single = BackendChoice([name], None, choice.costs)
-            builds[f"of {name} alone"] = build(single, None, False)
-    return builds
+            builds[ALONE.format(name)] = build(single, None, False)
+    runs = run_builds(builds, model)
+    kept = sorted(builds, key=lambda name: least(runs, name))[:1]
+    choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
+    finalists = {} if measure is None else {MEASURED: build(choice, measure, True)}
+    finalists[EXPECTED] = build(choice, None, True)
+    finalists |= {name: builds[name] for name in kept}
+    if _taken_by_one(finalists[EXPECTED], names):
+        others = [b for b in choice.backends if b not in names]
+        words = f"of {' and '.join(map(str, others))} alone"
+        finalists[words] = build(replace(choice, backends=others), None, True)
+    return fastest(finalists, model, runs)
 
 
-def fastest(builds: Mapping[str, Compiled], model: Any) -> Compiled:
-    """Return the build that is fastest on the same inputs, and say so in `Compiled.kept`.
-
-    Builds with the same plan are timed once. If they cannot be timed, the first one is returned.
-
-    Args:
-        builds: Builds of the model by the words that describe their choice.
-        model: The module of all.
-    """
-    different = _different(builds)
-    first, *others = different
-    chosen = different[first]
-    if not others or "main" not in chosen.signatures:
-        return chosen
-    stage(f"comparing {len(different)} builds")
-    values = [tvm.runtime.tensor(a) for a in trial_inputs(model, 0)]
-    threads = int(chosen.target.attrs.get("num-cores") or 1)
-    try:
-        times = time_builds([b.library for b in different.values()], values, threads)
-    except RuntimeError as error:  # such as code that crashes, which only measuring excludes
-        return replace(chosen, kept=f"kept the choice {first}, untimed: {error}")
-    least = {n: min(calls, default=inf) for n, calls in zip(different, times, strict=True)}
-    best = first
-    for name in others:
-        if least[name] <= PART * least[best]:
-            best = name
-    rest = ", ".join(f"{least[name]:.3f} ms {name}" for name in different if name != best)
-    return replace(different[best], kept=f"kept the choice {best}: {least[best]:.3f} ms; {rest}")
+def _taken_by_one(compiled: Compiled, names: Sequence[str]) -> bool:
+    """Return whether a choice leaves almost everything to one of these backends."""
+    dispatched = compiled.dispatched
+    if dispatched is None or not dispatched.total:
+        return False
+    return any(sum(t.flops for t in dispatched.taken if t.backend == name)
+               > MOST * dispatched.total for name in names)  # fmt: skip
 
 
-def _different(builds: Mapping[str, Compiled]) -> dict[str, Compiled]:
-    """Return the builds without those whose plan is that of an earlier one."""
-    out: dict[str, Compiled] = {}
-    for name, build in builds.items():
-        plan = None if build.dispatched is None else build.dispatched.plan
-        if plan is None or all(b.dispatched is None or b.dispatched.plan != plan
-                               for b in out.values()):  # fmt: skip
-            out[name] = build
-    return out
+def _corrected(
+    choice: BackendChoice, builds: Mapping[str, Compiled], runs: Mapping[str, TrialRun]
+) -> BackendChoice:
+    """Return a choice with costs of backends as their own builds were timed."""
+    factors = {}
+    for name, compiled in builds.items():
+        milliseconds, dispatched = least(runs, ALONE.format(name)), compiled.dispatched
+        taken = () if dispatched is None else dispatched.taken
+        expected = sum(dict(t.costs)[name].microseconds for t in taken if name in dict(t.costs))
+        if expected and milliseconds < inf and dispatched is not None and not dispatched.left:
+            factors[name] = milliseconds * 1e3 / expected
+    if choice.costs is None or not factors:
+        return choice
+    return replace(choice, costs=choice.costs.corrected(factors))

@@ -25,7 +25,7 @@ from ..byoc.process.folder import Folder
 from ..jit.compile.compile_shapes import CompiledShapes
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
-from .time_builds import time_builds
+from .trial_runs import flat, trial_runs
 
 Array = np.ndarray[Any, Any]
 #: The largest difference to accept, relative to an output's largest value.
@@ -137,15 +137,14 @@ def verified(
     before = relax.VirtualMachine(plain, tvm.cpu())["main"]
     after = relax.VirtualMachine(tvm.runtime.load_module(str(result.library)), tvm.cpu())["main"]
     stage("comparing with the unmodified model")
-    pairs = zip(_flat(after(*values)), _flat(before(*values)), strict=True)
+    pairs = zip(_arrays(after(*values)), _arrays(before(*values)), strict=True)
     worst = max((difference(b, a) for a, b in pairs), key=lambda d: (d != d, d), default=0.0)
     threads = int(host.attrs.get("num-cores") or 1)
     folder = Folder("opinfo-")
     try:
         plain.export_library(str(folder.path / "plain.so"), fcompile=shared)
-        compiled, unmodified = time_builds(
-            (result.library, folder.path / "plain.so"), values, threads
-        )
+        libraries = (result.library, folder.path / "plain.so")
+        compiled, unmodified = (run.times for run in trial_runs(libraries, values, threads))
     finally:
         folder.remove()
     tolerance = STEPS if _quantises(result.dispatched) else TOLERANCE
@@ -184,7 +183,5 @@ def trial_inputs(mod: Any, seed: int) -> list[Array]:
     return out
 
 
-def _flat(result: Any) -> Sequence[Array]:
-    if isinstance(result, tvm.runtime.Tensor):
-        return [result.numpy()]
-    return [array for part in result for array in _flat(part)]
+def _arrays(result: Any) -> list[Array]:
+    return [tensor.numpy() for tensor in flat(result)]

@@ -6,9 +6,21 @@ import os
 import traceback
 from pathlib import Path
 
+#: Limit on the characters of a message, since a file chooses the names in it.
+LONGEST = 2000
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text without control characters, truncated to `limit` characters."""
+    shown = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
 
 class FrontendError(ValueError):
     """A model file cannot be read; the message is one line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(shortened(text, LONGEST))
 
 
 #: Errors whose text alone is vague, such as "'nope'", or empty.
@@ -24,11 +36,11 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     """
     lines = [line.strip() for line in str(error).splitlines()]
     said = next((line for line in lines if line and not line.startswith(("---", "^"))), "")
-    text = "".join(c if c.isprintable() else "?" for c in said)
+    text = shortened(said, limit)
     vague = isinstance(error, VAGUE) or (isinstance(error, TypeError) and not is_ours(error))
     if vague or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shortened(text, limit)
 
 
 def is_ours(error: BaseException) -> bool:

@@ -107,7 +107,7 @@ class _Checker:
         if kind in _LEAVES:
             if not _LEAVES[kind](data):
                 raise BadGraph(f"invalid value {data!r:.40}")
-            if kind == "ffi.Tensor" and is_unreadable(shape := _extents(data)):
+            if kind == "ffi.Tensor" and is_unreadable(shape := _extents(str(data))):
                 raise BadGraph(f"TVM cannot load a tensor of shape {shape}, which has no elements")
         elif kind in ("ffi.Array", "ffi.List", "ffi.Map", "ffi.Dict"):
             self._container(place, kind, data)

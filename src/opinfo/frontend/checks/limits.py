@@ -38,12 +38,18 @@ def limit(seconds: int, memory: int) -> None:
 
 def allow(size: int) -> None:
     """Raise the memory limit for external files of ``size`` bytes that a model names."""
-    memory = FACTOR * size
+    memory = share(size)
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY:
         more = soft + memory
         soft = more if hard == resource.RLIM_INFINITY else min(more, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def share(size: int) -> int:
+    """Return the memory for files of ``size`` bytes, at most half of what the machine has."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(FACTOR * size, physical // 2)
 
 
 def _lower(which: int, value: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,23 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from ..checks.error import FrontendError, one_line
+from ..checks.error import FrontendError, one_line, shortened
 from ..checks.input_shapes import KEPT, Shapes, check_shapes
 from ..checks.limits import allow
 from ..checks.notes import noted
+from ..checks.onnx_schema import check_model
 from ..onnx_graph.symbols import input_shapes, parameters
+from ..onnx_graph.values import NodeError
 from .importer import tidied
-from .onnx_import import GraphImport, NeedsBranches, NodeError
+from .onnx_import import GraphImport, NeedsBranches
 from .origins import named
 
 #: A size that a hint proposes for a symbolic dimension.
 EXAMPLE = 64
+#: Bytes of the largest file, by protobuf's format; larger weights are in files of their own.
+LARGEST = 2**31 - 1
+#: Bytes of the largest type of elements.
+MOST_BYTES = 16
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -36,6 +43,8 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         raise FrontendError(
             f"{path}: reading .onnx needs onnx: pip install 'opinfo[onnx]'"
         ) from error
+    if (size := path.stat().st_size) > LARGEST:
+        raise FrontendError(f"{path}: not an ONNX model: it has {size} bytes, expected under 2 GiB")
     try:
         model = onnx.load(path, load_external_data=False)
         allow(_external_size(model, path.parent))
@@ -48,14 +57,27 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
 
 
 def _external_size(model: Any, folder: Path) -> int:
-    """Return the total size of the files with a model's external weights."""
-    entries = (e for tensor in model.graph.initializer for e in tensor.external_data)
-    files = {folder / e.value for e in entries if e.key == "location"}
-    return sum(file.stat().st_size for file in files if file.is_file())
+    """Return the bytes of the external weights that a model names and that its folder has."""
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    total = 0
+    for tensor in model.graph.initializer:
+        if not uses_external_data(tensor):
+            continue
+        place = folder / ExternalDataInfo(tensor).location
+        if place.is_file() and place.resolve().is_relative_to(folder.resolve()):
+            content = place.stat()
+            stored = min(content.st_size, content.st_blocks * 512)  # a file may have holes
+            total += min(stored, max(0, math.prod(tensor.dims)) * MOST_BYTES)
+    return total
 
 
 def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:
     """Import an `onnx.ModelProto`; raises `FrontendError` that names `where`."""
+    try:
+        check_model(model)
+    except FrontendError as error:
+        raise FrontendError(f"{where}: {error}") from error
     inputs = input_shapes(model)
     check_shapes(_without_kept(shapes, inputs), inputs, symbolic=True)
     params: dict[str, Any] = {}
@@ -108,6 +130,6 @@ def _hint(params: dict[str, Any], dims: Any) -> str:
         if any(size in symbols for size in sizes if isinstance(size, tvm.ir.Var)):
             texts = [str(size.value) if isinstance(size, tvm.tirx.IntImm)
                      else str(EXAMPLE) if size in symbols else KEPT for size in sizes]  # fmt: skip
-            options.append(f"--shape {name}:{','.join(texts)}")
-    named = ", ".join(sorted({f"'{s.name}'" for s in symbols}))
+            options.append(f"--shape {shortened(name, 80)}:{','.join(texts)}")
+    named = ", ".join(sorted({f"'{shortened(s.name, 80)}'" for s in symbols}))
     return f"; make {named} static, for example {' '.join(options)}" if options else ""

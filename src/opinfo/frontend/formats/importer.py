@@ -11,8 +11,11 @@ from typing import Any
 
 from tvm import relax
 
-#: Limit on the characters of a node's name, which a file may choose freely.
+from ..checks.error import shortened
+
+#: Limits on the characters of a node and of its name, which a file may choose freely.
 LONGEST = 300
+NAME = 100
 #: The importers' loops over nodes, with their current node, or the first node without a conversion.
 LOOPS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "_construct_nodes": lambda scope: scope["node"],
@@ -57,8 +60,9 @@ def at_node(error: BaseException) -> str:
 def describe(node: Any) -> str:
     """Return a node's name or first output, its operator, and its source line if known."""
     if hasattr(node, "op_type"):
-        name = f"node '{node.name}'" if node.name else f"the node of '{', '.join(node.output)}'"
-        return f"{name} ({node.op_type})"
+        name = shortened(node.name or ", ".join(node.output), NAME)
+        place = f"node '{name}'" if node.name else f"the node of '{name}'"
+        return f"{place} ({shortened(node.op_type, NAME)})"
     line = _source(node.meta)
     return f"node '{node.name}' ({node.target})" + (f", {line}" if line else "")
 

@@ -7,8 +7,8 @@ converter of ours, or one of TVM's, emits Relax operators for it.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,17 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ..checks import crash_place
+from ..checks.error import FrontendError, one_line
+from ..checks.onnx_schema import (
+    STANDARD,
+    check_axis,
+    check_function,
+    check_graph,
+    check_growth,
+    check_node,
+    check_sizes,
+)
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.branches import branch_values
 from ..onnx_graph.converter_table import Converter
@@ -34,11 +45,14 @@ from ..onnx_graph.values import (
     of_expr,
 )
 from ..onnx_operators import CONVERTERS
+from .importer import describe
 
-#: Domains of the operators of ONNX itself.
-STANDARD = ("", "ai.onnx")
 #: Limit on the nodes that are converted, copies in unrolled loops and inlined functions included.
 NODES = 50_000
+#: Limit on the functions, branches and loops that are in each other.
+DEPTH = 50
+#: Operators whose sizes depend on the elements of these inputs.
+GROWING = {"Tile": (1,), "Pad": (1,), "Upsample": (1,), "Resize": (2, 3)}
 #: Operators whose results have sizes that depend on data.
 DEPENDENT = {"NonZero", "NonMaxSuppression", "Compress", "Slice", "Unsqueeze", "Tile"}
 
@@ -62,6 +76,7 @@ class GraphImport:
         self.warnings: list[str] = []
         self._depth = 0
         self._count = 0
+        self._calls: list[str] = []
 
     def function(self, graph: Any, params: Mapping[str, Any]) -> tvm.IRModule:
         """Return a module whose `main` computes the graph of the given parameters."""
@@ -110,16 +125,31 @@ class GraphImport:
 
     def run(self, graph: Any, inputs: Sequence[Any], scope: Mapping[str, Any]) -> list[Any]:
         """Import the nodes of a graph and return the values of its outputs."""
-        inner: Any = ChainMap({}, scope)  # type: ignore[arg-type]
+        check_graph(graph)
+        if inputs and len(inputs) != len(graph.input):
+            raise NotConvertible(f"its graph has {len(graph.input)} inputs, got {len(inputs)}")
+        own = {v.name: scope[v.name] for v in graph.input if not inputs and v.name in scope}
+        inner: Any = ChainMap(own, scope)  # type: ignore[arg-type]
         for entry, value in zip(graph.input, inputs, strict=False):
             inner[entry.name] = value
         for tensor in graph.initializer:
             inner[tensor.name] = constant(attributes.array(tensor))
         for sparse in graph.sparse_initializer:
             inner[sparse.values.name] = constant(attributes.dense(sparse))
-        for proto in graph.node:
-            self._node(proto, inner, {})
+        with self._call(f"a graph '{graph.name}'"):
+            for proto in graph.node:
+                self._node(proto, inner, {})
         return [_lookup(inner, output.name, "an output") for output in graph.output]
+
+    @contextmanager
+    def _call(self, what: str) -> Iterator[None]:
+        if len(self._calls) > DEPTH:
+            raise NotConvertible(f"more than {DEPTH} functions, branches and loops in each other")
+        self._calls.append(what)
+        try:
+            yield
+        finally:
+            self._calls.pop()
 
     def branches(
         self, condition: Any, graphs: Sequence[Any], scope: Mapping[str, Any]
@@ -138,24 +168,36 @@ class GraphImport:
     def _node(self, proto: Any, scope: Any, bound: Mapping[str, Any]) -> None:
         """Convert a node and define its outputs; `bound` are attributes of a function's call."""
         self._count += 1
+        crash_place.note(describe(proto))
         try:
             if self._count > NODES:
                 raise NotConvertible(f"the model has more than {NODES} nodes after unrolling")
-            inputs = [_lookup(scope, name, "its input") if name else None for name in proto.input]
-            node = OnnxNode(proto.op_type, "" if proto.domain in STANDARD else proto.domain,
-                        self.opsets.get(proto.domain, self.opset),
-                        attributes.parsed(proto.attribute, bound), inputs, list(proto.output), self,
-                        scope)  # fmt: skip
+            node = self._read(proto, scope, bound)
             values = self._values(node, proto)
+            if len(values) < len(proto.output):
+                raise NotConvertible(f"it has {len(proto.output)} outputs, expected {len(values)}")
+            _define(proto, values, scope)
         except (NodeError, NeedsBranches):
             raise
         except Exception as error:  # TVM's converters and type inference raise various types
             raise node_error(proto, error, scope, self.opset) from error
-        for name, value in zip(proto.output, values, strict=False):
-            if name:
-                scope[name] = value
-                if isinstance(value, TensorValue) and isinstance(value.expr, relax.Var):
-                    self.names.setdefault(value.expr, proto.name or proto.output[0])
+        for value in values:
+            if isinstance(value, TensorValue) and isinstance(value.expr, relax.Var):
+                self.names.setdefault(value.expr, proto.name or proto.output[0])
+
+    def _read(self, proto: Any, scope: Any, bound: Mapping[str, Any]) -> OnnxNode:
+        """Return a node that agrees with its operator's schema."""
+        domain = "" if proto.domain in STANDARD else proto.domain
+        opset = self.opsets.get(domain, 1) if domain else self.opset
+        if (domain, proto.op_type) not in self.functions:
+            check_node(proto, opset, domain)
+        inputs = [_lookup(scope, name, "its input") if name else None for name in proto.input]
+        node = OnnxNode(proto.op_type, domain, opset, attributes.parsed(proto.attribute, bound),
+                        inputs, list(proto.output), self, scope)  # fmt: skip
+        if not domain:
+            check_axis(node.op, node.attr("axis"), lambda: node.rank(0))
+            check_growth(node.op, _integers(node), (d for v in inputs for d in _sizes(v)))
+        return node
 
     def _values(self, node: OnnxNode, proto: Any) -> list[Any]:
         known = self._evaluated(node, proto)
@@ -198,17 +240,25 @@ class GraphImport:
         return [elements_value(elements, attributes.result_dtype(node))]
 
     def _inlined(self, node: OnnxNode, body: Any) -> list[Any]:
+        if len(node.inputs) > len(body.input):
+            raise NotConvertible(f"it has {len(node.inputs)} inputs, expected {len(body.input)}")
+        name = f"{node.domain}.{node.op}"
+        if name in self._calls:
+            raise NotConvertible(f"the function {node.op} calls itself")
         inner: Any = dict(zip(body.input, node.inputs, strict=False))
-        for name in body.input:
-            inner.setdefault(name, None)
+        for absent in body.input:
+            inner.setdefault(absent, None)
         bound = {**functions.defaults(body), **node.attrs}
         outer, self.opset = self.opset, functions.opset(body, self.opset)
         try:
-            for proto in body.node:
-                self._node(proto, inner, bound)
+            if (node.domain, node.op) in self.functions:
+                check_function(body.node, self.opset, outer)
+            with self._call(name):
+                for proto in body.node:
+                    self._node(proto, inner, bound)
         finally:
             self.opset = outer
-        return [inner[name] for name in body.output]
+        return [_lookup(inner, output, "an output") for output in body.output]
 
     def _as_values(self, node: OnnxNode, result: Any) -> list[Any]:
         """Return a converter's result as values, with sizes that are all known or symbolic."""
@@ -228,6 +278,8 @@ class GraphImport:
 
     def _sized(self, node: OnnxNode, expr: Any) -> Any:
         """Give sizes that are only known at run time symbols of their own."""
+        if isinstance(expr.ty.shape, relax.ShapeExpr):
+            check_sizes(dims_of(expr), np.dtype(str(expr.ty.dtype)).itemsize)
         if isinstance(expr.ty, relax.TensorType) and not isinstance(expr.ty.shape, relax.ShapeExpr):
             if expr.ty.ndim < 0:
                 raise NotConvertible("the rank of its result is only known at run time")
@@ -257,6 +309,39 @@ def _has_elements(value: Any) -> bool:
     return isinstance(value, TensorValue) and value.elements is not None
 
 
+def _define(proto: Any, values: Sequence[Any], scope: Any) -> None:
+    """Give the outputs of a node their values; an outer name may be hidden, but none changed."""
+    own = scope.maps[0] if isinstance(scope, ChainMap) else scope
+    for name, value in zip(proto.output, values, strict=False):
+        if name and name in own:
+            raise NotConvertible(f"its output '{name}' is defined twice")
+        if name:
+            own[name] = value
+
+
+def _sizes(value: Any) -> list[Any]:
+    if _has_elements(value):
+        return list(value.elements.shape)
+    return _dims(value)
+
+
+def _integers(node: OnnxNode) -> list[int]:
+    """Return the numbers by which an operator may multiply a size, or that it may add."""
+    numbers: list[int] = []
+    for value in node.attrs.values():
+        numbers += [x for x in (value if isinstance(value, list) else [value])
+                    if isinstance(x, int)]  # fmt: skip
+    for k in GROWING.get(node.op, ()):
+        if node.has(k) and _has_elements(node.inputs[k]):
+            numbers += [int(x) for x in node.inputs[k].elements.reshape(-1)
+                        if isinstance(x, int | np.integer) or _is_finite(x)]  # fmt: skip
+    return numbers
+
+
+def _is_finite(x: Any) -> bool:
+    return isinstance(x, float | np.floating) and bool(np.isfinite(x))
+
+
 def _lookup(scope: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in scope:
         raise NotConvertible(f"{what} '{name}' is defined by no node, input or weight before it")
@@ -272,12 +357,11 @@ def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
 
 def node_error(proto: Any, error: Exception, scope: Mapping[str, Any], opset: int) -> NodeError:
     """Return the error of a node with its name, operator, reason and the sizes in question."""
-    from ..checks.error import one_line
-    from .importer import describe
-
     dims: Sequence[Any] = getattr(error, "dims", ())
-    illegal, text = why_illegal(proto, scope, opset), one_line(error)
-    if not isinstance(error, NotConvertible):
+    text, illegal = one_line(error), ""
+    if not isinstance(error, FrontendError):
+        illegal = why_illegal(proto, scope, opset)
+    if not isinstance(error, (NotConvertible, FrontendError)):
         dims = [] if illegal else [d for name in proto.input for d in _dims(scope.get(name))]
         text = illegal or text
     return NodeError(f"{describe(proto)}: {text}", dims, bool(illegal))

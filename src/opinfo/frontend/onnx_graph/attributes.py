@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ..checks.error import one_line, shortened
 from .onnx_node import OnnxNode
 from .values import NotConvertible
 
+#: Limit on the bytes of a sparse weight, which is stored densely.
+DENSE = 1 << 31
+
 
 def array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return the numbers of an `onnx.TensorProto`; refuses strings."""
+    """Return the numbers of an `onnx.TensorProto`; refuses strings and other files."""
     from onnx import TensorProto, numpy_helper
+    from onnx.external_data_helper import uses_external_data
 
+    name = shortened(tensor.name, 80)
     if tensor.data_type == TensorProto.STRING:
-        raise NotConvertible(f"the tensor '{tensor.name}' holds strings, expected numbers")
-    values: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
+        raise NotConvertible(f"the tensor '{name}' holds strings, expected numbers")
+    if uses_external_data(tensor):  # `onnx` would look for it in the current folder
+        raise NotConvertible(f"the tensor '{name}' is in another file, expected it in the model")
+    if any(size < 0 for size in tensor.dims):  # numpy would compute it
+        raise NotConvertible(f"the tensor '{name}' has sizes {tuple(tensor.dims)[:8]}")
+    try:
+        values: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
+    except Exception as error:  # onnx and numpy raise various types
+        raise NotConvertible(f"the tensor '{name}': {one_line(error)}") from error
     return values
 
 
 def dense(sparse: Any) -> np.ndarray[Any, Any]:
     """Return the dense array of an `onnx.SparseTensorProto`."""
-    values, indices = array(sparse.values), array(sparse.indices)
-    result = np.zeros(int(np.prod(sparse.dims)), values.dtype)
-    flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), sparse.dims)
-    result[flat] = values
-    return result.reshape(tuple(sparse.dims))
+    name = shortened(sparse.values.name, 80)
+    values, indices, dims = array(sparse.values), array(sparse.indices), tuple(sparse.dims)
+    total = math.prod(dims)
+    if not dims or min(dims) < 0 or total * values.itemsize > DENSE:
+        raise NotConvertible(
+            f"the sparse weight '{name}' has sizes {dims}, expected at most {DENSE} bytes"
+        )
+    if indices.dtype != np.int64 or indices.shape not in ((values.size,), (values.size, len(dims))):
+        raise NotConvertible(
+            f"the sparse weight '{name}' has indices of shape {indices.shape} and type "
+            f"{indices.dtype}, expected int64 for {values.size} values"
+        )
+    bounds = np.array([total] if indices.ndim == 1 else dims, "int64")
+    if (indices < 0).any() or (indices >= bounds).any():
+        raise NotConvertible(f"the sparse weight '{name}' has an index outside its {dims}")
+    flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims)
+    if len(np.unique(flat)) != len(flat):
+        raise NotConvertible(f"the sparse weight '{name}' has an index twice")
+    result = np.zeros(total, values.dtype)
+    result[flat] = values.reshape(-1)
+    return result.reshape(dims)
 
 
 def parsed(protos: Iterable[Any], bound: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +86,10 @@ def dtype_name(data_type: int) -> str:
     """Return the name of an ONNX element type."""
     from onnx import helper
 
-    return str(np.dtype(helper.tensor_dtype_to_np_dtype(data_type)).name)
+    try:
+        return str(np.dtype(helper.tensor_dtype_to_np_dtype(data_type)).name)
+    except KeyError:
+        raise NotConvertible(f"{data_type} is no element type of ONNX") from None
 
 
 def for_elements(node: OnnxNode) -> dict[str, Any]:

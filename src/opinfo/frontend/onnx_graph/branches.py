@@ -62,10 +62,10 @@ def _branches(
             if not error.is_illegal or len(errors) > 1:
                 raise
             results.append(None)
-    for error in errors:
-        graph.warnings.append(f"{error}; a branch of a conditional fails when it is taken")
+    for reason in map(str, errors):
+        graph.warnings.append(f"{reason}; a branch of a conditional fails when it is taken")
         (legal,) = [pair for pair in results if pair is not None]
-        results[results.index(None)] = _failing(graph, str(error), legal)
+        results[results.index(None)] = _failing(graph, reason, legal)
     return results
 
 

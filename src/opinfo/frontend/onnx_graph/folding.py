@@ -41,6 +41,8 @@ def folded(
     if results is None or any(not isinstance(x, (np.ndarray, np.generic)) for x in results):
         return None
     arrays = [np.asarray(x) for x in results]
+    if sum(x.nbytes for x in arrays) > limit:
+        return None
     return None if any(x.dtype.kind not in "biuf" for x in arrays) else arrays
 
 

@@ -144,19 +144,21 @@ class OnnxNode:
                 self.refuse(f"expected a size of {b}, got {a}")
         if all(same(a, b) for a, b in zip(known, dims, strict=True)):
             return expr
-        recursive = [is_var(b) and not same(a, b) and mentions(a, b)
-                     for a, b in zip(known, dims, strict=True)]  # fmt: skip
+        symbolic = [is_expr(a) and is_expr(b) and not same(a, b)
+                    for a, b in zip(known, dims, strict=True)]  # fmt: skip
         for a, b in zip(known, dims, strict=True):
             if is_var(a) and not mentions(b, a):
                 self.arithmetic.learn(a, b)
-        if any(recursive):
+        if any(symbolic):
             return self._guarded(expr, known, dims)
         return self.builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
 
     def _guarded(self, expr: Any, known: Sequence[Dim], dims: Sequence[Dim]) -> Any:
         """Check sizes such as ``min(n, 512) == n`` and reshape.
 
-        A cast of an expression over `n` to `n` makes TVM's CanonicalizeBindings recurse for ever.
+        TVM's CanonicalizeBindings takes a symbol in a cast for one that the cast defines. So a cast
+        of `m` to `n` replaces `n` by `m` in some places only, after which types have no shapes, and
+        one of an expression over `n` to `n` makes it recurse for ever.
         """
         failing = tirx.IntImm("int64", -1)
         checks = [

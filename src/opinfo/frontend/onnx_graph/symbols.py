@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from keyword import iskeyword
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from ..checks.error import FrontendError, shortened
 from ..checks.input_shapes import KEPT, Shapes
+from ..checks.onnx_schema import check_sizes
 from .attributes import dtype_name
-from .scalars import SizeArithmetic
+from .scalars import SizeArithmetic, is_expr
 from .values import NotConvertible
 
+#: Limit on the characters of a size that is read as a sum or product.
+LONGEST = 200
+#: Characters of a dimension's name that its variable keeps.
+SHOWN = 64
 _TOKEN = re.compile(r"\s*(//|[-+*/()]|\d+|[^-+*/()\s]+)")
 
 
@@ -45,16 +54,25 @@ def parameters(model: Any, shapes: Shapes) -> dict[str, Any]:
     variables: dict[str, Any] = {}
     inputs = input_shapes(model)
     scope = _bound(inputs, shapes)
+    for dim in [d for dims in inputs.values() for d in dims or () if isinstance(d, str)]:
+        if dim.isidentifier() and not iskeyword(dim):  # unnamed dimensions take other names
+            _variable(scope, dim, dim)
     for value in model.graph.input:
         if value.name not in inputs:
             continue
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value")
-            raise NotConvertible(f"input '{value.name}' is a {kind}, expected a tensor")
+            name = shortened(value.name, 80)
+            raise NotConvertible(f"input '{name}' is a {kind}, expected a tensor")
         dims = _requested(value.name, inputs[value.name], shapes)
         dtype = dtype_name(value.type.tensor_type.elem_type)
         if dtype in ("object", "str"):
-            raise NotConvertible(f"input '{value.name}' holds strings, expected numbers")
+            name = shortened(value.name, 80)
+            raise NotConvertible(f"input '{name}' holds strings, expected numbers")
+        try:
+            check_sizes(dims, np.dtype(dtype).itemsize)
+        except FrontendError as error:
+            raise NotConvertible(f"input '{shortened(value.name, 80)}': {error}") from error
         sizes = [_size(value.name, k, dim, scope) for k, dim in enumerate(dims)]
         variables[value.name] = relax.Var(_plain(value.name, taken), relax.TensorType(sizes, dtype))
     return variables
@@ -67,7 +85,7 @@ def _bound(inputs: Mapping[str, tuple[int | str, ...] | None], shapes: Shapes) -
         for dim, size in zip(inputs.get(name) or (), shape, strict=False):
             if isinstance(dim, str) and dim != KEPT and size not in (KEPT, None):
                 sizes.setdefault(dim, set()).add(size)
-    scope: dict[str, Any] = {}
+    scope: dict[Any, Any] = {}
     for dim, given in sizes.items():
         (size, *others) = given
         if not others and size != dim:
@@ -91,29 +109,53 @@ def _requested(
     return tuple(d if r in (KEPT, None) else r for d, r in zip(dims, requested, strict=True))
 
 
-def _size(name: str, axis: int, dim: int | str, scope: dict[str, Any]) -> Any:
+def _size(name: str, axis: int, dim: int | str, scope: dict[Any, Any]) -> Any:
     if isinstance(dim, int):
         return dim
     if dim == KEPT:
-        return scope.setdefault(f"{name}_{axis}", tirx.Var(f"{name}_{axis}", "int64"))
+        return _variable(scope, (name, axis), f"{name}_{axis}")
     return _Sum(dim, scope).value()
+
+
+def _variable(scope: dict[Any, Any], key: Any, text: str) -> Any:
+    """Return the variable of a dimension; its name is an identifier that no other one has."""
+    if key not in scope:
+        taken = {var.name for var in scope.values() if isinstance(var, tvm.ir.Var)}
+        taken |= {other for other in scope if isinstance(other, str)} - {key}
+        scope[key] = tirx.Var(_unique(_identifier(text), taken), "int64")
+    return scope[key]
+
+
+def _identifier(text: str) -> str:
+    """Return a name for a text that a file chooses: reports, scripts and C++ may print it."""
+    word = re.sub(r"\W", "_", text[:SHOWN], flags=re.ASCII) or "_"
+    word = word if word[0].isalpha() or word[0] == "_" else f"_{word}"
+    return f"{word}_" if iskeyword(word) else word
 
 
 class _Sum:
     """Parse a size such as ``past + 1`` or ``2*n``; a name that is none of these is one symbol."""
 
-    def __init__(self, text: str, scope: dict[str, Any]) -> None:
+    def __init__(self, text: str, scope: dict[Any, Any]) -> None:
         self.text, self.scope = text, scope
         self.tokens = _TOKEN.findall(text)
 
     def value(self) -> Any:
-        try:
-            result = self._sum()
-        except (IndexError, ValueError, TypeError):
+        before = set(self.scope)
+        requested = any(isinstance(self.scope.get(t), tirx.IntImm) for t in self.tokens)
+        result = None
+        with suppress(IndexError, ValueError, TypeError, ArithmeticError, RuntimeError):
+            if len(self.text) <= LONGEST:
+                result = SizeArithmetic().simplify(self._sum())
+        if requested and isinstance(result, int) and not self.tokens:
+            if result < 0:
+                raise NotConvertible(f"the dimension '{shortened(self.text, 80)}' is {result}")
+            return result
+        if self.tokens or not is_expr(result):  # a number has a field of its own in the file
+            for name in set(self.scope) - before:
+                del self.scope[name]
             return self._symbol(self.text)
-        if self.tokens:
-            return self._symbol(self.text)
-        return SizeArithmetic().simplify(result)
+        return result
 
     def _sum(self) -> Any:
         result = self._product()
@@ -143,7 +185,7 @@ class _Sum:
         return self._symbol(token)
 
     def _symbol(self, name: str) -> Any:
-        return self.scope.setdefault(name, tirx.Var(name, "int64"))
+        return _variable(self.scope, name, name)
 
 
 def _plain(name: str, taken: set[str]) -> str:
@@ -151,9 +193,15 @@ def _plain(name: str, taken: set[str]) -> str:
     plain = name.replace(".", "_") or "empty_"
     if not (plain[0].isalpha() or plain[0] == "_"):
         plain = f"input_{plain}"
-    unique, k = plain, 0
+    unique = _unique(plain, taken)
+    taken.add(unique)
+    return unique
+
+
+def _unique(name: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken: the name itself, or with a number."""
+    unique, k = name, 0
     while unique in taken:
         k += 1
-        unique = f"{plain}_{k}"
-    taken.add(unique)
+        unique = f"{name}_{k}"
     return unique

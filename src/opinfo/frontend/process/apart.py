@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from ...byoc.process.line_process import LineProcess, ProcessDied
 from ..checks.error import FrontendError
 from ..checks.input_shapes import Shapes
-from ..checks.limits import FACTOR
+from ..checks.limits import share
 
 MIB = 1 << 20
-#: Limit on memory in bytes, in addition to `FACTOR` for each byte of the file.
+#: Limit on memory in bytes, in addition to the file's `share`.
 BASE = 4 << 30
 #: Limit on CPU seconds, in total and for each MiB; TVM's parser takes 25 s for a MiB of TVMScript.
 SECONDS = 60
@@ -43,7 +43,7 @@ class Reader(LineProcess):
         size = path.stat().st_size // MIB
         more = PER_MIB.get(path.suffix.lower(), OTHERS_PER_MIB)
         limit = SECONDS + more * size if seconds is None else seconds
-        memory = BASE + FACTOR * path.stat().st_size
+        memory = BASE + share(path.stat().st_size)
         job = {"path": str(path.absolute()), "shapes": shapes, "seconds": limit, "memory": memory}
         with self._lock:
             self.seconds = 4 * limit + self.starting

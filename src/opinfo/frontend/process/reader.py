@@ -23,6 +23,7 @@ from ...analysis.registry.registry import load_all
 from ...analysis.support import plugins
 from ...byoc.process.fork import forked
 from ...byoc.process.status import ended
+from ..checks import crash_place
 from ..checks.error import FrontendError, one_line
 from ..checks.limits import limit
 
@@ -70,14 +71,17 @@ def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
         os.close(answers)
         return _read_file(job, read)
 
+    crash_place.share()
     try:
         text, code = forked(work, 4 * seconds)  # the CPU limit normally strikes first
     except TimeoutError:
         text, code = b"", -signal.SIGXCPU
+    place = crash_place.noted()
+    where = f" at {place}" if place else ""
     if code == -signal.SIGXCPU:
-        _send(answers, {"error": f"reading it took more than {seconds} s and was stopped"})
+        _send(answers, {"error": f"reading it took more than {seconds} s and was stopped{where}"})
     elif code or text[:1] not in (b"M", b"E"):
-        _send(answers, {"error": f"reading it crashed: {ended(code)}"})
+        _send(answers, {"error": f"reading it crashed{where}: {ended(code)}"})
     elif text[:1] == b"E":
         _send(answers, {"error": text[1:].decode(errors="replace"), "whole": True})
     else:

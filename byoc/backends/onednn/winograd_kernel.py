@@ -1,0 +1,44 @@
+"""The kernel of a region, where a convolution by Winograd may be the fastest one."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from ...backend.region import Call, Region, Tensor
+from .implementation_probe import ask, implementation, job_of, of_one_batch
+from .measured_forms import chosen_forms
+from .recipes.conv import CONV
+
+
+def kernel(region: Region) -> str | None:
+    """The name of a region's slowest kernel; None if it is unknown.
+
+    It begins with ``winograd`` if the race of the region's convolution alone chose such a form:
+    what follows a convolution costs little, and regions that differ in it share the race.
+    """
+    name, anchor = implementation(region), region.calls[0]
+    if name is None or name.startswith("ref") or anchor.op not in CONV:
+        return name
+    job = job_of(of_one_batch(alone(region)))
+    form = "" if job is None else _raced(job)
+    return f"winograd:{form.split()[-1]}" if form.startswith("form winograd") else name
+
+
+def alone(region: Region) -> Region:
+    """The region of the first call."""
+    anchor = region.calls[0]
+    given = [o for o in anchor.operands if isinstance(o, Tensor) and o.source == "input"]
+    places = {index: k for k, index in enumerate(dict.fromkeys(o.index for o in given))}
+    call: Call = replace(anchor, operands=tuple(
+        replace(o, index=places[o.index]) if isinstance(o, Tensor) and o.source == "input" else o
+        for o in anchor.operands))  # fmt: skip
+    inputs = tuple(replace(region.inputs[index], index=k) for index, k in places.items())
+    return replace(region, calls=(call,), inputs=inputs, results=anchor.results)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _raced(job: str) -> str:
+    """The form that a race chooses; only regions that have a form by Winograd are raced."""
+    has = ask(f"query 0 {job} only winograd4") or {}
+    return chosen_forms([job])[0] if "steps" in has else ""

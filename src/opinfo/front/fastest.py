@@ -1,0 +1,109 @@
+"""Run builds of a model in turns, and choose the fastest of those whose outputs agree.
+
+A build whose outputs no other build has is not kept, as a library may be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import tvm
+
+from ..analysis.support.progress import stage
+from ..analysis.support.warn import warn
+from ..verify.trial_runs import TrialRun, trial_runs
+from ..verify.verification import TOLERANCE, difference, trial_inputs
+from .compiled_model import Compiled
+
+#: A later build replaces an earlier one only if it takes at most this part of its time: times are
+#: noisy.
+PART = 0.98
+
+
+def run_builds(builds: Mapping[str, Compiled], model: Any) -> dict[str, TrialRun]:
+    """Run builds in turns; empty if the process fails."""
+    if not builds:
+        return {}
+    stage(f"running {len(builds)} builds")
+    values = [tvm.runtime.tensor(a) for a in trial_inputs(model, 0)]
+    threads = int(next(iter(builds.values())).target.attrs.get("num-cores") or 1)
+    try:
+        runs = trial_runs([b.library for b in builds.values()], values, threads)
+    except RuntimeError as error:  # such as code that crashes
+        warn(f"compile: builds are not compared: {error}")
+        return {}
+    return dict(zip(builds, runs, strict=True))
+
+
+def least(runs: Mapping[str, TrialRun], name: str) -> float:
+    """Return the least milliseconds of a build; infinite if it has no times."""
+    return min(runs[name].times, default=inf) if name in runs else inf
+
+
+def fastest(
+    builds: Mapping[str, Compiled], model: Any, others: Mapping[str, TrialRun] | None = None
+) -> Compiled:
+    """Return the fastest build whose outputs another one has too; `Compiled.kept` names it.
+
+    Builds with the same plan run once. If the process fails, the first one is returned.
+
+    Args:
+        builds: Builds of the model by the words that describe their choice.
+        model: The module of all.
+        others: Runs of other builds, which only say whether outputs are right.
+    """
+    different = _different(builds)
+    first, *more = different
+    if not more or "main" not in different[first].signatures:
+        return different[first]
+    runs = run_builds(different, model)
+    if not any(run.times for run in runs.values()):
+        return replace(different[first], kept=f"kept the choice {first}: no build could be timed")
+    trusted = _trusted(runs, {**(others or {}), **runs})
+    best, *rest = trusted
+    for name in rest:
+        if least(runs, name) <= PART * least(runs, best):
+            best = name
+    told = [f"{_told(runs, name)} {name}" for name in different if name != best]
+    kept = f"kept the choice {best}: {_told(runs, best)}; {', '.join(told)}"
+    return replace(different[best], kept=kept)
+
+
+def _told(runs: Mapping[str, TrialRun], name: str) -> str:
+    return f"{least(runs, name):.3f} ms" if runs[name].times else "an error"
+
+
+def _trusted(runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun]) -> list[str]:
+    """Return the builds that ran and whose outputs another one has; all if no two agree."""
+    ran = [name for name, run in runs.items() if run.times]
+    agree = [name for name in ran
+             if any(_same(runs[name], run) for n, run in known.items() if n != name)]  # fmt: skip
+    for name in ran if agree else ():
+        if name not in agree:
+            warn(f"compile: the build {name} is left out, as its outputs differ from all others")
+    if not agree and len(known) > 1:
+        warn("compile: the outputs of all builds differ; either rounding decides in this model, or "
+             "a library is wrong: compare them with --verify")  # fmt: skip
+    return agree or ran
+
+
+def _same(a: TrialRun, b: TrialRun) -> bool:
+    """Return whether two runs have the same outputs up to rounding."""
+    if not b.times or len(a.outputs) != len(b.outputs):
+        return False
+    pairs = zip(a.outputs, b.outputs, strict=True)
+    return all(x.shape == y.shape and difference(x, y) <= TOLERANCE for x, y in pairs)
+
+
+def _different(builds: Mapping[str, Compiled]) -> dict[str, Compiled]:
+    """Return the builds without those whose plan is that of an earlier one."""
+    out: dict[str, Compiled] = {}
+    for name, build in builds.items():
+        plan = None if build.dispatched is None else build.dispatched.plan
+        if plan is None or all(b.dispatched is None or b.dispatched.plan != plan
+                               for b in out.values()):  # fmt: skip
+            out[name] = build
+    return out
