@@ -33,7 +33,7 @@ BEFORE = [
 
 def _body(nodes: Sequence[Any], outputs: Sequence[str]) -> Any:
     state = [("hid", TensorProto.FLOAT, None), ("wt", TensorProto.FLOAT, None)]
-    counter = [("k", TensorProto.INT64, []), ("go", TensorProto.BOOL, [])]
+    counter: Any = [("k", TensorProto.INT64, []), ("go", TensorProto.BOOL, [])]
     inputs = [helper.make_tensor_value_info(*info) for info in [*counter, *state]]
     infos = [helper.make_empty_tensor_value_info(name) for name in outputs]
     return helper.make_graph(list(nodes), "body", inputs, infos)
