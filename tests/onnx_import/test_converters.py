@@ -10,8 +10,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from opinfo.frontend import FrontendError
-from opinfo.frontend.formats.from_onnx import from_model
 from tests.models.weights import Array
 from tests.onnx_import.against_runtime import Inputs, compare, floats, model
 
@@ -153,13 +151,12 @@ def test_loops_and_sequences_are_unrolled() -> None:
     compare(proto, {"x": floats(2)})
 
 
-def test_a_loop_without_a_constant_count_is_refused() -> None:
-    body = _graph([make("Identity", ["go"], ["on"]), make("Relu", ["s"], ["t"])],
+def test_a_loop_whose_count_is_data() -> None:
+    body = _graph([make("Identity", ["go"], ["on"]), make("Mul", ["s", "s"], ["t"])],
                   ["on", "t"], STATE)  # fmt: skip
     proto = model([make("Loop", ["n", "", "x"], ["y"], body=body, name="until")],
                   {"x": ([2], "float32"), "n": ([], "int64")})  # fmt: skip
-    with pytest.raises(FrontendError, match=r"node 'until' \(Loop\): a loop whose number of iter"):
-        from_model(proto, {})
+    compare(proto, *({"x": floats(2), "n": np.array(n)} for n in (0, 1, 3)))
 
 
 def test_functions_of_the_model_are_inlined() -> None:

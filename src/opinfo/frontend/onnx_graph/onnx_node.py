@@ -30,6 +30,9 @@ class ImportContext(Protocol):
     ) -> list[Any]:
         """Import two graphs as the branches of a conditional and return its values."""
 
+    def recursion(self, node: OnnxNode) -> list[Any]:
+        """Import a Loop as a recursive function and return its values."""
+
 
 @dataclass
 class OnnxNode:

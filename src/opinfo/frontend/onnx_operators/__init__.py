@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..onnx_graph import control, sequences
+from ..onnx_graph.control_flow import control, sequences
 from ..onnx_graph.converter_table import CONVERTERS
 from . import (
     contributed,

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: folded or unrolled; a conditional on data stays one."""
+"""If, Loop and Scan: folded, unrolled, a conditional on data, or a recursive function."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from .converter_table import converts
-from .onnx_node import OnnxNode, dims_of
-from .scalars import is_expr, size
-from .values import ListValue, TensorValue, constant
+from ..converter_table import converts
+from ..onnx_node import OnnxNode, dims_of
+from ..scalars import is_expr, size
+from ..values import ListValue, NotConvertible, TensorValue, constant
 
 #: Limit on the iterations of a loop that is unrolled.
 ITERATIONS = 256
@@ -55,18 +55,36 @@ def _squeezes(node: OnnxNode, condition: TensorValue, graph: Any) -> bool:
     )
 
 
+class _Varies(Exception):
+    """How often a loop runs is not constant; `dims` are the sizes that decide it."""
+
+    def __init__(self, dims: list[Any]) -> None:
+        super().__init__()
+        self.dims = dims
+
+
 @converts("Loop")
 def loop(node: OnnxNode) -> list[Any]:
-    """Unroll a loop whose number of iterations is constant."""
-    body = node.attr("body")
-    count = _trips(node)
+    """Unroll a loop of a few iterations; others become a recursive function."""
+    try:
+        return _unrolled(node)
+    except _Varies as error:
+        try:
+            return node.graph.recursion(node)
+        except NotConvertible as refused:
+            text = f"a loop whose number of iterations is not constant: {refused}"
+            node.refuse(text, *error.dims, *refused.dims)
+
+
+def _unrolled(node: OnnxNode) -> list[Any]:
+    body, count = node.attr("body"), _trips(node)
     alive: Any = node.inputs[1] if node.has(1) else constant(np.array(True))
     carried = list(node.inputs[2:])
     scanned: list[list[Any]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     step = 0
-    while _holds(node, alive) and (count is None or step < count):
+    while _holds(alive) and (count is None or step < count):
         if step >= ITERATIONS:
-            node.refuse(f"a loop of more than {ITERATIONS} iterations")
+            node.refuse(f"a loop without a count that runs more than {ITERATIONS} times")
         inputs = [constant(np.array(step, "int64")), alive, *carried]
         alive, *rest = node.graph.run(body, inputs, node.scope)
         carried = rest[: len(carried)]
@@ -81,15 +99,16 @@ def _trips(node: OnnxNode) -> int | None:
         return None
     value = node.value(0)
     if not value.is_constant or value.elements is None:
-        dims = [] if value.elements is None else list(value.elements.reshape(-1))
-        node.refuse("a loop whose number of iterations is not constant", *dims)
-    return int(value.elements.reshape(-1)[0])
+        raise _Varies([] if value.elements is None else list(value.elements.reshape(-1)))
+    count = int(value.elements.reshape(-1)[0])
+    if count > ITERATIONS:
+        raise _Varies([])
+    return count
 
 
-def _holds(node: OnnxNode, alive: Any) -> bool:
+def _holds(alive: Any) -> bool:
     if not isinstance(alive, TensorValue) or not alive.is_constant or alive.elements is None:
-        dims = [] if alive.elements is None else list(alive.elements.reshape(-1))
-        node.refuse("a loop that ends on a condition that is not constant", *dims)
+        raise _Varies([] if alive.elements is None else list(alive.elements.reshape(-1)))
     return bool(alive.elements.reshape(-1)[0])
 
 

@@ -14,9 +14,9 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from ...analysis.support.tvm_compat import StringImm
-from .onnx_node import dims_of
-from .values import ListValue, NodeError, NotConvertible, of_expr
+from ....analysis.support.tvm_compat import StringImm
+from ..onnx_node import dims_of
+from ..values import ListValue, NodeError, NotConvertible, of_expr
 
 #: Takes a tensor, its number of dimensions, and the text of an error.
 CHECK = "vm.builtin.check_tensor_info"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from .converter_table import converts
-from .onnx_node import OnnxNode
-from .scalars import is_expr
-from .values import ListValue, TensorValue, constant
+from ..converter_table import converts
+from ..onnx_node import OnnxNode
+from ..scalars import is_expr
+from ..values import ListValue, TensorValue, constant
 
 
 def _items(node: OnnxNode, k: int = 0) -> list[Any]:

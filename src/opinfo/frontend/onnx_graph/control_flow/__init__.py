@@ -1,0 +1,1 @@
+"""Conditionals, loops and sequences of an ONNX graph."""
