@@ -256,7 +256,8 @@ def _connected(ops: Sequence[Op], given: Collection[Op]) -> list[dict[Op, Op]]:
         if op in seen:
             continue
         part: dict[Op, Op] = {}
-        todo, later = [op], []
+        todo: list[Op] = [op]
+        later: list[Op] = []
         while todo or later:
             variant = todo.pop() if todo else later.pop()
             if variant in seen or variant.origin in part:

@@ -69,12 +69,12 @@ def quantised(cases: Mapping[str, tuple[Array, Array | None]]) -> Any:
 
 
 INTEGERS = ["DynamicQuantizeLinear", "Mul", "MatMulInteger", "Cast", "Mul"]
-WEIGHTS: dict[str, tuple[Array, Array | None]] = {
+WEIGHTS: dict[str, tuple[Array, Any]] = {
     "int8": (BYTES, None),
     "int8 around 3": (BYTES, np.int8(3)),
     "uint8": (BYTES + 128, np.uint8(128)),
     "uint8 around 0": (BYTES + 128, np.uint8(0)),
-    "uint8 around a number for each column": (BYTES + 128, np.uint8([0, 7, 128, 200, 255])),
+    "uint8 around a number for each column": (BYTES + 128, np.array([0, 7, 128, 200, 255], "uint8")),
     "several matrices": (RANDOM.integers(-128, 128, (2, 16, 4)), None),
 }
 #: Zeros only, halves between codes, one sign only, one number only, large and small numbers.
