@@ -74,9 +74,10 @@ WEIGHTS: dict[str, tuple[Array, Any]] = {
     "int8 around 3": (BYTES, np.int8(3)),
     "uint8": (BYTES + 128, np.uint8(128)),
     "uint8 around 0": (BYTES + 128, np.uint8(0)),
-    "uint8 around a number for each column": (BYTES + 128, np.array([0, 7, 128, 200, 255], "uint8")),
+    "uint8 around a number for each column": (
+        BYTES + 128, np.array([0, 7, 128, 200, 255], "uint8")),
     "several matrices": (RANDOM.integers(-128, 128, (2, 16, 4)), None),
-}
+}  # fmt: skip
 #: Zeros only, halves between codes, one sign only, one number only, large and small numbers.
 DATA: dict[str, Array] = {
     "random": RANDOM.standard_normal((3, 16)),
