@@ -85,7 +85,7 @@ def ours(model: Subject, threads: int) -> tuple[Any, Call]:
     from opinfo.byoc.codegen.host import cpu
 
     values = model.inputs[0]
-    shapes = {key: value.shape for key, value in values.items()} if _onnx(model) else {}
+    shapes = {key: value.shape for key, value in values.items()}
     target = tvm.target.Target({"kind": "llvm", "mcpu": cpu(), "num-cores": threads})
     compiled = opinfo.compile(opinfo.load(model.path, shapes), target=target)
     machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(compiled.library)), tvm.cpu())
@@ -119,10 +119,6 @@ def _timed(call: Call) -> float:
     for _ in range(count):
         call()
     return (time.perf_counter() - start) / count
-
-
-def _onnx(model: Subject) -> bool:
-    return model.path.suffix == ".onnx"
 
 
 def _cpu() -> float:
