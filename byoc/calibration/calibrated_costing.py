@@ -21,8 +21,9 @@ from .workload import OTHER, Workload
 
 #: The microseconds of a call, for backends that say no cost.
 CALL = 1.0
-#: Dtypes whose arithmetic the samples are of.
+#: Dtypes whose arithmetic the samples are of; in a subgraph, there may be casts to small ones.
 SAMPLED = ("float32", "int64", "int32", "bool")
+CAST_TO = ("int8", "uint8")
 
 
 def priced(backend: Backend, model: CostModel | None) -> Backend:
@@ -45,10 +46,10 @@ def priced(backend: Backend, model: CostModel | None) -> Backend:
 def expected(backend: Backend, placed: Region, model: CostModel) -> Estimate:
     """The expected cost of a region without symbolic extents on a backend."""
     tensors = (*placed.inputs, *placed.results, *(c.result for c in placed.calls))
-    sampled = all(t.dtype in SAMPLED for t in tensors)
-    if sampled and model.knows(backend.name):
+    coarse = bool(backend.coarse) and not backend.patterns
+    known = (*SAMPLED, *CAST_TO) if coarse else SAMPLED
+    if all(t.dtype in known for t in tensors) and model.knows(backend.name):
         kernel = None if backend.implementation is None else backend.implementation(placed)
-        coarse = bool(backend.coarse) and not backend.patterns
         estimate = model.cost(backend.name, placed, coarse, kernel)
         assert estimate is not None
         return estimate

@@ -16,7 +16,7 @@ gives the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -192,7 +192,7 @@ class Regions:
                 eligible = [
                     op for op in variants.infos if coarse.why_not(op, variants.infos) is None
                 ]
-                for part in _connected(eligible):
+                for part in _connected(eligible, variants.given):
                     for dependences in self.flows:
                         for subset in maximal(
                             dependences,
@@ -238,8 +238,12 @@ def _of_program(candidate: Match) -> Match:
     return Match(candidate.backend, candidate.pattern, ops, candidate.cost)
 
 
-def _connected(ops: Sequence[Op]) -> list[dict[Op, Op]]:
-    """Connected variants, at most one of each op, by that op."""
+def _connected(ops: Sequence[Op], given: Collection[Op]) -> list[dict[Op, Op]]:
+    """Connected variants, at most one of each op, by that op; preferably the given ones.
+
+    A value of one layout, such as a scalar, connects variants of all layouts, between which there
+    would be conversions inside of a region.
+    """
     readers: dict[Op, list[Op]] = {}
     inside = set(ops)
     for op in ops:
@@ -248,18 +252,20 @@ def _connected(ops: Sequence[Op]) -> list[dict[Op, Op]]:
             readers.setdefault(reader, []).append(op)
     parts: list[dict[Op, Op]] = []
     seen: set[Op] = set()
-    for op in ops:
+    for op in sorted(ops, key=lambda o: o not in given):
         if op in seen:
             continue
         part: dict[Op, Op] = {}
-        todo = [op]
-        while todo:
-            variant = todo.pop()
+        todo: list[Op] = [op]
+        later: list[Op] = []
+        while todo or later:
+            variant = todo.pop() if todo else later.pop()
             if variant in seen or variant.origin in part:
                 continue
             seen.add(variant)
             assert variant.origin is not None
             part[variant.origin] = variant
-            todo += readers.get(variant, ())
+            for reader in readers.get(variant, ()):
+                (todo if reader in given else later).append(reader)
         parts.append(part)
     return parts

@@ -42,6 +42,7 @@ class Variants:
         infos: What each variant computes.
         origins: The op and the alternative of each variant.
         values: The value of each value in each layout.
+        given: The variants in the layouts of the program.
         idle: Ops that cost nothing in some layouts: their result is their operand's memory.
         aliases: These ops with the alternatives in which they cost nothing.
     """
@@ -51,6 +52,7 @@ class Variants:
         self.infos: dict[Op, Recovered] = {}
         self.origins: dict[Op, tuple[Op, Alternative]] = {}
         self.values: dict[tuple[Value, Layout], Value] = {}
+        self.given: set[Op] = set()
         self.idle: set[Op] = set()
         self.aliases: set[tuple[Op, Alternative]] = set()
         for op in space.graph.ops:
@@ -80,6 +82,8 @@ class Variants:
             value.uses.append(variant)
         for value in outputs:
             value.makers.append(variant)
+        if func is op.func:
+            self.given.add(variant)
         self.infos[variant] = self.planner.analyse(func).of(func)
         self.origins[variant] = op, alternative
 

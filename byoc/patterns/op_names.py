@@ -29,6 +29,9 @@ def operators() -> frozenset[str]:
 def check_names(names: Iterable[str], what: str) -> None:
     """Raises ``ValueError`` for an unknown operator name, with similar names."""
     unknown = [n for n in names if n not in operators() and n != HARD_SWISH]
+    if unknown:
+        operators.cache_clear()  # packages register operators at any time
+        unknown = [n for n in unknown if n not in operators()]
     if not unknown:
         return
     answered = {op for r in recognisers() for op in r.ops}

@@ -22,7 +22,7 @@ from ...analysis.lifting.tir.node import NodeDict, items, substitute
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, symbols
 from ..dims.symbolic_dims import name as called
-from .loops.blocked import Block, blocked
+from .loops.blocked import BlockedLoop, blocked
 from .loops.machine import VectorUnits, machine
 from .loops.strided import unstrided
 from .loops.windows import joined
@@ -108,11 +108,11 @@ class _Nest:
     reason: str = ""
 
 
-def _emit(part: Part | Block, cpu: VectorUnits, views: Views) -> _Nest:
+def _emit(part: Part | BlockedLoop, cpu: VectorUnits, views: Views) -> _Nest:
     if isinstance(part, Plain):
         name = part.step.stage.block.name_hint
         return _Nest(part.step.plain(), (PLAIN,), f"{name}: {part.reason}")
-    if isinstance(part, Block):
+    if isinstance(part, BlockedLoop):
         before, body = ([_emit(k, cpu, views) for k in g] for g in (part.before, part.body))
         nest = loop("b", part.count, part.var, lambda var: substitute(
             seq([n.stmt for n in body]), values((part.var, var))))  # fmt: skip

@@ -259,6 +259,10 @@ ELEMENTS: dict[str, OnnxCase] = {
        for n in ("logical_not", "bitwise_not")},
     "where": OnnxCase(lambda e, r, c, x: e(op.where(c, x, relax.const(-1.5))),
                       (((2, 1), "bool"), (2, 5))),
+    "astype to 8 bits": OnnxCase(lambda e, r, x: e(op.astype(e(op.clip(e(op.multiply(
+        x, relax.const(99.0))), -128, 127)), "int8")), ((4, 25),)),
+    "astype to codes": OnnxCase(lambda e, r, x: e(op.astype(e(op.round(e(op.clip(e(op.multiply(
+        x, relax.const(99.0))), 0, 255)))), "uint8")), ((4, 25),)),
     "astype": OnnxCase(lambda e, r, x: e(op.astype(e(op.astype(x, "int32")), "float32")),
                        ((2, 5),)),
     "quantize": OnnxCase(_quantised(0, 1), ((2, 5),)),

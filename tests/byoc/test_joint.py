@@ -28,6 +28,7 @@ from opinfo.byoc import (
 from opinfo.byoc.backend.region import Region
 from opinfo.byoc.dispatching import with_layouts as joint
 from opinfo.byoc.measure import costs
+from opinfo.layout.graph.relax_graph import Op, Value
 
 from ..layout import nets
 from ..layout.random_graphs import case
@@ -207,3 +208,20 @@ def test_the_module_is_not_changed() -> None:
     dispatch(mod, [LAST], layouts="best")
     assert mod.script() == text
     assert any(isinstance(f, relax.Function) for f in mod.functions.values())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_scalar_does_not_join_layouts_in_a_region(turned: bool) -> None:
+    """Variants of an operator in two layouts read it; a region takes those of the program."""
+    scalar, kept, moved = (Value(n, (), "float32", None) for n in ("scalar", "kept", "moved"))
+    maker, first_op, last_op = (Op(n, None, None, (), ()) for n in ("maker", "first", "last"))
+    source = Op("maker", None, None, (), (scalar,), maker)
+    given = [Op("first", None, None, (scalar,), (kept,), first_op),
+             Op("last", None, None, (kept,), (), last_op)]  # fmt: skip
+    other = [Op("first", None, None, (scalar,), (moved,), first_op),
+             Op("last", None, None, (moved,), (), last_op)]  # fmt: skip
+    kept.uses, moved.uses = [given[1]], [other[1]]
+    scalar.uses = [given[0], other[0]] if turned else [other[0], given[0]]
+    parts = joint._connected([source, *other, *given], {source, *given})
+    assert parts == [{maker: source, first_op: given[0], last_op: given[1]},
+                     {first_op: other[0], last_op: other[1]}]  # fmt: skip

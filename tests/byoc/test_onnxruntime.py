@@ -55,7 +55,7 @@ REFUSED: dict[str, tuple[Build, tuple[Any, ...], str]] = {
                   ((1, 4, 6, 6),), "ceil_mode and count_include_pad are True"),
     "axes": (_norm, ((2, 5),), "axes is [0], expected the last axes"),
     "dtype": (lambda e, r, x: e(nn.relu(e(op.astype(x, "float64")))), ((2, 5),),
-              "the dtype is float64, expected float32"),
+              "the dtype is float64, expected"),
     "extents": (lambda e, r, x, y: e(op.broadcast_to(x, (N, 5))), ((5,), (N, 1)),
                 "extents that no operand has"),
     "output_size": (_call(nn.adaptive_avg_pool2d, (5, 2)), (IMAGE,),

@@ -111,6 +111,16 @@ def test_names_that_are_defined_twice(change: Callable[[Any], None], reason: str
     assert reason in _refusal(proto)
 
 
+def test_what_is_said_twice_alike_is_no_contradiction() -> None:
+    weight = numpy_helper.from_array(floats(2, 3), "w")
+    proto = model([_node("Add", "x", "w")], X)
+    proto.graph.initializer.extend([weight, weight])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx", 17))
+    from_model(proto, {})
+    proto.opset_import[-1].version = 16
+    assert "the operator set of domain '' is defined twice" in _refusal(proto)
+
+
 @pytest.mark.parametrize("opset", [0, -1, 10**9, 2**62])
 def test_operator_sets_that_do_not_exist(opset: int) -> None:
     assert f"operator set is version {opset}" in _refusal(model([_node("Relu", "x")], X, (), None,

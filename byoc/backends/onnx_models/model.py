@@ -10,6 +10,7 @@ from tvm import tirx
 
 from ....analysis.proposal.proposal import Constant
 from ...backend.region import Region, Tensor
+from ..onnx_integers.with_integers import with_integers
 from ..onnx_operators.element_types import ELEMENT_TYPES
 from ..onnx_operators.graph_writer import GraphWriter
 from ..onnx_operators.onnx_writers import OPERATORS
@@ -18,12 +19,19 @@ from ..onnx_operators.onnx_writers import OPERATORS
 OPSET, IR_VERSION = 20, 9
 
 
-def model(region: Region) -> bytes:
-    """The region as an ONNX file; inputs are ``x<k>``, results ``y<k>``."""
+def model(region: Region, integers: bool = False) -> bytes:
+    """The region as an ONNX file; inputs are ``x<k>``, results ``y<k>``.
+
+    Args:
+        region: The region.
+        integers: Write integer arithmetic with ONNX's own operators, as `with_integers` says.
+    """
     from onnx import helper, numpy_helper
 
     writer = GraphWriter()
     results = _write(writer, region)
+    if integers:
+        results = with_integers(writer, results)
     nodes, arrays = writer.finish(results)
     symbols: list[Any] = []
     graph = helper.make_graph(

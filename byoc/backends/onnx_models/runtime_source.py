@@ -32,7 +32,11 @@ HALF = "float16 is computed in float32, and not rounded between all operators"
 
 
 def runtime_code(
-    regions: Sequence[Region], runtime: str, library: Path, options: Sequence[str] = ()
+    regions: Sequence[Region],
+    runtime: str,
+    library: Path,
+    options: Sequence[str] = (),
+    integers: bool = False,
 ) -> Code:
     """The C++ of all regions of a model.
 
@@ -42,9 +46,11 @@ def runtime_code(
             use LIBRARY, MODELS (their number), INPUT_NAMES and RESULT_NAMES.
         library: The runtime's library on this machine.
         options: Options for the compiler.
+        integers: Whether the runtime has operators for integer arithmetic.
     """
     symbols = tuple(r.symbol for r in regions)
-    models = tuple((f"{r.symbol}_onnx", np.frombuffer(model(r), "uint8")) for r in regions)
+    models = tuple((f"{r.symbol}_onnx", np.frombuffer(model(r, integers), "uint8"))
+                   for r in regions)  # fmt: skip
     shared = (files(__package__) / "arguments.hpp").read_text(encoding="utf-8")
     most = {"INPUT": max(len(r.inputs) for r in regions),
             "RESULT": max(len(r.results) for r in regions)}  # fmt: skip

@@ -17,4 +17,4 @@ def convert(regions: Sequence[Region]) -> Code:
     if shared is None:
         raise RuntimeError(available() or "ONNX Runtime is not installed")
     runtime = (files(__package__) / "session.hpp").read_text(encoding="utf-8")
-    return runtime_code(regions, runtime, shared)
+    return runtime_code(regions, runtime, shared, integers=True)

@@ -1,6 +1,9 @@
 // Sessions of ONNX Runtime over its C API, without its headers, which the package does not bring: the
 // API is a table of functions to which later versions only append, so that places in it are fixed.
 #include <dlfcn.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace {
 
@@ -65,6 +68,20 @@ int open(const char* path) {
   return failed("ONNX Runtime", call(CREATE_CPU_MEMORY_INFO, arena, by_default, &memory));
 }
 
+// Whether products of uint8 and int8 are summed in 32 bits. Without VNNI, ONNX Runtime sums pairs of
+// them in 16 bits, which saturates, unless it is told to be precise.
+bool exact_products() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0, more = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  const unsigned core = 0xC0030000;  // AVX512F, DQ, BW and VL: then its AVX-VNNI code is not used
+  if ((b & core) == core) return (c & 0x800) != 0;
+  return __get_cpuid_count(7, 1, &more, &b, &c, &d) && (more & 0x10) != 0;
+#else
+  return true;
+#endif
+}
+
 // Options of all sessions. Threads of several sessions must not spin beside each other's work. The
 // kernel of a sum and a layer norm is slower on CPUs than the two that it replaces.
 Status configured(void* options, size_t count) {
@@ -72,6 +89,8 @@ Status configured(void* options, size_t count) {
   if (status == nullptr)
     status = call(ADD_SESSION_CONFIG_ENTRY, options, "optimization.disable_specified_optimizers",
                   "SkipLayerNormFusion");
+  if (status == nullptr && !exact_products())
+    status = call(ADD_SESSION_CONFIG_ENTRY, options, "session.x64quantprecision", "1");
   if (status == nullptr && count > 1)
     status = call(ADD_SESSION_CONFIG_ENTRY, options, "session.force_spinning_stop", "1");
   return status;

@@ -35,7 +35,7 @@ MOST, FEWEST = 24 << 10, 4
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockedLoop:
     """``before``, then ``for var in range(count)`` around ``body``."""
 
     before: tuple[Kernel, ...]
@@ -56,9 +56,9 @@ class _Slices:
 
 def blocked(
     parts: Sequence[Part], inner: NodeDict[None], machine: VectorUnits
-) -> list[Part | Block]:
+) -> list[Part | BlockedLoop]:
     """Group copies and their readers in blocks; add the new buffers to ``inner``."""
-    out: list[Part | Block] = list(parts)
+    out: list[Part | BlockedLoop] = list(parts)
     if machine.cores > 1:  # one buffer cannot serve several cores
         return out
     for part in parts:
@@ -86,7 +86,7 @@ def _copied(kernel: Kernel, inner: NodeDict[None]) -> list[Any]:
     return [b for b, _ in buffers.items()]
 
 
-def _writers(buffer: Any, reader: Kernel, parts: Sequence[Part | Block]) -> list[Kernel]:
+def _writers(buffer: Any, reader: Kernel, parts: Sequence[Part | BlockedLoop]) -> list[Kernel]:
     """Return the elementwise kernels that write a buffer; none if something else uses it."""
     out: list[Kernel] = []
     for part in parts:
@@ -101,9 +101,9 @@ def _writers(buffer: Any, reader: Kernel, parts: Sequence[Part | Block]) -> list
     return out
 
 
-def _uses(part: Part | Block, buffer: Any) -> bool:
+def _uses(part: Part | BlockedLoop, buffer: Any) -> bool:
     """Return whether a part reads or writes a buffer."""
-    if isinstance(part, Block):
+    if isinstance(part, BlockedLoop):
         return any(_uses(k, buffer) for k in (*part.before, *part.body))
     if isinstance(part, Plain):
         return buffer in part.step.reads or any(b.same_as(buffer) for b in part.step.writes)
@@ -177,7 +177,7 @@ def _read(kernel: Kernel, access: StridedAccess) -> int:
 
 def _block(
     reader: Kernel, slices: _Slices, writers: Sequence[Kernel], inner: NodeDict[None]
-) -> Block:
+) -> BlockedLoop:
     shape = items(slices.buffer.ty.shape)
     shape[slices.dim] = integer(slices.size, shape[slices.dim])
     new = local(slices.buffer.name, shape, str(slices.buffer.ty.dtype))
@@ -196,7 +196,7 @@ def _block(
     first, rest = groups
     extent = slices.axis.extent
     blocks = slices.axis.static // slices.size if slices.axis.static is not None else extent
-    return Block(first, var, blocks, rest)
+    return BlockedLoop(first, var, blocks, rest)
 
 
 def _split(writer: Kernel, slices: _Slices) -> tuple[Kernel, ...]:

@@ -44,7 +44,7 @@ def strided_copy(kernel: Kernel, axis: Axis) -> StridedCopy | None:
         return None
     (output,), (read,), (write,) = kernel.results, kernel.late, kernel.writes
     stride = read.step(axis.var)
-    if stride not in STRIDES or write.step(axis.var) != 1:
+    if stride is None or stride not in STRIDES or write.step(axis.var) != 1:
         return None
     value, condition, other = output.value, None, None
     if isinstance(value, tvm.ir.Call) and is_guard(value):

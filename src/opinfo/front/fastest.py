@@ -24,17 +24,13 @@ PART = 0.98
 
 
 def run_builds(builds: Mapping[str, Compiled], model: Any) -> dict[str, TrialRun]:
-    """Run builds in turns; empty if the process fails."""
+    """Run builds in turns. Raises ``RuntimeError`` if the process fails."""
     if not builds:
         return {}
     stage(f"running {len(builds)} builds")
     values = [tvm.runtime.tensor(a) for a in trial_inputs(model, 0)]
     threads = int(next(iter(builds.values())).target.attrs.get("num-cores") or 1)
-    try:
-        runs = trial_runs([b.library for b in builds.values()], values, threads)
-    except RuntimeError as error:  # such as code that crashes
-        warn(f"compile: builds are not compared: {error}")
-        return {}
+    runs = trial_runs([b.library for b in builds.values()], values, threads)
     return dict(zip(builds, runs, strict=True))
 
 
@@ -59,9 +55,12 @@ def fastest(
     first, *more = different
     if not more or "main" not in different[first].signatures:
         return different[first]
-    runs = run_builds(different, model)
+    try:
+        runs = run_builds(different, model)
+    except RuntimeError as error:  # such as code that crashes
+        return replace(different[first], kept=f"kept the choice {first}, untimed: {error}")
     if not any(run.times for run in runs.values()):
-        return replace(different[first], kept=f"kept the choice {first}: no build could be timed")
+        return replace(different[first], kept=f"kept the choice {first}: all builds fail")
     trusted = _trusted(runs, {**(others or {}), **runs})
     best, *rest = trusted
     for name in rest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -59,23 +60,32 @@ def race(
     """
     if measure is None and not names:
         return build(choice, None, True)
-    builds: dict[str, Compiled] = {}
-    with warnings.catch_warnings():  # of builds that may not be kept
-        warnings.simplefilter("ignore")
-        for name in names:
-            single = BackendChoice([name], None, choice.costs)
-            builds[ALONE.format(name)] = build(single, None, False)
-    runs = run_builds(builds, model)
+    single = {n: BackendChoice([n], None, choice.costs) for n in names}
+    builds = {ALONE.format(n): _quietly(build, chosen, False) for n, chosen in single.items()}
+    runs: dict[str, TrialRun] = {}
+    with suppress(RuntimeError):  # the last run says why, if it fails too
+        runs = run_builds(builds, model)
     kept = sorted(builds, key=lambda name: least(runs, name))[:1]
     choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
-    finalists = {} if measure is None else {MEASURED: build(choice, measure, True)}
-    finalists[EXPECTED] = build(choice, None, True)
+    finalists = {}
+    if measure is None:
+        finalists[EXPECTED] = build(choice, None, True)
+    else:
+        finalists[MEASURED] = build(choice, measure, True)
+        finalists[EXPECTED] = _quietly(build, choice)
     finalists |= {name: builds[name] for name in kept}
     if _taken_by_one(finalists[EXPECTED], names):
         others = [b for b in choice.backends if b not in names]
         words = f"of {' and '.join(map(str, others))} alone"
-        finalists[words] = build(replace(choice, backends=others), None, True)
+        finalists[words] = _quietly(build, replace(choice, backends=others))
     return fastest(finalists, model, runs)
+
+
+def _quietly(build: Build, choice: BackendChoice, layouts: bool = True) -> Compiled:
+    """Build without the warnings, as the result may not be kept."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return build(choice, None, layouts)
 
 
 def _taken_by_one(compiled: Compiled, names: Sequence[str]) -> bool:

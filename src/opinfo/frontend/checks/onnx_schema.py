@@ -43,14 +43,14 @@ def check_model(model: Any) -> None:
             f"onnx package than {onnx.__version__} may read it"
         )
     newest = onnx.defs.onnx_opset_version()
-    domains = ["" if e.domain in STANDARD else e.domain for e in model.opset_import]
+    versions = {("" if e.domain in STANDARD else e.domain, e.version) for e in model.opset_import}
     for entry in model.opset_import:
         if entry.domain in STANDARD and not 1 <= entry.version <= newest:
             raise FrontendError(
                 f"its operator set is version {entry.version}, expected 1 to {newest}"
                 f" (onnx {onnx.__version__})"
             )
-    _once(domains, "the operator set of domain")
+    _once((domain for domain, _ in versions), "the operator set of domain")
     _once((f"{f.domain}.{f.name}" for f in model.functions), "the function")
     for function in model.functions:
         _once(function.input, f"in the function '{function.name}', the input")
@@ -58,9 +58,15 @@ def check_model(model: Any) -> None:
 
 
 def check_graph(graph: Any) -> None:
-    """Raise `FrontendError` for an input, weight or output of a graph that is defined twice."""
+    """Raise `FrontendError` for an input of a graph that is defined twice, or a weight otherwise.
+
+    Some exporters write a weight twice.
+    """
     _once((value.name for value in graph.input), "the input")
-    weights = [tensor.name for tensor in graph.initializer]
+    weights: dict[str, Any] = {}
+    for tensor in graph.initializer:
+        if weights.setdefault(tensor.name, tensor) != tensor:
+            _once([tensor.name] * 2, "the weight")
     _once([*weights, *(s.values.name for s in graph.sparse_initializer)], "the weight")
 
 

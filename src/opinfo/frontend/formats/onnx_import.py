@@ -17,13 +17,10 @@ import tvm_ffi
 from tvm import relax
 
 from ..checks import crash_place
-from ..checks.error import FrontendError, one_line
 from ..checks.onnx_schema import (
     STANDARD,
-    check_axis,
     check_function,
     check_graph,
-    check_growth,
     check_node,
     check_sizes,
 )
@@ -32,7 +29,6 @@ from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values
 from ..onnx_graph.converter_table import Converter
 from ..onnx_graph.folding import folded
-from ..onnx_graph.legality import why_illegal
 from ..onnx_graph.onnx_node import OnnxNode, dims_of
 from ..onnx_graph.scalars import Rational, SizeArithmetic, Unknown, is_expr
 from ..onnx_graph.shape_values import RULES, evaluate
@@ -47,13 +43,12 @@ from ..onnx_graph.values import (
 )
 from ..onnx_operators import CONVERTERS
 from .importer import describe
+from .onnx_scope import check_operands, define, has_elements, known_dims, lookup, node_error
 
 #: Limit on the nodes that are converted, copies in unrolled loops and inlined functions included.
 NODES = 50_000
 #: Limit on the functions, branches and loops that are in each other.
 DEPTH = 50
-#: Operators whose sizes depend on the elements of these inputs.
-GROWING = {"Tile": (1,), "Pad": (1,), "Upsample": (1,), "Resize": (2, 3)}
 #: Operators whose results have sizes that depend on data.
 DEPENDENT = {"NonZero", "NonMaxSuppression", "Compress", "Slice", "Unsqueeze", "Tile"}
 
@@ -140,7 +135,7 @@ class GraphImport:
         with self._call(f"a graph '{graph.name}'"):
             for proto in graph.node:
                 self._node(proto, inner, {})
-        return [_lookup(inner, output.name, "an output") for output in graph.output]
+        return [lookup(inner, output.name, "an output") for output in graph.output]
 
     @contextmanager
     def _call(self, what: str) -> Iterator[None]:
@@ -187,7 +182,7 @@ class GraphImport:
             values = self._values(node, proto)
             if len(values) < len(proto.output):
                 raise NotConvertible(f"it has {len(proto.output)} outputs, expected {len(values)}")
-            _define(proto, values, scope)
+            define(proto, values, scope)
         except (NodeError, NeedsBranches):
             raise
         except Exception as error:  # TVM's converters and type inference raise various types
@@ -202,12 +197,11 @@ class GraphImport:
         opset = self.opsets.get(domain, 1) if domain else self.opset
         if (domain, proto.op_type) not in self.functions:
             check_node(proto, opset, domain)
-        inputs = [_lookup(scope, name, "its input") if name else None for name in proto.input]
+        inputs = [lookup(scope, name, "its input") if name else None for name in proto.input]
         node = OnnxNode(proto.op_type, domain, opset, attributes.parsed(proto.attribute, bound),
                         inputs, list(proto.output), self, scope)  # fmt: skip
         if not domain:
-            check_axis(node.op, node.attr("axis"), lambda: node.rank(0))
-            check_growth(node.op, _integers(node), (d for v in inputs for d in _sizes(v)))
+            check_operands(node)
         return node
 
     def _values(self, node: OnnxNode, proto: Any) -> list[Any]:
@@ -232,7 +226,7 @@ class GraphImport:
 
     def _evaluated(self, node: OnnxNode, proto: Any) -> list[Any] | None:
         """Return the values of a node whose result is known element by element."""
-        if node.domain or not all(v is None or _has_elements(v) for v in node.inputs):
+        if node.domain or not all(v is None or has_elements(v) for v in node.inputs):
             return None
         if all(v is None or v.is_constant for v in node.inputs):
             inner = half_types.widened(node, products=False)
@@ -269,7 +263,7 @@ class GraphImport:
                     self._node(proto, inner, bound)
         finally:
             self.opset = outer
-        return [_lookup(inner, output, "an output") for output in body.output]
+        return [lookup(inner, output, "an output") for output in body.output]
 
     def _as_values(self, node: OnnxNode, result: Any) -> list[Any]:
         """Return a converter's result as values, with sizes that are all known or symbolic."""
@@ -295,7 +289,7 @@ class GraphImport:
             if expr.ty.ndim < 0:
                 raise NotConvertible("the rank of its result is only known at run time")
             if node.op not in DEPENDENT:
-                dims = [d for v in node.inputs for d in _dims(v)]
+                dims = [d for v in node.inputs for d in known_dims(v)]
                 raise NotConvertible("sizes of its inputs are not provably equal", dims)
             dims = [tvm.tirx.Var(f"{node.op.lower()}_{k}", "int64") for k in range(expr.ty.ndim)]
             return self.builder.match_cast(expr, relax.TensorType(dims, expr.ty.dtype))
@@ -316,72 +310,8 @@ def without_scopes(mod: tvm.IRModule) -> tvm.IRModule:
     return mod
 
 
-def _has_elements(value: Any) -> bool:
-    return isinstance(value, TensorValue) and value.elements is not None
-
-
-def _define(proto: Any, values: Sequence[Any], scope: Any) -> None:
-    """Give the outputs of a node their values; an outer name may be hidden, but none changed."""
-    own = scope.maps[0] if isinstance(scope, ChainMap) else scope
-    for name, value in zip(proto.output, values, strict=False):
-        if name and name in own:
-            raise NotConvertible(f"its output '{name}' is defined twice")
-        if name:
-            own[name] = value
-
-
-def _sizes(value: Any) -> list[Any]:
-    if _has_elements(value):
-        return list(value.elements.shape)
-    return _dims(value)
-
-
-def _integers(node: OnnxNode) -> list[int]:
-    """Return the numbers by which an operator may multiply a size, or that it may add."""
-    numbers: list[int] = []
-    for value in node.attrs.values():
-        numbers += [x for x in (value if isinstance(value, list) else [value])
-                    if isinstance(x, int)]  # fmt: skip
-    for k in GROWING.get(node.op, ()):
-        if node.has(k) and _has_elements(node.inputs[k]):
-            numbers += [int(x) for x in node.inputs[k].elements.reshape(-1)
-                        if isinstance(x, int | np.integer) or _is_finite(x)]  # fmt: skip
-    return numbers
-
-
-def _is_finite(x: Any) -> bool:
-    return isinstance(x, float | np.floating) and bool(np.isfinite(x))
-
-
-def _lookup(scope: Mapping[str, Any], name: str, what: str) -> Any:
-    if name not in scope:
-        raise NotConvertible(f"{what} '{name}' is defined by no node, input or weight before it")
-    return scope[name]
-
-
 def _tensor_output(graph: Any, k: int, value: Any) -> TensorValue:
     name = graph.output[k].name
     if not isinstance(value, TensorValue):
         raise NodeError(f"output '{name}' is a sequence, expected a tensor", ())
     return value
-
-
-def node_error(proto: Any, error: Exception, scope: Mapping[str, Any], opset: int) -> NodeError:
-    """Return the error of a node with its name, operator, reason and the sizes in question."""
-    dims: Sequence[Any] = getattr(error, "dims", ())
-    text, illegal = one_line(error), ""
-    if not isinstance(error, FrontendError):
-        illegal = why_illegal(proto, scope, opset)
-    if not isinstance(error, (NotConvertible, FrontendError)):
-        dims = [] if illegal else [d for name in proto.input for d in _dims(scope.get(name))]
-        text = illegal or text
-    return NodeError(f"{describe(proto)}: {text}", dims, bool(illegal))
-
-
-def _dims(value: Any) -> list[Any]:
-    if not isinstance(value, TensorValue) or value.expr is None:
-        return []
-    try:
-        return dims_of(value.expr)
-    except NotConvertible:
-        return []

@@ -1,0 +1,232 @@
+"""Integer arithmetic in regions for ONNX Runtime: what is recovered, what is refused, exactness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from onnx import helper
+from tvm import relax
+
+from opinfo.byoc.backend.backend import Backend, Code
+from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backend.region import Region
+from opinfo.byoc.backends.onnx_integers.integer_products import in_8_bits
+from opinfo.byoc.backends.onnx_models.model import model
+from opinfo.byoc.compile import compile_module
+from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.prepare.prepare import prepare
+from opinfo.frontend.formats.from_onnx import from_model
+
+from ..layout import nets
+from ..onnx_import.against_runtime import model as onnx_model
+
+op, nn = relax.op, relax.op.nn
+Array = np.ndarray[Any, Any]
+SHAPE = (2, 3, 16)
+RANDOM = np.random.default_rng(0)
+BYTES = RANDOM.integers(-127, 128, (16, 5))
+
+
+def written(mod: Any) -> list[list[str]]:
+    """The operators of each region that ONNX Runtime would get."""
+    regions: list[Region] = []
+
+    def convert(converted: Sequence[Region]) -> Code:
+        regions.extend(converted)
+        return Code("", tuple(r.symbol for r in converted))
+
+    backend: Backend = replace(find("onnxruntime"), convert=convert)
+    dispatch(prepare(mod, [backend]), [backend])
+    return [[n.op_type for n in onnx.load_from_string(model(r, True)).graph.node] for r in regions]
+
+
+def quantised(cases: Mapping[str, tuple[Array, Array | None]]) -> Any:
+    """For each case DynamicQuantizeLinear, MatMulInteger, and the result in float32."""
+    node, nodes = helper.make_node, []
+    arrays: dict[str, Any] = {"s": np.float32(0.03)}
+    for k, (weights, zero) in enumerate(cases.values()):
+        arrays[f"w{k}"] = weights.astype("int8" if zero is None else zero.dtype)
+        if zero is not None:
+            arrays[f"wz{k}"] = zero
+        more = [f"wz{k}"] if zero is not None else []
+        nodes += [
+            node("DynamicQuantizeLinear", [f"x{k}"], [f"q{k}", f"qs{k}", f"qz{k}"]),
+            node("MatMulInteger", [f"q{k}", f"w{k}", f"qz{k}", *more], [f"p{k}"]),
+            node("Cast", [f"p{k}"], [f"f{k}"], to=1),
+            node("Mul", [f"qs{k}", "s"], [f"scale{k}"]),
+            node("Mul", [f"f{k}", f"scale{k}"], [f"y{k}"]),
+        ]
+    numbers = range(len(cases))
+    inputs = {f"x{k}": (SHAPE, "float32") for k in numbers}
+    return onnx_model(nodes, inputs, [f"{n}{k}" for k in numbers for n in "yq"], arrays)
+
+
+INTEGERS = ["DynamicQuantizeLinear", "Mul", "MatMulInteger", "Cast", "Mul"]
+WEIGHTS: dict[str, tuple[Array, Any]] = {
+    "int8": (BYTES, None),
+    "int8 around 3": (BYTES, np.int8(3)),
+    "uint8": (BYTES + 128, np.uint8(128)),
+    "uint8 around 0": (BYTES + 128, np.uint8(0)),
+    "uint8 around a number for each column": (
+        BYTES + 128, np.array([0, 7, 128, 200, 255], "uint8")),
+    "several matrices": (RANDOM.integers(-128, 128, (2, 16, 4)), None),
+}  # fmt: skip
+#: Zeros only, halves between codes, one sign only, one number only, large and small numbers.
+DATA: dict[str, Array] = {
+    "random": RANDOM.standard_normal((3, 16)),
+    "zeros": np.zeros((3, 16)),
+    "halves": np.resize(np.r_[0.0, 255.0, np.arange(46) + 0.5], (3, 16)),
+    "negative": -RANDOM.random((3, 16)) - 1,
+    "one number": np.full((3, 16), 0.7),
+    "large": RANDOM.standard_normal((3, 16)) * 1e30,
+    "small": RANDOM.standard_normal((3, 16)) * 1e-30,
+}
+
+
+def test_products_of_integers_are_those_of_onnx_runtime() -> None:
+    proto = quantised(WEIGHTS)
+    mod = from_model(proto, {})
+    assert sorted(n for region in written(mod) for n in region) == sorted(INTEGERS * len(WEIGHTS))
+    main = compile_module(mod, ["onnxruntime"]).machine()["main"]
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for data in DATA.values():
+        x = np.broadcast_to(data, SHAPE).astype("float32").copy()
+        theirs = session.run(None, {i.name: x for i in proto.graph.input})
+        ours = main(*[tvm.runtime.tensor(x) for _ in proto.graph.input])
+        for found, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_one_quantisation_serves_all_its_readers() -> None:
+    proto = quantised({"int8": (BYTES, None)})
+    node = helper.make_node
+    proto.graph.node.extend([node("MatMulInteger", ["q0", "w0", "qz0"], ["p"]),
+                             node("Identity", ["p"], ["z"])])  # fmt: skip
+    proto.graph.output.append(helper.make_empty_tensor_value_info("z"))
+    (nodes,) = written(from_model(proto, {}))
+    assert nodes.count("DynamicQuantizeLinear") == 1 and nodes.count("MatMulInteger") == 2
+
+
+def _product(
+    weights: Array = BYTES, codes: str = "uint8", zero: Any = "z", point: Sequence[int] = ()
+) -> Any:
+    """cast(q) - zero, times weights; ``zero`` is a number, or q's zero point of a shape."""
+    q = relax.Var("q", relax.TensorType((3, weights.shape[0]), codes))
+    z = relax.Var("z", relax.TensorType(point, "uint8"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [q, z]):
+        with bb.dataflow():
+            x = bb.emit(op.astype(q, "float32"))
+            less = bb.emit(op.astype(z, "float32")) if zero == "z" else relax.const(zero, "float32")
+            x = bb.emit(op.subtract(x, less))
+            y = bb.emit(op.matmul(x, relax.const(weights.astype("float32"))))
+            out = bb.emit_output(relax.Tuple([y, less]) if zero == "z" else y)
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+REFUSED: dict[str, Any] = {
+    "weights that are no integers": _product(BYTES + 0.5),
+    "weights that span more than 8 bits": _product(BYTES * 2),
+    "sums that float32 rounds": _product(np.full((520, 2), 127)),
+    "codes of int8": _product(codes="int8", zero=3.0),
+    "a zero point that is no integer": _product(zero=0.5),
+    "a zero point out of range": _product(zero=256.0),
+    "a zero point for each column": _product(point=(16,)),
+    "a zero point of another dtype": _product(codes="int8"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_products_stay_as_they_are(name: str) -> None:
+    (nodes,) = written(REFUSED[name])
+    assert "MatMul" in nodes and "MatMulInteger" not in nodes
+
+
+def test_the_largest_sum_is_taken() -> None:
+    """518 x 127 x 255 is below 2 ** 24."""
+    for mod in (_product(np.full((518, 2), 127)), _product(zero=7.0)):
+        (nodes,) = written(mod)
+        assert "MatMulInteger" in nodes and "MatMul" not in nodes
+
+
+Emit = Callable[[Any], Any]
+#: Where the chain of a dynamic quantisation may differ, and what then is not recovered.
+CHANGES = ("steps", "flat", "axis", "bound", "span", "point", "late", "clip")
+
+
+def _chain(emit: Emit, x: Any, change: str = "") -> Any:
+    """Dynamic quantisation as it is imported, changed in one place."""
+    zero, steps = relax.const(0.0), relax.const(254.0 if change == "steps" else 255.0)
+    axis = [1] if change == "axis" else None
+    low = emit(op.minimum(emit(op.min(x, axis)), zero))
+    high = emit(op.maximum(emit(op.max(x)), relax.const(1.0 if change == "bound" else 0.0)))
+    low = emit(op.min(low)) if change == "axis" else low
+    span = emit(op.add(high, low) if change == "span" else op.subtract(high, low))
+    flat = emit(op.equal(low, high))
+    one = relax.const(2.0 if change == "flat" else 1.0)
+    scale = emit(op.where(flat, one, emit(op.divide(span, steps))))
+    point = emit(op.subtract(zero, emit(op.divide(low, scale))))
+    point = emit(op.clip(point, 0.0, 255.0))
+    point = point if change == "point" else emit(op.round(point))
+    codes = emit(op.divide(x, scale))
+    if change == "late":
+        codes = emit(op.round(emit(op.add(codes, point))))
+    else:
+        codes = emit(op.add(emit(op.round(codes)), point))
+    return emit(relax.Tuple([emit(op.clip(codes, 1.0 if change == "clip" else 0.0, 255.0)), scale]))
+
+
+def test_a_dynamic_quantisation_is_recovered() -> None:
+    (nodes,) = written(nets.net(lambda e, r, x: _chain(e, x), (3, 16)))
+    assert nodes == ["DynamicQuantizeLinear", "Cast"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_chain_is_not(change: str) -> None:
+    mod = nets.net(lambda e, r, x: _chain(e, x, change), (3, 16))
+    (nodes,) = written(mod)
+    assert "Clip" in nodes
+    if change not in ("point", "late", "clip"):
+        assert "DynamicQuantizeLinear" not in nodes
+
+
+def test_casts_of_integers_that_float32_holds_are_dropped() -> None:
+    """The result of a convolution of codes is a whole number; any float32 is not."""
+    kernel = relax.const(RANDOM.integers(-9, 9, (2, 4, 3, 3)).astype("float32"))
+
+    def build(emit: Any, rng: Any, q: Any, x: Any) -> Any:
+        y = emit(nn.conv2d(emit(op.subtract(emit(op.astype(q, "float32")), relax.const(5.0))),
+                           kernel))  # fmt: skip
+        whole = [emit(op.astype(emit(op.astype(v, "int32")), "float32")) for v in (y, x)]
+        return emit(relax.Tuple(whole))
+
+    q = relax.Var("q", relax.TensorType((1, 4, 7, 6), "uint8"))
+    x = relax.Var("x", relax.TensorType((3, 4), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [q, x]):
+        with bb.dataflow():
+            out = bb.emit_output(build(bb.emit, None, q, x))
+        bb.emit_func_output(out)
+    nodes = sorted(n for region in written(bb.get()) for n in region)
+    assert nodes == ["Cast", "Cast", "Cast", "Conv", "Sub"]
+
+
+def test_integers_are_stored_around_a_number() -> None:
+    for low, high, point in ((-128, 127, 0), (-100, 155, -28), (0, 255, -128), (-255, 0, 127)):
+        stored = in_8_bits(np.array([[low, high]] * 2, "float32"))
+        assert stored is not None and stored[0].dtype == stored[1].dtype == np.int8
+        assert stored[1].tolist() == point
+        restored = stored[0].astype(int) - stored[1]
+        np.testing.assert_array_equal(restored, [[low, high]] * 2)
+    assert in_8_bits(np.array([[-128.0], [128.0]])) is None
+    by_column = in_8_bits(np.array([[-255.0, 255.0], [0.0, 0.0]]))
+    assert by_column is not None and by_column[1].tolist() == [127, -128]
+    assert in_8_bits(np.array([[[-255.0, 255.0], [0.0, 0.0]]])) is None
