@@ -32,9 +32,10 @@ BEFORE = [
 
 
 def _body(nodes: Sequence[Any], outputs: Sequence[str]) -> Any:
-    state = [("hid", TensorProto.FLOAT, None), ("wt", TensorProto.FLOAT, None)]
-    counter: Any = [("k", TensorProto.INT64, []), ("go", TensorProto.BOOL, [])]
-    inputs = [helper.make_tensor_value_info(*info) for info in [*counter, *state]]
+    state = {"hid": TensorProto.FLOAT, "wt": TensorProto.FLOAT}
+    inputs = [helper.make_tensor_value_info("k", TensorProto.INT64, []),
+              helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+              *(helper.make_tensor_value_info(n, t, None) for n, t in state.items())]  # fmt: skip
     infos = [helper.make_empty_tensor_value_info(name) for name in outputs]
     return helper.make_graph(list(nodes), "body", inputs, infos)
 
