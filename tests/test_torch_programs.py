@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import tvm
@@ -12,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from tvm import relax
 
+import opinfo
 from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats.from_torch import from_program
 from opinfo.frontend.formats.importer import at_node
@@ -167,6 +170,17 @@ def test_derived_dimensions_stay_symbolic() -> None:
     machine = relax.VirtualMachine(tvm.compile(alone, "llvm"), tvm.cpu())
     with pytest.raises(Exception, match=r"(?i)shape"):
         machine["main"](tvm.runtime.from_dlpack(torch.randn(1, 1, 9, 6)))
+
+
+def test_ranges_of_derived_dimensions_in_a_file_are_read(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Conv1d(1, 2, 3, padding=1), nn.AvgPool1d(4))
+    shapes = ({2: 4 * Dim("n", min=2, max=64)},)
+    program = torch.export.export(net.eval(), (torch.randn(1, 1, 16),), dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "net.pt2")
+    machine = opinfo.compile(tmp_path / "net.pt2", [])
+    for extent in (8, 24):
+        x = torch.randn(1, 1, extent)
+        np.testing.assert_allclose(machine.run(x.numpy())[0], net(x).detach(), atol=1e-5)
 
 
 def test_symbolic_sizes_take_part_in_arithmetic() -> None:

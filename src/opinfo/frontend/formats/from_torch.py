@@ -82,6 +82,7 @@ def _decomposed(program: Any) -> Any:
             table.pop(getattr(getattr(torch.ops.aten, base), overload), None)
         return table
 
+    _drop_ranges_of_expressions(program)
     try:
         return program.run_decompositions(table())
     except ValueError as error:
@@ -90,6 +91,19 @@ def _decomposed(program: Any) -> Any:
     strided = table()
     strided[torch.ops.aten.scaled_dot_product_attention.default] = _attention
     return program.run_decompositions(strided)
+
+
+def _drop_ranges_of_expressions(program: Any) -> None:
+    """Drop ranges of derived dimensions such as ``8 * n``, on which torch's decomposition stops."""
+    import sympy
+
+    for node in program.graph.nodes:
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
+        if mode is not None and mode.shape_env is not None:
+            ranges = mode.shape_env.var_to_range
+            for key in [key for key in ranges if not isinstance(key, sympy.Symbol)]:
+                del ranges[key]
+            return
 
 
 def _attention(
