@@ -95,13 +95,11 @@ def _decomposed(program: Any) -> Any:
 
 def _drop_ranges_of_expressions(program: Any) -> None:
     """Drop ranges of derived dimensions such as ``8 * n``, on which torch's decomposition stops."""
-    import sympy
-
     for node in program.graph.nodes:
         mode = getattr(node.meta.get("val"), "fake_mode", None)
         if mode is not None and mode.shape_env is not None:
             ranges = mode.shape_env.var_to_range
-            for key in [key for key in ranges if not isinstance(key, sympy.Symbol)]:
+            for key in [key for key in ranges if not key.is_Symbol]:
                 del ranges[key]
             return
 
