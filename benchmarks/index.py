@@ -149,7 +149,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "session_faults": Command("sessions or the store", "session-faults.md"),
     },
     "zoo": {
-        "zoo": Command("the front end, a backend or the choice between them", "zoo.md"),
+        "zoo": Command("the front end, a backend or the choice between them", "zoo.md",
+                       more=("zoo-avx512.md",)),
     },
     "overall": {
         "imports": Command(
