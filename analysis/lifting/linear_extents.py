@@ -28,29 +28,20 @@ class LinearForm:
         return LinearForm(coefficients, self.literal + other.literal)
 
 
-#: Expressions that may be terms of a form as if they were variables.
-OPAQUE = ("FloorDiv", "Min", "Max")
-
-
-def linear_form(expr: Any, opaque: bool = False) -> LinearForm | None:
-    """Return an integer expression as a linear form; None if it is none.
-
-    Args:
-        expr: The expression.
-        opaque: Take quotients, minima and maxima for terms.
-    """
+def linear_form(expr: Any) -> LinearForm | None:
+    """Return an integer expression as a linear form; None if it is none."""
     kind = type(expr).__name__
     if kind == "IntImm":
         return LinearForm(NodeDict[int](), int(expr))
-    if kind == "Var" or (opaque and kind in OPAQUE):
+    if kind == "Var":
         coefficients = NodeDict[int]()
         coefficients[expr] = 1
         return LinearForm(coefficients, 0)
     if kind == "Cast":
-        return linear_form(expr.value, opaque)
+        return linear_form(expr.value)
     if kind not in ("Add", "Sub", "Mul"):
         return None
-    a, b = linear_form(expr.a, opaque), linear_form(expr.b, opaque)
+    a, b = linear_form(expr.a), linear_form(expr.b)
     if a is None or b is None:
         return None
     if kind == "Mul":

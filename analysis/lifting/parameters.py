@@ -13,7 +13,6 @@ from ..terms.traversal import free, tensors
 from .effects.effects import Effects
 from .effects.tensor_expression import WrittenSum
 from .linear_extents import linear_form
-from .opaque_extents import opaque_extents
 from .parallel.concurrent import Iterations
 from .parallel.threads import KernelLaunch
 from .tir.annotations import check_layout
@@ -151,7 +150,6 @@ class Parameters:
     ) -> None:
         """Bind the variables that are an extent on their own or in a sum, or a scalar parameter."""
         compound = list[tuple[Any, Int | None]]()
-        plain = list[Any]()
         scalars = list[tuple[Any, TensorVar | Var | None]]()
         for param, existing in zip(params, tensors_of_params, strict=True):
             if not is_buffer_var(param):
@@ -166,12 +164,9 @@ class Parameters:
                 same = isinstance(existing, TensorVar) and d < len(existing.shape)
                 extent = existing.shape[d] if same else None  # type: ignore[union-attr]
                 if kind == "Var":
-                    plain.append(expr)
                     self.bind_size(expr, extent)
                 else:
                     compound.append((expr, extent))
-        if compound and scalars:
-            self.bind_opaque(plain, compound)
         for param, existing in scalars:  # who passes a size knows that the scalar is positive
             if isinstance(existing, Var) and existing.kind == "size":
                 self.bind_size(param, as_int(existing))
@@ -187,17 +182,6 @@ class Parameters:
                 shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
                 kind = "size" if any(_positive_with(e, param) for e in shapes) else "scalar"
                 self.bind_size(param, as_int(self.unique(kind, param.name)))
-
-    def bind_opaque(self, plain: Sequence[Any], extents: Sequence[tuple[Any, Int | None]]) -> None:
-        """Take extents for sizes whose variables are no extents, as `opaque_extents` says."""
-        for opaque in opaque_extents([x for x, _ in extents], plain):
-            extent = extents[opaque.place][1]
-            size = as_int(self.unique("size", "s")) if extent is None else extent
-            self.reader.opaque.append(
-                (opaque.inner, (size - integer(opaque.literal)) * opaque.sign)
-            )
-            if isinstance(size.atom, Var):
-                self.sums[size.atom] = opaque.extent
 
     def bind_sums(self, scalars: Sequence[Any], extents: Sequence[tuple[Any, Int | None]]) -> None:
         """Bind scalars that are a term of an extent, by taking the extent for a size.
@@ -242,7 +226,6 @@ class Parameters:
     def unique(self, kind: str, name: str) -> Var:
         """Return a new variable; TIR variables that share a name get different ones."""
         names = {t.name for p in self.env.values() for t in free(p)}
-        names |= {t.name for _, p in self.reader.opaque for t in free(p)}
         while name in names:
             name += "_"
         return variable(kind, name)

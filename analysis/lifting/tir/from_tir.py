@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import tvm
-import tvm_ffi
 from tvm.tirx.buffer import is_buffer_var
 
 from ...support.tvm_compat import TENSOR_LOAD, is_predicated, source_of
@@ -81,8 +80,6 @@ class ExpressionReader:
         self.conditions: tuple[Term, ...] = ()  # of the enclosing selections
         self.vectors = False  # whether vectors are allowed: only in a store
         self.lane: Var | None = None  # the lane of the vector that is read, if there is one
-        #: Expressions over sizes that have a value of their own, see `lifting.opaque_extents`.
-        self.opaque: list[tuple[Any, Int]] = []
 
     def dtype_of(self, expr: Any) -> str:
         """Return the data type of a number, as text."""
@@ -99,10 +96,6 @@ class ExpressionReader:
 
     def __call__(self, expr: Any) -> Term:
         kind = type(expr).__name__
-        if self.opaque and kind in ("FloorDiv", "Min", "Max"):
-            for known, value in self.opaque:
-                if tvm_ffi.structural_equal(known, expr):
-                    return value
         if kind in _ARITH:
             a, b = self(expr.a), self(expr.b)
             integers = isinstance(a, Int) and isinstance(b, Int)
