@@ -16,6 +16,8 @@ import tvm
 from tvm.relax.backend import dispatch_sort_scan
 
 from opinfo.analysis.recognise import modules, recognisers
+from opinfo.analysis.recurrent.recurrence_operator import NAME as RECURRENCE
+from opinfo.analysis.whole.propose_suppressions import NAME as SUPPRESSION
 
 EXTERN = "lowers to a call of an external function, not to TIR"
 VANISHES = "its legalisation is its operand: there is no PrimFunc"
@@ -65,9 +67,6 @@ REASONS: Mapping[str, str] = {
     "relax.vision.get_valid_counts": (
         "a loop writes where a counter of its earlier iterations says: such writes are not lifted"
     ),
-    "relax.vision.non_max_suppression": (
-        "one PrimFunc that sorts by an external function and suppresses in nested loops"
-    ),
     "relax.nn.attention_var_len": "its legalisation raises: it is lowered by backends only",
 }
 
@@ -81,7 +80,7 @@ def lowered() -> frozenset[str]:
         for n in names
         if n.startswith("relax.") and tvm.ir.Op.get(n).get_attr("FLegalize") is not None
     }
-    return frozenset(legalised | dispatched())
+    return frozenset(legalised | dispatched()) - {RECURRENCE}  # opinfo's own
 
 
 def dispatched() -> set[str]:
@@ -93,8 +92,8 @@ def dispatched() -> set[str]:
 
 @cache
 def recognised() -> frozenset[str]:
-    """The operators that some recogniser proposes."""
-    return frozenset(op for r in recognisers() for op in r.ops)
+    """The operators that some recogniser proposes, or that are recognised as a whole."""
+    return frozenset(op for r in recognisers() for op in r.ops) | {SUPPRESSION}
 
 
 @cache
