@@ -149,8 +149,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "session_faults": Command("sessions or the store", "session-faults.md"),
     },
     "zoo": {
-        "zoo": Command("the front end, a backend or the choice between them", "zoo.md",
-                       more=("zoo-avx512.md",)),
+        "zoo": Command(
+            "the front end, a backend or the choice between them", "zoo.md", more=("zoo-avx512.md",)
+        ),
     },
     "overall": {
         "imports": Command(
