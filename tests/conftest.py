@@ -1,12 +1,17 @@
-"""What tests run on: ``OPINFO_MCPU=haswell make test`` is a machine with AVX2 only; which TVM."""
+"""What tests run on: ``OPINFO_MCPU=haswell make test`` is a machine with AVX2 only; which TVM.
+
+After each test, the backends that it registered are forgotten.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from opinfo.analysis.support.tvm_compat import COMPLETE, VERSION
+from opinfo.byoc.backend import catalog
 from opinfo.byoc.codegen.host import VARIABLE, flags
 
 from .oldest import expect_failures
@@ -23,3 +28,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On an older TVM, what differs there is expected to fail."""
     if VERSION < COMPLETE:
         expect_failures(items)
+
+
+@pytest.fixture(autouse=True)
+def same_backends() -> Iterator[None]:
+    """Forget the backends that a test registers, and what it put in place of others."""
+    before = dict(catalog._REGISTRY)
+    yield
+    catalog._REGISTRY.clear()
+    catalog._REGISTRY.update(before)
