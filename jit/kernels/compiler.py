@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from ...byoc.process.folder import lacks_room
 from ...byoc.process.line_process import LineProcess, ProcessDied
 from .generic_kernel import GenericKernel
 
@@ -69,6 +71,7 @@ class Compiler(LineProcess):
     _jobs: int = 0  # jobs sent to this process
     _failures: int = 0  # consecutive failed starts
     _pause: float = 0.0  # time before which no start is attempted
+    _cramped: str | None = None  # why files were limited when it started: it inherits limits
 
     name: ClassVar[str] = "compiler"
     died: ClassVar[type[Exception]] = CompilerDied
@@ -85,6 +88,7 @@ class Compiler(LineProcess):
 
         Raises:
             CompileFailed: The build fails, crashes or times out, or the kernel is wrong.
+            Interrupted: The process lacked space for files when it started.
         """
         job = digest, text, values, target, library, generic
         with self._lock:
@@ -98,6 +102,11 @@ class Compiler(LineProcess):
                         raise
                 self._start()
                 return self._compiled(*job)
+            except CompileFailed as error:
+                if self._cramped is None or isinstance(error, Interrupted):
+                    raise
+                self.close()
+                raise Interrupted(f"no space for a kernel: {self._cramped}") from error
             finally:
                 self._used = time.monotonic()
 
@@ -141,6 +150,7 @@ class Compiler(LineProcess):
                              soon, tried=False)  # fmt: skip
         self._jobs = 0
         try:
+            self._cramped = lacks_room(Path(tempfile.gettempdir()))
             greeting = self._spawn()
         except (CompileFailed, OSError) as error:
             seconds = min(FIRST * 2**self._failures, LAST)

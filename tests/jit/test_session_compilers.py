@@ -113,6 +113,27 @@ def test_a_full_disk_costs_no_kernel(
     assert "no space for a kernel: File too large" in told.events[0].why
 
 
+def test_a_compiler_that_started_without_space_costs_no_kernel(
+    compiled: CompiledShapes, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It inherits the limit on files, and keeps it when its owner has space again."""
+    monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.01,))
+    compiler = counted(tmp_path, plain, "pass")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    try:
+        compiler.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with Session(compiled, compiler=compiler) as session:
+        ask(session, [2, 2])
+        assert session.settle()
+        told = session.stats()
+    compiler.close()
+    assert told.counts == {"postponed": 1, "compiled": 1}
+    assert "no space for a kernel: File too large" in told.events[0].why
+
+
 def test_a_compiler_that_crashes_of_what_was_before_costs_no_kernel(
     compiled: CompiledShapes, plain: Path, tmp_path: Path
 ) -> None:
