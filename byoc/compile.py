@@ -13,6 +13,7 @@ from tvm.support import cc
 
 from ..layout.graph.unused import check_defined
 from ..layout.report.plan_report import PlanReport
+from ..layout.rewrite.func_proofs import FuncProofs
 from ..layout.search.constraints import Desired
 from .backend.backend import Backend
 from .backend.catalog import resolve_backends
@@ -27,7 +28,7 @@ from .dispatching.dispatch_request import Options
 from .dispatching.dispatched import Dispatched
 from .dispatching.plan_file import DispatchPlan, fingerprint
 from .dispatching.replay_dispatch import replay
-from .prepare.prepare import prepare
+from .prepare.prepare import Preparer
 from .process.folder import Folder
 
 if TYPE_CHECKING:
@@ -62,6 +63,18 @@ class CompiledModule:
                                     device or tvm.cpu())  # fmt: skip
 
 
+class SharedWork:
+    """What several builds of one module share, as it depends on no choice of backends and costs.
+
+    Attributes:
+        prepare: Lowers the module.
+        proofs: What is proved about its PrimFuncs.
+    """
+
+    def __init__(self, mod: Any) -> None:
+        self.prepare, self.proofs = Preparer(mod), FuncProofs()
+
+
 def compile_module(
     mod: Any,
     backends: Sequence[str | Backend] = ("onednn", "tvm"),
@@ -74,6 +87,7 @@ def compile_module(
     saved: DispatchPlan | None = None,
     measure: Measure | None = None,
     calibration: Calibration | None = None,
+    shared: SharedWork | None = None,
 ) -> CompiledModule:
     """Compile a Relax module to a library.
 
@@ -92,6 +106,7 @@ def compile_module(
             nothing is chosen, and nothing is left out.
         measure: Choose by measured times, as for `dispatch`.
         calibration: Choose by calibrated costs, as for `dispatch`.
+        shared: What earlier builds of the module did already.
 
     Returns:
         The library.
@@ -104,10 +119,13 @@ def compile_module(
     """
     named, target = resolve_backends(backends), read_target(target)
     _check(mod, named, priority)
-    lowered = _prepare(mod, named, plan, saved)
+    shared = shared or SharedWork(mod)
+    if not shared.prepare.mod.same_as(mod):
+        raise ValueError("compile_module: shared is of another module")
+    lowered, proofs = _prepare(shared, named, plan, saved), shared.proofs
 
     def finish(result: Dispatched) -> Dispatched:
-        return finish_module(result, plan, desired, target)
+        return finish_module(result, plan, desired, target, proofs)
 
     def build(result: Dispatched, regions: Sequence[Region] = ()) -> CompiledModule:
         return _build(result, target, regions)
@@ -115,7 +133,7 @@ def compile_module(
     if saved is not None:
         return build(finish(replay(lowered, saved, named)))
     layouts: Literal["best", "given"] = "best" if plan else "given"
-    options = Options(priority, force, measure, layouts, desired, calibration)
+    options = Options(priority, force, measure, layouts, desired, calibration, proofs)
     return build_with_retries(prepare_dispatch(lowered, named, options), finish, build)
 
 
@@ -131,12 +149,14 @@ def _check(mod: Any, backends: Sequence[Backend], priority: Mapping[str, int] | 
         raise ValueError("compile_module: the module has no Relax function")
 
 
-def _prepare(mod: Any, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None) -> Any:
+def _prepare(
+    shared: SharedWork, backends: Sequence[Backend], plan: bool, saved: DispatchPlan | None
+) -> Any:
     """The lowered module. A saved plan may be of a module that was prepared without backends."""
-    lowered = prepare(mod, backends, relaid=plan)
+    lowered = shared.prepare(backends, relaid=plan)
     if saved is None or saved.module == fingerprint(lowered):
         return lowered
-    folded = prepare(mod)
+    folded = shared.prepare()
     return folded if saved.module == fingerprint(folded) else lowered
 
 

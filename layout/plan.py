@@ -14,6 +14,7 @@ from .model.layout import Layout
 from .planner import Mode, Planner
 from .report.explain import report
 from .report.plan_report import PlanReport
+from .rewrite.func_proofs import FuncProofs
 from .search.constraints import Desired, LayoutRequest, check, full
 from .search.decide import OBJECTIVES, Cost
 from .search.op_specs import OpSpecs
@@ -43,6 +44,7 @@ def plan_layout(
     implementations: Sequence[Implementation] = (),
     constants: int | None = None,
     seconds: float = 60.0,
+    proofs: FuncProofs | None = None,
 ) -> Planned:
     """Return the module in the cheapest layouts, with each rewrite proved correct.
 
@@ -62,6 +64,7 @@ def plan_layout(
         constants: The limit in bytes on additional copies of constants in other layouts; None for
             no limit.
         seconds: Time limit of the solver; `PlanReport.status` says whether it was sufficient.
+        proofs: What is proved about PrimFuncs already; more is added.
 
     Returns:
         The module and the report.
@@ -72,7 +75,7 @@ def plan_layout(
     """
     check_defined(mod, "plan_layout")
     requests = check_arguments(desired, mode, objective)
-    specs = OpSpecs(requests, implementations, operators=mode == "graph")
+    specs = OpSpecs(requests, implementations, proofs=proofs, operators=mode == "graph")
     planner = Planner(mod, specs, mode, _cost(objective), dict(pins or {}), seconds)
     plans = planner.plan_module()
     out = materialise(mod, plans, planner.spec_by_op, planner.rewritten, constants)

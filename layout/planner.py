@@ -11,19 +11,15 @@ from typing import Any, Literal
 
 from tvm import relax
 
-from ..analysis.answer.fault import fault
-from ..analysis.answer.recover import recover_direct
-from ..analysis.certify.structural_equality import ByStructure
-from ..analysis.results.op_info import Answer, OpInfo, Refusal
+from ..analysis.results.op_info import OpInfo, Refusal
 from ..analysis.support.progress import stage
-from ..analysis.terms.work import Exhausted, budget
 from .alternatives.alternative import GIVEN, Alternative
 from .alternatives.op_spec import OpSpec
 from .alternatives.operator_forms import ProductForm
 from .apply.conversion import layouts_of
 from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
-from .rewrite.rewrite import ParamAlias, Rewriter, Rewritten
+from .rewrite.rewrite import ParamAlias, Rewritten
 from .search.decide import Cost, Extend, Plan, cheapest, decide, narrowed, space
 from .search.op_specs import OpSpecs
 from .search.pins import Pins
@@ -63,8 +59,8 @@ class Planner:
         self.cost, self.pins, self.seconds = cost, Pins(mod, pins), seconds
         self.spec_by_op: dict[Op, OpSpec] = {}
         self.forms: dict[Any, Rewritten | ParamAlias | Refusal] = {}
-        self.analyse, self.rewriter = specs.analyse, Rewriter(specs.form)
-        self.direct = ByStructure(self._direct)
+        self.analyse, self.rewriter = specs.proofs.analyse, specs.proofs.rewriter
+        self.direct = specs.proofs.direct
 
     def plan_module(self) -> dict[Any, tuple[Graph, Plan]]:
         """The plan of each Relax function. Raises ``ValueError`` for pins that do not fit."""
@@ -155,19 +151,6 @@ class Planner:
             if before.name == after.name or spec.moves or product:
                 return new
         return Refusal(f"{before.name} is not a Relax operator in these layouts")
-
-    def _direct(self, func: Any) -> Answer:
-        """The operator over the PrimFunc's own buffers."""
-        expression = self.analyse.lifted(func)
-        if isinstance(expression, Refusal):
-            return expression
-        try:
-            with budget():
-                return recover_direct(expression, func)
-        except Exhausted as error:
-            return Refusal(str(error))
-        except Exception as error:
-            return fault(error)
 
     def rewritten(
         self, func: Any, layouts: Sequence[Layout | None], shares: bool

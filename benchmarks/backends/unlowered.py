@@ -17,12 +17,12 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-from opinfo.analysis.answer.analyser import Analyser
 from opinfo.analysis.answer.recovered import Recovered
 from opinfo.analysis.results.op_info import Certificate, OpInfo, Refusal
 from opinfo.byoc.matching.lowered import Lowered
 from opinfo.byoc.patterns.dependences import flows
 from opinfo.layout.graph.relax_graph import Graph, Op, _Reader, extents
+from opinfo.layout.rewrite.func_proofs import FuncProofs
 
 PRODUCTS = ("relax.nn.conv", "relax.matmul")
 
@@ -35,7 +35,7 @@ def unlowered(mod: Any) -> Lowered:
     graph = Graph(tuple(reader.values), tuple(reader.ops), reader.by_var, reader.of, reader.tuples,
                   reader.mutates)  # fmt: skip
     blocks = tuple(flows(mod[gvar], graph))
-    return Lowered(mod, {gvar: graph}, reader.infos, {gvar: blocks}, Analyser())
+    return Lowered(mod, {gvar: graph}, reader.infos, {gvar: blocks}, FuncProofs())
 
 
 class _Calls(_Reader):

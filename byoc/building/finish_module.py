@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import relax
 
+from ...layout.rewrite.func_proofs import FuncProofs
 from ...layout.search.constraints import Desired
 from ..dispatching.dispatched import Dispatched
 from ..dispatching.fallback_layouts import in_fallback_layouts
@@ -14,9 +15,10 @@ from ..prepare.integers import DEQUANTIZE
 
 
 def finish_module(
-    result: Dispatched, plan: bool, desired: Desired | str | None, target: Any
-) -> Dispatched:
+    result: Dispatched, plan: bool, desired: Desired | str | None, target: Any,
+    proofs: FuncProofs | None = None,
+) -> Dispatched:  # fmt: skip
     """Fold integer constants that no backend took; with ``plan``, lay out remaining operators."""
     if any(o.op == DEQUANTIZE for o in result.left):
         result = replace(result, module=relax.transform.FoldConstant()(result.module))
-    return in_fallback_layouts(result, desired, target) if plan else result
+    return in_fallback_layouts(result, desired, target, proofs) if plan else result

@@ -9,6 +9,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...analysis.support.progress import stage
+from ...layout.rewrite.func_proofs import FuncProofs
 from ...layout.search.constraints import Desired
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends, unusable
@@ -38,6 +39,7 @@ class Options:
     layouts: Literal["given", "best"] = "given"
     desired: Desired | str | None = None
     calibration: Calibration | None = None
+    proofs: FuncProofs | None = None
 
     @cached_property
     def model(self) -> CostModel | None:
@@ -88,7 +90,7 @@ def read_request(mod: Any, backends: Sequence[str | Backend], options: Options) 
     unknown = set(priority) - {*classes, "tvm"}
     if unknown:
         raise ValueError(f"priority: {', '.join(sorted(unknown))} is not a requested backend")
-    lowered = read(mod, "dispatch")
+    lowered = read(mod, "dispatch", options.proofs)
     forced = forced_ops(lowered.ops, lowered.infos, force, named)
     needed = {f.backend for f in forced.values()}
     tvm_class = priority.get("tvm", 3 if measure is not None and not priority else 1)
@@ -109,7 +111,7 @@ def plan_layouts(request: DispatchRequest, options: Options) -> DispatchRequest:
     original, backends = request.original, request.backends
     planned = in_best_layouts(original, backends, request.rules, options.desired, options.measure,
                               request.model)  # fmt: skip
-    lowered = read(planned.module, "dispatch", original.analyse)
+    lowered = read(planned.module, "dispatch", original.proofs)
     forced = forced_ops(lowered.ops, lowered.infos, options.force or {}, backends)
     rules = replace(request.rules, forced=forced)
     costing = _costing(lowered, backends, options, rules)

@@ -16,6 +16,7 @@ import tvm
 
 from ...layout.plan import plan_layout
 from ...layout.report.plan_report import Conversions, PlanReport
+from ...layout.rewrite.func_proofs import FuncProofs
 from ...layout.search.constraints import Desired, check
 from ...layout.search.implementations import TVM_NHWC
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 
 def in_fallback_layouts(
-    result: Dispatched, desired: Desired | str | None, target: Any
-) -> Dispatched:
+    result: Dispatched, desired: Desired | str | None, target: Any,
+    proofs: FuncProofs | None = None,
+) -> Dispatched:  # fmt: skip
     """The result with the operators that stay with TVM in TVM's fallback layouts; CPUs only.
 
     Operators with ``desired`` layouts keep them.
@@ -36,7 +38,7 @@ def in_fallback_layouts(
     ops = {o.op for o in result.left} & set(TVM_NHWC.layouts) - set(requested)
     if not ops:
         return result
-    planned = plan_layout(result.module, dict.fromkeys(sorted(ops), TVM_NHWC.name))
+    planned = plan_layout(result.module, dict.fromkeys(sorted(ops), TVM_NHWC.name), proofs=proofs)
     return replace(result, module=planned.module, report=_joined(result.report, planned.report))
 
 

@@ -53,7 +53,7 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
     try:
         if plan.layouts:
             layouts = in_layouts(original, plan.layouts, plan.status)
-            lowered = read(layouts.module, "replay", original.analyse)
+            lowered = read(layouts.module, "replay", original.proofs)
     except ValueError as error:
         raise PlanRefused(f"the plan's layouts do not fit: {error}") from error
     matches = _planned(lowered, plan, by_name)

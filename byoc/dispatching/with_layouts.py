@@ -77,7 +77,7 @@ def in_best_layouts(
     """
     offers = [{full(op, f"backend {b.name}, wants"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
-    specs = OpSpecs(check(desired or {}), offers=offers, analyse=lowered.analyse)
+    specs = OpSpecs(check(desired or {}), offers=offers, proofs=lowered.proofs)
     planner = Planner(lowered.mod, specs, "region", _conversion_cost(model), {}, 60.0)
     plans = {}
     for gvar, graph in lowered.functions.items():
@@ -95,7 +95,7 @@ def in_layouts(
         ValueError: The layouts do not fit, or a PrimFunc has no proved form in them.
     """
     planner = Planner(
-        lowered.mod, OpSpecs({}, analyse=lowered.analyse), "region", bytes_moved, {}, 60.0
+        lowered.mod, OpSpecs({}, proofs=lowered.proofs), "region", bytes_moved, {}, 60.0
     )
     plans = {}
     for gvar, graph in lowered.functions.items():

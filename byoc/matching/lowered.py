@@ -9,11 +9,11 @@ from typing import Any
 
 from tvm import relax
 
-from ...analysis.answer.analyser import Analyser
 from ...analysis.results.op_info import OpInfo
 from ...analysis.support.progress import stage
 from ...layout.graph.relax_graph import Graph, Op, graph
 from ...layout.graph.unused import check_defined
+from ...layout.rewrite.func_proofs import FuncProofs
 from ..backend.backend import Backend
 from ..backend.flops import flops
 from ..backend.guarded_calls import COST
@@ -36,14 +36,14 @@ class Lowered:
         functions: The graph of each Relax function.
         infos: What each call computes.
         flows: The dataflow blocks of each function; none if it mutates memory.
-        analyse: The analyser, which remembers PrimFuncs.
+        proofs: What is proved about PrimFuncs.
     """
 
     mod: Any
     functions: Mapping[Any, Graph]
     infos: Infos
     flows: Mapping[Any, tuple[Dependences, ...]]
-    analyse: Analyser
+    proofs: FuncProofs
 
     @property
     def ops(self) -> list[Op]:
@@ -104,13 +104,13 @@ class Lowered:
         return None
 
 
-def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
+def read(mod: Any, what: str, proofs: FuncProofs | None = None) -> Lowered:
     """Read a lowered module and recover its operators.
 
     Args:
         mod: The module.
         what: The caller, for errors.
-        analyse: An analyser that remembers some of its PrimFuncs.
+        proofs: What is proved about some of its PrimFuncs.
 
     Raises:
         ValueError: A variable is not defined, as `check_defined` says.
@@ -118,14 +118,14 @@ def read(mod: Any, what: str, analyse: Analyser | None = None) -> Lowered:
     check_defined(mod, what)
     functions = {g: graph(mod, f) for g, f in mod.functions_items()
                  if isinstance(f, relax.Function)}  # fmt: skip
-    analyse = analyse or Analyser()
+    proofs = proofs or FuncProofs()
     blocks = {g: () if x.mutates else tuple(flows(mod[g], x)) for g, x in functions.items()}
     ops = [op for g in functions.values() for op in g.ops]
     infos = {}
     for k, op in enumerate(ops):
         stage("recognising operators", k, len(ops))
-        infos[op] = analyse(op.func).of(op.func)
-    return Lowered(mod, functions, infos, blocks, analyse)
+        infos[op] = proofs.analyse(op.func).of(op.func)
+    return Lowered(mod, functions, infos, blocks, proofs)
 
 
 def chains(

@@ -43,16 +43,40 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
         backends: Names or `Backend` objects.
         relaid: Layouts will be planned, so patterns may match in any layout.
     """
-    stage("legalising")
-    raised = raise_ops(mod).module if _has_calls(mod) else mod
-    named_backends = resolve_backends(backends)
-    if any(b.coarse for b in named_backends):
-        raised = split_slices(raised)
-    usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
-    if not taking(usable) or not quantised(raised):
-        return _lowered(raised)
-    held_back = parametrise_scales(raised)
-    return bind_scales(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
+    return Preparer(mod)(backends, relaid)
+
+
+class Preparer:
+    """`prepare` for several sets of backends; what does not depend on them is done once."""
+
+    def __init__(self, mod: Any) -> None:
+        self.mod = mod
+        self._raised: dict[bool, Any] = {}
+        self._lowered: dict[bool, Any] = {}
+
+    def __call__(self, backends: Sequence[str | Backend] = (), relaid: bool = True) -> Any:
+        """The lowered module for these backends; see `prepare`."""
+        stage("legalising")
+        named_backends = resolve_backends(backends)
+        coarse = any(b.coarse for b in named_backends)
+        raised = self._raised_for(coarse)
+        usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
+        if not taking(usable) or not quantised(raised):
+            if coarse not in self._lowered:
+                self._lowered[coarse] = _lowered(raised)
+            return self._lowered[coarse]
+        held_back = parametrise_scales(raised)
+        return bind_scales(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
+
+    def _raised_for(self, coarse: bool) -> Any:
+        """The module in Relax operators, without splits for coarse backends."""
+        if coarse not in self._raised:
+            if coarse:
+                self._raised[True] = split_slices(self._raised_for(False))
+            else:
+                calls = _has_calls(self.mod)
+                self._raised[False] = raise_ops(self.mod).module if calls else self.mod
+        return self._raised[coarse]
 
 
 def _folded(mod: Any) -> Any:

@@ -89,7 +89,7 @@ def bind_scales(
         relaid: Layouts will be planned, so patterns may match in any layout.
     """
     parameters = read(mod, "prepare")
-    bound = read(_bind(mod, scales), "prepare", parameters.analyse)
+    bound = read(_bind(mod, scales), "prepare", parameters.proofs)
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
     matched = _matched(bound, patterns)
     _warn(bound, patterns, matched)

@@ -9,8 +9,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ...analysis.answer.analyser import Analyser
-from ...analysis.blocks.blocks import Forms, Opaque
+from ...analysis.blocks.blocks import Opaque
 from ...analysis.certify.structural_equality import ByStructure
 from ...analysis.lifting.effects.tensor_expression import TensorExpression
 from ...analysis.lifting.tir.node import items
@@ -22,6 +21,7 @@ from ..access.flow import BlockGraph, flow
 from ..alternatives.op_spec import OpSpec
 from ..alternatives.operator_forms import Elementwise, ProductForm, operator_form
 from ..graph.relax_graph import Graph, Op
+from ..rewrite.func_proofs import FuncProofs
 from ..rewrite.inline import inlined
 from .constraints import LayoutRequests, Offers, constraint_on, offered
 from .replacements import Implementation, Replacement, replacement, tied_replacement
@@ -35,13 +35,13 @@ class OpSpecs:
         desired: LayoutRequests,
         implementations: Sequence[Implementation] = (),
         offers: Offers = (),
-        analyse: Analyser | None = None,
+        proofs: FuncProofs | None = None,
         operators: bool = False,
     ) -> None:
         self.operators = operators  # whether each op must stay a Relax operator
         self.desired, self.implementations, self.offers = desired, implementations, offers
-        self.form = Forms()
-        self.analyse = analyse or Analyser()
+        self.proofs = proofs or FuncProofs()
+        self.form, self.analyse = self.proofs.form, self.proofs.analyse
         self.spec_of = ByStructure(self.analysed)
         self.flows: dict[BlockGraph, BlockGraph] = {}  # convolutions of all widths share one flow
 

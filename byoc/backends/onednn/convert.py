@@ -15,7 +15,12 @@ from .recipes.source import OneDnnFunction, function, start
 
 
 def convert(regions: Sequence[Region]) -> Code:
-    """The C++ of all regions of a model."""
+    """The C++ of all regions of a model.
+
+    Raises:
+        Refused: oneDNN has no primitive for a region. Only a load would tell otherwise, after which
+            the region must be searched by builds.
+    """
     constants = Constants()
     functions, rounds = [], []
     forms = chosen_forms([job_of(of_one_batch(r)) for r in regions])

@@ -45,6 +45,10 @@ MOST = 16 << 20
 FORMAT = 1
 
 
+class Refused(ValueError):
+    """oneDNN has no primitive for a region; the message has its reason."""
+
+
 @dataclass(frozen=True)
 class FormTime:
     """What a candidate took.
@@ -94,8 +98,13 @@ def form_times(job: str, seconds: float = SECONDS) -> tuple[FormTime, ...]:
     Args:
         job: The region, see `implementation_probe.job_of`.
         seconds: The CPU time to spend on calls of the likely candidates.
+
+    Raises:
+        Refused: oneDNN has no primitive for the region, so its code would not load.
     """
     answer = ask(f"race {seconds:g} {job}") or {}
+    if "error" in answer:
+        raise Refused(f"oneDNN refuses the region: {answer['error']}")
     return tuple(FormTime(**{**f, "steps": tuple(f["steps"])}) for f in answer.get("forms", ()))
 
 
@@ -112,17 +121,27 @@ def chosen_forms(jobs: Iterable[str | None]) -> list[str]:
     """The words of each region's form, from the cache or measured now.
 
     They are empty for regions that cannot be measured, and on machines that code is not built for.
+
+    Raises:
+        Refused: oneDNN has no primitive for a region.
     """
     jobs = list(jobs)
     if available() or (os.environ.get(VARIABLE) and not any(map(os.environ.get, LIMITS))):
         return [""] * len(jobs)
-    known, new = dict(_load()), dict[str, str]()
+    known, new, refused = dict(_load()), dict[str, str](), list[Refused]()
     for job in sorted({j for j in jobs if j is not None and _digest(j) not in known}):
-        if times := form_times(job):
+        try:
+            times = form_times(job)
+        except Refused as error:
+            refused.append(error)
+            continue
+        if times:
             new[_digest(job)] = fastest(times)
     if new:
         known |= new
         _save(new)
+    if refused:
+        raise refused[0]
     return [known.get(_digest(j), "") if j is not None else "" for j in jobs]
 
 

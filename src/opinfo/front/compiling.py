@@ -12,7 +12,7 @@ from ..byoc.backend.backend import Backend
 from ..byoc.building.read_target import read_target
 from ..byoc.calibration.calibration import Calibration
 from ..byoc.codegen.host import native_target
-from ..byoc.compile import compile_module
+from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
@@ -84,12 +84,14 @@ def compile(
     signatures = _signatures(mod)
     if config is None:
         choice = choose_backends(backends, priority, calibration, tvm_target)
+        shared = SharedWork(mod)
         told = plan is None and (backends is None or calibration is not None)
 
         def build(chosen: BackendChoice, how: Measure | None, layouts: bool) -> Compiled:
             library = compile_module(mod, chosen.backends, wants, priority=chosen.priority,
                                      force=force, saved=plan, measure=how, target=tvm_target,
-                                     plan=layouts, calibration=chosen.calibration)  # fmt: skip
+                                     plan=layouts, calibration=chosen.calibration,
+                                     shared=shared)  # fmt: skip
             return Compiled(tvm_target, library, signatures, chosen.costs if told else None)
 
         if plan is not None:

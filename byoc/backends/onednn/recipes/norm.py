@@ -7,6 +7,9 @@ from .post import follow
 from .recipe import Recipe
 from .source import OneDnnFunction
 
+#: The most axes of oneDNN's layer normalisation. With more, those before the last one are merged.
+MOST_AXES = 5
+
 
 def softmax(frame: OneDnnFunction) -> Recipe:
     call = frame.region.calls[0]
@@ -23,7 +26,10 @@ def layer_norm(frame: OneDnnFunction) -> Recipe:
     call = frame.region.calls[0]
     source, *params = call.operands
     assert isinstance(source, Tensor)
-    recipe = Recipe("layer_norm").views(src=frame.of(source), dst=frame.out)
+    src, dst = frame.of(source), frame.out
+    if len(source.shape) > MOST_AXES and len(frame.region.calls) == 1:
+        src, dst = src.merged(), dst.merged()
+    recipe = Recipe("layer_norm").views(src=src, dst=dst)
     names = [n for n, a in (("factor", "scale"), ("shift", "center")) if call.attrs.get(a, True)]
     for name, operand in zip(names, params, strict=False):
         assert isinstance(operand, Tensor)

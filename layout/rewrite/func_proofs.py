@@ -1,0 +1,45 @@
+"""What is proved about PrimFuncs, once for structurally equal ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...analysis.answer.analyser import Analyser
+from ...analysis.answer.fault import fault
+from ...analysis.answer.recover import recover_direct
+from ...analysis.blocks.blocks import Forms
+from ...analysis.certify.structural_equality import ByStructure
+from ...analysis.results.op_info import Answer, Refusal
+from ...analysis.terms.work import Exhausted, budget
+from .rewrite import Rewriter
+
+
+class FuncProofs:
+    """Operators of PrimFuncs and their forms in other layouts, with the proofs.
+
+    They depend on the PrimFunc and the layouts only. So the plans and builds of a model share them,
+    whichever backends and costs they choose by.
+
+    Attributes:
+        analyse: The operator of a PrimFunc.
+        form: Its blocks.
+        rewriter: It in other layouts.
+        direct: The operator over its own buffers.
+    """
+
+    def __init__(self) -> None:
+        self.analyse, self.form = Analyser(), Forms()
+        self.rewriter = Rewriter(self.form)
+        self.direct = ByStructure(self._direct)
+
+    def _direct(self, func: Any) -> Answer:
+        expression = self.analyse.lifted(func)
+        if isinstance(expression, Refusal):
+            return expression
+        try:
+            with budget():
+                return recover_direct(expression, func)
+        except Exhausted as error:
+            return Refusal(str(error))
+        except Exception as error:
+            return fault(error)
