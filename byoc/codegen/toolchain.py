@@ -61,6 +61,15 @@ def shared(
 setattr(shared, "get_target_triple", lambda: str(codegen.llvm_get_system_triple()))  # noqa: B010
 
 
+def object_file(output: str, source: str, options: Sequence[str]) -> None:
+    """Compile a C++ file to an object for shared libraries. Raises `CompilerError`."""
+    compiler = cc.get_cc()
+    if compiler is None:
+        raise CompilerError("no C++ compiler on PATH: install g++ or clang++", broken=True)
+    compiling = steps([*OPTIONS, *options]).compiling
+    _write("compile", [compiler, "-c", "-fPIC", *compiling, source], output)
+
+
 def program(output: str, source: str, options: Sequence[str]) -> None:
     """Compile and link a program of one C++ file. Raises `CompilerError`."""
     compiler = cc.get_cc()

@@ -51,8 +51,8 @@ class Preparer:
 
     def __init__(self, mod: Any) -> None:
         self.mod = mod
-        self._raised: dict[bool, Any] = {}
-        self._lowered: dict[bool, Any] = {}
+        self._raised: dict[bool, Any] = {}  # by whether a backend is coarse
+        self._lowered: list[tuple[Any, Any]] = []  # by the raised module
 
     def __call__(self, backends: Sequence[str | Backend] = (), relaid: bool = True) -> Any:
         """The lowered module for these backends; see `prepare`."""
@@ -62,9 +62,9 @@ class Preparer:
         raised = self._raised_for(coarse)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
         if not taking(usable) or not quantised(raised):
-            if coarse not in self._lowered:
-                self._lowered[coarse] = _lowered(raised)
-            return self._lowered[coarse]
+            if all(raised is not known for known, _ in self._lowered):
+                self._lowered.append((raised, _lowered(raised)))
+            return next(out for known, out in self._lowered if raised is known)
         held_back = parametrise_scales(raised)
         return bind_scales(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
 

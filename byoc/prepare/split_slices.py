@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
 from tvm import relax
 
 from .integers import named
@@ -17,7 +18,13 @@ from .mutate import mutated
 
 
 def split_slices(mod: Any) -> Any:
-    """The module with slices; the input is not changed."""
+    """The module with slices; the input is not changed, and returned if it has no split."""
+    calls: list[Any] = []
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            tvm_ffi.structural_walk(func, (relax.Call, calls.append))
+    if not any(named(call, "relax.split") for call in calls):
+        return mod
     return relax.transform.DeadCodeElimination()(mutated(mod, _Slices(mod)))
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from ...backend.backend import Code
 from ...backend.region import Region
-from ..common.region_source import Constants, headers
+from ..common.region_source import Constants
 from .implementation_probe import job_of, of_one_batch
-from .locate import options
 from .measured_forms import chosen_forms
-from .recipes.converters import recipe_of, runtime
+from .recipes.converters import recipe_of
 from .recipes.source import OneDnnFunction, function, start
+from .runtime_object import shared_text
 
 
 def convert(regions: Sequence[Region]) -> Code:
@@ -30,7 +30,6 @@ def convert(regions: Sequence[Region]) -> Code:
         if frame.rounds:
             rounds.append((region.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
-    winograd = any("winograd" in form for form in forms)
-    shared = headers(__package__, *runtime(winograd), "cpp/functions.hpp")
+    shared, options = shared_text(any("winograd" in form for form in forms))
     source = "".join([shared, *functions, start(symbols)])
-    return Code(source, symbols, constants.named(symbols[0]), options(), tuple(rounds))
+    return Code(source, symbols, constants.named(symbols[0]), options, tuple(rounds))

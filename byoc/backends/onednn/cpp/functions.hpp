@@ -1,16 +1,50 @@
 
 // Regions as functions of TVM. It follows recipe.hpp.
 #include <atomic>
+#include <functional>
 
 namespace opinfo_onednn {
 namespace {
+
+using Make = std::function<std::shared_ptr<const Kernel>()>;
+
+// The constants of the functions of one source; a library may have several.
+class GroupConstants {
+ public:
+  void load(const TVMFFIAny* args, TVMFFIAny* result) {
+    kept_.load(args, result);
+    all_.clear();
+    for (size_t k = 0; k < kept_.size(); ++k) all_.push_back(std::make_unique<Constant>(kept_[k]));
+  }
+
+  // Makes a kernel, which reads `constants()`, while these are the ones of this group.
+  std::shared_ptr<const Kernel> make(const Make& kernel) {
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> lock(mutex);
+    const Exchanged exchanged(all_);
+    return kernel();
+  }
+
+ private:
+  struct Exchanged {
+    std::vector<std::unique_ptr<Constant>>& all;
+    explicit Exchanged(std::vector<std::unique_ptr<Constant>>& own) : all(own) {
+      all.swap(constants());
+    }
+    ~Exchanged() { all.swap(constants()); }
+  };
+
+  opinfo::Constants kept_;
+  std::vector<std::unique_ptr<Constant>> all_;
+};
 
 // One region: its kernel, or one for each shape.
 class Function {
  public:
   // `spec` has the rank, the type and the extents of each tensor, -1 where one is symbolic.
-  Function(const char* name, const char* recipe, int count, const int64_t* spec)
-      : name_(name), recipe_(recipe), fixed_(true) {
+  Function(GroupConstants& group, const char* name, const char* recipe, int count,
+           const int64_t* spec)
+      : group_(group), name_(name), recipe_(recipe), fixed_(true) {
     for (; count > 0; --count, spec += spec[0] + 2) {
       shapes_.emplace_back(spec + 1, spec + spec[0] + 2);
       for (int64_t e : shapes_.back()) fixed_ = fixed_ && e >= 0;
@@ -67,12 +101,14 @@ class Function {
   }
 
   std::shared_ptr<const Kernel> find(const Shapes& shapes) {
-    auto kernel = kernels_.find(
-        shapes, [&] { return std::make_shared<const Kernel>(kernel_of(recipe_, shapes)); });
+    auto kernel = kernels_.find(shapes, [&] {
+      return group_.make([&] { return std::make_shared<const Kernel>(kernel_of(recipe_, shapes)); });
+    });
     if (fixed_) only_.store(kernel.get(), std::memory_order_release);
     return kernel;
   }
 
+  GroupConstants& group_;
   const char* name_;
   const char* recipe_;
   bool fixed_;
@@ -81,14 +117,51 @@ class Function {
   std::atomic<const Kernel*> only_{nullptr};
 };
 
-OPINFO_CALLED int begin(const TVMFFIAny* args, TVMFFIAny* result, Function* const* functions,
-                        int number) {
-  return opinfo_regions::take_constants(args, result, constants(), [&] {
-    for (int k = 0; k < number; ++k) functions[k]->prepare();
-  });
-}
+// The functions of one source, which get their constants when the library is loaded.
+class Group {
+ public:
+  Function* add(const char* name, const char* recipe, int count, const int64_t* spec) {
+    functions_.push_back(std::make_unique<Function>(constants_, name, recipe, count, spec));
+    return functions_.back().get();
+  }
+
+  int begin(const TVMFFIAny* args, TVMFFIAny* result) {
+    return opinfo::guarded([&] {
+      std::call_once(once_, [&] {  // whoever else loads the library
+        constants_.load(args, result);
+        for (auto& f : functions_) f->prepare();
+      });
+      *result = opinfo::integer(0);
+    });
+  }
+
+ private:
+  GroupConstants constants_;
+  std::once_flag once_;
+  std::vector<std::unique_ptr<Function>> functions_;
+};
 
 }  // namespace
 }  // namespace opinfo_onednn
 
-using namespace opinfo_onednn;
+// What `model.hpp` declares. As an object of its own, it is hidden in the library that it is linked
+// into: two models in one process share nothing.
+OPINFO_LINKAGE void* OPINFO_RUNTIME(group)() {
+  static std::vector<std::unique_ptr<opinfo_onednn::Group>> all;
+  all.push_back(std::make_unique<opinfo_onednn::Group>());
+  return all.back().get();
+}
+
+OPINFO_LINKAGE void* OPINFO_RUNTIME(function)(void* group, const char* name, const char* recipe,
+                                              int count, const int64_t* spec) {
+  return static_cast<opinfo_onednn::Group*>(group)->add(name, recipe, count, spec);
+}
+
+OPINFO_LINKAGE int OPINFO_RUNTIME(call)(void* function, const TVMFFIAny* args, int32_t count,
+                                        TVMFFIAny* result) {
+  return static_cast<opinfo_onednn::Function*>(function)->safe_call(args, count, result);
+}
+
+OPINFO_LINKAGE int OPINFO_RUNTIME(begin)(void* group, const TVMFFIAny* args, TVMFFIAny* result) {
+  return static_cast<opinfo_onednn::Group*>(group)->begin(args, result);
+}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ....backend.region import Array, Region, Tensor
-from ...common.region_source import RegionSource, init_function, ints, row, tensors
+from ...common.region_source import RegionSource, ints, row, tensors
 from .recipe import OperandView, Recipe
 
 
@@ -62,13 +62,13 @@ def function(region: Region, recipe: str) -> str:
     symbol, rows = region.symbol, rows_of(region)
     return f"""
 static const int64_t {symbol}_spec[] = {{{", ".join(map(ints, rows))}}};
-static Function {symbol}_("{symbol}", "{recipe}", {len(rows)}, {symbol}_spec);
-OPINFO_EXPORT({symbol})
+static void* const {symbol}_ =
+    OPINFO_RUNTIME(function)(group, "{symbol}", "{recipe}", {len(rows)}, {symbol}_spec);
+OPINFO_FUNCTION({symbol}) {{ return OPINFO_RUNTIME(call)({symbol}_, args, count, result); }}
 """
 
 
 def start(symbols: Sequence[str]) -> str:
     """The function that gets the constants at load time, and creates kernels of fixed shapes."""
-    functions = ", ".join(f"&{s}_" for s in symbols)
-    table = f"static Function* const functions[] = {{{functions}}};"
-    return f"\n{table}{init_function(symbols[0], f', functions, {len(symbols)}')}"
+    body = "return OPINFO_RUNTIME(begin)(group, args, result);"
+    return f"\nOPINFO_FUNCTION(__init_{symbols[0]}) {{ {body} }}\n"

@@ -1,0 +1,74 @@
+"""The C++ that reads recipes as an object file, which the libraries of all models are linked with.
+
+Compiling it takes seconds, and it is the same for all models. It is compiled once for each version
+of oneDNN, compiler and CPU, and kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+import tvm_ffi
+from tvm.support import cc
+
+from ....analysis.support.replacing import replacing
+from ....analysis.support.user_cache import user_cache
+from ...codegen.toolchain import CompilerError, object_file
+from ...process import trust
+from ..common.region_source import headers
+from .locate import options, version
+from .recipes.converters import runtime
+
+#: Names in an object contain its key, as a library may have several.
+HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
+#define OPINFO_RUNTIME(name) opinfo_onednn_%s_##name
+"""
+#: Names in front of the functions of a model.
+OWN = """#define OPINFO_LINKAGE [[maybe_unused]] static
+#define OPINFO_RUNTIME(name) opinfo_onednn_##name
+"""
+
+
+def shared_text(winograd: bool) -> tuple[str, tuple[str, ...]]:
+    """The C++ before the functions of a model, and the options to compile and link them.
+
+    Without an object, as nothing can be kept or compiled, the C++ contains the whole runtime.
+
+    Args:
+        winograd: Whether a region has a form by Winograd.
+    """
+    model = (files(__package__) / "cpp/model.hpp").read_text(encoding="utf-8")
+    text = headers(__package__, *runtime(winograd), "cpp/functions.hpp")
+    try:
+        key, file = _object(text)
+    except (CompilerError, OSError, RuntimeError):
+        return OWN + text + model, options()
+    return HIDDEN % key + model, (*options(), str(file))
+
+
+def _object(text: str) -> tuple[str, Path]:
+    """The key of an object and its file, from the cache or compiled now.
+
+    Raises:
+        CompilerError: It does not compile.
+        OSError: The cache cannot be written, or other users could have written it.
+        RuntimeError: The user has no home folder.
+    """
+    words = [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]
+    parts = [text, HIDDEN, version(), str(cc.get_cc()), *words]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    file = user_cache("onednn") / f"runtime-{key}.o"
+    with trust.folder(file.parent, create=True) as within:
+        with contextlib.suppress(FileNotFoundError):
+            trust.read(file.name, within)
+            return key, file
+    with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as folder:
+        source = Path(folder) / "runtime.cpp"
+        source.write_text(HIDDEN % key + text, encoding="utf-8")
+        with replacing(file) as part:
+            object_file(str(part), str(source), words)
+    return key, file
