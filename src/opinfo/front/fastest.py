@@ -14,7 +14,7 @@ import tvm
 
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
-from ..verify.trial_runs import TrialRun, trial_runs
+from ..verify.trial_runs import TrialProcess, TrialRun, trial_runs
 from ..verify.verification import TOLERANCE, difference, trial_inputs
 from .compiled_model import Compiled
 
@@ -23,14 +23,16 @@ from .compiled_model import Compiled
 PART = 0.98
 
 
-def run_builds(builds: Mapping[str, Compiled], model: Any) -> dict[str, TrialRun]:
+def run_builds(
+    builds: Mapping[str, Compiled], model: Any, process: TrialProcess | None = None
+) -> dict[str, TrialRun]:
     """Run builds in turns. Raises ``RuntimeError`` if the process fails."""
     if not builds:
         return {}
     stage(f"running {len(builds)} builds")
     values = [tvm.runtime.tensor(a) for a in trial_inputs(model, 0)]
     threads = int(next(iter(builds.values())).target.attrs.get("num-cores") or 1)
-    runs = trial_runs([b.library for b in builds.values()], values, threads)
+    runs = trial_runs([b.library for b in builds.values()], values, threads, process)
     return dict(zip(builds, runs, strict=True))
 
 
@@ -40,8 +42,9 @@ def least(runs: Mapping[str, TrialRun], name: str) -> float:
 
 
 def fastest(
-    builds: Mapping[str, Compiled], model: Any, others: Mapping[str, TrialRun] | None = None
-) -> Compiled:
+    builds: Mapping[str, Compiled], model: Any, others: Mapping[str, TrialRun] | None = None,
+    process: TrialProcess | None = None,
+) -> Compiled:  # fmt: skip
     """Return the fastest build whose outputs another one has too; `Compiled.kept` names it.
 
     Builds with the same plan run once. If the process fails, the first one is returned.
@@ -50,13 +53,14 @@ def fastest(
         builds: Builds of the model by the words that describe their choice.
         model: The module of all.
         others: Runs of other builds, which only say whether outputs are right.
+        process: Where to run them; by default in a new process.
     """
     different = _different(builds)
     first, *more = different
     if not more or "main" not in different[first].signatures:
         return different[first]
     try:
-        runs = run_builds(different, model)
+        runs = run_builds(different, model, process)
     except RuntimeError as error:  # such as code that crashes
         return replace(different[first], kept=f"kept the choice {first}, untimed: {error}")
     if not any(run.times for run in runs.values()):

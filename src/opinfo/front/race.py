@@ -17,7 +17,7 @@ from typing import Any
 from ..byoc.backend.catalog import find
 from ..byoc.measure import Measure
 from ..jit.arguments.signature import Param, Signature
-from ..verify.trial_runs import TrialRun
+from ..verify.trial_runs import TrialProcess, TrialRun
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
 from .fastest import fastest, least, run_builds
@@ -60,11 +60,19 @@ def race(
     """
     if measure is None and not names:
         return build(choice, None, True)
+    with TrialProcess() as process:
+        return _raced(build, choice, measure, names, model, process)
+
+
+def _raced(
+    build: Build, choice: BackendChoice, measure: Measure | None, names: Sequence[str], model: Any,
+    process: TrialProcess,
+) -> Compiled:  # fmt: skip
     single = {n: BackendChoice([n], None, choice.costs) for n in names}
     builds = {ALONE.format(n): _quietly(build, chosen, False) for n, chosen in single.items()}
     runs: dict[str, TrialRun] = {}
     with suppress(RuntimeError):  # the last run says why, if it fails too
-        runs = run_builds(builds, model)
+        runs = run_builds(builds, model, process)
     kept = sorted(builds, key=lambda name: least(runs, name))[:1]
     choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
     finalists = {}
@@ -78,7 +86,7 @@ def race(
         others = [b for b in choice.backends if b not in names]
         words = f"of {' and '.join(map(str, others))} alone"
         finalists[words] = _quietly(build, replace(choice, backends=others))
-    return fastest(finalists, model, runs)
+    return fastest(finalists, model, runs, process)
 
 
 def _quietly(build: Build, choice: BackendChoice, layouts: bool = True) -> Compiled:

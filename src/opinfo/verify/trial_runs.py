@@ -1,15 +1,18 @@
 """Run libraries in turns, in a process whose thread pools all have the same size.
 
-``python -m opinfo.verify.trial_runs FOLDER LIBRARY...`` reads the inputs from a folder, writes the
-outputs of each library to it, and prints milliseconds as JSON. Pools take their size from the
-environment when they are loaded, which the caller may have done long ago.
+``python -m opinfo.verify.trial_runs FOLDER`` reads the inputs from a folder. For each line of JSON,
+a list of libraries, it writes the outputs of each to the folder, and answers milliseconds as JSON.
+Pools take their size from the environment when they are loaded, which the caller may have done long
+ago.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -48,31 +51,94 @@ class TrialRun:
     outputs: tuple[Array, ...]
 
 
-def trial_runs(libraries: Sequence[Path], inputs: Sequence[Any], threads: int) -> list[TrialRun]:
+class TrialProcess:
+    """A process that runs libraries of one model; those that it has loaded are not loaded again."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._folder: Folder | None = None
+        self._job: tuple[int, list[Array]] = 0, []
+
+    def __enter__(self) -> TrialProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, libraries: Sequence[Path], inputs: Sequence[Any], threads: int) -> list[TrialRun]:
+        """Call ``main`` of each library in turns. Raises as `trial_runs` does.
+
+        A process that has other inputs or threads, or that failed, is replaced.
+        """
+        values = [x.numpy() for x in inputs]
+        same = threads == self._job[0] and len(values) == len(self._job[1]) and all(
+            map(np.array_equal, values, self._job[1]))  # fmt: skip
+        if self._child is None or not same:
+            self.close()
+            self._start(inputs, threads)
+            self._job = threads, values
+        try:
+            times = self._asked(libraries)
+        except BaseException:
+            self.close()
+            raise
+        assert self._folder is not None
+        return [TrialRun(tuple(calls), _outputs(self._folder.path / str(k)) if calls else ())
+                for k, calls in enumerate(times)]  # fmt: skip
+
+    def close(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            if self._child.poll() is None:
+                os.killpg(self._child.pid, signal.SIGKILL)
+                self._child.wait()
+            for pipe in (self._child.stdin, self._child.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):  # what it has not read is lost
+                        pipe.close()
+        if self._folder is not None:
+            self._folder.remove()
+        self._child = self._folder = None
+
+    def _start(self, inputs: Sequence[Any], threads: int) -> None:
+        self._folder = Folder("opinfo-")
+        values = {str(k): x for k, x in enumerate(inputs)}
+        tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
+        self._child = spawn([sys.executable, "-m", __name__, str(self._folder.path)], threads)
+
+    def _asked(self, libraries: Sequence[Path]) -> list[list[float]]:
+        child = self._child
+        assert child is not None and child.stdin is not None and child.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended, so it answers nothing
+            child.stdin.write(json.dumps([str(path) for path in libraries]).encode() + b"\n")
+            child.stdin.flush()
+        answer = child.stdout.readline()
+        if not answer.endswith(b"\n"):
+            status = child.wait()
+            raise RuntimeError(f"verify: the timing process failed with status {status}")
+        times: list[list[float]] = json.loads(answer)
+        return times
+
+
+def trial_runs(
+    libraries: Sequence[Path], inputs: Sequence[Any], threads: int,
+    process: TrialProcess | None = None,
+) -> list[TrialRun]:  # fmt: skip
     """Call ``main`` of each library in turns.
+
+    Args:
+        libraries: The libraries.
+        inputs: The arguments of ``main``.
+        threads: The threads of pools.
+        process: A process that may have loaded some of them; by default a new one.
 
     Raises:
         RuntimeError: The process fails.
     """
-    folder = Folder("opinfo-")
-    try:
-        values = {str(k): x for k, x in enumerate(inputs)}
-        tvm.runtime.save_param_dict_to_file(values, str(folder.path / INPUTS))
-        command = [sys.executable, "-m", __name__, str(folder.path), *map(str, libraries)]
-        child = spawn(command, threads)
-        try:
-            out, _ = child.communicate()
-        finally:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-        if child.returncode:
-            raise RuntimeError(f"verify: the timing process failed with status {child.returncode}")
-        times: list[list[float]] = json.loads(out.splitlines()[-1])
-        return [TrialRun(tuple(calls), _outputs(folder.path / str(k)) if calls else ())
-                for k, calls in enumerate(times)]  # fmt: skip
-    finally:
-        folder.remove()
+    if process is not None:
+        return process.run(libraries, inputs, threads)
+    with TrialProcess() as own:
+        return own.run(libraries, inputs, threads)
 
 
 def _outputs(path: Path) -> tuple[Array, ...]:
@@ -115,10 +181,18 @@ def _timed(call: Call) -> float:
     return (perf_counter() - start) * 1e3 / count
 
 
-def _called(library: str, values: Sequence[Any], outputs: Path) -> Call | None:
-    """Call a library once and write its outputs; return a further call."""
+def _called(
+    library: str, values: Sequence[Any], outputs: Path, loaded: dict[str, Any]
+) -> Call | None:
+    """Call a library once and write its outputs; return a further call.
+
+    ``loaded`` has the functions of libraries that were loaded before.
+    """
     try:
-        main = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
+        if library not in loaded:
+            machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
+            loaded[library] = machine["main"]
+        main = loaded[library]
         tensors = {str(k): x for k, x in enumerate(flat(main(*values)))}
         tvm.runtime.save_param_dict_to_file(tensors, str(outputs))
     except Exception as error:  # of any library in it
@@ -127,12 +201,18 @@ def _called(library: str, values: Sequence[Any], outputs: Path) -> Call | None:
     return lambda: main(*values)
 
 
-def _main(folder: Path, libraries: Sequence[str]) -> None:
+def _main(folder: Path) -> None:
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
     saved = tvm.runtime.load_param_dict_from_file(str(folder / INPUTS))
     values = [saved[str(k)] for k in range(len(saved))]
-    calls = [_called(name, values, folder / str(k)) for k, name in enumerate(libraries)]
-    print(json.dumps(_times(calls)))
+    loaded: dict[str, Any] = {}
+    for line in sys.stdin:
+        calls = [_called(name, values, folder / str(k), loaded)
+                 for k, name in enumerate(json.loads(line))]  # fmt: skip
+        answers.write(json.dumps(_times(calls)).encode() + b"\n")
+        answers.flush()
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), sys.argv[2:])
+    _main(Path(sys.argv[1]))
