@@ -20,7 +20,17 @@ from .apply.conversion import layouts_of
 from .graph.relax_graph import Graph, Op, graph
 from .model.layout import Layout
 from .rewrite.rewrite import ParamAlias, Rewritten
-from .search.decide import Cost, Extend, Plan, cheapest, decide, narrowed, space
+from .search.decide import (
+    Cost,
+    Extend,
+    Plan,
+    Space,
+    cheapest,
+    decide,
+    layouts_in,
+    narrowed,
+    space,
+)
 from .search.op_specs import OpSpecs
 from .search.pins import Pins
 from .search.solve import NoSolution
@@ -85,6 +95,10 @@ class Planner:
         pins = self.pins.of(gvar, function)
         choices = space(function, specs, pins, {}, self.mode != "tir")
         forbidden = _Forbidden(specs)
+        if extend is not None:  # it proves all alternatives anyway
+            for op, alternative, reason in self.unproved(function, choices):
+                forbidden.add(op, alternative, reason)
+            choices = narrowed(choices, forbidden.by_op(function.ops))
         bound = 0.0
         for _ in range(ROUNDS):
             try:
@@ -103,6 +117,30 @@ class Planner:
         status = f"cheaper plans had no proof in {ROUNDS} rounds"
         solution = replace(plan.solution, status=status, bound=min(bound, plan.solution.bound))
         return function, replace(plan, solution=solution, refusals=forbidden.reasons)
+
+    def unproved(self, function: Graph, choices: Space) -> list[tuple[Op, Alternative, str]]:
+        """The alternatives, in one layout for each operand, that have no proved form.
+
+        Left out are those that another op with the same spec has, as it shares its memory.
+        """
+        reasons: dict[tuple[int, Alternative], tuple[Op, str]] = {}
+        proved: set[tuple[int, Alternative]] = set()
+        for k, (op, alternatives) in enumerate(choices.alternatives.items()):
+            stage("proving layouts", k, len(choices.alternatives))
+            spec = self.spec_by_op[op]
+            if spec.replacement is not None:
+                continue
+            for alternative in alternatives:
+                layouts = layouts_in(op, alternative, spec)
+                if layouts is None or not any(layouts_of(layouts)) or alternative.why == GIVEN:
+                    continue
+                form = self.proved_form(op.func, layouts_of(layouts), function.shares(op))
+                if isinstance(form, Refusal):
+                    reasons[id(spec), alternative] = op, form.reason
+                else:
+                    proved.add((id(spec), alternative))
+        return [(op, place[1], reason) for place, (op, reason) in reasons.items()
+                if place not in proved]  # fmt: skip
 
     def refused(self, function: Graph, plan: Plan) -> list[tuple[Op, Alternative, str]]:
         """The ops without a proved form in their planned layouts, with the reasons."""
