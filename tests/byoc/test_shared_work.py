@@ -13,8 +13,12 @@ from tvm import relax
 from opinfo.analysis.answer import analyser
 from opinfo.analysis.certify.structural_equality import bare
 from opinfo.analysis.results.op_info import Refusal
+from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.compile import SharedWork, compile_module
+from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.patterns.pattern import Pattern, one
 from opinfo.byoc.prepare import prepare
+from opinfo.layout import planner
 from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite import rewrite
 from opinfo.layout.rewrite.func_proofs import FuncProofs
@@ -23,7 +27,7 @@ from opinfo.layout.rewrite.rewrite import Rewritten
 from ..layout import nets
 from ..layout.nets import const
 from ..run import run
-from .toy import TOY
+from .toy import TOY, convert
 
 SHAPE = (1, 4, 6, 6)
 NHWC = Layout.parse("NHWC")
@@ -110,3 +114,31 @@ def test_an_equal_function_is_not_proved_again_and_an_unequal_one_is(
     for func in (exp, larger):
         assert isinstance(proofs.rewriter(func, (NHWC, NHWC)), Rewritten)
     assert len(lifted.calls) == 3 and len(rewritten.calls) == 4
+
+
+def _between(emit: Any, rng: Any, x: Any) -> Any:
+    y = emit(relax.op.nn.relu(emit(relax.op.nn.conv2d(x, const(rng, 4, 4, 3, 3), padding=1))))
+    return emit(relax.op.nn.conv2d(y, const(rng, 4, 4, 3, 3), padding=1))
+
+
+def test_layouts_without_a_proof_are_forbidden_before_a_plan_is_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mod = prepare.prepare(nets.net(_between, SHAPE, legal=False))
+    solved, refused = Counter(planner.cheapest), list[Any]()
+    proved = planner.Planner.proved_form
+
+    def unless_relu(self: Any, func: Any, layouts: Any, shares: bool) -> Any:
+        if self.analyse(func).operator.name == "relax.nn.relu":
+            refused.append(func)
+            return Refusal("no proof")
+        return proved(self, func, layouts, shares)
+
+    monkeypatch.setattr(planner, "cheapest", solved)
+    monkeypatch.setattr(planner.Planner, "proved_form", unless_relu)
+    taking = Backend("taking", (Pattern("exp", one("relax.exp")),), convert)
+    done = dispatch(mod, [taking], layouts="best", desired={"nn.conv2d": ["NHWC", "OHWI"]})
+    assert refused and len(solved.calls) == 1
+    ((first, relu, second),) = done.plan.layouts.values()
+    assert set(relu) == {None}
+    assert first == second and first[0] == NHWC
