@@ -25,6 +25,28 @@ def cpu_seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, result
 
 
+def family_seconds() -> float:
+    """Return the CPU seconds of this process and its descendants, also of those that still run."""
+    times = os.times()
+    total = times.user + times.system + times.children_user + times.children_system
+    rows = [row for path in Path("/proc").glob("[0-9]*/stat") if (row := _stat(path)) is not None]
+    family = {os.getpid()}
+    while more := {pid for pid, parent, _ in rows if parent in family} - family:
+        family |= more
+    return total + sum(s for pid, _, s in rows if pid in family and pid != os.getpid())
+
+
+def _stat(path: Path) -> tuple[int, int, float] | None:
+    """Return a process, its parent, and the CPU seconds of it and its children that have ended."""
+    try:
+        name, _, rest = path.read_text().rpartition(")")
+    except OSError:  # it has ended
+        return None
+    fields = rest.split()
+    ticks = sum(map(int, fields[11:15]))
+    return int(name.split()[0]), int(fields[1]), ticks / os.sysconf("SC_CLK_TCK")
+
+
 def resident() -> int:
     """Return the bytes of memory that are resident now."""
     return _status("VmRSS")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import time
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.resources import SETTLED, Call, use_threads
+from benchmarks.common.resources import SETTLED, Call, family_seconds, use_threads
 
 from .differences import difference
 from .peers import peers
@@ -36,7 +35,8 @@ class Speed:
         missing: Why other runtimes have no time.
         difference: To the reference, relative to an output's largest value.
         summary: What was offloaded, and which build was kept.
-        seconds: CPU seconds from the file to the library, the C++ compiler included.
+        seconds: CPU seconds from the file to the library, with those of all processes: the reader,
+            the C++ compiler, the runs of builds.
     """
 
     name: str
@@ -56,10 +56,10 @@ def measure(name: str, threads: int) -> Speed:
     with tempfile.TemporaryDirectory() as folder:
         model = subject(name, Path(folder))
         calls, missing, refusal, summary, seconds = {}, {}, "", "", 0.0
-        start = _cpu()
+        start = family_seconds()
         try:
             compiled, call = ours(model, threads)
-            seconds = _cpu() - start
+            seconds = family_seconds() - start
             summary = (
                 f"{compiled.dispatched.summary()}; {compiled.kept}" if compiled.dispatched else ""
             )
@@ -119,9 +119,3 @@ def _timed(call: Call) -> float:
     for _ in range(count):
         call()
     return (time.perf_counter() - start) / count
-
-
-def _cpu() -> float:
-    """Return the CPU seconds of this process and its children."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

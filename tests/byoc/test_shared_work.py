@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from opinfo.analysis.answer import analyser
+from opinfo.analysis.answer.recover import lift_or_refuse
 from opinfo.analysis.certify.structural_equality import bare
 from opinfo.analysis.results.op_info import Refusal
 from opinfo.byoc.backend.backend import Backend
@@ -23,6 +24,7 @@ from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite import rewrite
 from opinfo.layout.rewrite.func_proofs import FuncProofs
 from opinfo.layout.rewrite.rewrite import Rewritten
+from opinfo.layout.search.decide import cheapest
 
 from ..layout import nets
 from ..layout.nets import const
@@ -50,7 +52,7 @@ def _net(emit: Any, rng: Any, x: Any) -> Any:
 
 
 def _lifted(monkeypatch: pytest.MonkeyPatch) -> Counter:
-    counter = Counter(analyser.lift_or_refuse)
+    counter = Counter(lift_or_refuse)
     monkeypatch.setattr(analyser, "lift_or_refuse", counter)
     return counter
 
@@ -125,7 +127,7 @@ def test_layouts_without_a_proof_are_forbidden_before_a_plan_is_chosen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mod = prepare.prepare(nets.net(_between, SHAPE, legal=False))
-    solved, refused = Counter(planner.cheapest), list[Any]()
+    solved, refused = Counter(cheapest), list[Any]()
     proved = planner.Planner.proved_form
 
     def unless_relu(self: Any, func: Any, layouts: Any, shares: bool) -> Any:
