@@ -27,8 +27,8 @@ import os, sys, time
 import opinfo.frontend
 def read(path, shapes):
     exec(shapes["do"][0])
-    return "{}"
-opinfo.frontend.formats.read_as_json = read
+    return b"{}"
+opinfo.frontend.formats.read_file = read
 from opinfo.frontend.process.reader import main
 sys.exit(main())
 """
@@ -82,7 +82,7 @@ def test_the_process_writes_no_file_even_past_python(stub: Reader, model: Path) 
 def test_a_module_that_is_not_well_typed_is_not_loaded(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart.Reader, "read", lambda *_: b'{"root_index":0,"nodes":[]}')
+    monkeypatch.setattr(apart.Reader, "read", lambda *_: b'[27, []]\n{"root_index":0,"nodes":[]}')
     with pytest.raises(opinfo.FrontendError, match="the module is not well typed: root_index is 0"):
         opinfo.load(model)
 

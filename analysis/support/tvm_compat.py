@@ -32,6 +32,7 @@ __all__ = [
     "source_of",
     "sym",
     "type_key",
+    "with_array",
 ]
 
 #: Major and minor number of the installed TVM.
@@ -101,6 +102,11 @@ def _defined_buffers(expr: Any) -> list[Any]:
     note = (TensorLoad, TensorRegion)
     tvm_ffi.structural_walk(expr, [(kind, lambda x: buffers.append(source_of(x))) for kind in note])
     return buffers
+
+
+def with_array(const: Any, array: Any) -> Any | None:
+    """Return a constant with another array, of the same type; None before TVM 0.27."""
+    return GenericConst(array, const.ty, const.span) if VERSION >= (0, 27) else None
 
 
 def require_complete(part: str) -> None:

@@ -17,6 +17,7 @@ from ..analysis.support.warn import warn
 from .checks.error import FrontendError, one_line
 from .checks.input_shapes import KEPT, parse_shape
 from .checks.json_graph import BadGraph
+from .checks.large_constants import attached, unpacked
 from .checks.notes import without_notes
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
@@ -67,9 +68,10 @@ def read(
         problem = "not a regular file" if path.exists() else "no such file"
         raise FrontendError(f"{path}: {'is a folder' if path.is_dir() else problem}")
     stage(f"reading {path.name}")
-    text = shared_reader().read(path, requested, seconds)
+    message = shared_reader().read(path, requested, seconds)
     try:
-        mod = from_json.loaded(text)
+        text, arrays = unpacked(message)
+        mod = attached(from_json.loaded(text), arrays)
     except BadGraph as error:
         raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error
     except Exception as error:  # TVM's reader of JSON raises various types

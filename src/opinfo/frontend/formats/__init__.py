@@ -13,6 +13,7 @@ from pathlib import Path
 import tvm
 
 from ..checks.input_shapes import Shapes, bind_shapes
+from ..checks.large_constants import packed
 from ..checks.tidy import tidy
 from . import from_json, from_onnx, from_script, from_torch
 
@@ -24,7 +25,6 @@ LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
 }
 
 
-def read_as_json(path: Path, shapes: Shapes) -> str:
-    """Read a file and return its module as JSON; runs in the reader process."""
-    mod = bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes)
-    return str(tvm.ir.save_json(mod))
+def read_file(path: Path, shapes: Shapes) -> bytes:
+    """Read a file and return its module as a message; runs in the reader process."""
+    return packed(bind_shapes(tidy(LOADERS[path.suffix.lower()](path, shapes)), shapes))

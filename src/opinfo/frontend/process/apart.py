@@ -33,7 +33,7 @@ class Reader(LineProcess):
     name: ClassVar[str] = "reader"
 
     def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
-        """Return the module of a file as unchecked JSON; raises `FrontendError`.
+        """Return the module of a file as an unchecked message; raises `FrontendError`.
 
         Args:
             path: The file.

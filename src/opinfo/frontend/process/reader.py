@@ -2,8 +2,8 @@
 
 It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
 process with limits to read it. It answers ``{"error": text}``, or ``{"module": length}`` followed
-by that many bytes of JSON, which the client must check before loading. Crashes, hangs and memory
-growth end with the fork, so each file gets a fresh process.
+by that many bytes (`large_constants`), which the client must check before loading. Crashes, hangs
+and memory growth end with the fork, so each file gets a fresh process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from ..formats import read_as_json  # imports TVM
+    from ..formats import read_file  # imports TVM
 
     _send(answers, {"ready": os.getpid()})
     partial = b""
@@ -60,7 +60,7 @@ def main() -> int:
             return 0
         *lines, partial = (partial + chunk).split(b"\n")
         for line in lines:
-            _answer(answers, json.loads(line), read_as_json)
+            _answer(answers, json.loads(line), read_file)
 
 
 def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
@@ -95,7 +95,7 @@ def _read_file(job: dict[str, Any], read: Any) -> bytes:
     tempfile.gettempdir()  # cached before the limits, since the search writes files
     limit(job["seconds"], job["memory"])
     try:
-        return b"M" + read(path, shapes).encode()  # type: ignore[no-any-return]
+        return b"M" + read(path, shapes)  # type: ignore[no-any-return]
     except FrontendError as error:
         return b"E" + str(error).encode(errors="replace")
     except MemoryError:
