@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def _changed(change: Any) -> bytes:
     return json.dumps(change(length, rows)).encode() + b"\n" + rest
 
 
-MALFORMED = {
+MALFORMED: dict[str, tuple[Callable[[], bytes], str]] = {
     "not JSON": (lambda: b"{", "expected the length"),
     "no rows": (lambda: _changed(lambda n, rows: [n]), "expected the length"),
     "a negative length": (lambda: _changed(lambda n, rows: [-1, rows]), "expected lengths"),
