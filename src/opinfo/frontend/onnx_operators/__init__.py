@@ -12,6 +12,7 @@ from . import (
     pools,
     products,
     quantized,
+    quantized_lstm,
     recurrent,
     resizing,
     shapes,
@@ -20,6 +21,6 @@ from . import (
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "elementwise_operators",
-    "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "sequences",
-    "shapes", "slices_and_pads",
+    "index_operators", "pools", "products", "quantized", "quantized_lstm", "recurrent", "resizing",
+    "sequences", "shapes", "slices_and_pads",
 ]  # fmt: skip
