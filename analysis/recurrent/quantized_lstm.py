@@ -61,14 +61,23 @@ class QuantizedLstm:
         steps, batch, size = data.shape
         width, rows = GATES["LSTM"] * self.hidden, max(int(size), self.hidden)
         per_unit = (batch, self.hidden)
-        shapes = [(steps, *per_unit), per_unit, per_unit, (batch, width), (8,), (rows,), (width,)]
+        shapes = [
+            (steps, *per_unit),
+            per_unit,
+            per_unit,
+            (batch, width),
+            (8,),
+            (rows,),
+            (width,),
+            (1,),
+        ]
         args = [data, weights, scale, zero, recurrent, recurrent_scale, recurrent_zero, bias,
                 hidden, state, *more]  # fmt: skip
 
         def emit(ins: Any, outs: Any) -> None:
             _QuantizedSteps(self, steps, batch, int(size), ins, outs).emit()
 
-        dtypes = ["float32"] * 5 + ["int32"] * 2
+        dtypes = ["float32"] * 5 + ["int32", "int32", "int32"]
         return extern("quantized_lstm", emit, shapes, dtypes, args)
 
 
@@ -80,10 +89,6 @@ class _Weights:
     codes: Any
     scale: Any
     zero: Any
-
-    def code(self, row: Any, column: Any, width: int) -> Any:
-        zero = tirx.Cast("int32", _column(self.zero, column))
-        return tirx.Cast("int32", self.codes[row * width + column]) - zero
 
 
 def _column(buffer: Any, column: Any) -> Any:
@@ -100,7 +105,7 @@ class _QuantizedSteps(Steps):
         self.data, *weights, self.bias = ins[:8]
         self.inputs = _Weights(size, *weights[:3])
         self.recurrent = _Weights(what.hidden, *weights[3:])
-        *results, self.product, self.levels, self.codes, self.sums = outs
+        *results, self.product, self.levels, self.codes, self.sums, self.total = outs
         super().__init__(what, steps, batch, ins[8:], results)
 
     def emit(self) -> None:
@@ -139,18 +144,22 @@ class _QuantizedSteps(Steps):
         """Store the sums of products of a row of data, rounded, with the columns of weights."""
         zero, most = self.ops.number(0.0), self.ops.number(255.0)
         scale, point = self.levels[place + 2], self.levels[place + 3]
+        self.total[0] = tirx.const(0, "int32")
         with T.serial(0, weights.rows) as k:
             code = tirx.nearbyint(data[first + k] / scale) + point
             code = tirx.max(zero, tirx.min(most, code)) - point
             self.codes[k] = tirx.Cast("int32", code)
+            self.total[0] = self.total[0] + self.codes[k]
+        # The zero point of a column is subtracted from the sum, as often as the codes add up to.
         with T.serial(0, self.width) as j:
-            self.sums[j] = tirx.const(0, "int32")
-        rows = ROWS if weights.rows % ROWS == 0 else 1
+            self.sums[j] = -self.total[0] * tirx.Cast("int32", _column(weights.zero, j))
+        rows = next(r for r in ROWS if weights.rows % r == 0)
         with T.serial(0, weights.rows // rows) as k, T.serial(0, self.width) as j:
             terms = self.sums[j]
             for r in range(rows):
                 row = k * rows + r
-                terms = terms + self.codes[row] * weights.code(row, j, self.width)
+                weight = tirx.Cast("int32", weights.codes[row * self.width + j])
+                terms = terms + self.codes[row] * weight
             self.sums[j] = terms
 
     def _scaled(self, weights: _Weights, column: Any, place: int) -> Any:

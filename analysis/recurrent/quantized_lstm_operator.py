@@ -60,8 +60,8 @@ def _inferred(call: Any, builder: Any) -> Any:
     if int(width) != GATES["LSTM"] * int(hidden):
         raise ValueError(f"{NAME}: {width} columns, expected those of all gates of {hidden} units")
     shapes = [(steps, batch, hidden), (batch, hidden), (batch, hidden), (batch, width), (8,),
-              (max(int(size), int(hidden)),), (width,)]  # fmt: skip
-    dtypes = ["float32"] * 5 + ["int32"] * 2
+              (max(int(size), int(hidden)),), (width,), (1,)]  # fmt: skip
+    dtypes = ["float32"] * 5 + ["int32", "int32", "int32"]
     return ir.TupleType([relax.TensorType(s, d) for s, d in zip(shapes, dtypes, strict=True)])
 
 

@@ -74,7 +74,7 @@ class _FloatSteps(Steps):
 
     def _multiply(self, first: int, last: int) -> None:
         """Store the operand times the weights of some gates, plus the bias."""
-        rows = ROWS if self.units % ROWS == 0 else 1
+        rows = next(r for r in ROWS if self.units % r == 0)
         with T.serial(0, self.batch) as b:
             with T.serial(0, last - first) as j:
                 self.product[b * self.width + first + j] = self.bias[first + j]

@@ -11,8 +11,8 @@ from tvm.script.ir_builder import tirx as T
 
 from .cells import GATES, CellOps, lstm, scalar_ops
 
-#: Rows of the weights that one pass over the gates adds.
-ROWS = 4
+#: Rows of the weights that one pass over the gates adds: the first of these that divides theirs.
+ROWS = (8, 4, 1)
 
 
 def extern(

@@ -7,6 +7,7 @@ with the PrimFunc as a whole, so a proposal may be wrong.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -24,9 +25,11 @@ from ..terms.term import TensorVar, Var
 #: The ranks of the operands before the lengths and the peepholes, and the number of parameters that
 #: are written: three results and work memory.
 _RANKS = {QUANTIZED: (3, 2, 1, 1, 2, 1, 1, 1, 2, 2), RECURRENCE: (3, 2, 1, 2)}
-_WRITTEN = {QUANTIZED: 7, RECURRENCE: 5}
+_WRITTEN = {QUANTIZED: 8, RECURRENCE: 5}
 #: The operand with the recurrent weights.
 _WEIGHTS = {QUANTIZED: 4, RECURRENCE: 1}
+#: How many maxima there are without those of activations.
+_MAXIMA = {QUANTIZED: 6, RECURRENCE: 0}
 #: The flag that only one kind of cell has.
 _FLAGS = {"LSTM": "input_forget", "GRU": "linear_before_reset"}
 #: The calls, nodes and numbers that an activation is written with; others have none of them.
@@ -49,19 +52,22 @@ def propose_recurrences(
     for name, count in _WRITTEN.items():
         ranks = tuple(map(len, shapes[: len(_RANKS[name])]))
         if len(written) == count and ranks == _RANKS[name]:
-            for attrs in _attributes(name, shapes, _present(func)):
+            present = _present(func) - Counter({"Max": _MAXIMA[name]})
+            for attrs in _attributes(name, shapes, set(present)):
                 yield Proposal(name, tuple(inputs), attrs)
 
 
-def _present(func: Any) -> set[str]:
-    """Return the names of the calls, the numbers, and whether there is a maximum in a body."""
-    names: set[str] = set()
+def _present(func: Any) -> Counter[str]:
+    """Return how often a body has each call and number, and how many maxima it has."""
+    names: Counter[str] = Counter()
     body = func.body
     tvm_ffi.structural_walk(
-        body, (tvm.ir.Call, lambda call: names.add(str(getattr(call.op, "name", ""))))
+        body, (tvm.ir.Call, lambda call: names.update([str(getattr(call.op, "name", ""))]))
     )
-    tvm_ffi.structural_walk(body, (tirx.FloatImm, lambda x: names.add(f"{float(x.value):.6g}")))
-    tvm_ffi.structural_walk(body, (tirx.Max, lambda node: names.add("Max")))
+    tvm_ffi.structural_walk(
+        body, (tirx.FloatImm, lambda x: names.update([f"{float(x.value):.6g}"]))
+    )
+    tvm_ffi.structural_walk(body, (tirx.Max, lambda node: names.update(["Max"])))
     return names
 
 
