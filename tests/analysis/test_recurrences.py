@@ -91,7 +91,8 @@ def _sizes(sizes: Any) -> list[Any]:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
     cell, attrs = LAYERS[layer]
-    info = op_info(_prim_func(cell, *_sizes(sizes), attrs))
+    steps, batch = _sizes(sizes)
+    info = op_info(_prim_func(cell, steps, batch, attrs))
     _check(info, NAME, {"cell": cell, "activations": USUAL[cell], **attrs})
 
 
@@ -99,7 +100,8 @@ def test_a_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
 @pytest.mark.parametrize("layer", QUANTISED_LAYERS)
 def test_a_quantised_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
     columns, attrs = QUANTISED_LAYERS[layer]
-    info = op_info(_quantised(*_sizes(sizes), columns, attrs))
+    steps, batch = _sizes(sizes)
+    info = op_info(_quantised(steps, batch, columns, attrs))
     _check(info, QUANTIZED, {"activations": USUAL["LSTM"], **attrs})
 
 

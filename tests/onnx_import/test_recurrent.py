@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,10 @@ def test_clip_is_refused_by_name() -> None:
 
 
 def _quantized(
-    dtype: str = "int8", columns: bool = False, direction: str = "forward", **changed: Array
+    dtype: str = "int8",
+    columns: bool = False,
+    direction: str = "forward",
+    changed: Mapping[str, Array] | None = None,
 ) -> Any:
     """Return a model of an LSTM with dynamic quantisation."""
     zero = 128 if dtype == "uint8" else 0
@@ -109,7 +113,7 @@ def _quantized(
         "B": floats(count, 8 * UNITS), "wz": np.full(numbers, zero, dtype),
         "ws": codes.uniform(0.01, 0.02, numbers).astype("float32"),
         "rs": codes.uniform(0.01, 0.02, numbers).astype("float32"),
-        "rz": np.full(numbers, zero, dtype), **changed,
+        "rz": np.full(numbers, zero, dtype), **(changed or {}),
     }  # fmt: skip
     names = ["x", "W", "R", "B", "", "", "", "", "ws", "wz", "rs", "rz"]
     node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "yh", "yc"], hidden_size=UNITS,
@@ -137,4 +141,4 @@ def test_an_lstm_that_rounds_its_operands(dtype: str, columns: bool, direction: 
 )
 def test_other_weights_are_refused(changed: dict[str, Array], reason: str) -> None:
     with pytest.raises(FrontendError, match=rf"DynamicQuantizeLSTM\): {reason}"):
-        from_model(_quantized(**changed), {})
+        from_model(_quantized(changed=changed), {})

@@ -91,11 +91,12 @@ class _Stack:
         place = layer * self.directions + direction
         weights, recurrent, *biases = self.params[place]
         hx = self.args["hx"]
-        states = [self._state(x, place) for x in (hx if isinstance(hx, (list, tuple)) else [hx])]
-        matrices = (self._gates(x) for x in (weights, recurrent))
+        hidden, *state = hx if isinstance(hx, (list, tuple)) else [hx]
         operands = RecurrentLayer(
-            self.kind.cell, direction == 1, *matrices, self._biases(biases), *states
-        )
+            self.kind.cell, direction == 1, self._gates(weights), self._gates(recurrent),
+            self._biases(biases), self._state(hidden, place),
+            self._state(state[0], place) if state else None,
+        )  # fmt: skip
         return emit_layer(self.importer.block_builder, operands, data)
 
     def _state(self, states: Any, place: int) -> Any:
