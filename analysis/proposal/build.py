@@ -115,7 +115,7 @@ NUMBERED = frozenset({"relax.clip"})
 SHAPED = frozenset({"relax.shape_to_tensor"})
 #: Operators that take all operands as a tuple; all but the first; all but the first and last.
 TUPLED = frozenset({"relax.concat", "relax.stack", "relax.einsum", "relax.meshgrid",
-                    "relax.nn.recurrence"})  # fmt: skip
+                    "relax.nn.recurrence", "relax.nn.quantized_lstm"})  # fmt: skip
 TUPLED_REST = frozenset({"relax.index_tensor"})
 TUPLED_MIDDLE = frozenset({"relax.index_put"})
 

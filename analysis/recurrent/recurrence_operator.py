@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm import ir, relax
-from tvm.ir import Op, register_op_attr
+from tvm.ir import Op
 
 from .cells import GATES, Cell
 from .recurrence import Recurrence
+from .register_operator import register_operator
 
 NAME = "relax.nn.recurrence"
 #: The results: hidden states of all steps, the last hidden state, the last cell state; the others
@@ -30,7 +31,6 @@ def recurrence(
     input_forget: bool = False,
     lengths: bool = False,
     peepholes: bool = False,
-    quantized: bool = False,
 ) -> Any:
     """Return a call of the operator.
 
@@ -45,12 +45,11 @@ def recurrence(
         input_forget: Of an LSTM, see `Cell`.
         lengths: Whether sequences have lengths of their own.
         peepholes: Whether an LSTM has peepholes.
-        quantized: See `Recurrence`.
     """
     attrs = ir.make_node(
         "ir.DictAttrs", cell=cell, activations=list(activations), reverse=bool(reverse),
         linear_before_reset=bool(linear_before_reset), input_forget=bool(input_forget),
-        lengths=bool(lengths), peepholes=bool(peepholes), quantized=bool(quantized),
+        lengths=bool(lengths), peepholes=bool(peepholes),
     )  # fmt: skip
     return relax.Call(Op.get(NAME), list(operands), attrs)
 
@@ -62,7 +61,7 @@ def kernel_of(call: Any) -> Recurrence:
     cell = Cell(str(attrs["cell"]), tuple(map(str, attrs["activations"])), **flags)
     hidden = int(call.args[1].ty.shape.values[0])
     return Recurrence(cell, hidden, bool(attrs["reverse"]), bool(attrs["lengths"]),
-                      bool(attrs["peepholes"]), bool(attrs["quantized"]))  # fmt: skip
+                      bool(attrs["peepholes"]))  # fmt: skip
 
 
 def _inferred(call: Any, builder: Any) -> Any:
@@ -76,18 +75,4 @@ def _inferred(call: Any, builder: Any) -> Any:
     return ir.TupleType([relax.TensorType(s, str(data.dtype)) for s in shapes])
 
 
-def _legalised(builder: Any, call: Any) -> Any:
-    return builder.call_te(kernel_of(call), *call.args, primfunc_name_hint=NAME.split(".")[-1])
-
-
-def register() -> None:
-    """Register the operator with TVM; more than once does no harm."""
-    if getattr(relax.op.nn, "recurrence", None) is recurrence:
-        return
-    register_op_attr(NAME, "FInferType", _inferred)
-    register_op_attr(NAME, "FLegalize", _legalised)
-    register_op_attr(NAME, "FPurity", True)
-    relax.op.nn.recurrence = recurrence
-
-
-register()
+register_operator(NAME, recurrence, _inferred, kernel_of)

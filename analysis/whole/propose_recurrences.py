@@ -1,4 +1,4 @@
-"""Proposals for a PrimFunc that may be a recurrent layer.
+"""Proposals for a PrimFunc that may be a recurrent layer, with dynamic quantisation or without.
 
 A loop that carries its state has no closed term for an element, so it cannot be lifted. The shapes
 of the parameters and the functions in the body leave few operators. Each is lowered and compared
@@ -7,6 +7,7 @@ with the PrimFunc as a whole, so a proposal may be wrong.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -17,14 +18,23 @@ from tvm import tirx
 
 from ..proposal.proposal import Proposal
 from ..recurrent.cells import DEFAULTS, GATES
-from ..recurrent.recurrence_operator import NAME, RESULTS
+from ..recurrent.quantized_lstm_operator import NAME as QUANTIZED
+from ..recurrent.recurrence_operator import NAME as RECURRENCE
 from ..terms.term import TensorVar, Var
 
-#: Parameters that are written: the results and two buffers of work memory.
-WRITTEN = RESULTS + 2
-#: The calls and nodes that an activation is written with; other activations have none of them.
-_SIGNS = {"Sigmoid": "tirx.sigmoid", "Tanh": "tirx.tanh", "Softsign": "tirx.fabs",
-          "Relu": "Max", "HardSigmoid": "Min", "LeakyRelu": "Select"}  # fmt: skip
+#: The ranks of the operands before the lengths and the peepholes, and the number of parameters that
+#: are written: three results and work memory.
+_RANKS = {QUANTIZED: (3, 2, 1, 1, 2, 1, 1, 1, 2, 2), RECURRENCE: (3, 2, 1, 2)}
+_WRITTEN = {QUANTIZED: 8, RECURRENCE: 5}
+#: The operand with the recurrent weights.
+_WEIGHTS = {QUANTIZED: 4, RECURRENCE: 1}
+#: How many maxima there are without those of activations.
+_MAXIMA = {QUANTIZED: 6, RECURRENCE: 0}
+#: The flag that only one kind of cell has.
+_FLAGS = {"LSTM": "input_forget", "GRU": "linear_before_reset"}
+#: The calls, nodes and numbers that an activation is written with; others have none of them.
+_SIGNS = {"Sigmoid": "tirx.sigmoid", "Tanh": "tirx.tanh", "Softsign": "tirx.fabs", "Relu": "Max",
+          "HardSigmoid": "0.2", "LeakyRelu": "0.01"}  # fmt: skip
 
 
 def propose_recurrences(
@@ -39,51 +49,60 @@ def propose_recurrences(
     """
     inputs = [k for k, p in enumerate(params) if isinstance(p, TensorVar) and p not in written]
     shapes = [getattr(params[k], "shape", ()) for k in inputs]
-    if len(written) != WRITTEN or len(inputs) < 4 or [*map(len, shapes[:4])] != [3, 2, 1, 2]:
-        return
-    hidden, width = (e.const for e in shapes[1])
-    if not hidden or not width:
-        return
-    present = _present(func)
-    for cell in (c for c, gates in GATES.items() if gates * hidden == width):
-        for attrs in _attributes(cell, shapes[4:], present):
-            yield Proposal(NAME, tuple(inputs), {"cell": cell, **attrs})
+    for name, count in _WRITTEN.items():
+        ranks = tuple(map(len, shapes[: len(_RANKS[name])]))
+        if len(written) == count and ranks == _RANKS[name]:
+            present = _present(func) - Counter({"Max": _MAXIMA[name]})
+            for attrs in _attributes(name, shapes, set(present)):
+                yield Proposal(name, tuple(inputs), attrs)
 
 
-def _present(func: Any) -> set[str]:
-    """Return the names of the calls and the kinds of the operations in a body."""
-    names: set[str] = set()
+def _present(func: Any) -> Counter[str]:
+    """Return how often a body has each call and number, and how many maxima it has."""
+    names: Counter[str] = Counter()
     body = func.body
     tvm_ffi.structural_walk(
-        body, (tvm.ir.Call, lambda call: names.add(str(getattr(call.op, "name", ""))))
+        body, (tvm.ir.Call, lambda call: names.update([str(getattr(call.op, "name", ""))]))
     )
-    for kind in (tirx.Max, tirx.Min, tirx.Select):
-        tvm_ffi.structural_walk(body, (kind, lambda node: names.add(type(node).__name__)))
+    tvm_ffi.structural_walk(
+        body, (tirx.FloatImm, lambda x: names.update([f"{float(x.value):.6g}"]))
+    )
+    tvm_ffi.structural_walk(body, (tirx.Max, lambda node: names.update(["Max"])))
     return names
 
 
 def _attributes(
-    cell: str, rest: Sequence[Sequence[Any]], present: set[str]
+    name: str, shapes: Sequence[Sequence[Any]], present: set[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the attributes that fit a cell, its further operands and what its body has."""
-    ranks = [len(shape) for shape in rest[1 if cell == "LSTM" else 0 :]]
-    if len(rest) < (cell == "LSTM") or len(ranks) > 2 or any(r != 1 for r in ranks):
+    """Yield the attributes that fit an operator's operands and what its body has."""
+    hidden, width = (e.const for e in shapes[_WEIGHTS[name]])
+    rest = shapes[len(_RANKS[name]) :]
+    if not hidden or not width:
         return
-    quantized = "tirx.nearbyint" in present
+    if name == QUANTIZED:
+        if GATES["LSTM"] * hidden == width:
+            yield from _cells("LSTM", rest, present)
+        return
+    for cell in (c for c, gates in GATES.items() if gates * hidden == width):
+        has_state = bool(rest) and len(rest[0]) == 2
+        if has_state == (cell == "LSTM"):
+            for attrs in _cells(cell, rest[has_state:], present):
+                yield {"cell": cell, **dict.fromkeys(_FLAGS.values(), False), **attrs}
+
+
+def _cells(cell: str, rest: Sequence[Sequence[Any]], present: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield the attributes of a cell that has these further operands."""
+    if len(rest) > 2 or any(len(shape) != 1 for shape in rest):
+        return
     allowed = [name for name, sign in _SIGNS.items() if sign in present]
     usual = DEFAULTS[cell]
-    choices = sorted(product(allowed, repeat=len(usual)), key=lambda names: names != usual)
-    options = {
-        "reverse": (False, True),
-        "linear_before_reset": (False, True) if cell == "GRU" else (False,),
-        "input_forget": (False, True) if cell == "LSTM" else (False,),
-    }
-    flags = [(False, False), (True, False), (False, True), (True, True)]
-    for names in choices:
-        for values in product(*options.values()):
-            for lengths, peepholes in (f for f in flags if sum(f) == len(ranks)):
-                if peepholes and cell != "LSTM":
-                    continue
-                named = dict(zip(options, values, strict=True))
-                yield {"activations": names, **named, "lengths": lengths, "peepholes": peepholes,
-                       "quantized": quantized}  # fmt: skip
+    names = ["reverse", *([_FLAGS[cell]] if cell in _FLAGS else [])]
+    operands = [pair for pair in product((False, True), repeat=2) if sum(pair) == len(rest)]
+    choices = product(
+        product(allowed, repeat=len(usual)), product((False, True), repeat=len(names))
+    )
+    for activations, flags in sorted(choices, key=lambda x: (x[0] != usual) + sum(x[1])):
+        for peepholes, lengths in operands:
+            if not peepholes or cell == "LSTM":
+                yield {"activations": activations, **dict(zip(names, flags, strict=True)),
+                       "lengths": lengths, "peepholes": peepholes}  # fmt: skip

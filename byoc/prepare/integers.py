@@ -94,7 +94,7 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
     def moved(self, call: Any) -> Any:
         """The dequantize after a layout-only or selecting operator, or None for other operators."""
         before = self.dequantize(call.args[0]) if len(call.args) else None
-        if before is None or call.ty.ndim == 0:
+        if before is None or getattr(call.ty, "ndim", 0) == 0:  # a tuple has no rank
             return None
         single = all(_size(a) == 1 for a in before.args[1:])
         axis = int(before.attrs.axis) % max(before.args[0].ty.ndim, 1)

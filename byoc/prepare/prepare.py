@@ -3,7 +3,8 @@
 Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axis=0), axis=[0])
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
-Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`). What is bound outside of
+Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
+with the same weights become one (`byoc.prepare.merge_products`). What is bound outside of
 dataflow blocks moves into such, as in the branches of a conditional, so that regions form there.
 """
 
@@ -25,6 +26,7 @@ from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
 from .fold_creators import fold_creators
 from .integers import named
+from .merge_products import merge_products
 from .mutate import mutated
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
@@ -93,7 +95,7 @@ def _lowered(mod: Any) -> Any:
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(relax.transform.FoldConstant()(out))
-    return _folded(legalise_module(out))
+    return _folded(legalise_module(merge_products(out)))
 
 
 def _has_calls(mod: Any) -> bool:

@@ -13,22 +13,33 @@ from tvm import relax
 from opinfo.analysis import op_info
 from opinfo.analysis.certify.structural_equality import structurally_equal
 from opinfo.analysis.recurrent.cells import GATES
+from opinfo.analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED
 from opinfo.analysis.recurrent.recurrence_operator import NAME
 from opinfo.analysis.results.op_info import OpInfo, Refusal
 from opinfo.testing.mutants import mutants, parsed
 
-UNITS = 4
+UNITS, SIZE = 4, 6
 USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     "lstm": ("LSTM", {}),
     "lstm, lengths": ("LSTM", {"lengths": True, "reverse": True}),
     "lstm, peepholes": ("LSTM", {"peepholes": True}),
     "lstm, activations": ("LSTM", {"activations": ("Relu", "Softsign", "HardSigmoid")}),
-    "lstm, rounded": ("LSTM", {"quantized": True}),
     "lstm, one gate for two": ("LSTM", {"input_forget": True}),
     "gru": ("GRU", {"reverse": True}),
     "gru, reset after": ("GRU", {"linear_before_reset": True}),
     "rnn": ("RNN", {"activations": ("LeakyRelu",)}),
+}
+
+
+#: LSTMs with dynamic quantisation; whether each column of weights has numbers of its own.
+QUANTISED_LAYERS: dict[str, tuple[bool, dict[str, Any]]] = {
+    "plain": (False, {}),
+    "columns": (True, {"reverse": True}),
+    "lengths": (False, {"lengths": True, "reverse": True}),
+    "peepholes": (True, {"peepholes": True}),
+    "activations": (False, {"activations": ("Relu", "Softsign", "HardSigmoid")}),
+    "one gate for two": (False, {"input_forget": True}),
 }
 
 
@@ -38,46 +49,85 @@ def _prim_func(cell: str, steps: Any, batch: Any, attrs: dict[str, Any]) -> Any:
     shapes = [(steps, batch, width), (UNITS, width), (width,), (batch, UNITS)]
     shapes += [(batch, UNITS)] * (cell == "LSTM")
     types = [relax.TensorType(s, "float32") for s in shapes]
-    types += [relax.TensorType((batch,), "int32")] * bool(attrs.get("lengths"))
-    types += [relax.TensorType((3 * UNITS,), "float32")] * bool(attrs.get("peepholes"))
-    params = [relax.Var(f"x{k}", t) for k, t in enumerate(types)]
+    params = _params(types, batch, attrs)
+    call = relax.op.nn.recurrence(params, **{"cell": cell, "activations": USUAL[cell], **attrs})
+    return _lowered(params, call)
+
+
+def _quantised(steps: Any, batch: Any, columns: bool, attrs: dict[str, Any]) -> Any:
+    """The PrimFunc of an LSTM with dynamic quantisation."""
+    width = 4 * UNITS
+    numbers = (width if columns else 1,)
+    types = [relax.TensorType((steps, batch, SIZE), "float32")]
+    for rows, dtype in ((SIZE, "int8"), (UNITS, "uint8")):
+        types += [relax.TensorType((rows, width), dtype), relax.TensorType(numbers, "float32"),
+                  relax.TensorType(numbers, dtype)]  # fmt: skip
+    types += [relax.TensorType(s, "float32") for s in ((width,), *[(batch, UNITS)] * 2)]
+    params = _params(types, batch, attrs)
+    call = relax.op.nn.quantized_lstm(params, **{"activations": USUAL["LSTM"], **attrs})
+    return _lowered(params, call)
+
+
+def _params(types: list[Any], batch: Any, attrs: dict[str, Any]) -> list[Any]:
+    lengths = [relax.TensorType((batch,), "int32")] * bool(attrs.get("lengths"))
+    peepholes = [relax.TensorType((3 * UNITS,), "float32")] * bool(attrs.get("peepholes"))
+    return [relax.Var(f"x{k}", t) for k, t in enumerate([*types, *lengths, *peepholes])]
+
+
+def _lowered(params: list[Any], call: Any) -> Any:
     builder = relax.BlockBuilder()
     with builder.function("main", params):
-        call = relax.op.nn.recurrence(params, **{"cell": cell, "activations": USUAL[cell], **attrs})
         builder.emit_func_output(builder.emit(call))
     mod = relax.transform.LegalizeOps()(builder.get())
     (func,) = (f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc))
     return func
 
 
+def _sizes(sizes: Any) -> list[Any]:
+    return [tvm.tirx.Var(s, "int64") if isinstance(s, str) else s for s in sizes]
+
+
 @pytest.mark.parametrize("sizes", [(5, 2), "nb"], ids=["static", "symbolic"])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
     cell, attrs = LAYERS[layer]
-    steps, batch = (tvm.tirx.Var(s, "int64") if isinstance(s, str) else s for s in sizes)
+    steps, batch = _sizes(sizes)
     info = op_info(_prim_func(cell, steps, batch, attrs))
+    _check(info, NAME, {"cell": cell, "activations": USUAL[cell], **attrs})
+
+
+@pytest.mark.parametrize("sizes", [(5, 2), "nb"], ids=["static", "symbolic"])
+@pytest.mark.parametrize("layer", QUANTISED_LAYERS)
+def test_a_quantised_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
+    columns, attrs = QUANTISED_LAYERS[layer]
+    steps, batch = _sizes(sizes)
+    info = op_info(_quantised(steps, batch, columns, attrs))
+    _check(info, QUANTIZED, {"activations": USUAL["LSTM"], **attrs})
+
+
+def _check(info: Any, name: str, attrs: dict[str, Any]) -> None:
+    """The operator has these attributes, and all others are off."""
     assert isinstance(info, OpInfo), info
-    assert (info.name, info.kind, info.certificate.kind) == (NAME, "kOpaque", "rebuilt")
-    expected = {"cell": cell, "activations": USUAL[cell], **attrs}
-    assert {k: info.attrs[k] for k in expected} == expected
-    others = {k: v for k, v in info.attrs.items() if k not in expected}
-    assert not any(others.values())
+    assert (info.name, info.kind, info.certificate.kind) == (name, "kOpaque", "rebuilt")
+    assert {k: info.attrs[k] for k in attrs} == attrs
+    assert not any(v for k, v in info.attrs.items() if k not in attrs)
 
 
-@pytest.mark.parametrize("layer", ["lstm", "gru"])
+@pytest.mark.parametrize("layer", ["lstm", "gru", "quantised"])
 def test_a_changed_layer_is_refused(layer: str) -> None:
-    cell, attrs = LAYERS[layer]
-    func = parsed(_prim_func(cell, 5, 2, attrs).script())
+    original = _quantised(5, 2, True, {}) if layer == "quantised" else _prim_func(
+        LAYERS[layer][0], 5, 2, LAYERS[layer][1])  # fmt: skip
+    func = parsed(original.script())
     right = op_info(func)
-    assert isinstance(right, OpInfo) and right.name == NAME
+    assert isinstance(right, OpInfo) and right.name in (NAME, QUANTIZED)
     changed = 0
-    for change, mutant in islice(mutants(func), 16):
+    for change, mutant in islice(mutants(func), 6 if layer == "quantised" else 16):
         if structurally_equal(mutant, func):
             continue
         answer = op_info(mutant)
         assert isinstance(answer, Refusal), (change, answer)
         changed += 1
-    assert changed > 10
+    assert changed > (4 if layer == "quantised" else 10)
 
 
 def test_another_loop_over_such_shapes_is_refused_with_its_own_reason() -> None:
@@ -104,3 +154,44 @@ def test_the_operator_computes_what_its_formula_says() -> None:
     np.testing.assert_allclose(outs[2].numpy(), after, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(outs[1].numpy(), out * np.tanh(after), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(outs[0].numpy()[0], outs[1].numpy())
+
+
+def _levels(x: Any) -> tuple[Any, Any]:
+    """The integers nearest to a tensor, less the zero point, and the scale, by ONNX's formula."""
+    low, high = min(np.float32(0), x.min()), max(np.float32(0), x.max())
+    scale = np.float32(1) if low == high else np.float32((high - low) / np.float32(255))
+    point = np.rint(np.clip(-low / scale, 0, 255))
+    return np.clip(np.rint(x / scale) + point, 0, 255) - point, scale
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_the_quantised_operator_computes_what_its_formula_says(columns: bool) -> None:
+    """Three steps by the definition, in integers and real numbers."""
+    rng = np.random.default_rng(1)
+    width, steps = 4 * UNITS, 3
+    count = width if columns else 1
+    x = rng.uniform(-1, 1, (steps, 1, SIZE)).astype("float32")
+    parts = []
+    for rows, dtype, low in ((SIZE, "int8", -128), (UNITS, "uint8", 0)):
+        codes, zero = (rng.integers(low, low + 256, s).astype(dtype)
+                       for s in ((rows, width), (count,)))  # fmt: skip
+        parts += [codes, rng.uniform(0.005, 0.02, count).astype("float32"), zero]
+    bias, hidden, state = (rng.uniform(-1, 1, s).astype("float32")
+                           for s in ((width,), (1, UNITS), (1, UNITS)))  # fmt: skip
+    func = _quantised(steps, 1, columns, {}).with_attr("global_symbol", "lstm")
+    shapes = [(steps, 1, UNITS), (1, UNITS), (1, UNITS), (1, width), (8,), (SIZE,), (width,), (1,)]
+    outs = [tvm.runtime.tensor(np.zeros(s, d))
+            for s, d in zip(shapes, ["float32"] * 5 + ["int32"] * 3, strict=True)]  # fmt: skip
+    built = tvm.compile(tvm.IRModule({"lstm": func}), target="llvm")
+    built["lstm"](*map(tvm.runtime.tensor, (x, *parts, bias, hidden, state)), *outs)
+    w, ws, wz, r, rs, rz = (p.astype("float64") for p in parts)
+    codes, scale = _levels(x)
+    inputs = codes[:, 0] @ (w - wz) * scale * ws
+    for step in range(steps):
+        codes, scale = _levels(hidden)
+        gates = inputs[step] + (codes @ (r - rz) * scale * rs)[0] + bias
+        into, out, forget = (1 / (1 + np.exp(-g)) for g in np.split(gates, 4)[:3])
+        state = forget * state + into * np.tanh(np.split(gates, 4)[3])
+        hidden = (out * np.tanh(state)).astype("float32")
+        np.testing.assert_allclose(outs[0].numpy()[step], hidden, atol=1e-5)
+    np.testing.assert_allclose(outs[2].numpy(), state, atol=1e-5)

@@ -10,7 +10,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from opinfo.analysis.recurrent import recurrence_operator  # noqa: F401
+from opinfo.analysis.recurrent import (  # noqa: F401
+    quantized_lstm_operator,
+    recurrence_operator,
+)
 
 from ..layout.nets import const
 
@@ -181,6 +184,24 @@ def _recurrent(cell: str, activations: tuple[str, ...], **attrs: Any) -> OnnxCas
         return e(op.concat([e(op.reshape(steps, (N, 4))), *last], 0))
 
     return OnnxCase(build, ((N, 1, 3), *[(1, 4)] * states))
+
+
+def _quantised_lstm(dtype: str, zero: int, columns: int, **attrs: Any) -> OnnxCase:
+    """An LSTM of 4 units over integers, whose weights have so many scales and zero points."""
+
+    def build(e: Any, r: Any, x: Any, *initial: Any) -> Any:
+        weights = []
+        for rows in (3, 4):
+            codes = r.integers(zero - 128, zero + 128, (rows, 16)).astype(dtype)
+            scale = r.uniform(0.01, 0.02, columns).astype("float32")
+            weights += [relax.const(codes), relax.const(scale),
+                        relax.const(np.full(columns, zero, dtype))]  # fmt: skip
+        operands = [x, *weights, const(r, 16), *initial]
+        found = e(nn.quantized_lstm(operands, ("Sigmoid", "Tanh", "Tanh"), **attrs))
+        steps, *last = (e(relax.TupleGetItem(found, k)) for k in range(3))
+        return e(op.concat([e(op.reshape(steps, (N, 4))), *last], 0))
+
+    return OnnxCase(build, ((N, 1, 3), (1, 4), (1, 4)), refused=LACKED)
 
 
 def _any(e: Any, r: Any, x: Any) -> Any:
@@ -378,6 +399,8 @@ ORDERED: dict[str, OnnxCase] = {
         x, relax.const(np.array([2, 1, 4, 3])), 0, 1)), ((5, 4, 2),)),
     "lstm": _recurrent("LSTM", ("Sigmoid", "Tanh", "Tanh")),
     "lstm, reverse": _recurrent("LSTM", ("Sigmoid", "Relu", "Tanh"), reverse=True),
+    "lstm, quantised": _quantised_lstm("int8", 0, 1),
+    "lstm, quantised by columns": _quantised_lstm("uint8", 128, 16, reverse=True),
     "gru": _recurrent("GRU", ("Sigmoid", "Tanh")),
     "gru, reset after": _recurrent("GRU", ("Sigmoid", "Tanh"), linear_before_reset=True),
     "rnn": _recurrent("RNN", ("Tanh",), reverse=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -560,6 +561,27 @@ def test_a_build_with_other_outputs_is_left_out(
     with pytest.warns(UserWarning, match=warning):
         best = fastest(builds, mod, {"of red alone": TrialRun((5.0,), ONES)})
     assert best.library == (plain if wrong == "measured" else tuned).library
+
+
+def _rounded(emit: Any, rng: Any, x: Any) -> Any:
+    return emit(relax.op.exp(emit(relax.op.round(x))))
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_builds_may_differ_by_steps_where_values_are_rounded(
+    rounds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = (np.float32(1.01) * ONES[0],)
+    runs = [TrialRun((1.0,), near), TrialRun((2.0,), ONES)]
+    monkeypatch.setattr("opinfo.front.fastest.trial_runs", lambda *_: runs)
+    mod = nets.net(_rounded if rounds else _two, (4, 4))
+    plain, tuned = opinfo.compile(mod, []), opinfo.compile(mod, [BLUE])
+    builds = {"by measured costs": tuned, "by expected costs": plain}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        best = fastest(builds, mod, {"of red alone": TrialRun((5.0,), ONES)})
+    assert best.library == (tuned if rounds else plain).library
+    assert any("is left out" in str(w.message) for w in told) == (not rounds)
 
 
 def test_times_of_a_whole_model_correct_expected_costs() -> None:

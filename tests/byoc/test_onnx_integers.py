@@ -230,3 +230,42 @@ def test_integers_are_stored_around_a_number() -> None:
     by_column = in_8_bits(np.array([[-255.0, 255.0], [0.0, 0.0]]))
     assert by_column is not None and by_column[1].tolist() == [127, -128]
     assert in_8_bits(np.array([[[-255.0, 255.0], [0.0, 0.0]]])) is None
+
+
+def _lstm(size: int = 6, units: int = 4) -> Any:
+    """DynamicQuantizeLSTM in both directions over any number of steps."""
+    width = 4 * units
+    arrays = {
+        "W": RANDOM.integers(-128, 128, (2, size, width)).astype("int8"),
+        "R": RANDOM.integers(-128, 128, (2, units, width)).astype("int8"),
+        "B": RANDOM.standard_normal((2, 2 * width)).astype("float32"),
+        "s": np.array([0.01, 0.02], "float32"), "z": np.zeros(2, "int8"),
+    }  # fmt: skip
+    inputs = ["x", "W", "R", "B", "", "", "", "", "s", "z", "s", "z"]
+    node = helper.make_node("DynamicQuantizeLSTM", inputs, ["y", "h", "c"], hidden_size=units,
+                            direction="bidirectional", domain="com.microsoft")  # fmt: skip
+    return onnx_model([node], {"x": (["n", 1, size], "float32")}, ["y", "h", "c"], arrays)
+
+
+def test_an_lstm_with_dynamic_quantisation_is_written_as_it_was() -> None:
+    proto = _lstm()
+    mod = from_model(proto, {})
+    (region,) = written(mod)
+    assert region.count("DynamicQuantizeLSTM") == 2 and "MatMul" not in region
+    compiled = compile_module(mod, ["onnxruntime"])
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for steps in (1, 9):
+        x = RANDOM.standard_normal((steps, 1, 6)).astype("float32")
+        got = compiled.machine()["main"](tvm.runtime.tensor(x))
+        for ours, theirs in zip(got, session.run(None, {"x": x}), strict=True):
+            np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+def test_several_sequences_stay_with_tvm() -> None:
+    proto = _lstm()
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 2
+    left = dispatch(prepare(from_model(proto, {}), ["onnxruntime"]), ["onnxruntime"]).left
+    reason = "the batch is 2, expected 1: ONNX Runtime may round groups of sequences apart"
+    assert [reason in o.why for o in left if o.op == "relax.nn.quantized_lstm"] == [True] * 2

@@ -186,6 +186,8 @@ MOVED: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "a window of nothing but padding": (lambda e, x: _again(e, e(nn.max_pool2d(
         dequantized(e, HALF, x), (1, 1), (2, 2), (1, 1)))),
         ["dequantize", "max_pool2d", "quantize"]),
+    "of several results": (lambda e, x: e(relax.TupleGetItem(e(op.split(
+        dequantized(e, HALF, x), 2, 0)), 1)), ["dequantize", "split"]),
 }  # fmt: skip
 
 

@@ -125,9 +125,8 @@ def _layer(weights: bool, whole: bool = False, batch: int = 1, **attrs: Any) -> 
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "weights": ("onnxruntime", {"weights": False}, "the recurrent weights are not constant"),
+    "weights": ("onnxruntime", {"weights": False}, "the recurrent weight is not constant"),
     "work": ("onnxruntime", {"weights": True, "whole": True}, "its work memory is read"),
-    "quantized": ("onnxruntime", {"weights": True, "quantized": True}, "quantized is True"),
     "activation": ("onnxruntime", {"weights": True, "activations": ("Softsign", "Tanh", "Tanh")},
                    "the activation is Softsign, expected one of Sigmoid, Tanh, Relu"),
     "batch": ("openvino", {"weights": True, "batch": 2}, "the batch is 2, expected 1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -94,21 +95,50 @@ def test_clip_is_refused_by_name() -> None:
         from_model(_net("LSTM", 3, 2, clip=1.0), {})
 
 
-def _quantized() -> Any:
+def _quantized(
+    dtype: str = "int8",
+    columns: bool = False,
+    direction: str = "forward",
+    changed: Mapping[str, Array] | None = None,
+) -> Any:
+    """Return a model of an LSTM with dynamic quantisation."""
+    zero = 128 if dtype == "uint8" else 0
+    span = (zero - 100, zero + 100)
     codes = np.random.default_rng(5)
+    count = 2 if direction == "bidirectional" else 1
+    numbers = (count, 4 * UNITS) if columns else (count,)
     weights = {
-        "W": codes.integers(-100, 100, (1, SIZE, 4 * UNITS)).astype("int8"),
-        "R": codes.integers(-100, 100, (1, UNITS, 4 * UNITS)).astype("int8"),
-        "B": floats(1, 8 * UNITS), "ws": np.array([0.01], "float32"),
-        "wz": np.array([3], "int8"), "rs": np.array([0.02], "float32"),
-        "rz": np.array([0], "int8"),
+        "W": codes.integers(*span, (count, SIZE, 4 * UNITS)).astype(dtype),
+        "R": codes.integers(*span, (count, UNITS, 4 * UNITS)).astype(dtype),
+        "B": floats(count, 8 * UNITS), "wz": np.full(numbers, zero, dtype),
+        "ws": codes.uniform(0.01, 0.02, numbers).astype("float32"),
+        "rs": codes.uniform(0.01, 0.02, numbers).astype("float32"),
+        "rz": np.full(numbers, zero, dtype), **(changed or {}),
     }  # fmt: skip
     names = ["x", "W", "R", "B", "", "", "", "", "ws", "wz", "rs", "rz"]
     node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "yh", "yc"], hidden_size=UNITS,
-                            domain="com.microsoft")  # fmt: skip
+                            domain="com.microsoft", direction=direction)  # fmt: skip
     return model([node], {"x": (["n", 1, SIZE], "float32")}, ["y", "yh", "yc"], weights)
 
 
-def test_an_lstm_that_rounds_its_operands() -> None:
-    proto = _quantized()
-    compare(proto, {"x": floats(1, 1, SIZE)}, {"x": floats(2, 1, SIZE, seed=1)})
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize(("dtype", "columns"), [("int8", False), ("int8", True), ("uint8", True)])
+def test_an_lstm_that_rounds_its_operands(dtype: str, columns: bool, direction: str) -> None:
+    proto = _quantized(dtype, columns, direction)
+    compare(proto, {"x": floats(1, 1, SIZE)}, {"x": floats(6, 1, SIZE, seed=1)})
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (
+            {"ws": np.zeros((1, 3), "float32")},
+            "input 8 has 3 elements of float32, expected 1 or 16",
+        ),
+        ({"rz": np.zeros(1, "uint8")}, "input 11 has 1 elements of uint8, expected .* of int8"),
+        ({"W": np.zeros((1, SIZE, 16), "float32")}, "weights of float32 in 3 dimensions"),
+    ],
+)
+def test_other_weights_are_refused(changed: dict[str, Array], reason: str) -> None:
+    with pytest.raises(FrontendError, match=rf"DynamicQuantizeLSTM\): {reason}"):
+        from_model(_quantized(changed=changed), {})

@@ -35,13 +35,17 @@ def model(region: Region, integers: bool = False) -> bytes:
     nodes, arrays = writer.finish(results)
     symbols: list[Any] = []
     graph = helper.make_graph(
-        [helper.make_node(n.op, list(n.inputs), list(n.outputs), **n.attrs) for n in nodes],
+        [
+            helper.make_node(n.op, list(n.inputs), list(n.outputs), domain=n.domain, **n.attrs)
+            for n in nodes
+        ],
         region.symbol,
         [_value(f"x{k}", t, symbols) for k, t in enumerate(region.inputs)],
         [_value(f"y{k}", t, symbols) for k, t in enumerate(region.results)],
         [numpy_helper.from_array(array, name) for name, array in arrays.items()],
     )
-    opsets = [helper.make_opsetid("", OPSET)]
+    domains = sorted({n.domain for n in nodes} - {""})
+    opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in domains)]
     onnx_model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     return bytes(onnx_model.SerializeToString())
 

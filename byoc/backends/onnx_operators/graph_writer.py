@@ -20,13 +20,14 @@ _ARITHMETIC = {"Add": "Add", "Sub": "Sub", "Mul": "Mul", "Min": "Min", "Max": "M
 
 @dataclass(frozen=True)
 class NodeProto:
-    """A node; ``more`` are its outputs after the first one."""
+    """A node; ``more`` are its outputs after the first one, ``domain`` is empty for ONNX's own."""
 
     op: str
     inputs: tuple[str, ...]
     output: str
     attrs: Mapping[str, Any] = field(default_factory=dict)
     more: tuple[str, ...] = ()
+    domain: str = ""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -60,10 +61,12 @@ class GraphWriter:
         self.nodes[made.output] = made
         return made.output
 
-    def nodes_of(self, op: str, inputs: Iterable[str], count: int, **attrs: Any) -> tuple[str, ...]:
+    def nodes_of(
+        self, op: str, inputs: Iterable[str], count: int, domain: str = "", **attrs: Any
+    ) -> tuple[str, ...]:
         """Add a node with several outputs; returns their names."""
         made = NodeProto(op, tuple(inputs), self.name(), attrs,
-                         tuple(self.name() for _ in range(count - 1)))  # fmt: skip
+                         tuple(self.name() for _ in range(count - 1)), domain)  # fmt: skip
         self.nodes[made.output] = made
         return made.outputs
 

@@ -9,6 +9,7 @@ get wrong inputs, and the order of equal elements in a sort is not defined.
 
 from __future__ import annotations
 
+from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LSTM
 from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ...backend.backend import Backend
 from ...patterns.pattern import Node
@@ -22,8 +23,8 @@ from .locate import available, version
 WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
 
 
-#: Operators that OpenVINO has, but not as TVM defines them.
-WITHOUT = ("relax.topk", "relax.argsort")
+#: Operators that OpenVINO has, but not as TVM defines them, or lacks.
+WITHOUT = ("relax.topk", "relax.argsort", QUANTIZED_LSTM)
 
 
 def alone(node: Node) -> str | None:

@@ -1,6 +1,7 @@
 """Run builds of a model in turns, and choose the fastest of those whose outputs agree.
 
-A build whose outputs no other build has is not kept, as a library may be wrong.
+A build whose outputs no other build has is not kept, as a library may be wrong. Where values are
+rounded to steps, builds may differ by some steps: see `verification.STEPS`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tvm
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
 from ..verify.trial_runs import TrialProcess, TrialRun, trial_runs
-from ..verify.verification import TOLERANCE, difference, trial_inputs
+from ..verify.verification import difference, tolerance_of, trial_inputs
 from .compiled_model import Compiled
 
 #: A later build replaces an earlier one only if it takes at most this part of its time: times are
@@ -65,7 +66,8 @@ def fastest(
         return replace(different[first], kept=f"kept the choice {first}, untimed: {error}")
     if not any(run.times for run in runs.values()):
         return replace(different[first], kept=f"kept the choice {first}: all builds fail")
-    trusted = _trusted(runs, {**(others or {}), **runs})
+    tolerance = max(tolerance_of(build.dispatched) for build in different.values())
+    trusted = _trusted(runs, {**(others or {}), **runs}, tolerance)
     best, *rest = trusted
     for name in rest:
         if least(runs, name) <= PART * least(runs, best):
@@ -79,11 +81,16 @@ def _told(runs: Mapping[str, TrialRun], name: str) -> str:
     return f"{least(runs, name):.3f} ms" if runs[name].times else "an error"
 
 
-def _trusted(runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun]) -> list[str]:
+def _trusted(
+    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], tolerance: float
+) -> list[str]:
     """Return the builds that ran and whose outputs another one has; all if no two agree."""
     ran = [name for name, run in runs.items() if run.times]
-    agree = [name for name in ran
-             if any(_same(runs[name], run) for n, run in known.items() if n != name)]  # fmt: skip
+    agree = [
+        name
+        for name in ran
+        if any(_same(runs[name], run, tolerance) for n, run in known.items() if n != name)
+    ]
     for name in ran if agree else ():
         if name not in agree:
             warn(f"compile: the build {name} is left out, as its outputs differ from all others")
@@ -93,12 +100,12 @@ def _trusted(runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun]) -> lis
     return agree or ran
 
 
-def _same(a: TrialRun, b: TrialRun) -> bool:
+def _same(a: TrialRun, b: TrialRun, tolerance: float) -> bool:
     """Return whether two runs have the same outputs up to rounding."""
     if not b.times or len(a.outputs) != len(b.outputs):
         return False
     pairs = zip(a.outputs, b.outputs, strict=True)
-    return all(x.shape == y.shape and difference(x, y) <= TOLERANCE for x, y in pairs)
+    return all(x.shape == y.shape and difference(x, y) <= tolerance for x, y in pairs)
 
 
 def _different(builds: Mapping[str, Compiled]) -> dict[str, Compiled]:

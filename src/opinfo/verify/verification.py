@@ -33,6 +33,8 @@ TOLERANCE = 1e-3
 #: The same for quantised values: two of the 127 steps. A sum that rounds differently may be
 #: quantised to the neighbouring step, and so may later values.
 STEPS = 2 / 127
+#: Operators that round values to steps: `relax.round` when a model quantises dynamically.
+ROUNDING = frozenset({"relax.quantize", "relax.round", "relax.nn.quantized_lstm"})
 #: Value of symbolic extents in a comparison.
 EXTENT = 2
 TIMES = ("build", "median ms", "speed")
@@ -147,16 +149,16 @@ def verified(
         compiled, unmodified = (run.times for run in trial_runs(libraries, values, threads))
     finally:
         folder.remove()
-    tolerance = STEPS if _quantises(result.dispatched) else TOLERANCE
+    tolerance = tolerance_of(result.dispatched)
     return Verified(worst, median(compiled), median(unmodified), len(compiled), tolerance, threads)
 
 
-def _quantises(dispatched: Dispatched | None) -> bool:
-    """Return whether a dispatch quantises values."""
+def tolerance_of(dispatched: Dispatched | None) -> float:
+    """Return the accepted difference of outputs, which is larger where values are rounded."""
     if dispatched is None:
-        return False
+        return TOLERANCE
     names = {op for t in dispatched.taken for op in t.ops} | {o.op for o in dispatched.left}
-    return "relax.quantize" in names
+    return TOLERANCE if names.isdisjoint(ROUNDING) else STEPS
 
 
 def difference(a: Array, b: Array) -> float:

@@ -6,7 +6,7 @@ which torch computes, and its result is compared with the dtype and shape that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,32 +16,49 @@ from torch import fx
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-from . import gathering, norms_and_pools, resizing, torch_arithmetic, torch_products, torch_slices
+from . import (
+    gathering,
+    norms_and_pools,
+    resizing,
+    torch_arithmetic,
+    torch_products,
+    torch_recurrent,
+    torch_slices,
+)
 from .arguments import Converter, is_symbolic
 from .computation_types import compared, computed, operand_types
 from .program_sizes import bind_derived, expression, with_variables
 
 _FAMILIES = (
     torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,
+    torch_recurrent,
 )  # fmt: skip
 CONVERTERS: Mapping[str, Converter] = {
     name: convert for family in _FAMILIES for name, convert in family.CONVERTERS.items()
 }
 #: Operators that read a number from a tensor.
 _ITEMS = ("item.default", "_local_scalar_dense.default")
-#: Operators that `run_decompositions` leaves alone, since a converter reads them whole.
-WHOLE = tuple(resizing.CONVERTERS)
+#: Operators that a converter reads whole, so that `run_decompositions` leaves them alone; and of
+#: which nodes it reads them.
+WHOLE: Mapping[str, Callable[[fx.Node], bool]] = {
+    **dict.fromkeys(resizing.CONVERTERS, lambda node: True),
+    **dict.fromkeys(torch_recurrent.CONVERTERS, torch_recurrent.is_whole),
+}
 
 
 class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
     """Imports one `torch.export.ExportedProgram`.
 
+    Args:
+        binds_parameters: Whether the parameters become constants.
+
     Attributes:
         converted: The value of each node, with the node.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, binds_parameters: bool = True) -> None:
         super().__init__()
+        self._binds_parameters = binds_parameters
         self.converted: list[tuple[Any, fx.Node]] = []
         self._symbols: dict[str, Any] = {}
         self._types: dict[str, relax.TensorType] = {}
@@ -145,7 +162,7 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return self._prim_value_to_scalar_tensor(size, dtype)
 
     def constant(self, node: fx.Node) -> torch.Tensor | None:
-        """Return the value of a node that is a constant or a buffer, and None for other nodes."""
+        """Return the value of a node that becomes a constant, and None for other nodes."""
         return self._constants.get(node.name) if node.op == "placeholder" else None
 
     def _getitem(self, node: fx.Node) -> Any:
@@ -170,6 +187,8 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         """Return the parameters; see `with_variables`."""
         weights, inputs, ranges = super().create_input_vars(exported_program)
         values = {**dict(exported_program.named_buffers()), **exported_program.constants}
+        if self._binds_parameters:
+            values |= dict(exported_program.named_parameters())
         self._constants = {spec.arg.name: values[spec.target]
                            for spec in exported_program.graph_signature.input_specs
                            if spec.target in values}  # fmt: skip

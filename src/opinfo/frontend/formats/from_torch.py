@@ -38,7 +38,7 @@ def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModu
     """Import a `torch.export.ExportedProgram`."""
     from ..converters.program_importer import ProgramImporter
 
-    importer = ProgramImporter()
+    importer = ProgramImporter(binds_parameters=not keep_params_as_input)
     with tidied():
         mod = importer.from_exported_program(
             _decomposed(program), keep_params_as_input, False, False, None
@@ -55,15 +55,13 @@ def _decomposed(program: Any) -> Any:
     """
     import torch
 
-    from ..converters.program_importer import WHOLE
-
     def table() -> Any:
         table = torch.export.default_decompositions()
-        for name in WHOLE:
-            base, _, overload = name.partition(".")
-            table.pop(getattr(getattr(torch.ops.aten, base), overload), None)
+        for target in whole:
+            table.pop(target, None)
         return table
 
+    whole = _whole(torch, program)
     _drop_ranges_of_expressions(program)
     try:
         return program.run_decompositions(table())
@@ -73,6 +71,21 @@ def _decomposed(program: Any) -> Any:
     strided = table()
     strided[torch.ops.aten.scaled_dot_product_attention.default] = _attention
     return program.run_decompositions(strided)
+
+
+def _whole(torch: Any, program: Any) -> list[Any]:
+    """Return the operators that converters read whole at each of their nodes."""
+    from ..converters.program_importer import WHOLE
+
+    graphs = [m for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    nodes = [node for module in graphs for node in module.graph.nodes]
+    out = []
+    for name, is_whole in WHOLE.items():
+        base, _, overload = name.partition(".")
+        target = getattr(getattr(torch.ops.aten, base), overload)
+        if all(is_whole(node) for node in nodes if node.target is target):
+            out.append(target)
+    return out
 
 
 def _drop_ranges_of_expressions(program: Any) -> None:

@@ -7,6 +7,7 @@ from ..onnx_graph.converter_table import CONVERTERS
 from . import (
     contributed,
     convolution,
+    dynamic_lstm,
     elementwise_operators,
     index_operators,
     pools,
@@ -19,7 +20,7 @@ from . import (
 )
 
 __all__ = [
-    "CONVERTERS", "contributed", "control", "convolution", "elementwise_operators",
+    "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
     "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "sequences",
     "shapes", "slices_and_pads",
 ]  # fmt: skip

@@ -11,21 +11,6 @@ from ..onnx_graph.converter_table import MICROSOFT, converts
 from ..onnx_graph.onnx_node import OnnxNode
 from .convolution import biased, convolved
 from .products import gemm
-from .quantized import dequantized_weights, rounded
-from .recurrent import sequence
-
-
-@converts("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(node: OnnxNode) -> list[Any]:
-    """Run an LSTM whose operands of products are rounded to 8 bits, as ONNX Runtime does."""
-
-    def weights(node: OnnxNode, k: int, index: int) -> Any:
-        scale, zero = (8, 9) if k == 1 else (10, 11)
-        return relax.const(dequantized_weights(node, k, scale, zero, index), "float32")
-
-    codes, scale, point = rounded(node, node.tensor(0))
-    data = node.emit(relax.op.multiply(relax.op.subtract(codes, point), scale))
-    return sequence(node, weights, (4, 5, 6, 7), data=data, quantized=True)
 
 
 @converts("Gelu", domain=MICROSOFT)

@@ -177,22 +177,3 @@ def _elementwise(combine: Any) -> Any:
 
 converts("QLinearAdd", domain=MICROSOFT)(_elementwise(relax.op.add))
 converts("QLinearMul", domain=MICROSOFT)(_elementwise(relax.op.multiply))
-
-
-def dequantized_weights(
-    node: OnnxNode, k: int, scale: int, zero: int, index: int
-) -> np.ndarray[Any, Any]:
-    """Return constant 8-bit weights of a direction times their scale, in float32.
-
-    Args:
-        node: The node.
-        k: The input with the weights: directions, rows, columns.
-        scale: The input with a scale for each direction, or for each column of each.
-        zero: The input with the zero points, alike.
-        index: The direction.
-    """
-    weights = node.array(k, "weights")[index].astype("float32")
-    scales = node.array(scale, "the scale")
-    points = node.array(zero, "the zero point").astype("float32")
-    pick = [x.reshape(-1)[0] if x.size == 1 else x[index] for x in (scales, points)]
-    return np.asarray((weights - pick[1]) * pick[0], "float32")

@@ -1,0 +1,1 @@
+"""Recurrent layers, as several formats import them."""
