@@ -23,13 +23,14 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
-from .fold_creators import fold_creators
+from .fold_creators import fold_constants
 from .integers import named
 from .mutate import mutated
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
 from .split_slices import split_slices
+from .unguarded_softmax import drop_softmax_guards
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -52,24 +53,15 @@ def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = 
     if not taking(usable) or not quantised(raised):
         return _lowered(raised)
     held_back = parametrise_scales(raised)
-    return bind_scales(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
-
-
-def _folded(mod: Any) -> Any:
-    out = relax.transform.FoldConstant()(mod)
-    created = fold_creators(out)
-    while created is not None:
-        out = relax.transform.FoldConstant()(created)
-        created = fold_creators(out)
-    return relax.transform.DeadCodeElimination()(out)
+    return bind_scales(_lowered(held_back.module), held_back.scales, usable, fold_constants, relaid)
 
 
 def _lowered(mod: Any) -> Any:
-    raised = relax.transform.FoldConstant()(mod)
+    raised = drop_softmax_guards(relax.transform.FoldConstant()(mod))
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(relax.transform.FoldConstant()(out))
-    return _folded(legalise_module(out))
+    return fold_constants(legalise_module(out))
 
 
 def _has_calls(mod: Any) -> bool:
