@@ -38,7 +38,7 @@ class ConstantValues:
         """The elements; None if they depend on a parameter, or may not be computed here."""
         value = self._value(expr)
         if isinstance(value, GenericConst):
-            return array_of(value).numpy()
+            return _elements(value)
         calls: NodeDict[Any] = NodeDict()
         if not self._collect(expr, calls):
             return None
@@ -108,4 +108,8 @@ def _computed(mod: Any) -> Array | None:
     value = folded.body.body
     while isinstance(value, relax.Var) and value in bound:
         value = bound[value]
-    return array_of(value).numpy() if isinstance(value, GenericConst) else None
+    return _elements(value) if isinstance(value, GenericConst) else None
+
+
+def _elements(constant: Any) -> Array:
+    return np.asarray(array_of(constant).numpy())
