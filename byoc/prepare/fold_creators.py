@@ -31,6 +31,16 @@ def fold_creators(mod: Any) -> Any | None:
     return mutated(mod, writer) if list(writer.constants.items()) else None
 
 
+def fold_constants(mod: Any) -> Any:
+    """The lowered module with all folded that depends on constants only; nothing unused."""
+    out = relax.transform.FoldConstant()(mod)
+    created = fold_creators(out)
+    while created is not None:
+        out = relax.transform.FoldConstant()(created)
+        created = fold_creators(out)
+    return relax.transform.DeadCodeElimination()(out)
+
+
 @relax.expr_functor.mutator
 class _Creators(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any) -> None:

@@ -24,7 +24,7 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
-from .fold_creators import fold_creators
+from .fold_creators import fold_constants
 from .integers import named
 from .merge_products import merge_products
 from .mutate import mutated
@@ -32,6 +32,7 @@ from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
 from .split_slices import split_slices
+from .unguarded_softmax import drop_softmax_guards
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -68,7 +69,7 @@ class Preparer:
                 self._lowered.append((raised, _lowered(raised)))
             return next(out for known, out in self._lowered if raised is known)
         held_back = parametrise_scales(raised)
-        return bind_scales(_lowered(held_back.module), held_back.scales, usable, _folded, relaid)
+        return bind_scales(_lowered(held_back.module), held_back.scales, usable, fold_constants, relaid)
 
     def _raised_for(self, coarse: bool) -> Any:
         """The module in Relax operators, without splits for coarse backends."""
@@ -81,21 +82,12 @@ class Preparer:
         return self._raised[coarse]
 
 
-def _folded(mod: Any) -> Any:
-    out = relax.transform.FoldConstant()(mod)
-    created = fold_creators(out)
-    while created is not None:
-        out = relax.transform.FoldConstant()(created)
-        created = fold_creators(out)
-    return relax.transform.DeadCodeElimination()(out)
-
-
 def _lowered(mod: Any) -> Any:
-    raised = relax.transform.FoldConstant()(mod)
+    raised = drop_softmax_guards(relax.transform.FoldConstant()(mod))
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(relax.transform.FoldConstant()(out))
-    return _folded(legalise_module(merge_products(out)))
+    return fold_constants(legalise_module(merge_products(out)))
 
 
 def _has_calls(mod: Any) -> bool:
