@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,3 +50,10 @@ def test_a_run_in_pieces_keeps_the_last_verdict(tmp_path: Path) -> None:
 def test_a_reason_is_the_same_in_every_run() -> None:
     assert coverage.tidy("v42 and q17 of v42") == "v0 and q1 of v0"
     assert "0x" not in " ".join(map(str, (v for vs in variants().values() for v in vs)))
+
+
+def test_a_part_of_no_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["coverage", "--ops", "nope"])
+    with pytest.raises(SystemExit) as exited:
+        coverage.main()
+    assert exited.value.code == "--ops nope: no operator has one of these in its name"

@@ -190,6 +190,8 @@ def main() -> None:
     args = options()
     every = {op: thin(vs, args.sample or len(vs)) for op, vs in variants().items()}
     chosen = {op: vs for op, vs in every.items() if not args.ops or any(p in op for p in args.ops)}
+    if not chosen:
+        sys.exit(f"--ops {' '.join(args.ops)}: no operator has one of these in its name")
     if args.json and not args.resume:
         args.json.write_text("")
     verdicts = stored(args.json, args.redo) if args.resume else {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from ..checks.error import FrontendError, one_line
 from ..checks.input_shapes import Shapes
 from .importer import at_node, tidied
 from .origins import named, of_torch
-from .torch_archive import BadArchive, rebuilt
+from .torch_archive import rebuilt
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -25,7 +23,7 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
             f"{path}: reading .pt2 needs torch: pip install 'opinfo[torch]'"
         ) from error
     try:
-        program = _loaded(torch, path)
+        program = torch.export.load(rebuilt(path))
     except Exception as error:  # torch raises various types
         raise FrontendError(f"{path}: not a torch.export program: {one_line(error)}") from error
     try:
@@ -34,22 +32,6 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         raise FrontendError(
             f"{path}: TVM's importer rejected it{at_node(error)}: {one_line(error)}"
         ) from error
-
-
-def _loaded(torch: Any, path: Path) -> Any:
-    """Load a program from the checked records of an archive.
-
-    The output classes of Hugging Face models are registered when their module is imported.
-    """
-    try:
-        return torch.export.load(rebuilt(path))
-    except BadArchive:
-        raise
-    except Exception:
-        if find_spec("transformers") is None:
-            raise
-        import_module("transformers.modeling_outputs")
-        return torch.export.load(rebuilt(path))
 
 
 def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:

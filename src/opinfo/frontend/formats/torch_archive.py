@@ -4,7 +4,8 @@
 inputs, libraries of AOTInductor, symbolic sizes by `eval` (`sympy.sympify`), names that become
 Python source (`torch.fx`), modules to import (pytree contexts), and arbitrary attributes of
 `torch`. Each of these is checked or dropped here, and torch reads a new archive of the rest. It
-never sees the file.
+never sees the file. Classes of inputs and outputs, which only their own modules know, become tuples
+of their parts.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ _SYMPY = (
 #: Keys whose strings become names, or attribute paths, in generated code.
 _NAMES = {"name", "as_name", "as_custom_obj"}
 _PATHS = {"parameter_name", "buffer_name", "tensor_constant_name", "class_fqn", "fqn", "graph_name"}
+#: Nestings of inputs and outputs, and the types in them that torch knows by itself.
+_SPECS = {"in_spec", "out_spec"}
+_CONTAINERS = {"builtins.tuple", "builtins.list", "builtins.dict"}
 
 
 class BadArchive(ValueError):
@@ -90,10 +94,25 @@ def _checked(name: str, data: bytes) -> bytes:
     if name == _MODEL:
         model = json.loads(data)
         model["guards_code"] = []  # source
+        for entry in model["graph_module"]["module_call_graph"]:
+            for key in _SPECS & (entry["signature"] or {}).keys():
+                entry["signature"][key] = _plain_spec(entry["signature"][key])
         for where, key, value in _walk(model, "", ""):
             _check(where, key, value)
         return json.dumps(model).encode()
     return data
+
+
+def _plain_spec(text: str) -> str:
+    """Return a nesting of inputs or outputs (JSON) without classes; its leaves stay in order."""
+    protocol, spec = json.loads(text)
+    pending = [spec]
+    while pending:
+        node = pending.pop()
+        pending += node["children_spec"]
+        if node["type"] is not None and node["type"] not in _CONTAINERS:
+            node["type"], node["context"] = "builtins.tuple", "null"
+    return json.dumps([protocol, spec])
 
 
 def _walk(value: Any, where: str, key: str) -> Iterator[tuple[str, str, Any]]:
@@ -125,7 +144,7 @@ def _check(where: str, key: str, text: str) -> None:
         raise BadArchive(f"{shown}, expected dotted names")
     elif key == "expr_str":
         _check_size(text)
-    elif key in ("in_spec", "out_spec") and ("default_factory" in text or "__enum__" in text):
+    elif key in _SPECS and ("default_factory" in text or "__enum__" in text):
         raise BadArchive(f"{key} would import a module")
 
 
