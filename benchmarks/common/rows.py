@@ -56,12 +56,18 @@ def measure_models(
     measure: Callable[[str], Any],
     row_type: Callable[..., Any],
     page: Callable[[list[Any]], str],
-) -> None:
-    """Measure each model of the options, print and store its row; write the page if asked to."""
+) -> list[Any]:
+    """Measure each model of the options, print and store its row; write the page if asked to.
+
+    Returns:
+        The rows that were measured.
+    """
+    rows = []
     for name in options.model:
-        row = measure(name)
-        print(row.as_line(), flush=True)
-        store_row(options.json, row, "model")
+        rows.append(measure(name))
+        print(rows[-1].as_line(), flush=True)
+        store_row(options.json, rows[-1], "model")
     if options.page:
-        rows = [row_type(**values) for values in stored_rows(options.json)]
-        options.page.write_text(page(rows), encoding="utf-8")
+        stored = [row_type(**values) for values in stored_rows(options.json)]
+        options.page.write_text(page(stored), encoding="utf-8")
+    return rows

@@ -10,6 +10,7 @@ thread, so that the compiler process, whose CPU time is given apart, and other l
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import sys
@@ -24,6 +25,7 @@ from benchmarks.common.pages import table
 from benchmarks.common.rows import measure_models
 from benchmarks.shapes import symbolic_models
 from benchmarks.shapes.stream import parse_options
+from benchmarks.zoo.results_page import cpu_name
 
 Size = tuple[int, ...]
 Call = Callable[[Size], Any]
@@ -32,7 +34,10 @@ REQUESTS, ROUNDS = 50, 7
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds of 50 requests by implementation, the kernels, and the compiler's CPU seconds."""
+    """Seconds of 50 requests by implementation, the kernels, and the compiler's CPU seconds.
+
+    ``load`` is the machine's load average before the requests: about 1 where nothing else runs.
+    """
 
     model: str
     first: Mapping[str, float]
@@ -40,6 +45,8 @@ class Row:
     kernels: Mapping[str, int]
     compiling: float
     outputs: float
+    cpu: str
+    load: float
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -66,7 +73,7 @@ def measure(name: str) -> Row:
                for s in set(stream)}  # fmt: skip
     library = compile_shapes(mod, "jit")
     onnxruntime = compile_module(mod, ["onnxruntime"], plan=False).machine()["main"]
-    before = _children()
+    before, load = _children(), os.getloadavg()[0]
     with Session(library) as session:
         calls: dict[str, Call] = {
             "opinfo": lambda s: session(*tensors[s]),
@@ -84,7 +91,8 @@ def measure(name: str) -> Row:
         rules = [e.rule == "generic" for e in session.stats().events if e.what == "compiled"]
         failed = session.stats().counts.get("failed", 0)
     kernels = {"special": rules.count(False), "generic": rules.count(True), "failed": failed}
-    return Row(name, first, steady, kernels, _children() - before, worst)
+    return Row(name, first, steady, kernels, _children() - before, worst, cpu_name(),
+               load)  # fmt: skip
 
 
 def _children() -> float:
@@ -135,7 +143,11 @@ def page(rows: Sequence[Row]) -> str:
              for r in rows]  # fmt: skip
     means = (statistics.geometric_mean(r.ratios[k] for r in rows) for k in (0, 1))
     lines.append(("**geometric mean**", *(f"{m:.2f}" for m in means), "", "", "", ""))
-    return f"# First requests of symbolic models\n\n{HEAD}\n\n{table(columns, lines)}\n"
+    cpus, load = sorted({r.cpu for r in rows}), max(r.load for r in rows)
+    machine = f"CPU: {', '.join(cpus)}. The load average was at most {load:.1f}."
+    return (
+        f"# First requests of symbolic models\n\n{HEAD}\n\n{machine}\n\n{table(columns, lines)}\n"
+    )
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.rows import store_row, stored_rows
+from benchmarks.common.rows import measure_models
 from benchmarks.shapes.stream import in_turns, parse_options
 
 CNNS = ("resnet50", "squeezenet", "densenet121", "inception_v1", "ocr_det",
@@ -152,16 +152,8 @@ ones of `tests/models/transformer.py`."""
 
 def main() -> int:
     options = parse_options("benchmarks.shapes.real", __doc__, NAMES)
-    worst = 0.0
-    for name in options.model:
-        row = measure(name)
-        worst = max(worst, row.apart)
-        print(row.as_line(), flush=True)
-        store_row(options.json, row, "model")
-    if options.page:
-        rows = [Row(**r) for r in stored_rows(options.json)]
-        options.page.write_text(page(rows), encoding="utf-8")
-    return int(worst > TOLERANCE)
+    rows = measure_models(options, measure, Row, page)
+    return int(any(row.apart > TOLERANCE for row in rows))
 
 
 if __name__ == "__main__":
