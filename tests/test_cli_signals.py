@@ -112,7 +112,25 @@ def test_children_are_ended_and_say_nothing(group: bool, tmp_path: Path) -> None
     pids = command.told.read_text().split()
     assert len(pids) == 2
     assert command.ended(signal.SIGINT, group) == (130, "opinfo: interrupted\n")
-    while any(_runs(pid) for pid in pids):  # a signal is delivered in its own time
+    _wait_for_end(pids)
+
+
+def test_a_process_whose_parent_has_ended_is_ended_too(tmp_path: Path) -> None:
+    """The terminal's interrupt ends a child before the command looks for its children."""
+    orphaned = CHILDREN.replace('; time.sleep(300)"', '"').replace(
+        'readline()}")', 'readline()}" * (child.wait() == 0))'
+    )
+    command = Command(tmp_path, orphaned)
+    pids = command.told.read_text().split()
+    assert len(pids) == 2
+    assert command.ended(signal.SIGINT) == (130, "opinfo: interrupted\n")
+    _wait_for_end(pids)
+
+
+def _wait_for_end(pids: list[str]) -> None:
+    end = time.monotonic() + 60  # a signal is delivered in its own time
+    while running := [pid for pid in pids if _runs(pid)]:
+        assert time.monotonic() < end, running
         time.sleep(0.01)
 
 

@@ -43,10 +43,12 @@ def test_it_says_what_was_refused_and_why(
 
 
 def test_it_lists_what_still_waits(compiled: CompiledShapes) -> None:
-    with Session(compiled, compiler=stub("time.sleep(60)", 60)) as session:
+    compiler = stub("time.sleep(60)", 60)
+    with Session(compiled, compiler=compiler) as session:
         ask(session, [2, 2, 3, 3, 4])
         settled = session.settle(0.3)
         site = session.stats().sites[0].site
+        compiler.stop()  # the session would wait for its job
     assert not settled and settled.events == () and settled.seconds >= 0.3
     assert settled.waiting == (Waiting(site, (2,)), Waiting(site, (3,)))
     assert str(settled) == "2 waiting"

@@ -8,9 +8,11 @@ otherwise ends the process.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the termin
 #: Seconds that a command has to end on its own.
 GRACE = 2.0
 PROCESSES = Path("/proc")
+#: Linux: processes whose parents ended become children of this process, which ends them too.
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Signals:
@@ -46,6 +50,8 @@ class Signals:
         os.set_blocking(self._write, False)
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._owner = os.getpid()
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         threading.Thread(target=self._watch, name="opinfo signals", daemon=True).start()
         return self
 
