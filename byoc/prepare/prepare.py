@@ -69,7 +69,9 @@ class Preparer:
                 self._lowered.append((raised, _lowered(raised)))
             return next(out for known, out in self._lowered if raised is known)
         held_back = parametrise_scales(raised)
-        return bind_scales(_lowered(held_back.module), held_back.scales, usable, fold_constants, relaid)
+        return bind_scales(
+            _lowered(held_back.module), held_back.scales, usable, fold_constants, relaid
+        )
 
     def _raised_for(self, coarse: bool) -> Any:
         """The module in Relax operators, without splits for coarse backends."""
