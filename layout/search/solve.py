@@ -172,10 +172,20 @@ def _model(part: Part) -> Any:
     return lp
 
 
+class _Silent(highspy.Highs):
+    """A solver that prints nothing.
+
+    The constructor calls `enableCallbacks`, and HiGHS 1.16 prints its banner at the first call.
+    """
+
+    def enableCallbacks(self) -> None:
+        self.silent()
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
 def _run(lp: Any, seconds: float) -> Any:
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in (("output_flag", False), ("threads", 1), ("mip_rel_gap", 0.0),
-                          ("time_limit", seconds)):  # fmt: skip
+    highs = _Silent()  # type: ignore[no-untyped-call]
+    for option, value in (("threads", 1), ("mip_rel_gap", 0.0), ("time_limit", seconds)):
         highs.setOptionValue(option, value)
     highs.passModel(lp)
     highs.run()

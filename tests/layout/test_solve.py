@@ -20,6 +20,11 @@ def test_a_relaxation_with_fractions_is_branched_on() -> None:
     assert len(found.chosen) == 2
 
 
+def test_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    solve(BinaryProgram([2.0, 3.0, 4.0], [(1.0, {0: 1.0, 1: 1.0}), (1.0, {1: 1.0, 2: 1.0})]))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_equal_parts_are_solved_in_their_own_variables() -> None:
     rows = [(1.0, {k: 1.0, k + 1: 1.0}) for k in (0, 2, 4)]
     found = solve(BinaryProgram([3.0, 1.0, 3.0, 1.0, 1.0, 3.0], rows))
