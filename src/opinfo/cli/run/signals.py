@@ -51,7 +51,7 @@ class Signals:
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._owner = os.getpid()
         if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            ctypes.pythonapi.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # already open
         threading.Thread(target=self._watch, name="opinfo signals", daemon=True).start()
         return self
 
