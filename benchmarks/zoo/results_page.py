@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +18,8 @@ from .split import is_open
 Row = Mapping[str, Any]
 PEERS = {"onnx_runtime": "ONNX Runtime", "openvino": "OpenVINO", "torch_compile": "torch.compile"}
 HALVES = {True: "Open", False: "Held out"}
+#: The times of all builds, behind the choice that was kept.
+TIMES = re.compile(r"(?<=kept the choice )([^:]*): \d.*")
 READ_HEAD = """# The zoo: reading real models
 
 Written by `python -m benchmarks.zoo --page`. Each model is read as its authors ship it, or as
@@ -139,7 +142,10 @@ def _speed_sum(rows: Sequence[Row]) -> str:
         if ratios:
             slower = sum(r > 1.05 for r in ratios)
             lines.append(f"{mean(ratios):.2f} x {title} on {len(ratios)} (above 1.05: {slower})")
-    return f"{lines[0]} {', '.join(lines[1:])}."
+    seconds = [row["seconds"] for row in rows if "seconds" in row]
+    above = sum(s > 60 for s in seconds)
+    return (f"{lines[0]} {', '.join(lines[1:])}. Compiling takes up to {max(seconds):.0f} s of CPU "
+            f"(above 60 s: {above}).")  # fmt: skip
 
 
 def _timed(row: Row) -> bool:
@@ -163,8 +169,9 @@ def _speed_table(rows: Sequence[Row]) -> str:
                           _cell(row["refusal"])))  # fmt: skip
             continue
         ratios = (f"{ours / times[p]:.2f}" if p in times else "" for p in PEERS)
+        summary = _cell(TIMES.sub(r"\1", row["summary"]))
         lines.append((f"`{row['name']}`", f"{ours:.3g}", *ratios, f"{row['difference']:.0e}",
-                      f"{row['seconds']:.0f}", _cell(row["summary"])))  # fmt: skip
+                      f"{row['seconds']:.0f}", summary))  # fmt: skip
     head = ("model", "ms", *(f"/ {title}" for title in PEERS.values()), "outputs within",
             "compiling, CPU s", "offloaded")  # fmt: skip
     return table(head, lines)
