@@ -1,7 +1,8 @@
 """Loading libraries with backends' code, first in a fork: a crash does not end this process.
 
 The fork only runs the static constructors. Functions that take constants run in this process: in a
-fork of a process that has used OpenMP, they would wait for threads that do not exist there.
+fork of a process that has used OpenMP, they would wait for threads that do not exist there. Those
+that build models run in another process (`resolve_apart`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tvm import relax
 from ..process.fork import forked
 from ..process.status import signal_name
 from .arithmetic import Arithmetic
+from .resolve_apart import MARK, resolve_apart
 
 #: Time limit for loading a library in seconds, of CPU time or of idling.
 SECONDS = 60.0
@@ -47,7 +49,13 @@ def load_checked(library: str, device: Any) -> Any:
         _survives(opened)
     with before.kept():
         loaded = tvm.runtime.load_module(library)
-        relax.VirtualMachine(loaded, device)
+        resolved = False
+        if loaded.implements_function(MARK, query_imports=True):
+            resolved, problem = resolve_apart(library, SECONDS)
+            if problem:
+                raise LoadError(problem)
+        if not resolved:
+            relax.VirtualMachine(loaded, device)
         if reason := before.changed():
             raise LoadError(reason)
     return loaded

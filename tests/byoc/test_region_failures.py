@@ -17,6 +17,7 @@ from opinfo.byoc import Backend, CannotForce, Code, Node, Pattern, Region, dispa
 from opinfo.byoc.backend.catalog import find, register
 from opinfo.byoc.backend.guarded_calls import guarded
 from opinfo.byoc.codegen.abi import ABI
+from opinfo.byoc.codegen.resolve_apart import MARK
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
 
@@ -60,6 +61,21 @@ def _named(text: str) -> Callable[[Code, Region], Code]:
     return lambda code, r: replace(code, source=code.source + text % {"symbol": r.symbol})
 
 
+def _loads(begin: str) -> Callable[[Code, Region], Code]:
+    """Code that builds a model from its constants when its symbols are resolved."""
+
+    def change(code: Code, r: Region) -> Code:
+        source = f"""{code.source}
+#include <unistd.h>
+#include <cstdlib>
+OPINFO_FUNCTION({MARK}) {{ return 0; }}
+OPINFO_FUNCTION(__init_{code.symbols[0]}) {{ {begin} }}
+"""
+        return replace(code, source=source, constants=(("model", np.zeros(1, "uint8")),))
+
+    return change
+
+
 FAULTS: dict[str, tuple[Callable[[Code, Region], Code], str, str]] = {
     "convert": (_raises, "convert", "KeyError: 'no such opcode'"),
     "compile": (_named("int %(symbol)s_ = no_such_name;"), "compile", "no_such_name"),
@@ -79,6 +95,10 @@ __attribute__((constructor)) static void %(symbol)s_begin() { _exit(0); }
 #include <cfenv>
 __attribute__((constructor)) static void %(symbol)s_begin() { fesetround(FE_UPWARD); }
 """), "load", "it changes how the process computes: rounding"),
+    "model crash": (_loads("abort();"), "load", "it ends the process by SIGABRT"),
+    "model exit": (_loads("_exit(0);"), "load", "it ends the process"),
+    "model error": (_loads('return opinfo::fail("ValueError", "no such layer");'), "load",
+                    "no such layer"),
     "symbol": (lambda c, r: replace(c, source=c.source.replace(r.symbol, "other")), "load",
                "Cannot find"),
 }  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 from ...backend.backend import Code
 from ...backend.region import Region
 from ...codegen.abi import ABI
+from ...codegen.resolve_apart import MARK
 from ..onnx_operators.element_types import DLPACK
 from .model import model
 
@@ -24,6 +25,8 @@ START = """OPINFO_FUNCTION(__init_%s) {
   if (int code = models.load(args, result)) return code;
   return begin();
 }
+OPINFO_FUNCTION(%s) __attribute__((weak));
+OPINFO_FUNCTION(%s) { return 0; }
 """
 #: The runtime's library is opened by its path, or else beside the compiled one.
 BESIDE = "-Wl,-rpath,$ORIGIN"
@@ -60,7 +63,9 @@ def runtime_code(
         *(_names(kind, letter, most[kind]) for kind, letter in (("INPUT", "x"), ("RESULT", "y"))),
     ]
     functions = (_function(region, k) for k, region in enumerate(regions))
-    source = "".join([ABI, shared, *constants, runtime, *functions, START % symbols[0]])
+    source = "".join(
+        [ABI, shared, *constants, runtime, *functions, START % (symbols[0], MARK, MARK)]
+    )
     rounds = tuple((r.symbol, HALF) for r in regions if _has_float16(r))
     return Code(source, symbols, models, ("-std=c++17", "-ldl", BESIDE, *options), rounds)
 
