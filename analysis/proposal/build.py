@@ -14,6 +14,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.tir.node import NodeDict, as_dtype, items, substitute
+from ..support.constructors import constructor_of
 from ..terms.term import CallTerm, Int, TensorVar, Term, Var
 from ..terms.traversal import free
 from .legalise import Legalised, legalise
@@ -35,13 +36,11 @@ class Rebuilt:
 
 @cache
 def constructor(name: str) -> Any:
-    """Return the public constructor: ``tvm.relax.op.nn.conv2d`` for ``relax.nn.conv2d``."""
-    attribute: Any = relax.op
-    for part in name.removeprefix("relax.").split("."):
-        attribute = getattr(attribute, part, None)
-    if attribute is None:
+    """Return the constructor of an operator; raises `NotBuilt` if it has none."""
+    found = constructor_of(name)
+    if found is None:
         raise NotBuilt(f"tvm.relax.op has no constructor for {name}")
-    return attribute
+    return found
 
 
 @cache

@@ -1,7 +1,7 @@
 """``relax.nn.quantized_lstm``: an LSTM with dynamic quantisation, which Relax does not have.
 
-It lowers to the PrimFunc of `QuantizedLstm`, which is all that it means. TVM finds the constructor
-as `tvm.relax.op.nn.quantized_lstm`.
+It lowers to the PrimFunc of `QuantizedLstm`, which is all that it means. Its constructor is
+`quantized_lstm` below; `tvm.relax.op` has none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``relax.nn.recurrence``: a recurrent layer as one operator, which Relax does not have.
 
-It lowers to the PrimFunc of `Recurrence`, which is all that it means. TVM finds the constructor as
-`tvm.relax.op.nn.recurrence`.
+It lowers to the PrimFunc of `Recurrence`, which is all that it means. Its constructor is
+`recurrence` below; `tvm.relax.op` has none.
 """
 
 from __future__ import annotations

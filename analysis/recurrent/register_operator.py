@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import relax
 from tvm.ir import register_op_attr
+
+from ..support.constructors import register_constructor
 
 
 def register_operator(
@@ -18,13 +19,13 @@ def register_operator(
     """Register an operator with TVM; more than once does no harm.
 
     Args:
-        name: Its name, ``relax.nn.<constructor>``.
+        name: Its name, ``relax.nn.<constructor>``. It is not set on `tvm.relax.op`, which is TVM's.
         constructor: Returns a call of the operator.
         infer: Returns the type of a call.
         kernel_of: Returns for a call the function of TE that it lowers to.
     """
     short = name.removeprefix("relax.nn.")
-    if getattr(relax.op.nn, short, None) is constructor:
+    if not register_constructor(name, constructor):
         return
 
     def legalised(builder: Any, call: Any) -> Any:
@@ -33,4 +34,3 @@ def register_operator(
     register_op_attr(name, "FInferType", infer)
     register_op_attr(name, "FLegalize", legalised)
     register_op_attr(name, "FPurity", True)
-    setattr(relax.op.nn, short, constructor)

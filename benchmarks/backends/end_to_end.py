@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.common.full_models import inputs, save
 from benchmarks.common.pages import add_page_option
 from benchmarks.common.resources import use_threads
-from benchmarks.common.rows import model_parser, store_row, stored_rows
+from benchmarks.common.rows import measure_models, model_parser, stored_rows
 
 #: A model, or a model and a shape that replaces those of `benchmarks.common.full_models`.
 MODELS = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
@@ -97,6 +97,10 @@ class Row:
     @property
     def good(self) -> bool:
         return not self.failed and self.verified <= TOLERANCE and self.fresh <= TOLERANCE
+
+    def as_line(self) -> str:
+        """Format the row as one line."""
+        return f"{self.model}: {self.failed or ', '.join(_line(self)[1:])}"
 
 
 def measure(name: str) -> Row:
@@ -180,14 +184,8 @@ def main() -> int:
         parser.error("--page needs --json")
     use_threads(1)
     measured = {r["model"] for r in stored_rows(options.json) if not r["failed"]}
-    rows = []
-    for name in options.model or [m for m in MODELS if m not in measured]:
-        rows.append(measure(name))
-        print(rows[-1], flush=True)
-        store_row(options.json, rows[-1], "model")
-    if options.page:
-        rows = [Row(**r) for r in stored_rows(options.json)]
-        options.page.write_text(page(rows), encoding="utf-8")
+    options.model = options.model or [m for m in MODELS if m not in measured]
+    rows = measure_models(options, measure, Row, page)
     return 0 if all(r.good for r in rows) else 1
 
 

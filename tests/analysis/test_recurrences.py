@@ -12,9 +12,11 @@ from tvm import relax
 
 from opinfo.analysis import op_info
 from opinfo.analysis.certify.structural_equality import structurally_equal
+from opinfo.analysis.proposal.build import constructor
 from opinfo.analysis.recurrent.cells import GATES
 from opinfo.analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED
-from opinfo.analysis.recurrent.recurrence_operator import NAME
+from opinfo.analysis.recurrent.quantized_lstm_operator import quantized_lstm
+from opinfo.analysis.recurrent.recurrence_operator import NAME, recurrence
 from opinfo.analysis.results.op_info import OpInfo, Refusal
 from opinfo.testing.mutants import mutants, parsed
 
@@ -50,7 +52,7 @@ def _prim_func(cell: str, steps: Any, batch: Any, attrs: dict[str, Any]) -> Any:
     shapes += [(batch, UNITS)] * (cell == "LSTM")
     types = [relax.TensorType(s, "float32") for s in shapes]
     params = _params(types, batch, attrs)
-    call = relax.op.nn.recurrence(params, **{"cell": cell, "activations": USUAL[cell], **attrs})
+    call = recurrence(params, **{"cell": cell, "activations": USUAL[cell], **attrs})
     return _lowered(params, call)
 
 
@@ -64,7 +66,7 @@ def _quantised(steps: Any, batch: Any, columns: bool, attrs: dict[str, Any]) -> 
                   relax.TensorType(numbers, dtype)]  # fmt: skip
     types += [relax.TensorType(s, "float32") for s in ((width,), *[(batch, UNITS)] * 2)]
     params = _params(types, batch, attrs)
-    call = relax.op.nn.quantized_lstm(params, **{"activations": USUAL["LSTM"], **attrs})
+    call = quantized_lstm(params, **{"activations": USUAL["LSTM"], **attrs})
     return _lowered(params, call)
 
 
@@ -195,3 +197,8 @@ def test_the_quantised_operator_computes_what_its_formula_says(columns: bool) ->
         hidden = (out * np.tanh(state)).astype("float32")
         np.testing.assert_allclose(outs[0].numpy()[step], hidden, atol=1e-5)
     np.testing.assert_allclose(outs[2].numpy(), state, atol=1e-5)
+
+
+def test_operators_of_opinfo_are_not_set_on_tvm() -> None:
+    assert not hasattr(relax.op.nn, "recurrence") and not hasattr(relax.op.nn, "quantized_lstm")
+    assert constructor(NAME) is recurrence and constructor(QUANTIZED) is quantized_lstm

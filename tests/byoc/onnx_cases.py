@@ -10,10 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from opinfo.analysis.recurrent import (  # noqa: F401
-    quantized_lstm_operator,
-    recurrence_operator,
-)
+from opinfo.analysis.recurrent.quantized_lstm_operator import quantized_lstm
+from opinfo.analysis.recurrent.recurrence_operator import recurrence
 
 from ..layout.nets import const
 
@@ -179,7 +177,7 @@ def _recurrent(cell: str, activations: tuple[str, ...], **attrs: Any) -> OnnxCas
     def build(e: Any, r: Any, x: Any, *initial: Any) -> Any:
         inputs = e(op.add(e(op.matmul(x, const(r, 3, 4 * gates))), const(r, 4 * gates)))
         operands = [inputs, const(r, 4, 4 * gates), const(r, 4 * gates), *initial]
-        found = e(nn.recurrence(operands, cell, activations, **attrs))
+        found = e(recurrence(operands, cell, activations, **attrs))
         steps, *last = (e(relax.TupleGetItem(found, k)) for k in range(1 + states))
         return e(op.concat([e(op.reshape(steps, (N, 4))), *last], 0))
 
@@ -197,7 +195,7 @@ def _quantised_lstm(dtype: str, zero: int, columns: int, **attrs: Any) -> OnnxCa
             weights += [relax.const(codes), relax.const(scale),
                         relax.const(np.full(columns, zero, dtype))]  # fmt: skip
         operands = [x, *weights, const(r, 16), *initial]
-        found = e(nn.quantized_lstm(operands, ("Sigmoid", "Tanh", "Tanh"), **attrs))
+        found = e(quantized_lstm(operands, ("Sigmoid", "Tanh", "Tanh"), **attrs))
         steps, *last = (e(relax.TupleGetItem(found, k)) for k in range(3))
         return e(op.concat([e(op.reshape(steps, (N, 4))), *last], 0))
 

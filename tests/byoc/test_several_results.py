@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.analysis.recurrent.recurrence_operator import recurrence
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
@@ -117,7 +118,7 @@ def _layer(weights: bool, whole: bool = False, batch: int = 1, **attrs: Any) -> 
                 operands[1:3] = [relax.const(rng.standard_normal(s).astype("float32"))
                                  for s in shapes[1:3]]  # fmt: skip
             usual = {"cell": "LSTM", "activations": ("Sigmoid", "Tanh", "Tanh")}
-            found = bb.emit(nn.recurrence(operands, **{**usual, **attrs}))
+            found = bb.emit(recurrence(operands, **{**usual, **attrs}))
             item = bb.emit(relax.TupleGetItem(found, 3 if whole else 0))
             out = bb.emit_output(op.add(item, item))
         bb.emit_func_output(out)

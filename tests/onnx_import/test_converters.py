@@ -53,6 +53,16 @@ def test_scales_whose_result_is_rounded(mode: str) -> None:
     compare(model(nodes, {"x": ([1, 2, 7, 6], "float32")}, weights=weights), SIZES[0])
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_integers_are_resized_as_real_numbers(dtype: str) -> None:
+    """Results are halves and quarters, which are exact before they are truncated."""
+    nodes = [make("Resize", ["x", "", "factors"], ["y"], mode="linear")]
+    weights = {"factors": np.array([1, 1, 0.5, 0.5], "float32")}
+    x = np.random.default_rng(0).integers(0 if dtype == "uint8" else -99, 255, (1, 2, 7, 5))
+    for dims in ([1, 2, 7, 5], [1, 2, "h", "w"]):
+        compare(model(nodes, {"x": (dims, dtype)}, weights=weights), {"x": x.astype(dtype)})
+
+
 def test_integer_products() -> None:
     codes = np.random.default_rng(0)
     weights = {

@@ -8,10 +8,10 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from tvm import relax
 
 from ..analysis import Constant, LayoutNormalised, OpInfo, Refusal, Step, StepResult
 from ..analysis.results.op_info import Answer
+from ..analysis.support.constructors import constructor_of
 from ..analysis.support.wording import plural
 from .printable import printable
 
@@ -117,9 +117,7 @@ def _same(value: Any, usual: Any) -> bool:
 
 def _defaults(name: str) -> dict[str, Any]:
     """Return the default arguments of an operator's constructor."""
-    constructor: Any = relax.op
-    for part in name.removeprefix("relax.").split("."):
-        constructor = getattr(constructor, part, None)
+    constructor = constructor_of(name)
     if not callable(constructor):
         return {}
     return {p.name: p.default for p in inspect.signature(constructor).parameters.values()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 import tvm_ffi
@@ -13,6 +12,7 @@ from ..analysis import OpInfo, op_info
 from ..analysis.certify.structural_equality import bare
 from ..analysis.proposal.legalise import legalise_module
 from ..analysis.results.op_info import to_plain
+from ..analysis.support.constructors import constructor_of
 from .strip import strip
 
 PLAIN = (bool, int, float, str, type(None))
@@ -64,7 +64,7 @@ def rebuilt(func: Any, info: OpInfo) -> Any:
         if is_buffer_var(param) else None
         for k, param in enumerate(func.params)
     ]  # fmt: skip
-    constructor = reduce(getattr, info.name.split(".")[1:], relax.op)
+    constructor = constructor_of(info.name)
     sizes = variables(func)
     extra = [relax.Var("sizes", relax.ShapeType(sizes))] if sizes else []
     read = [params[k] for k in dict.fromkeys(o for o in info.operands if isinstance(o, int))]

@@ -16,6 +16,7 @@ from torch import fx
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
+from ..onnx_graph.scalars import Rational
 from . import (
     gathering,
     norms_and_pools,
@@ -27,7 +28,7 @@ from . import (
 )
 from .arguments import Converter, is_symbolic
 from .computation_types import compared, computed, operand_types
-from .program_sizes import bind_derived, expression, with_variables
+from .program_sizes import bind_derived, expression, real, with_variables
 
 _FAMILIES = (
     torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,
@@ -41,7 +42,7 @@ _ITEMS = ("item.default", "_local_scalar_dense.default")
 #: Operators that a converter reads whole, so that `run_decompositions` leaves them alone; and of
 #: which nodes it reads them.
 WHOLE: Mapping[str, Callable[[fx.Node], bool]] = {
-    **dict.fromkeys(resizing.CONVERTERS, lambda node: True),
+    **{name: resizing.is_whole(name) for name in resizing.CONVERTERS},
     **dict.fromkeys(torch_recurrent.CONVERTERS, torch_recurrent.is_whole),
 }
 
@@ -80,12 +81,21 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self.converted.append((result, node))
         return result
 
+    def _check_unsupported_func_type(self, nodes: Any) -> None:
+        """Refuse operators without a converter; sizes need none, whatever function returns them."""
+        for node in nodes:
+            if node.op == "call_function" and is_symbolic(node.meta.get("val")):
+                self.convert_map.setdefault(
+                    node.target.__name__, lambda node: self._checked(_no_converter, node)
+                )
+        super()._check_unsupported_func_type(nodes)
+
     def _size(self, value: Any) -> Any:
         if isinstance(value, torch.SymInt):
             return expression(value.node.expr, self._symbols)
         if isinstance(value, torch.SymBool):
             return None  # an assertion on sizes, which torch has checked or the ranges state
-        raise NotImplementedError("it computes a real number from sizes, expected integers")
+        return real(value.node.expr, self._symbols)
 
     def _operands(self, node: fx.Node) -> dict[fx.Node, Any]:
         """Return the operands that a node needs in another dtype, or as tensors."""
@@ -94,7 +104,8 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         }
         if torch.Tag.pointwise in getattr(node.target, "tags", ()):
             dtype = str(self._convert_data_type(compared(torch, node)))
-            sizes = (a for a in node.all_input_nodes if isinstance(a.meta.get("val"), torch.SymInt))
+            kinds = (torch.SymInt, torch.SymFloat)
+            sizes = (a for a in node.all_input_nodes if isinstance(a.meta.get("val"), kinds))
             out |= {arg: self._number(self.env[arg], dtype) for arg in sizes}
         return out
 
@@ -156,7 +167,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         return bool(tvm.sym.Analyzer().can_prove_equal(left, right))
 
     def _number(self, size: Any, dtype: str) -> Any:
-        """Return a size as a tensor without axes."""
+        """Return a size, or a fraction of sizes, as a tensor without axes."""
+        if isinstance(size, Rational):
+            top, bottom = self._number(size.top, dtype), relax.const(size.bottom, dtype)
+            return self.block_builder.emit(relax.op.divide(top, bottom))
         if isinstance(size, (int, tvm.tirx.IntImm)):
             return relax.const(int(size), dtype)
         return self._prim_value_to_scalar_tensor(size, dtype)
@@ -202,6 +216,10 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
             inputs_vars = bind_derived(self.block_builder, inputs_vars, self._types)
             self._types = {}
         return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
+
+
+def _no_converter(node: fx.Node) -> Any:
+    raise NotImplementedError(f"{node.target.__name__} of tensors has no converter")
 
 
 def _fits(shape: Any, declared: Any) -> bool:

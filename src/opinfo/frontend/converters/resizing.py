@@ -5,13 +5,14 @@ Read whole, they stay one operator that backends take.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from tvm import relax
 
 from .arguments import Converter, arguments
+from .resampling import check_elements, resampled
 
 
 def _resized(method: str) -> Converter:
@@ -20,19 +21,45 @@ def _resized(method: str) -> Converter:
     def convert(importer: Any, node: Any) -> Any:
         args = arguments(importer, node)
         x = args["input"]
+        check_elements(x, method)
         if method == "nearest_neighbor":
             mode, rounding = "asymmetric", "floor"
         else:
             mode = "align_corners" if args["align_corners"] else "half_pixel"
             rounding = "round"
-        if mode != "align_corners" and not _exact(node, args["scale_factors"]):
-            return _by_matrices(importer, node, x)
         size = importer._sizes(node)[2:]
+        aligned, factors = mode == "align_corners", args["scale_factors"]
+        if not (_ends_differ(node) if aligned else _exact(node, factors)):
+            if _is_static(node):
+                return _by_matrices(importer, node, x)
+            return resampled(importer, x, size, factors, method.partition("_")[0], aligned)
         return importer.block_builder.emit(relax.op.image.resize2d(
             x, tuple(size), layout="NCHW", method=method, coordinate_transformation_mode=mode,
             rounding_method=rounding, cubic_alpha=-0.75))  # fmt: skip
 
     return convert
+
+
+def _sampled(method: str) -> Converter:
+    """Convert the interpolations that TVM's `resize2d` is not."""
+
+    def convert(importer: Any, node: Any) -> Any:
+        args = arguments(importer, node)
+        return resampled(importer, args["input"], importer._sizes(node)[2:], args["scale_factors"],
+                         method, bool(args.get("align_corners")))  # fmt: skip
+
+    return convert
+
+
+def _is_static(node: Any) -> bool:
+    extents = (*node.args[0].meta["val"].shape[2:], *node.meta["val"].shape[2:])
+    return all(isinstance(extent, int) for extent in extents)
+
+
+def _ends_differ(node: Any) -> bool:
+    """Return whether no extent of the result is 1, where TVM divides by zero if corners align."""
+    known = torch.fx.experimental.symbolic_shapes.statically_known_true
+    return all(known(extent > 1) for extent in node.meta["val"].shape[2:])
 
 
 def _exact(node: Any, factors: Any) -> bool:
@@ -53,12 +80,10 @@ def _exact(node: Any, factors: Any) -> bool:
 
 def _by_matrices(importer: Any, node: Any, x: Any) -> Any:
     """Resize by a matrix for each axis, which torch's operator computes from unit vectors."""
-    before, after = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
-    if not all(isinstance(extent, int) for extent in (*before, *after)):
-        raise NotImplementedError(
-            "its factor does not divide a symbolic size, or it smooths; give integer factors, or "
-            "make the height and the width static"
-        )
+    before = node.args[0].meta["val"].shape[2:]
+    if not _is_static(node):
+        raise NotImplementedError("it smooths along a symbolic size; make the height and the width "
+                                  "static, or give antialias=False")  # fmt: skip
     emit = importer.block_builder.emit
     rest = [a.meta["val"] if hasattr(a, "meta") else a for a in node.args[1:]]
     height, width = (_matrix(node, axis, before, rest) for axis in (0, 1))
@@ -79,7 +104,9 @@ def _matrix(node: Any, axis: int, before: Any, rest: list[Any]) -> Any:
 
 def _smoothed(importer: Any, node: Any) -> Any:
     """Convert antialiased interpolation, which TVM has not."""
-    return _by_matrices(importer, node, arguments(importer, node)["self"])
+    x = arguments(importer, node)["self"]
+    check_elements(x, "linear")
+    return _by_matrices(importer, node, x)
 
 
 def _padded(mode: str) -> Converter:
@@ -96,7 +123,15 @@ def _padded(mode: str) -> Converter:
     return convert
 
 
+#: Interpolations that torch decomposes into lookups, which need static sizes.
+SAMPLED: Mapping[str, Converter] = {
+    **{f"upsample_nearest{rank}d.vec": _sampled("nearest") for rank in (1, 3)},
+    **{f"_upsample_nearest_exact{rank}d.vec": _sampled("nearest_exact") for rank in (1, 2, 3)},
+    "upsample_linear1d.vec": _sampled("linear"),
+    "upsample_trilinear3d.vec": _sampled("linear"),
+}
 CONVERTERS: Mapping[str, Converter] = {
+    **SAMPLED,
     "upsample_nearest2d.vec": _resized("nearest_neighbor"),
     "upsample_bilinear2d.vec": _resized("linear"),
     "upsample_bicubic2d.vec": _resized("cubic"),
@@ -105,3 +140,8 @@ CONVERTERS: Mapping[str, Converter] = {
     **{f"reflection_pad{rank}d.default": _padded("reflect") for rank in (1, 2, 3)},
     **{f"replication_pad{rank}d.default": _padded("replicate") for rank in (1, 2, 3)},
 }
+
+
+def is_whole(name: str) -> Callable[[Any], bool]:
+    """Return which nodes of an operator are read whole."""
+    return (lambda node: not _is_static(node)) if name in SAMPLED else (lambda node: True)

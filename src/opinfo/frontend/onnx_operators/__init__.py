@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..onnx_graph.control_flow import control, sequences
+from ..onnx_graph.control_flow import control, scans, sequences
 from ..onnx_graph.converter_table import CONVERTERS
 from . import (
     contributed,
@@ -21,6 +21,6 @@ from . import (
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "sequences",
-    "shapes", "slices_and_pads",
+    "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "scans",
+    "sequences", "shapes", "slices_and_pads",
 ]  # fmt: skip

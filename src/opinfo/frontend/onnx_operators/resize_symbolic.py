@@ -54,7 +54,8 @@ def along(node: OnnxNode, data: Any, axis: int, extent: Dim, size: Dim, what: Re
     around = [1] * data.ty.ndim
     around[axis] = size
     share = node.emit(relax.op.reshape(share, around))
-    share = share if node.dtype(0) == "float32" else relax.op.astype(share, node.dtype(0))
+    dtype = str(data.ty.dtype)
+    share = share if dtype == "float32" else relax.op.astype(share, dtype)
     high = relax.op.add(low, _number(node, 1))
     first = node.emit(relax.op.take(data, _indices(node, low, last), axis))
     second = node.emit(relax.op.take(data, _indices(node, high, last), axis))

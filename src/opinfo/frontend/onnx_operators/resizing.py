@@ -105,10 +105,13 @@ def _resized(
     known = TRANSFORMS if fixed or mode != "linear" else ("half_pixel",)
     if exact and min(changed) >= 2 and len(own) in (3, 4, 5) and transform in known:
         return _by_tvm(node, what)
-    result = node.tensor(0)
+    result, dtype = node.tensor(0), node.dtype(0)
+    between = mode != "nearest" and "float" not in dtype  # weights of integers would be 0 or 1
+    if between:
+        result = node.emit(relax.op.astype(result, "float32"))
     for axis in changed:
         result = _along(node, result, axis, own[axis], what)
-    return result
+    return relax.op.astype(result, dtype) if between else result
 
 
 def _scaled(node: OnnxNode, dim: Dim, scale: float) -> Dim:

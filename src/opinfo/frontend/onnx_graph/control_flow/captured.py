@@ -57,6 +57,13 @@ def names(graph: Any) -> Iterable[str]:
                 yield from names(attribute.g)
 
 
+def defined(graph: Any) -> Iterable[str]:
+    """Yield the names that a graph itself defines."""
+    yield from (value.name for value in (*graph.input, *graph.initializer))
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)
+    yield from (name for node in graph.node for name in node.output)
+
+
 def symbols_of(items: Iterable[Any]) -> set[Any]:
     """Return the symbols in tensor types and sizes."""
     symbols: set[Any] = set()

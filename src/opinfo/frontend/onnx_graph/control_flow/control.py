@@ -1,4 +1,4 @@
-"""If, Loop and Scan: folded, unrolled, a conditional on data, or a recursive function."""
+"""If and Loop: folded, unrolled, a conditional on data, or a recursive function."""
 
 from __future__ import annotations
 
@@ -121,32 +121,3 @@ def _stacked(node: OnnxNode, items: list[Any]) -> Any:
         return constant(np.stack([item.elements for item in items]))
     parts = [node.emit(relax.op.expand_dims(node.graph.tensor(item), 0)) for item in items]
     return parts[0] if len(parts) == 1 else relax.op.concat(parts, 0)
-
-
-@converts("Scan")
-def scan(node: OnnxNode) -> list[Any]:
-    """Unroll a scan over a constant number of elements."""
-    body, count = node.attr("body"), int(node.attr("num_scan_inputs"))
-    states = len(node.inputs) - count
-    for name in ("scan_input_axes", "scan_output_axes", "scan_input_directions",
-                 "scan_output_directions"):  # fmt: skip
-        if any(node.attr(name) or ()):
-            node.refuse(f"{name} other than 0")
-    steps = node.shape(states)[0]
-    if is_expr(steps) or steps > ITERATIONS:
-        node.refuse(f"a scan over {steps} elements, expected at most {ITERATIONS}", steps)
-    carried: list[Any] = list(node.inputs[:states])
-    scanned: list[list[Any]] = [[] for _ in range(len(body.output) - states)]
-    for step in range(steps):
-        parts = [_element(node, states + k, step) for k in range(count)]
-        results = node.graph.run(body, [*carried, *parts], node.scope)
-        carried = results[:states]
-        for items, value in zip(scanned, results[states:], strict=True):
-            items.append(value)
-    return [*carried, *(_stacked(node, items) for items in scanned)]
-
-
-def _element(node: OnnxNode, k: int, step: int) -> TensorValue:
-    data = node.tensor(k)
-    part = node.emit(relax.op.strided_slice(data, [0], [step], [step + 1], [1]))
-    return node.result(relax.op.squeeze(part, [0]))
