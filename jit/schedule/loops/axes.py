@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ....analysis.lifting.tir.node import items
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.strided_access import StridedAccess
@@ -97,15 +96,9 @@ def _uses(accesses: Sequence[StridedAccess], axis: Axis) -> bool:
 
 
 def _size(kernel: Kernel, accesses: Sequence[StridedAccess]) -> int:
-    """Estimate the number of elements that accesses read; windows overlap."""
+    """Estimate the number of elements that accesses read."""
     extents = [(a, extent(kernel, a)) for a in kernel.all_axes]
-
-    def read(access: StridedAccess) -> int:
-        points = prod(n for a, n in extents if access.step(a.var) != 0)
-        shape = items(access.buffer.ty.shape)
-        return min(points, prod(kernel.sizes.of(n).within(TYPICAL) for n in shape))
-
-    return max(map(read, accesses))
+    return max(prod(n for a, n in extents if x.step(a.var) != 0) for x in accesses)
 
 
 def depth(kernel: Kernel) -> int:
