@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common.resources import SETTLED, Call, family_seconds, use_threads
 
 from .differences import difference
-from .peers import peers
+from .peers import onnx_runtime, peers
 from .reading import flat, reference
 from .subject import Subject, one_line, subject
 
 ROUNDS = 9
 #: Least and most seconds of one timing: short calls are repeated, of long ones fewer are made.
 LONG, LONGEST = 5e-3, 2.0
+#: Rows and columns of the product that tells how fast the cores can be.
+SIZE = 1024
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Speed:
     difference: float
     summary: str
     seconds: float
+    flops: int
+    rate: float
 
 
 def measure(name: str, threads: int) -> Speed:
@@ -55,14 +61,14 @@ def measure(name: str, threads: int) -> Speed:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         model = subject(name, Path(folder))
-        calls, missing, refusal, summary, seconds = {}, {}, "", "", 0.0
+        calls, missing, refusal, summary, seconds, flops = {}, {}, "", "", 0.0, 0
         start = family_seconds()
         try:
             compiled, call = ours(model, threads)
             seconds = family_seconds() - start
-            summary = (
-                f"{compiled.dispatched.summary()}; {compiled.kept}" if compiled.dispatched else ""
-            )
+            if compiled.dispatched is not None:
+                summary = f"{compiled.dispatched.summary()}; {compiled.kept}"
+                flops = compiled.dispatched.total
             far = difference(reference(model, model.inputs[0]), flat(call()))
             calls["opinfo"] = call
         except Exception as error:  # one model's failure is a row of the table
@@ -74,7 +80,26 @@ def measure(name: str, threads: int) -> Speed:
             except Exception as error:
                 calls.pop(peer, None)
                 missing[peer] = one_line(error)
-        return Speed(name, threads, refusal, in_turns(calls), missing, far, summary, seconds)
+        calls["product"] = product(Path(folder), threads)
+        times = in_turns(calls)
+        rate = 2e3 * SIZE**3 / times.pop("product")
+        return Speed(name, threads, refusal, times, missing, far, summary, seconds, flops, rate)
+
+
+def product(folder: Path, threads: int) -> Call:
+    """Return a call of a product of square matrices in ONNX Runtime."""
+    from onnx import TensorProto, helper
+
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [SIZE, SIZE]) for name in "abc"]
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"])], "product",
+                              info[:2], info[2:])  # fmt: skip
+    opset = [helper.make_opsetid("", 17)]
+    file = folder / "product.onnx"
+    file.write_bytes(
+        helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    )
+    values = np.random.default_rng(0).random((2, SIZE, SIZE), "float32")
+    return onnx_runtime(file, {"a": values[0], "b": values[1]}, threads)
 
 
 def ours(model: Subject, threads: int) -> tuple[Any, Call]:
