@@ -40,7 +40,8 @@ from ..config.strategy import Config, Strategy, checked_config
 from ..kernels.build_kernel import compiled
 from ..kernels.simplify import simplified
 from .library_calls import dispatch_to_backends
-from .specialize import Specialized, SpecializedFunction, specialize_shapes
+from .pack_weights import pack_weights
+from .specialize import Specialized, SpecializedFunction, by_function, specialize_shapes
 
 RESHAPE = tvm.ir.Op.get("relax.reshape")
 #: C++ options: two libraries in a process must not share their inline variables.
@@ -127,7 +128,9 @@ def _specialize_and_link(
 
     Errors of the compiler, the linker and the loader propagate.
     """
-    specialized, built = _build(fused(mod), settings, target)
+    mod = fused(mod)
+    settings = by_function(mod, settings)
+    specialized, built = _build(pack_weights(mod, target), settings, target)
     folder = Folder("opinfo-")
     library = folder.path / "model.so"
     stage("linking")

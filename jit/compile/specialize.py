@@ -136,6 +136,18 @@ def specialize_shapes(
     return Specialized(module, tuple(outcomes.values()))
 
 
+def by_function(mod: Any, settings: Config) -> Config:
+    """Return the configuration with its strategies by operator as strategies by function.
+
+    So they apply to functions whose operators cannot be recognised any more.
+    """
+    if not settings.by_op:
+        return settings
+    names = dict.fromkeys(s.function for s in call_sites(mod))
+    strategies = {name: chosen(settings, name, _ops(mod[name])) for name in names}
+    return replace(settings, by_function={**settings.by_function, **strategies}, by_op={})
+
+
 def _compiled(func: Any, name: str, func_sites: list[CallSite], settings: Config, target: Any,
               unscheduled: str | None) -> tuple[Any, SpecializedFunction]:  # fmt: skip
     """Return the function for the module, and how it is compiled."""

@@ -27,6 +27,7 @@ from .loops.machine import VectorUnits, machine
 from .loops.strided import unstrided
 from .loops.windows import joined
 from .nest.collapse import Views, collapsed
+from .nest.digits import split_digits
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
@@ -83,7 +84,8 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
 def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled | Refusal:
     loops = program(func, sizes)
     views = Views(items(func.params))
-    copied = unstrided(joined(parts(loops), loops.inner, cpu), loops.inner)
+    split = [split_digits(part) for part in parts(loops)]
+    copied = unstrided(joined(split, loops.inner, cpu), loops.inner)
     nests = [_emit(part, cpu, views) for part in blocked(copied, loops.inner, cpu)]
     body = [nest.stmt for nest in nests]
     names = tuple(dict.fromkeys(name for nest in nests for name in nest.rules))

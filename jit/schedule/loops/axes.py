@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ....analysis.lifting.tir.node import items
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.strided_access import StridedAccess
+from .machine import bits
 from .tile import Tile
 
 #: Assumed value of a symbolic extent when extents are compared.
 TYPICAL = 64
 #: Minimum number of rows of a tile.
 ENOUGH = 4
+#: Bytes that stay in the first-level cache, however often they are read.
+CLOSE = 24 << 10
 
 
 def extent(kernel: Kernel, axis: Axis) -> int:
@@ -65,7 +69,7 @@ def reuses(kernel: Kernel, row_axis: Axis, vector_axis: Axis) -> bool:
 
 
 def order(kernel: Kernel, row_axis: Axis | None, vector_axis: Axis, tile: Tile) -> list[Axis]:
-    """Order the loops so that the larger operand is read only once."""
+    """Order the loops so that what does not fit the first-level cache is read only once."""
     along = [x for x in kernel.reads if x.step(vector_axis.var) != 0]
     across = [x for x in kernel.reads if x.step(vector_axis.var) == 0]
     if row_axis is None or not along or not across:
@@ -84,8 +88,8 @@ def order(kernel: Kernel, row_axis: Axis | None, vector_axis: Axis, tile: Tile) 
     def count(axes: Sequence[Axis]) -> int:
         return prod(-(-extent(kernel, a) // tiles.get(a.var.__chandle__(), 1)) for a in axes)
 
-    along_first = along_size + count(along_only) * across_size
-    across_first = across_size + count(across_only) * along_size
+    along_first = along_size + _again(across_size, count(along_only))
+    across_first = across_size + _again(along_size, count(across_only))
     if along_first <= across_first:
         return [*outer, *along_only, *across_only]
     return [*outer, *across_only, *along_only]
@@ -95,10 +99,22 @@ def _uses(accesses: Sequence[StridedAccess], axis: Axis) -> bool:
     return any(x.step(axis.var) != 0 for x in accesses)
 
 
+def _again(size: int, times: int) -> int:
+    """Return the bytes that come from further caches if an operand is read several times."""
+    return size if size <= CLOSE else times * size
+
+
 def _size(kernel: Kernel, accesses: Sequence[StridedAccess]) -> int:
-    """Estimate the number of elements that accesses read."""
+    """Estimate the bytes that accesses read; windows overlap."""
     extents = [(a, extent(kernel, a)) for a in kernel.all_axes]
-    return max(prod(n for a, n in extents if x.step(a.var) != 0) for x in accesses)
+
+    def read(access: StridedAccess) -> int:
+        points = prod(n for a, n in extents if access.step(a.var) != 0)
+        shape = items(access.buffer.ty.shape)
+        elements = min(points, prod(kernel.sizes.of(n).within(TYPICAL) for n in shape))
+        return elements * bits(str(access.buffer.ty.dtype)) // 8
+
+    return max(map(read, accesses))
 
 
 def depth(kernel: Kernel) -> int:

@@ -146,7 +146,8 @@ def _own(writer: Kernel, dim: int) -> Axis | None:
     return next((a for a in writer.axes if index.same_as(a.var)), None)
 
 
-def _bytes(kernel: Kernel, buffer: Any) -> int:
+def size_of(kernel: Kernel, buffer: Any) -> int:
+    """Return the known or assumed bytes of a buffer."""
     shape = items(buffer.ty.shape)
     count = prod(kernel.sizes.of(n).within(TYPICAL) for n in shape)
     return count * bits(str(buffer.ty.dtype)) // 8
@@ -156,7 +157,7 @@ def _size(kernel: Kernel, buffer: Any, axis: Axis) -> int | None:
     """Return the slices of a block; None if the whole copy is small."""
     if axis.static is None:
         return 1
-    slice_ = _bytes(kernel, buffer) // axis.static
+    slice_ = size_of(kernel, buffer) // axis.static
     if slice_ * axis.static <= MOST:
         return None
     most = max(FEWEST, MOST // slice_) if slice_ <= MOST else 1
@@ -166,7 +167,7 @@ def _size(kernel: Kernel, buffer: Any, axis: Axis) -> int | None:
 def _cheap(kernel: Kernel, axis: Axis, buffer: Any) -> bool:
     """Return whether what each block reads again is smaller than the slice that it copies."""
     again = [x for x in kernel.reads if x.step(axis.var) == 0]
-    slice_ = _bytes(kernel, buffer) // extent(kernel, axis)
+    slice_ = size_of(kernel, buffer) // extent(kernel, axis)
     return sum(_read(kernel, x) for x in again) <= slice_
 
 

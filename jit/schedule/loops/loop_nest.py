@@ -9,9 +9,9 @@
         for l in vectorized(16): acc_1[l] += x[it * 2 + 1, k] * w[k, jt * 16 + l]
       for l in vectorized(16): out[it * 2, jt * 16 + l] = acc_0[l]; …
 
-Nothing is predicated. If a tile may not divide a symbolic axis, the last rows or vectors are
-shifted back to end with the axis, so some elements are computed twice, to the same value. Kernels
-that must not compute elements twice end with single rows and elements.
+Nothing is predicated. If a tile may not divide a symbolic axis, fewer rows or single vectors
+follow. The last ones are shifted back to end with the axis, so some elements are computed twice, to
+the same value. Kernels that must not compute elements twice end with single rows and elements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from tvm import tirx
 from ....analysis.lifting.tir.node import as_dtype, substitute
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
-from ..nest.symbolic_sizes import Bounds
 from ..nest.tir import Values, calls, integer, local, loop, seq, values
 from ..nest.vector_functions import FunctionExpander, vectorizable
 from .machine import VectorUnits
@@ -66,9 +65,43 @@ class LoopNest:
     parallel: bool = True
     unrolled: bool = False
     at: Values = field(default_factory=Values)
+    #: The extent of a symbolic vector axis, and the tile that the nest is emitted for.
+    end: Any = None
+    shape: tuple[int, int] = (1, 1)
 
     def __call__(self) -> Any:
-        return self._level(0, None, ())
+        axis = self.vector_axis
+        if axis is None or axis.static is not None:
+            return self._level(0, None, ())
+        self.end, dtype = axis.extent, str(axis.var.ty.dtype)
+        bindings: list[Any] = []
+        if not isinstance(axis.extent, tirx.Var):  # TVM would simplify every expression with it
+            self.end = tirx.Var("end", dtype)
+            bindings.append(tirx.stmt.Bind(self.end, as_dtype(axis.extent, dtype)))
+        self.end = as_dtype(self.end, dtype)
+        return seq([*bindings, self._by_width(axis) if self.kernel.twice
+                    else self._level(0, None, ())])  # fmt: skip
+
+    def _by_width(self, axis: Axis) -> Any:
+        """Emit the nest for tiles, vectors or elements, the widest that the axis has room for.
+
+        The choice is outside of all loops: rows may be as short as a vector.
+        """
+        bounds, lanes = self.kernel.bounds(axis), self.tile.lanes
+        few = min(lanes, FEW)
+        shapes = (1, 1), (few, 1), (max(few, lanes // 2), 1), (lanes, 1), (lanes, self.tile.vectors)
+        nest: Any = None
+        for shape in dict.fromkeys(shapes):
+            width = shape[0] * shape[1]
+            if nest is not None and bounds.high is not None and bounds.high < width:
+                continue
+            self.shape = shape
+            wider = self._level(0, None, ())
+            if nest is None or bounds.low >= width:
+                nest = wider
+            else:
+                nest = tirx.IfThenElse(self.end >= integer(width, axis.var), wider, nest)
+        return nest
 
     def _level(self, k: int, rows: Rows, cols: Columns) -> Any:
         if k == len(self.order):
@@ -112,7 +145,7 @@ class LoopNest:
         divides = bounds.multiple % most == 0
         if not self.kernel.twice:
             sizes = (most,) if divides else (most, 1)
-            return seq([nest(b, s, n) for b, s, n in _decreasing_tiles(axis, sizes)])
+            return seq([nest(b, s, n) for b, s, n in _decreasing_tiles(axis.extent, axis, sizes)])
         end, zero = as_dtype(axis.extent, str(axis.var.ty.dtype)), integer(0, axis.var)
         full = tirx.FloorDiv(end, integer(most, axis.var))
         if divides or most == 1:
@@ -173,44 +206,30 @@ class LoopNest:
         return loop("jt", count, axis.var, tiles, kind)
 
     def _symbolic(self, axis: Axis, body: Callable[[Columns], Any], kind: Any) -> Any:
-        """Bind the extent to a variable, or TVM would simplify every expression with it."""
-        bounds = self.kernel.bounds(axis)
-        if isinstance(axis.extent, tirx.Var):
-            return self._over(axis, bounds, body, kind)
-        end = tirx.Var("end", str(axis.var.ty.dtype))
-        binding = tirx.stmt.Bind(end, as_dtype(axis.extent, str(axis.var.ty.dtype)))
-        return seq([binding, self._over(replace(axis, extent=end), bounds, body, kind)])
-
-    def _over(self, axis: Axis, bounds: Bounds, body: Callable[[Columns], Any], kind: Any) -> Any:
-        """Emit vectors that end with the axis, or single elements if it is shorter than a vector.
+        """Emit tiles, then single vectors, the last of which is moved back to end with the axis.
 
         If nothing may be computed twice, emit tiles, then vectors, then elements.
         """
-        lanes, most = self.tile.lanes, self.tile.vectors
+        bounds, most = self.kernel.bounds(axis), self.tile.vectors
         if not self.kernel.twice:
+            lanes = self.tile.lanes
             return seq([
                 self._tiles(axis, body, kind, n, min(size, lanes), max(1, size // lanes), base)
-                for base, size, n in _decreasing_tiles(axis, bounds.until(lanes * most, lanes, 1))
+                for base, size, n in _decreasing_tiles(self.end, axis,
+                                                       bounds.until(lanes * most, lanes, 1))
             ])  # fmt: skip
-        end = as_dtype(axis.extent, str(axis.var.ty.dtype))
-
-        def tiles(lanes: int, vectors: int) -> Any:
-            size = integer(lanes * vectors, axis.var)
-            if bounds.multiple % (lanes * vectors) == 0:
-                return self._tiles(axis, body, kind, tirx.FloorDiv(end, size), lanes, vectors)
-            count = tirx.FloorDiv(end + size - integer(1, axis.var), size)
-            return self._tiles(axis, body, kind, count, lanes, vectors, last=end - size)
-
-        nest: Any = None
-        few = min(lanes, FEW)
-        shapes = (1, 1), (few, 1), (max(few, lanes // 2), 1), (lanes, 1), (lanes, most)
-        for width, vectors in dict.fromkeys(shapes):
-            if nest is None or bounds.low >= width * vectors:
-                nest = tiles(width, vectors)
-            elif bounds.high is None or bounds.high >= width * vectors:
-                enough = end >= integer(width * vectors, axis.var)
-                nest = tirx.IfThenElse(enough, tiles(width, vectors), nest)
-        return nest
+        lanes, vectors = self.shape
+        size, width = (integer(n, axis.var) for n in (lanes * vectors, lanes))
+        full = tirx.FloorDiv(self.end, size)
+        if bounds.multiple % (lanes * vectors) == 0:
+            return self._tiles(axis, body, kind, full, lanes, vectors)
+        base = None if vectors == 1 else full * size
+        rest = self.end if base is None else self.end - base
+        count = tirx.FloorDiv(rest + width - integer(1, axis.var), width)
+        last = self._tiles(axis, body, kind, count, lanes, 1, base, self.end - width)
+        if base is None:
+            return last
+        return seq([self._tiles(axis, body, kind, full, lanes, vectors), last])
 
     # ------------------------------------------------------------------------ registers
 
@@ -379,9 +398,9 @@ def _at_most(expr: Any, last: Any) -> Any:
     return expr if last is None else tirx.Min(expr, last)
 
 
-def _decreasing_tiles(axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
+def _decreasing_tiles(extent: Any, axis: Axis, sizes: Sequence[int]) -> list[tuple[Any, int, Any]]:
     """Split a symbolic axis into tiles of decreasing sizes: (start, size, count)."""
-    end = as_dtype(axis.extent, str(axis.var.ty.dtype))
+    end = as_dtype(extent, str(axis.var.ty.dtype))
     base: Any = integer(0, axis.var)
     out = []
     for size in dict.fromkeys(sizes):

@@ -9,7 +9,7 @@ For every point of ``axes``, the accumulators start at ``init`` and apply ``upda
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -114,14 +114,12 @@ class Kernel:
 
     def at(self, where: Values, axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> Kernel:
         """Return the kernel over new axes; ``where`` maps old axes to their values."""
+        return replace(self.mapped(lambda e: substitute(e, where)), axes=axes, reduced=reduced)
 
-        def put(expr: Any) -> Any:
-            return substitute(expr, where)
-
+    def mapped(self, put: Callable[[Any], Any]) -> Kernel:
+        """Return the kernel with another form of each expression, over the same axes."""
         return replace(
             self,
-            axes=axes,
-            reduced=reduced,
             accumulators=tuple(
                 replace(accumulator, init=put(accumulator.init), update=put(accumulator.update))
                 for accumulator in self.accumulators

@@ -5,10 +5,12 @@ out[i, j] = f(x[i, j], b[j])
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from ....analysis import Refusal
 from ..loops.axes import extent
+from ..loops.blocked import MOST, size_of
 from ..loops.deinterleave import Deinterleaved, strided_copy
 from ..loops.loop_nest import LoopNest
 from ..loops.machine import VectorUnits
@@ -17,7 +19,7 @@ from ..nest.collapse import Views, collapsed
 from ..nest.kernel import Kernel
 from ..nest.program import Axis
 from ..nest.segments import filled, segments
-from ..nest.tir import dtype_of, seq
+from ..nest.tir import Values, dtype_of, loop, seq
 from . import rule
 
 #: Vectors in one step of the loop.
@@ -36,9 +38,34 @@ def pointwise(kernel: Kernel, machine: VectorUnits) -> Any | Refusal:
         return LoopNest(kernel, machine, Tile(1, 1, 1), kernel.axes, None, None)()
     place = kernel.axes.index(axis)
     if extent(kernel, axis) <= NARROW and (parts := filled(kernel)):
-        fill, inside = collapsed(parts[0], Views(())), parts[1]
-        return seq([pointwise(fill, machine), _nest(inside, inside, machine, inside.axes[place])])
+        return _padded(kernel, *parts, machine, place)
     return seq([_nest(part, kernel, machine, part.axes[place]) for part in segments(kernel, axis)])
+
+
+def _padded(kernel: Kernel, fill: Kernel, inside: Kernel, machine: VectorUnits, place: int) -> Any:
+    """Emit a fill and the copy inside it, slice by slice if all slices exceed the first cache."""
+    pairs = zip(kernel.axes[:place], inside.axes, strict=False)
+    shared = len(list(takewhile(lambda pair: pair[0] is pair[1], pairs)))
+    if machine.cores > 1 or size_of(kernel, kernel.results[0].buffer) <= MOST:
+        shared = 0
+    at = Values()
+
+    def slices(depth: int) -> Any:
+        if depth == shared:
+            rest = (k.at(at, k.axes[shared:], ()) for k in (fill, inside))
+            filling, copying = rest
+            axis = copying.axes[place - shared]
+            return seq([pointwise(collapsed(filling, Views(())), machine),
+                        _nest(copying, copying, machine, axis)])  # fmt: skip
+
+        def body(var: Any) -> Any:
+            at[kernel.axes[depth].var] = var
+            return slices(depth + 1)
+
+        axis = kernel.axes[depth]
+        return loop(axis.var.name, axis.extent, axis.var, body)
+
+    return slices(0)
 
 
 def _nest(kernel: Kernel, unsplit: Kernel, machine: VectorUnits, axis: Axis) -> Any:

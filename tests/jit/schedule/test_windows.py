@@ -81,6 +81,18 @@ def test_same_as_torch(name: str) -> None:
             np.testing.assert_allclose(run(k, arrays)[0], expected, rtol=1e-4, atol=1e-4)
 
 
+def test_columns_after_full_tiles_are_computed_by_single_vectors() -> None:
+    """Whatever their number: tiles, vectors and borders of the padding meet everywhere."""
+    expr, oracle = conv(1, 1)
+    func = fused_one([[1, 2, 3, "w"], [3, 2, 3, 3], [1, 3, 1, 1]], expr)
+    kernel = built(scheduled(func).func)
+    for w in (1, 15, 16, 31, 32, 33, 40, 62, 63, 65, 80, 130):
+        arrays = inputs(func, {"w": w})
+        arrays[-1][...] = np.nan
+        expected = oracle(*map(torch.from_numpy, arrays[:-1])).numpy()
+        np.testing.assert_allclose(run(kernel, arrays)[0], expected, rtol=1e-4, atol=1e-4)
+
+
 def test_guards_of_a_padding_are_ranges_of_the_vector_axis() -> None:
     """Of rows that are long enough for loops over their borders."""
     func = fused_one([[1, 3, 16, 96], [8, 3, 3, 3], [1, 8, 1, 1]], conv(1, 1)[0])
