@@ -183,6 +183,30 @@ def test_ranges_of_derived_dimensions_in_a_file_are_read(tmp_path: Path) -> None
         np.testing.assert_allclose(machine.run(x.numpy())[0], net(x).detach(), atol=1e-5)
 
 
+class Shifted(nn.Module):
+    """A sum of a sequence and one whose convolution pads it, as in wav2vec 2.0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.near = nn.Conv1d(4, 4, 5, stride=4), nn.Conv1d(4, 4, 2, padding=1)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = self.down(x)
+        return self.norm((y + self.near(y)[:, :, :-1]).transpose(1, 2))
+
+
+def test_sizes_over_derived_dimensions_stay_provably_equal() -> None:
+    torch.manual_seed(0)
+    net, dims = Shifted().eval(), {2: 4 * Dim("n", min=3, max=64)}
+    with torch.no_grad():
+        program = torch.export.export(net, (torch.randn(1, 4, 32),), dynamic_shapes=(dims,))
+    compiled = opinfo.compile(from_program(program), [])
+    for extent in (12, 44):
+        x = torch.randn(1, 4, extent)
+        np.testing.assert_allclose(compiled.run(x.numpy())[0], net(x).detach(), atol=1e-5)
+
+
 def test_symbolic_sizes_take_part_in_arithmetic() -> None:
     torch.manual_seed(0)
     n = Dim("n", min=6, max=99)

@@ -145,6 +145,29 @@ def bind_derived(
     return {**params, **casts}
 
 
+def in_parameters(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module whose sizes are expressions over those of its parameters.
+
+    TVM's CanonicalizeBindings replaces a variable that `bind_derived` binds in some places only.
+    Then sizes such as `m // 4 - 1` and `n - 1` meet, which are not provably equal.
+    """
+    out = tvm.IRModule(mod.functions, attrs=mod.attrs)
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function) and (sizes := _bound_sizes(func)):
+            out.update_func(gvar, func.bind_symbolic_vars(sizes))
+    return out
+
+
+def _bound_sizes(func: relax.Function) -> dict[Any, Any]:
+    """Return the variables that casts of shapes define, with their values."""
+    sizes: dict[Any, Any] = {}
+    for binding in (b for block in func.body.blocks for b in block.bindings):
+        if isinstance(binding, relax.MatchCast) and isinstance(binding.value, relax.ShapeExpr):
+            pairs = zip(binding.ty.values, binding.value.values, strict=True)
+            sizes |= {variable: value for variable, value in pairs if _is_variable(variable)}
+    return sizes
+
+
 def _solved(dim: Any, variable: tirx.Var, actual: tirx.Var) -> Any:
     """Return the variable as an expression of the actual extent, for `a * variable + b`."""
     slope, offset = tvm.sym.detect_linear_equation(dim, [variable]) or (None, None)

@@ -37,13 +37,14 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
 def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:
     """Import a `torch.export.ExportedProgram`."""
     from ..converters.program_importer import ProgramImporter
+    from ..converters.program_sizes import in_parameters
 
     importer = ProgramImporter(binds_parameters=not keep_params_as_input)
     with tidied():
         mod = importer.from_exported_program(
             _decomposed(program), keep_params_as_input, False, False, None
         )
-    return named(mod, of_torch(importer.converted))
+    return in_parameters(named(mod, of_torch(importer.converted)))
 
 
 def _decomposed(program: Any) -> Any:
