@@ -47,7 +47,7 @@ def test_aligned_corners() -> None:
     resize = F.interpolate
 
     def net(x: torch.Tensor) -> Any:
-        aligned = {"mode": "bilinear", "align_corners": True}
+        aligned: dict[str, Any] = {"mode": "bilinear", "align_corners": True}
         return resize(x, scale_factor=1.5, **aligned), resize(x, size=[1, x.shape[3]], **aligned)
 
     _compared(net, 2)
