@@ -114,7 +114,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
         "shapes.cold": Command(
             "sessions, the compiling process or generic kernels",
-            figures="not yet measured on a quiet machine",
+            "shapes-cold.md",
         ),
         "shapes.real": Command("schedules or kernels", "shapes-models.md"),
         "shapes.storm": Command("budgets and eviction", "storm.md"),
