@@ -163,20 +163,21 @@ def mean(ratios: Iterable[float]) -> float:
 
 
 def _speed_table(rows: Sequence[Row]) -> str:
+    peak = [row for row in rows if row.get("flops")]  # older rows have none
+    head = ("model", "ms", *(f"/ {title}" for title in PEERS.values()),
+            *["of the peak"][: len(peak)], "outputs within", "compiling, CPU s",
+            "offloaded")  # fmt: skip
     lines = []
     for row in rows:
         times = row.get("milliseconds", {})
         ours = times.get("opinfo")
         if ours is None:
-            lines.append((f"`{row['name']}`", "", *[""] * len(PEERS), "", "", "",
-                          _cell(row["refusal"])))  # fmt: skip
+            lines.append((f"`{row['name']}`", *[""] * (len(head) - 2), _cell(row["refusal"])))
             continue
         ratios = (f"{ours / times[p]:.2f}" if p in times else "" for p in PEERS)
         summary = _cell(TIMES.sub(r"\1", row["summary"]))
-        lines.append((f"`{row['name']}`", f"{ours:.3g}", *ratios, _of_peak(row),
+        lines.append((f"`{row['name']}`", f"{ours:.3g}", *ratios, *[_of_peak(row)][: len(peak)],
                       f"{row['difference']:.0e}", f"{row['seconds']:.0f}", summary))  # fmt: skip
-    head = ("model", "ms", *(f"/ {title}" for title in PEERS.values()), "of the peak",
-            "outputs within", "compiling, CPU s", "offloaded")  # fmt: skip
     return table(head, lines)
 
 
