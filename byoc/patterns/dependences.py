@@ -182,11 +182,8 @@ def cycle(flow: Dependences, groups: Sequence[Set]) -> list[int] | None:
     current = next(iter(remaining))
     while current not in ring:  # each remaining one needs another remaining one
         ring.append(current)
-        inside = groups[of[current]] if current in of else 1 << current
-        needs = 0
-        for k in bits(inside):
-            needs |= flow.needs[k]
-        roots = (_root(k, of, groups) for k in bits(needs & ~inside))
+        needs = _needs_of(flow, _unit(current, of, groups))
+        roots = (_root(k, of, groups) for k in bits(needs))
         current = next(root for root in roots if root in remaining)
     return sorted({of[k] for k in ring[ring.index(current) :] if k in of})
 
@@ -205,23 +202,35 @@ def together(flow: Dependences, groups: Sequence[Set]) -> list[int]:
 
 def joined(flow: Dependences, groups: Sequence[Set]) -> Dependences:
     """The block with each group as one unit: a binding above one member is above all members."""
-    unit = {k: s for s in groups for k in bits(s)}
-    order = together(flow, groups)
-    needs = []
-    for k in range(len(flow.needs)):
-        inside, read = unit.get(k, 1 << k), 0
-        for j in bits(inside):
-            read |= flow.needs[j]
-        needs.append(read & ~inside)
-    above, below = [0] * len(needs), [0] * len(needs)
-    for k in order:
-        for j in bits(needs[k]):
-            above[k] |= above[j] | unit.get(j, 1 << j)
-    for k in reversed(order):
-        for j in bits(needs[k]):
-            for member in bits(unit.get(j, 1 << j)):
-                below[member] |= below[k] | unit.get(k, 1 << k)
-    return replace(flow, above=tuple(above), below=tuple(below))
+    order, remaining = _sorted(flow, groups)
+    if remaining:
+        raise ValueError("regions depend on each other cyclically")
+    of = {k: g for g, s in enumerate(groups) for k in bits(s)}
+    roots = [k for k in order if _root(k, of, groups) == k]
+    units = {k: _unit(k, of, groups) for k in roots}
+    needs = {k: _needs_of(flow, inside) for k, inside in units.items()}
+    above, below = dict.fromkeys(roots, 0), dict.fromkeys(roots, 0)
+    for k in roots:
+        for j in {_root(j, of, groups) for j in bits(needs[k])}:
+            above[k] |= above[j] | units[j]
+    for k in reversed(roots):
+        for j in {_root(j, of, groups) for j in bits(needs[k])}:
+            below[j] |= below[k] | units[k]
+    root = [_root(k, of, groups) for k in range(len(flow.needs))]
+    return replace(flow, above=tuple(above[k] for k in root), below=tuple(below[k] for k in root))
+
+
+def _unit(k: int, of: Mapping[int, int], groups: Sequence[Set]) -> Set:
+    """The group of a binding, or the binding alone."""
+    return groups[of[k]] if k in of else 1 << k
+
+
+def _needs_of(flow: Dependences, inside: Set) -> Set:
+    """What the members of a unit need outside of it."""
+    read = 0
+    for k in bits(inside):
+        read |= flow.needs[k]
+    return read & ~inside
 
 
 def _root(k: int, of: Mapping[int, int], groups: Sequence[Set]) -> int:
@@ -232,20 +241,19 @@ def _root(k: int, of: Mapping[int, int], groups: Sequence[Set]) -> int:
 def _sorted(flow: Dependences, groups: Sequence[Set]) -> tuple[list[int], set[int]]:
     """The bindings that can be ordered, and the representatives of the others."""
     of = {k: g for g, s in enumerate(groups) for k in bits(s)}
-    todo = {_root(k, of, groups) for k in range(len(flow.bindings))}
-    ordered, order = 0, []
+    units = {k: _unit(k, of, groups) for k in sorted({_root(k, of, groups)
+             for k in range(len(flow.bindings))})}  # fmt: skip
+    needs = {k: _needs_of(flow, inside) for k, inside in units.items()}
+    todo, ordered, order = list(units), 0, []
     while todo:
-        progress = []
-        for k in sorted(todo):
-            inside = groups[of[k]] if k in of else 1 << k
-            needs = 0
-            for j in bits(inside):
-                needs |= flow.needs[j]
-            if not needs & ~inside & ~ordered:
-                progress.append(k)
-                ordered |= inside
-                order += list(bits(inside))
-        if not progress:
-            return order, todo
-        todo -= set(progress)
-    return order, todo
+        waiting = []
+        for k in todo:
+            if needs[k] & ~ordered:
+                waiting.append(k)
+                continue
+            ordered |= units[k]
+            order += list(bits(units[k]))
+        if len(waiting) == len(todo):
+            break
+        todo = waiting
+    return order, set(todo)
