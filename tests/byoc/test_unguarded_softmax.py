@@ -128,7 +128,7 @@ STAYS: dict[str, Any] = {
     "an infinite mask that is turned": attention(
         lambda e, x: e(op.multiply(added(np.full((6, 6), np.inf))(e, x), constant(-1.0)))
     ),
-    "scores that are no product": attention(lambda e, x: e(op.log(x))),
+    "scores of another operator": attention(lambda e, x: e(op.log(x))),
     "a mask at run time": nets.net(_given, HEADS, (6, 6), legal=False),
     "a scale at run time": nets.net(_scaled_by_tensor, HEADS, (1,), legal=False),
     "a guard of other scores": nets.net(_other_scores, HEADS, legal=False),

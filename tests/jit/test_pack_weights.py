@@ -1,4 +1,4 @@
-"""Weights packed into panels: the form, what stays as it is, and what the kernels compute."""
+"""Weights packed into panels: the form, what is left alone, and what the kernels compute."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def _called(
 
 def _main(folder: Path) -> None:
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries may print too
     saved = tvm.runtime.load_param_dict_from_file(str(folder / INPUTS))
     values = [saved[str(k)] for k in range(len(saved))]
     loaded: dict[str, Any] = {}

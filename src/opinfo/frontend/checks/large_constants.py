@@ -146,7 +146,7 @@ class _Attached(relax.PyExprMutator):  # type: ignore[misc]
 
 
 def _extents(const: Any) -> tuple[int, ...] | None:
-    """Return the shape of a constant's type; None if it is no tensor of a known shape."""
+    """Return the shape of a constant's type; None if it is not a tensor of known shape."""
     if not isinstance(const.ty, relax.TensorType) or const.ty.shape is None:
         return None
     extents = [getattr(e, "value", None) for e in items(const.ty.shape.values)]
