@@ -93,21 +93,21 @@ DROPPED: dict[str, Any] = {
 }
 
 
+def _guarded(e: Any, scores: Any) -> Any:
+    weights = e(nn.softmax(scores, -1))
+    empty = e(op.full_like(weights, constant(0.0)))
+    return e(op.where(guard(e, scores), empty, weights))
+
+
 def _given(e: Any, r: Any, x: Any, mask: Any) -> Any:
     """A mask that is known at run time only."""
     product = e(op.matmul(x, e(op.permute_dims(x, [0, 1, 3, 2]))))
-    masked = e(op.add(product, mask))
-    weights = e(nn.softmax(masked, -1))
-    empty = e(op.full_like(weights, constant(0.0)))
-    return e(op.where(guard(e, masked), empty, weights))
+    return _guarded(e, e(op.add(product, mask)))
 
 
 def _scaled_by_tensor(e: Any, r: Any, x: Any, scale: Any) -> Any:
     product = e(op.matmul(x, e(op.permute_dims(x, [0, 1, 3, 2]))))
-    masked = e(op.multiply(product, scale))
-    weights = e(nn.softmax(masked, -1))
-    empty = e(op.full_like(weights, constant(0.0)))
-    return e(op.where(guard(e, masked), empty, weights))
+    return _guarded(e, e(op.multiply(product, scale)))
 
 
 def _other_scores(e: Any, r: Any, x: Any) -> Any:
