@@ -13,10 +13,10 @@ from tvm import relax
 from ...analysis.support.progress import stage
 from ...analysis.support.replacing import replacing
 from ..backend.region import Region
-from ..codegen.arity import check_calls
-from ..codegen.check_init import check_init
 from ..codegen.executable import executable
-from ..codegen.loading import load_checked
+from ..codegen.loading.arity import check_calls
+from ..codegen.loading.check_init import check_init
+from ..codegen.loading.load_checked import load_checked
 from ..codegen.toolchain import OPTIONS, shared
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse

@@ -16,10 +16,10 @@ from tvm import relax
 from ..backend.backend import Code
 from ..backend.region import Region
 from ..patterns.failure import Fault, ForeignError, one_line
-from .arity import Miscalled, check_calls
-from .check_init import MissingInit, check_init
 from .executable import executable
-from .loading import LoadError, load_checked
+from .loading.arity import Miscalled, check_calls
+from .loading.check_init import MissingInit, check_init
+from .loading.load_checked import LoadError, load_checked
 from .partition import attached
 from .toolchain import OPTIONS, CompilerError, shared
 

@@ -22,7 +22,7 @@ from .linking import is_source, steps
 SECONDS = 1800.0
 #: Resolve symbols when the library is loaded, so that a missing one does not fail a call.
 NOW = ("-Wl,-z,now",) if sys.platform.startswith("linux") else ()
-#: Lets exported C++ functions report their arguments, see `byoc.codegen.arity`.
+#: Lets exported C++ functions report their arguments, see `byoc.codegen.loading.arity`.
 TELLING = "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1"
 OPTIONS = ("-O2", TELLING, *NOW)
 

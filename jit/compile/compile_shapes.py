@@ -21,11 +21,11 @@ from ...byoc.building.build_retries import build_with_retries
 from ...byoc.building.finish_module import finish_module
 from ...byoc.building.read_target import read_target
 from ...byoc.codegen import toolchain
-from ...byoc.codegen.arity import check_calls
 from ...byoc.codegen.deduplicate import deduplicate
 from ...byoc.codegen.executable import executable
 from ...byoc.codegen.host import native_target
-from ...byoc.codegen.loading import load_checked
+from ...byoc.codegen.loading.arity import check_calls
+from ...byoc.codegen.loading.load_checked import load_checked
 from ...byoc.dispatching.dispatch_request import Options
 from ...byoc.dispatching.dispatched import Dispatched
 from ...byoc.dispatching.plan_file import DispatchPlan

@@ -17,7 +17,7 @@ from opinfo.byoc import Backend, CannotForce, Code, Node, Pattern, Region, dispa
 from opinfo.byoc.backend.catalog import find, register
 from opinfo.byoc.backend.guarded_calls import guarded
 from opinfo.byoc.codegen.abi import ABI
-from opinfo.byoc.codegen.resolve_apart import MARK
+from opinfo.byoc.codegen.loading.resolve_apart import MARK
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
 

@@ -18,9 +18,9 @@ from tvm import relax
 
 from opinfo.byoc import Code, Region
 from opinfo.byoc.codegen import toolchain
-from opinfo.byoc.codegen.arithmetic import Arithmetic
 from opinfo.byoc.codegen.linking import steps
-from opinfo.byoc.codegen.loading import LoadError, load_checked
+from opinfo.byoc.codegen.loading.arithmetic import Arithmetic
+from opinfo.byoc.codegen.loading.load_checked import LoadError, load_checked
 from opinfo.byoc.codegen.toolchain import CompilerError, shared
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.measure.measure_jobs import Build

@@ -19,7 +19,8 @@ from opinfo.analysis.recognise import recogniser
 from opinfo.analysis.support import plugins
 from opinfo.byoc import Backend, Coarse, Code, Node, Pattern, Region, one
 from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.codegen import loading, toolchain
+from opinfo.byoc.codegen import toolchain
+from opinfo.byoc.codegen.loading import load_checked
 from tests.packages import install
 
 from .victim import OTHERS, PLAIN, VICTIM, changed, convert, is_victim, patterns
@@ -97,7 +98,7 @@ def cases() -> list[Case]:
 
 
 #: Seconds that a library may take to load here.
-loading.SECONDS = 10.0
+load_checked.SECONDS = 10.0
 
 
 def _with(**changes: Any) -> Arrange:

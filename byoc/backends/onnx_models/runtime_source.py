@@ -12,7 +12,7 @@ import numpy as np
 from ...backend.backend import Code
 from ...backend.region import Region
 from ...codegen.abi import ABI
-from ...codegen.resolve_apart import MARK
+from ...codegen.loading.resolve_apart import MARK
 from ..onnx_operators.element_types import DLPACK
 from .model import model
 

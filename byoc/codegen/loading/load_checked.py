@@ -16,8 +16,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from ..process.fork import forked
-from ..process.status import signal_name
+from ...process.fork import forked
+from ...process.status import signal_name
 from .arithmetic import Arithmetic
 from .resolve_apart import MARK, resolve_apart
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..backend.region import Region
+from ...backend.region import Region
 
 
 class Miscalled(TypeError):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from ..process.folder import Folder
-from ..process.fork_pool import Died, ForkPool, JobFailed
+from ...process.folder import Folder
+from ...process.fork_pool import Died, ForkPool, JobFailed
 from .arithmetic import Arithmetic
 
 #: A library that exports a function of this name builds models when its symbols are resolved.

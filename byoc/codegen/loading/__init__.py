@@ -1,0 +1,1 @@
+"""Loading compiled libraries, and what is checked of them first."""
