@@ -198,6 +198,49 @@ def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> Non
         assert np.abs(one.numpy() - two).max() <= CLOSE * np.abs(two).max()
 
 
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize("name", ["no padding, residual", "many tiles", "smaller than a tile",
+                                  "one axis", "one axis, long and dilated"])  # fmt: skip
+@pytest.mark.parametrize("pixel", [np.inf, -np.inf, np.nan, 2e38])
+def test_sums_that_are_not_finite_are_those_of_a_direct_convolution(
+    name: str, pixel: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transforms subtract infinities, and overflow where the sum over a window does not."""
+    case = CASES[name]
+    mod = nets.net(case.build, *case.inputs, legal=False)
+    machines = []
+    for form in ("straight", *FORMS):
+        words = f"only {form}"
+        monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs, w=words: [w for _ in jobs])
+        machines.append(compile_module(mod, ["onednn"], plan=False).machine())
+    rng = np.random.default_rng(2)
+    inputs = [rng.standard_normal(s).astype("float32") for s in case.inputs]
+    for one in (0.5, pixel, 0.25):
+        inputs[0].reshape(-1, inputs[0].shape[-1])[1, 3] = one
+        expected, *found = (
+            m["main"](*map(tvm.runtime.tensor, inputs)).numpy() for m in machines
+        )  # fmt: skip
+        finite = np.isfinite(expected)
+        limit = CLOSE * np.abs(expected[finite]).max(initial=0)
+        for each in found:
+            np.testing.assert_array_equal(each[~finite], expected[~finite])
+            np.testing.assert_allclose(each[finite], expected[finite], rtol=0, atol=limit)
+
+
+def test_an_infinite_pixel_is_infinite_only_in_its_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(CONVERT, "chosen_forms", lambda jobs: ["only winograd4" for _ in jobs])
+    case = Conv((1, 40, 16), (16, 3, 16), {"padding": 1})
+    machine = compile_module(nets.net(case.build, *case.inputs, legal=False), ["onednn"],
+                             plan=False).machine()  # fmt: skip
+    data = np.ones((1, 40, 16), "float32")
+    data[0, 20, 5] = np.inf
+    found = machine["main"](tvm.runtime.tensor(data)).numpy()
+    assert np.isinf(found[0, 19:22]).all()
+    assert np.isfinite(np.delete(found, [19, 20, 21], axis=1)).all()
+
+
 def _placed(case: Conv) -> Region:
     return _region(nets.net(case.build, *case.inputs, legal=False))
 

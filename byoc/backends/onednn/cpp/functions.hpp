@@ -76,10 +76,12 @@ class Function {
       data[k] = opinfo::data(t);
     }
     const Kernel* only = only_.load(std::memory_order_acquire);
-    if (only != nullptr)
-      (*only)(data);
-    else
-      (*find(fixed_ ? shapes_ : known(tensors)))(data);
+    if (only != nullptr) {
+      if ((*only)(data)) return;
+    } else if ((*find(fixed_ ? shapes_ : known(tensors)))(data)) {
+      return;
+    }
+    (*usual(fixed_ ? shapes_ : known(tensors)))(data);
   }
 
   static bool fits(const DLTensor& t, const Dims& spec) {
@@ -108,12 +110,21 @@ class Function {
     return kernel;
   }
 
+  // For sums that are not finite; made when the first of them comes.
+  std::shared_ptr<const Kernel> usual(const Shapes& shapes) {
+    return usual_.find(shapes, [&] {
+      return group_.make([&] {
+        return std::make_shared<const Kernel>(kernel_of(recipe_, shapes, true));
+      });
+    });
+  }
+
   GroupConstants& group_;
   const char* name_;
   const char* recipe_;
   bool fixed_;
   Shapes shapes_;
-  opinfo_regions::Kernels<Shapes, Kernel> kernels_;
+  opinfo_regions::Kernels<Shapes, Kernel> kernels_, usual_;
   std::atomic<const Kernel*> only_{nullptr};
 };
 

@@ -120,8 +120,8 @@ inline Recipe read(const char* text, const Shapes& in) {
   return r;
 }
 
-// What a region does for tensors of these shapes.
-OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in) {
+// What a region does for tensors of these shapes; in its usual form, that which needs no race.
+OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in, bool usual = false) {
   static const std::map<std::string, Kernel (*)(const Recipe&)> kinds = {
       {"convolution", convolution},
       {"deconvolution", deconvolution},
@@ -139,7 +139,12 @@ OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in) {
   };
   static const std::set<std::string> several = {"convolution", "deconvolution", "matmul",
                                                 "softmax"};
-  const Recipe r = read(text, in);
+  Recipe r = read(text, in);
+  if (usual) {
+    r.form.clear();
+    r.strict = false;
+    r.post.implementations.clear();
+  }
   if (r.strict && r.form != "straight" && several.count(r.kind) == 0)
     OPINFO_THROW(ValueError) << r.kind << " has no form " << r.form;
   const auto at = kinds.find(r.kind);

@@ -71,8 +71,8 @@ class Step {
             post.items[k].other);
   }
 
-  // What no primitive does.
-  Step(const std::string& implementation, std::function<void(void* const*)> run)
+  // What no primitive does; `run` returns whether its sums are finite.
+  Step(const std::string& implementation, std::function<bool(void* const*)> run)
       : implementation_(implementation), run_(std::move(run)) {}
 
   // A constant that is computed from one of the model's.
@@ -100,7 +100,8 @@ class Step {
   // As oneDNN names it, after those that turn its operands.
   const std::string& implementation() const { return implementation_; }
 
-  void operator()(void* const* data) const {
+  // False if the result is not the region's, since sums are not finite.
+  bool operator()(void* const* data) const {
     if (run_) return run_(data);
     std::unique_ptr<Arguments> a = free_->take();
     if (!a) a = arguments();
@@ -115,6 +116,7 @@ class Step {
                             "could not execute a primitive");
     here().wait();
     free_->give(std::move(a));
+    return true;
   }
 
  private:
@@ -169,7 +171,7 @@ class Step {
   }
 
   std::string implementation_;
-  std::function<void(void* const*)> run_;
+  std::function<bool(void* const*)> run_;
   dnnl::primitive primitive_;
   memory::desc scratch_;
   std::vector<Fixed> fixed_;
@@ -193,13 +195,16 @@ class Kernel {
     return like;
   }
 
-  // `data` has kOwn + kMostOwn pointers, those of the call's tensors first.
-  void operator()(void** data) const {
+  // `data` has kOwn + kMostOwn pointers, those of the call's tensors first. False if a step's sums
+  // are not finite: the region's results are those of its usual form then.
+  bool operator()(void** data) const {
     if (size_ > 0) {
       char* mine = room<1>(size_);
       for (size_t k = 0; k < offsets_.size(); ++k) data[kOwn + k] = mine + offsets_[k];
     }
-    for (const Step& step : steps_) step(data);
+    for (const Step& step : steps_)
+      if (!step(data)) return false;
+    return true;
   }
 
  private:

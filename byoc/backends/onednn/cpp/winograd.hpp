@@ -107,15 +107,20 @@ class Winograd {
     return "winograd " + product_.steps()[0].implementation();
   }
 
-  void operator()(void* const* data) const {
+  // Whether all sums are finite. Where one is not, another of the same tile may be wrong: a transform
+  // subtracts infinities, or overflows, that a direct convolution does not add up.
+  bool operator()(void* const* data) const {
     const int64_t blocks = (count_ + tile_ - 1) / tile_;
+    std::atomic<bool> finite{true};
     if (apart_)
-      in_parallel(blocks, [&](int64_t b) { block(data, b * tile_, [](int64_t count, auto each) {
+      in_parallel(blocks, [&](int64_t b) { block(data, b * tile_, finite, [](int64_t count, auto each) {
         for (int64_t k = 0; k < count; ++k) each(k);
       }); });
     else
       for (int64_t b = 0; b < blocks; ++b)
-        block(data, b * tile_, [](int64_t count, auto each) { in_parallel(count, each); });
+        block(data, b * tile_, finite,
+              [](int64_t count, auto each) { in_parallel(count, each); });
+    return finite;
   }
 
  private:
@@ -217,7 +222,7 @@ class Winograd {
 
   // The tiles from the first one on, at most as many as are transformed at a time.
   template <typename Each>
-  void block(void* const* data, int64_t first, Each each) const {
+  void block(void* const* data, int64_t first, std::atomic<bool>& finite, Each each) const {
     const int64_t count = std::min(tile_, count_ - first);
     const int64_t sizes[] = {points_ * tile_ * parts_ * channels_, points_ * tile_ * results_};
     float* points = reinterpret_cast<float*>(room<2>(4 * (sizes[0] + sizes[1])));
@@ -226,7 +231,9 @@ class Winograd {
     void* both[kOwn + kMostOwn];
     both[0] = points, both[1] = products;
     product_(both);
-    each(count, [&](int64_t k) { scatter(data, first + k, products + k * results_); });
+    each(count, [&](int64_t k) {
+      if (!scatter(data, first + k, products + k * results_)) finite = false;
+    });
   }
 
   // The element of the batch and the first result of a tile.
@@ -261,7 +268,8 @@ class Winograd {
     }
   }
 
-  void scatter(void* const* data, int64_t tile, const float* products) const {
+  // Whether the tile's sums are finite.
+  bool scatter(void* const* data, int64_t tile, const float* products) const {
     const Place at = place(tile);
     float* to = static_cast<float*>(data[dst_.from]) + at.element * dst_.strides[0];
     Results results;
@@ -278,7 +286,7 @@ class Winograd {
           results.others[k][n] = inside && other ? other + offset : nullptr;
         }
       }
-    tiles_.from(products, tile_ * results_, results_, bias_, following_, results);
+    return tiles_.from(products, tile_ * results_, results_, bias_, following_, results);
   }
 
   static constexpr int64_t kFewest = 24;
@@ -320,7 +328,7 @@ bool winograd(Kernel& out, const Linear& l) {
     ++done;
   auto whole = std::make_shared<Winograd>(l, rows, columns, kind, done);
   const std::string name = whole->implementation();
-  out.push_back(Step(name, [whole](void* const* data) { (*whole)(data); }));
+  out.push_back(Step(name, [whole](void* const* data) { return (*whole)(data); }));
   append_rest(out, l.post, done, l.dst);
   return true;
 }

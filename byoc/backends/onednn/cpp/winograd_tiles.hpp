@@ -117,11 +117,13 @@ struct Results {
   const float* others[kFollowing][kMost];
 };
 
+// Whether all sums are finite.
 template <typename Rows, typename Columns>
-void from_points(const float* points, int64_t plane, int64_t channels, const float* bias,
+bool from_points(const float* points, int64_t plane, int64_t channels, const float* bias,
                  const std::vector<Following>& following, const Results& results) {
   constexpr int width = Columns::kPoints;
   constexpr int down = Rows::kOut, across = Columns::kOut;
+  Lanes zeros = all_of(0);  // NaN where a sum was not finite
   over(channels, [&](int64_t c) OPINFO_ALWAYS {
     Lanes middle[down * width], y[down * across];
     for (int x = 0; x < width; ++x)
@@ -132,12 +134,18 @@ void from_points(const float* points, int64_t plane, int64_t channels, const flo
     for (int i = 0; i < down; ++i)
       transform_output<Columns>(
           [&](auto p) OPINFO_ALWAYS { return middle[i * width + p]; },
-          [&](auto j, const Lanes& v) OPINFO_ALWAYS { y[i * across + j] = v + shift; });
+          [&](auto j, const Lanes& v) OPINFO_ALWAYS {
+            zeros += v - v;
+            y[i * across + j] = v + shift;
+          });
     for (size_t k = 0; k < following.size(); ++k)
       follow<down * across>(following[k], results.others[k], c, y);
     for (int k = 0; k < down * across; ++k)
       if (results.to[k]) store(results.to[k] + c, y[k]);
   });
+  float sum = 0;
+  for (int k = 0; k < kLanes; ++k) sum += zeros[k];
+  return sum == 0;
 }
 
 // The functions for tiles of a kind, and what their weights are multiplied with.
@@ -145,7 +153,7 @@ struct Tiles {
   int points[2], out[2], taps[2];
   const double* weights[2];
   void (*to)(const float* const*, int64_t, float*, int64_t);
-  void (*from)(const float*, int64_t, int64_t, const float*, const std::vector<Following>&,
+  bool (*from)(const float*, int64_t, int64_t, const float*, const std::vector<Following>&,
                const Results&);
 };
 
