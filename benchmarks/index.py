@@ -150,7 +150,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "zoo": {
         "zoo": Command(
-            "the front end, a backend or the choice between them", "zoo.md", more=("zoo-avx512.md",)
+            "the front end, a backend or the choice between them", "zoo.md", more=("zoo-amx.md",)
         ),
     },
     "overall": {

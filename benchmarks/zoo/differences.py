@@ -11,7 +11,7 @@ import numpy as np
 TOLERANCE = 1e-4
 #: Roundings of its own dtype by which an output of a half type may differ.
 ROUNDINGS = 2
-#: Factor on differences of references: two runtimes may be off in opposite directions.
+#: Factor on the spread, which few seeds find.
 SLACK = 2.0
 
 
@@ -22,11 +22,25 @@ def tolerance(outputs: Sequence[Any]) -> float:
     return max([TOLERANCE, *(ROUNDINGS * r for r in roundings)])
 
 
-def is_right(row: Mapping[str, Any]) -> bool:
-    """Return whether a row's outputs are within its tolerance, or within what references are."""
-    allowed = max(row.get("tolerance", TOLERANCE), SLACK * row["spread"],
-                  SLACK * row.get("second", 0.0))  # fmt: skip
-    return not row["failure"] and max(row["differences"], default=np.inf) <= allowed
+def verdict(row: Mapping[str, Any]) -> str:
+    """Return ``right``, ``rounding`` or ``wrong``.
+
+    A row is right if at each set of inputs its outputs are within the tolerance of a runtime's, the
+    reference's or the second one's. It is decided by rounding if they are not, but are no further
+    from the reference than those of the reference with weights that are moved by a few roundings.
+    """
+    if row["failure"] or not row["differences"]:
+        return "wrong"
+    if nearest(row) <= row.get("tolerance", TOLERANCE):
+        return "right"
+    return "rounding" if max(row["differences"]) <= SLACK * row["spread"] else "wrong"
+
+
+def nearest(row: Mapping[str, Any]) -> float:
+    """Return the largest difference to the nearer runtime, of all sets of inputs."""
+    pairs = zip(row["differences"], row.get("to_second", ()), strict=False)
+    both = [min(pair) for pair in pairs]
+    return max([*both, *row["differences"][len(both) :]], default=np.inf)
 
 
 def difference(expected: Sequence[Any], got: Sequence[Any]) -> float:

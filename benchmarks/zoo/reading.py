@@ -36,6 +36,7 @@ class Reading:
         failure: The first call that failed, with its error.
         seconds: CPU seconds of reading.
         second: The same difference between OpenVINO and ONNX Runtime; 0 for torch.
+        to_second: The differences to OpenVINO, for each set of inputs; empty for torch.
         tolerance: Of outputs of these dtypes.
         unknown: Why `spread` or `second` is not known.
     """
@@ -48,6 +49,7 @@ class Reading:
     failure: str
     seconds: float
     second: float = 0.0
+    to_second: tuple[float, ...] = ()
     tolerance: float = TOLERANCE
     unknown: tuple[str, ...] = ()
 
@@ -71,29 +73,31 @@ def measure(name: str) -> Reading:
         except Exception as error:
             refusal = f"compile: {one_line(error)}"
             return Reading(name, refusal, _symbols(mod), (), 0.0, "", seconds)
-        differences, failure = _differences(model, compiled)
-        own = tolerance(reference(model, model.inputs[0]))
-        spread, second, unknown = 0.0, 0.0, []
+        outputs, failure = _outputs(model, compiled)
+        expected = [reference(model, inputs) for inputs in model.inputs]
+        spread, others, unknown = 0.0, list[list[Any]](), []
         if model.module is None:
             spread, no_spread = reference_error.spread(model)
-            second, no_second = reference_error.second(model)
+            others, no_second = reference_error.second(model)
             unknown = [text for text in (no_spread, no_second) if text]
-    return Reading(name, "", _symbols(mod), differences, spread, failure, seconds, second, own,
-                   tuple(unknown))  # fmt: skip
+    return Reading(
+        name, "", _symbols(mod), tuple(map(difference, expected, outputs)), spread, failure,
+        seconds, second=max(map(difference, expected, others), default=0.0),
+        to_second=tuple(map(difference, others, outputs)), tolerance=tolerance(expected[0]),
+        unknown=tuple(unknown),
+    )  # fmt: skip
 
 
-def _differences(model: Subject, compiled: Any) -> tuple[tuple[float, ...], str]:
-    differences, failure = [], ""
+def _outputs(model: Subject, compiled: Any) -> tuple[list[list[Any]], str]:
+    """Return the outputs for each set of inputs, none where a call failed, and the first error."""
+    outputs, failure = [], ""
     for inputs in model.inputs:
-        expected = reference(model, inputs)
         try:
-            got = flat(compiled.run(*inputs.values()))
+            outputs.append(flat(compiled.run(*inputs.values())))
         except Exception as error:
             failure = failure or one_line(error)
-            differences.append(float("inf"))
-            continue
-        differences.append(difference(expected, got))
-    return tuple(differences), failure
+            outputs.append([])
+    return outputs, failure
 
 
 def reference(model: Subject, inputs: Arrays) -> list[Any]:

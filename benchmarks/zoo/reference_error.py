@@ -47,17 +47,16 @@ def spread(model: Subject) -> tuple[float, str]:
     return largest, ""
 
 
-def second(model: Subject) -> tuple[float, str]:
-    """Return the largest difference between OpenVINO and ONNX Runtime, and why there is none."""
-    largest = 0.0
+def second(model: Subject) -> tuple[list[list[Any]], str]:
+    """Return OpenVINO's outputs for each set of inputs, and why there are none."""
+    outputs = []
     for inputs in model.inputs:
-        expected = onnx_runtime(model.path, inputs, 1)()
         try:
             result = openvino(model.path, inputs, 1)()
         except RuntimeError as error:
-            return 0.0, f"second runtime: {one_line(error)}"
-        largest = max(largest, difference(expected, [np.asarray(a) for a in result.values()]))
-    return largest, ""
+            return [], f"second runtime: {one_line(error)}"
+        outputs.append([np.asarray(a) for a in result.values()])
+    return outputs, ""
 
 
 def moved(proto: Any, seed: int) -> Any:

@@ -1,4 +1,4 @@
-"""docs/results/zoo.md: what is read; zoo-avx512.md and zoo-avx2.md: how fast it is."""
+"""docs/results/zoo.md: what is read; zoo-amx.md, -avx512.md and -avx2.md: how fast it is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import Any
 
 from benchmarks.common.pages import table
 
-from .differences import TOLERANCE, is_right
+from .differences import TOLERANCE, nearest, verdict
 from .split import is_open
 
 Row = Mapping[str, Any]
 PEERS = {"onnx_runtime": "ONNX Runtime", "openvino": "OpenVINO", "torch_compile": "torch.compile"}
 HALVES = {True: "Open", False: "Held out"}
+MARKS = {"right": "", "rounding": " by rounding", "wrong": " **wrong**"}
+#: A page for each, named by the last word of `cpu_name`.
+ISAS = {"AMX": "AVX-512 and AMX", "AVX-512": "AVX-512", "AVX2": "AVX2"}
 #: The times of all builds, behind the choice that was kept.
 TIMES = re.compile(r"(?<=kept the choice )([^:]*): \d.*")
 READ_HEAD = """# The zoo: reading real models
@@ -25,12 +28,13 @@ READ_HEAD = """# The zoo: reading real models
 Written by `python -m benchmarks.zoo --page`. Each model is read as its authors ship it, or as
 `torch.export` writes it, compiled for its symbolic shapes, and compared with ONNX Runtime or torch
 on random inputs of several shapes. Differences are relative to the largest value of an output;
-outputs are right within {tolerance:.0e}, those of half types within two roundings of their dtype.
-**Spread** is how far the outputs of ONNX Runtime move if the weights are moved by a few roundings,
-and **OpenVINO** how far its outputs are from ONNX Runtime's; both are shown above 1e-5. They are
-large where rounding decides, between quantised values and near ties that are sorted, and where ONNX
-Runtime approximates. A model is also right within twice the larger one. Work looks at the open half
-only; the other half is held out. Which half a model is in is decided by a hash of its name.
+outputs are right within {tolerance:.0e} (half types: two roundings of their dtype) of the reference
+or, where ONNX Runtime approximates, of OpenVINO. **OpenVINO** is how far its outputs are from those
+of ONNX Runtime, and **spread** how far those move if the weights are moved by a few roundings; both
+are shown above 1e-5. Where rounding decides, between quantised values and near ties that are
+sorted, the spread is large; a model that is not right, but within twice its spread, is counted
+apart as **by rounding**. Work looks at the open half only; the other half is held out. Which half
+a model is in is decided by a hash of its name.
 """
 SPEED_HEAD = """# The zoo: speed on {isa}
 
@@ -50,10 +54,9 @@ def as_line(step: str, row: Row) -> str:
     if row["refusal"]:
         return f"{row['name']}: refused: {row['refusal']}"
     if step == "read":
-        worst = max(row["differences"], default=0.0)
-        return (f"{row['name']}: read, {row['symbols']} symbols, within {worst:.1e}, "
-                f"spread {row['spread']:.1e}, OpenVINO {row.get('second', 0.0):.1e} "
-                f"{'' if is_right(row) else 'WRONG '}{row['failure']}"
+        return (f"{row['name']}: {verdict(row)}, {row['symbols']} symbols, "
+                f"within {nearest(row):.1e}, spread {row['spread']:.1e}, "
+                f"OpenVINO {row.get('second', 0.0):.1e} {row['failure']}"
                 f"{'; '.join(row.get('unknown', ()))}")  # fmt: skip
     times = ", ".join(f"{k} {v:.3f}" for k, v in row["milliseconds"].items())
     missing = "".join(f"; {k}: {v}" for k, v in row["missing"].items())
@@ -65,10 +68,10 @@ def write(rows: Mapping[str, Row], folder: Path) -> list[Path]:
     """Write the pages for which there are rows; return their paths."""
     texts = {"zoo.md": reading_page(_of(rows, "read"))}
     speeds = _of(rows, "speed")
-    for isa in ("AVX-512", "AVX2"):
-        of_isa = [row for row in speeds if isa in row["cpu"]]
+    for isa, title in ISAS.items():
+        of_isa = [row for row in speeds if row["cpu"].endswith(f"{isa})")]
         if of_isa:
-            texts[f"zoo-{isa.lower().replace('-', '')}.md"] = speed_page(isa, of_isa)
+            texts[f"zoo-{isa.lower().replace('-', '')}.md"] = speed_page(title, of_isa)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in texts]
@@ -90,14 +93,10 @@ def reading_page(rows: Sequence[Row]) -> str:
 
 def _read_sum(rows: Sequence[Row]) -> str:
     read = [row for row in rows if not row["refusal"]]
-    right = [row for row in read if is_right(row)]
-    return (f"{len(read)} of {len(rows)} are read and compiled as shipped; the outputs of "
-            f"{len(right)} are right at all shapes: within the tolerance, or as near to the "
-            "reference as it is itself.")  # fmt: skip
-
-
-def _largest(row: Row) -> float:
-    return max(row["differences"], default=math.inf)
+    kinds = [verdict(row) for row in read]
+    return (f"{len(read)} of {len(rows)} are read and compiled as shipped; at all shapes, the "
+            f"outputs of {kinds.count('right')} are right, those of {kinds.count('rounding')} are "
+            f"decided by rounding, and {kinds.count('wrong')} are wrong.")  # fmt: skip
 
 
 def _large(difference: float) -> str:
@@ -110,7 +109,7 @@ def _read_table(rows: Sequence[Row]) -> str:
         if row["refusal"]:
             lines.append((f"`{row['name']}`", "", "", "", "", "", _cell(row["refusal"])))
             continue
-        within = f"{_largest(row):.0e}" + ("" if is_right(row) else " **wrong**")
+        within = f"{nearest(row):.0e}{MARKS[verdict(row)]}"
         notes = "; ".join(text for text in (row["failure"], *row.get("unknown", ())) if text)
         lines.append((f"`{row['name']}`", str(row["symbols"]), within, _large(row["spread"]),
                       _large(row.get("second", 0.0)), f"{row['seconds']:.0f}",
