@@ -23,7 +23,33 @@ def body(node: OnnxNode, functions: Mapping[tuple[str, str], Any]) -> Any:
         schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
     except onnx.defs.SchemaError:
         return None
-    return schema.function_body if schema.has_function else None
+    if schema.has_function:
+        return schema.function_body
+    return _of_types(node, schema) if schema.has_context_dependent_function else None
+
+
+def _of_types(node: OnnxNode, schema: Any) -> Any:
+    """Return the function for inputs of these dtypes and ranks; None if ONNX has none for them."""
+    import onnx
+    from onnx import helper
+
+    names = [f"input_{k}" if node.has(k) else "" for k in range(len(node.inputs))]
+    outputs = [f"output_{k}" if node.wants(k) else "" for k in range(len(node.outputs))]
+    proto = helper.make_node(node.op, names, outputs, domain=node.domain, **node.attrs)
+    types = [_type_of(node, k) if name else onnx.TypeProto() for k, name in enumerate(names)]
+    written = schema.get_context_dependent_function(
+        proto.SerializeToString(), [t.SerializeToString() for t in types]
+    )
+    return onnx.FunctionProto.FromString(written) if written else None
+
+
+def _type_of(node: OnnxNode, k: int) -> Any:
+    import numpy as np
+    from onnx import helper
+
+    dtype = helper.np_dtype_to_tensor_dtype(np.dtype(node.dtype(k)))
+    return helper.make_tensor_type_proto(dtype, [d if isinstance(d, int) else None
+                                                 for d in node.shape(k)])  # fmt: skip
 
 
 def defaults(function: Any) -> dict[str, Any]:

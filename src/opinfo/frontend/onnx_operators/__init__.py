@@ -17,10 +17,11 @@ from . import (
     resizing,
     shapes,
     slices_and_pads,
+    spectral,
 )
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
     "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "scans",
-    "sequences", "shapes", "slices_and_pads",
+    "sequences", "shapes", "slices_and_pads", "spectral",
 ]  # fmt: skip

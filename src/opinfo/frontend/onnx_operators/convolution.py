@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from ..onnx_graph.converter_table import converts
@@ -130,9 +131,7 @@ def conv_transpose(node: OnnxNode) -> Any:
     dilations = list(node.attr("dilations") or [1] * rank)
     extra = list(node.attr("output_padding") or [0] * rank)
     before, after = _transposed_pads(node, sizes[2:], kernel[2:], strides, dilations, extra)
-    op = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose,
-          relax.op.nn.conv3d_transpose)[rank - 1]  # fmt: skip
-    layout, _, kernel_layout = LAYOUTS[rank]
+    op, layout, kernel_layout = _transposed(rank)
     crop = [min(p, 0) for p in (*before, *after)]
     if any(crop):
         node.refuse("negative padding of a transposed convolution")
@@ -144,6 +143,39 @@ def conv_transpose(node: OnnxNode) -> Any:
            out_dtype=accumulated(node.tensor(0)))
     )  # fmt: skip
     return biased(node, result, 2)
+
+
+def _transposed(rank: int) -> tuple[Any, str, str]:
+    """The transposed convolution of a rank, and the layouts of data and kernel."""
+    ops = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose,
+           relax.op.nn.conv3d_transpose)  # fmt: skip
+    layout, _, kernel_layout = LAYOUTS[rank]
+    return ops[rank - 1], layout, kernel_layout
+
+
+@converts("Col2Im")
+def col2im(node: OnnxNode) -> Any:
+    """Add up blocks of an image, as a transposed convolution with kernels of one element."""
+    image = [int(v) for v in node.array(1, "image_shape").reshape(-1)]
+    block = [int(v) for v in node.array(2, "block_shape").reshape(-1)]
+    rank, (batch, depth, _) = len(image), node.shape(0)
+    size = int(np.prod(block))
+    if rank not in LAYOUTS or len(block) != rank:
+        node.refuse(f"an image in {rank} dimensions and blocks in {len(block)}, expected 1 to 3")
+    if is_expr(depth):
+        node.refuse("channels of a symbolic number", depth)
+    if any(d != 1 for d in node.attr("dilations") or []):
+        node.refuse("blocks with dilations have no lowering")
+    strides, pads = list(node.attr("strides") or [1] * rank), list(node.attr("pads") or [])
+    pads = pads or [0] * (2 * rank)
+    spaces = [image[k] + pads[k] + pads[rank + k] - block[k] for k in range(rank)]
+    counts = [space // stride + 1 for space, stride in zip(spaces, strides, strict=True)]
+    data = node.emit(relax.op.reshape(node.tensor(0), [batch, depth, *counts]))
+    kernel = np.tile(np.eye(size).reshape(size, 1, *block), (depth // size, *[1] * (rank + 1)))
+    op, layout, kernel_layout = _transposed(rank)
+    return op(data, relax.const(kernel, node.dtype(0)), strides, pads,
+              [space % stride for space, stride in zip(spaces, strides, strict=True)], 1,
+              depth // size, layout, kernel_layout)  # fmt: skip
 
 
 def _transposed_pads(

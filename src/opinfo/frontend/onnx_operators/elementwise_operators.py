@@ -80,6 +80,22 @@ def celu(node: OnnxNode) -> Any:
     return relax.op.add(relax.op.maximum(zero, data), low)
 
 
+@converts("LpNormalization")
+def lp_normalization(node: OnnxNode) -> Any:
+    """Divide by the sum of absolute values along an axis, or by the root of that of squares."""
+    order = int(node.attr("p", 2))
+    if order not in (1, 2):
+        node.refuse(f"p is {order}, expected 1 or 2")
+    data, axis = node.tensor(0), node.axis(-1, node.rank(0))
+    size = node.emit(relax.op.abs(data) if order == 1 else relax.op.multiply(data, data))
+    norm = node.emit(relax.op.sum(size, axis, keepdims=True))
+    norm = norm if order == 1 else node.emit(relax.op.sqrt(norm))
+    # Zeros stay zeros, as in ONNX Runtime.
+    zero, one = (relax.const(value, node.dtype(0)) for value in (0.0, 1.0))
+    divisor = node.emit(relax.op.where(relax.op.equal(norm, zero), one, norm))
+    return relax.op.divide(data, divisor)
+
+
 @converts("Einsum")
 def einsum(node: OnnxNode) -> Any:
     """Return a sum over named axes."""

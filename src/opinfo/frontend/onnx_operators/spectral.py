@@ -1,0 +1,117 @@
+"""Fourier transforms, as products with matrices of cosines and sines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.scalars import is_expr
+from .slices_and_pads import padded
+
+#: Limit on the elements of a matrix.
+MOST = 1 << 24
+
+
+@converts("DFT")
+def dft(node: OnnxNode) -> Any:
+    """Transform an axis of real or complex numbers; complex ones have a last axis of two."""
+    sizes = node.shape(0)
+    rank, parts = len(sizes), _parts(node, sizes[-1])
+    axis = _axis(node, rank)
+    extent = int(node.array(1, "dft_length").reshape(-1)[0]) if node.has(1) else sizes[axis]
+    if is_expr(extent):
+        node.refuse("a transform of a symbolic size", extent)
+    inverse, onesided = (bool(node.attr(name, 0)) for name in ("inverse", "onesided"))
+    if onesided and (inverse or parts == 2):
+        node.refuse("onesided is 1 with complex numbers or the inverse, expected 0")
+    order = [k for k in range(rank - 1) if k != axis]
+    data = node.emit(relax.op.permute_dims(node.tensor(0), [*order, axis, rank - 1]))
+    data = _of_extent(node, data, rank - 2, sizes[axis], extent)
+    outer = [sizes[k] for k in order]
+    data = node.emit(relax.op.reshape(data, [*outer, extent * parts]))
+    matrix = waves(node, extent, parts, onesided, inverse)
+    result = node.emit(relax.op.matmul(data, relax.const(matrix, node.dtype(0))))
+    result = node.emit(relax.op.reshape(result, [*outer, matrix.shape[1] // 2, 2]))
+    places = [*order, axis, rank - 1]
+    return relax.op.permute_dims(result, [places.index(k) for k in range(rank)])
+
+
+@converts("STFT")
+def stft(node: OnnxNode) -> Any:
+    """Transform windows of a signal, as a convolution whose stride is the step of the windows."""
+    sizes = node.shape(0)
+    if len(sizes) != 3:
+        node.refuse(f"the signal has {len(sizes)} dimensions, expected 3")
+    parts, step = _parts(node, sizes[2]), int(node.array(1, "frame_step").reshape(-1)[0])
+    if node.has(3):
+        extent = int(node.array(3, "frame_length").reshape(-1)[0])
+    elif node.has(2) and not is_expr(node.shape(2)[0]):
+        extent = int(node.shape(2)[0])
+    else:
+        node.refuse("neither frame_length nor a window of a static size is given")
+    onesided = bool(node.attr("onesided", 1))
+    if onesided and parts == 2:
+        node.refuse("onesided is 1 with complex numbers, expected 0")
+    matrix = waves(node, extent, parts, onesided, False)
+    count = matrix.shape[1]
+    kernel = matrix.reshape(extent, parts, count).transpose(2, 1, 0)
+    weights = relax.const(np.ascontiguousarray(kernel), node.dtype(0))
+    if node.has(2):
+        weights = node.emit(relax.op.multiply(weights, node.tensor(2)))
+    data = node.emit(relax.op.permute_dims(node.tensor(0), [0, 2, 1]))
+    frames = node.emit(relax.op.nn.conv1d(data, weights, step))
+    frames = node.emit(relax.op.permute_dims(frames, [0, 2, 1]))
+    batch, number = (frames.ty.shape.values[k] for k in range(2))
+    return relax.op.reshape(frames, [batch, number, count // 2, 2])
+
+
+def waves(
+    node: OnnxNode, extent: int, parts: int, onesided: bool, inverse: bool
+) -> np.ndarray[Any, Any]:
+    """Return the matrix from the elements of a signal to those of its transform.
+
+    Rows and columns are pairs of a real and an imaginary part; a real signal has rows of one.
+    """
+    count = extent // 2 + 1 if onesided else extent
+    if extent < 1 or 2 * extent * parts * count > MOST:
+        node.refuse(f"a transform of {extent} elements, expected 1 to {int((MOST / 4) ** 0.5)}")
+    # Whole turns are taken off before the angle is rounded.
+    turns = np.outer(np.arange(extent), np.arange(count)) % extent / extent
+    real, imaginary = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)
+    if inverse:
+        real, imaginary = real / extent, -imaginary / extent
+    matrix = np.empty((extent, parts, count, 2))
+    matrix[:, 0, :, 0], matrix[:, 0, :, 1] = real, -imaginary
+    if parts == 2:
+        matrix[:, 1, :, 0], matrix[:, 1, :, 1] = imaginary, real
+    return matrix.reshape(extent * parts, count * 2).astype(node.dtype(0))
+
+
+def _parts(node: OnnxNode, extent: Any) -> int:
+    if is_expr(extent) or extent not in (1, 2):
+        node.refuse(f"the last axis has {extent} elements, expected 1 or 2")
+    return int(extent)
+
+
+def _axis(node: OnnxNode, rank: int) -> int:
+    """The axis that is transformed, an attribute before operator set 20."""
+    if node.opset < 20:
+        axis = int(node.attr("axis", 1))
+    else:
+        axis = int(node.array(2, "axis").reshape(-1)[0]) if node.has(2) else -2
+    if not -rank <= axis < rank or axis % rank == rank - 1:
+        node.refuse(f"axis is {axis}, expected one before the last of {rank}")
+    return axis % rank
+
+
+def _of_extent(node: OnnxNode, data: Any, axis: int, given: Any, extent: int) -> Any:
+    """The first elements along an axis, or zeros after its last ones."""
+    if is_expr(given):
+        node.refuse("dft_length of an axis of symbolic size", given)
+    after: list[Any] = [0] * (axis + 2)
+    after[axis] = extent - given
+    return padded(node, data, [0] * len(after), after, 0.0)
