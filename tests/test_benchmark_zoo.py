@@ -82,6 +82,7 @@ def test_half_types_have_two_roundings_of_tolerance() -> None:
     ({"differences": [9e-4, 9e-4], "spread": 1e-5, "to_second": [9e-5]}, "wrong"),
     # The runtimes differ by more, and the outputs are near neither.
     ({"differences": [9e-4], "spread": 1e-5, "second": 5e-3, "to_second": [4e-3]}, "wrong"),
+    ({"differences": [9e-4], "spread": math.inf}, "wrong"),
     ({"differences": [], "spread": 1.0}, "wrong"),
     ({"differences": [9e-5], "spread": 0.0, "failure": "no kernel"}, "wrong"),
 ])  # fmt: skip
@@ -116,6 +117,16 @@ def test_weights_are_moved_by_a_few_roundings_and_exponents_are_not() -> None:
         assert 0 < relative.max() < most, name
     again = {t.name: numpy_helper.to_array(t) for t in moved(_weighted(), 1).graph.initializer}
     assert (again["w"] != arrays["w"]).any()
+
+
+def test_moved_masks_stay_finite() -> None:
+    least = np.array([np.finfo("float32").min, -np.inf, np.finfo("float32").max], "float32")
+    tensor = numpy_helper.from_array(np.repeat(least, 50), "mask")
+    graph = helper.make_graph([], "net", [], [], [tensor])
+    (found,) = moved(helper.make_model(graph), 0).graph.initializer
+    values = numpy_helper.to_array(found).reshape(3, 50)
+    assert np.isfinite(values[[0, 2]]).all() and np.isneginf(values[1]).all()
+    assert (values[0] != least[0]).any()
 
 
 def test_an_error_of_the_runtime_is_reported(tmp_path: Path) -> None:

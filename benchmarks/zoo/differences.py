@@ -33,7 +33,8 @@ def verdict(row: Mapping[str, Any]) -> str:
         return "wrong"
     if nearest(row) <= row.get("tolerance", TOLERANCE):
         return "right"
-    return "rounding" if max(row["differences"]) <= SLACK * row["spread"] else "wrong"
+    by_rounding = max(row["differences"]) <= SLACK * row["spread"] < np.inf
+    return "rounding" if by_rounding else "wrong"
 
 
 def nearest(row: Mapping[str, Any]) -> float:

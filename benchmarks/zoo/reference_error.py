@@ -98,6 +98,9 @@ def _move(tensor: Any, random: np.random.Generator) -> None:
     values = numpy_helper.to_array(tensor).astype("float64")
     factor = ROUNDINGS * float(np.finfo(dtype).eps)
     values = values * (1 + factor * random.standard_normal(values.shape))
+    # Masks are often the least number, which is to stay finite.
+    most = float(np.finfo(dtype).max)
+    values = np.where(np.isfinite(values), np.clip(values, -most, most), values)
     tensor.CopyFrom(numpy_helper.from_array(np.asarray(values, dtype), tensor.name))
 
 
