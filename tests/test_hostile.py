@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.attacks.hostile.__main__ import ANSWERED, REFUSED, Inspector, judged
-from benchmarks.attacks.hostile.case import Case, command
-from benchmarks.attacks.hostile.scripts import HEAD, PLACES, VALID
+from benchmarks.attacks.hostile.formats.case import Case, command
+from benchmarks.attacks.hostile.formats.scripts import HEAD, PLACES, VALID
 
 
 def test_verdicts(tmp_path: Path) -> None:

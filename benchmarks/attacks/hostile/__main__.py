@@ -22,8 +22,9 @@ from typing import Any, ClassVar
 from benchmarks.common.pages import add_page_option, write_below
 from opinfo.byoc.process.line_process import LineProcess, ProcessDied
 
-from . import archives, graphs, libraries, onnx_bombs, onnx_files, scripts
-from .case import Case
+from .formats import archives, graphs, libraries, scripts
+from .formats.case import Case
+from .onnx import bombs, changed_fields
 
 MARK = "<!-- written by `python -m benchmarks.hostile --page` -->"
 #: Share of all cases by suffix.
@@ -88,7 +89,7 @@ def inspected(count: int, seed: int, only: str = "", every: bool = False) -> Cou
 def _warm(inspector: Inspector, folder: Path) -> None:
     """Read a good model of ONNX: onnxruntime writes below the home folder when it is imported."""
     path = folder / "files" / "good.onnx"
-    path.write_bytes(onnx_files.model().SerializeToString())
+    path.write_bytes(changed_fields.model().SerializeToString())
     answer = inspector.run("inspect", str(path))
     if answer["code"]:
         raise RuntimeError(f"a good model is refused: {answer['err']}")
@@ -103,8 +104,8 @@ def generated(count: int, seed: int, only: str, ran: Path, folder: Path) -> Iter
     if n := counts.get(".json"):
         yield from graphs.cases(rng, n)
     if n := counts.get(".onnx"):
-        yield from onnx_bombs.cases(rng, n // 2)
-        yield from onnx_files.cases(rng, mark, n - n // 2)
+        yield from bombs.cases(rng, n // 2)
+        yield from changed_fields.cases(rng, mark, n - n // 2)
     if n := counts.get(".pt2"):
         yield from archives.cases(rng, mark, n, archives.saved(folder))
     if n := counts.get(".so"):

@@ -16,7 +16,7 @@ from opinfo.frontend.checks import limits
 from opinfo.frontend.formats import from_script
 from opinfo.frontend.process.reader import main as read_files
 
-from .case import SIZE
+from .formats.case import SIZE
 
 
 def main() -> int:

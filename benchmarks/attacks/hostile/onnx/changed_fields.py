@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
-from .case import Case, damaged
+from ..formats.case import Case, damaged
 
 STRINGS = ("", "x", "../../etc/passwd", "/etc/passwd", "a\x1b[31m\nb", "Ω" * 3, "y" * 100_000)
 NUMBERS = (0, -1, 1, 7, 2**31, 2**62, -(2**63))

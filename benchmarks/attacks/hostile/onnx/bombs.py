@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from . import onnx_growth, onnx_lies, onnx_names, onnx_nesting
-from .case import Case
+from ..formats.case import Case
+from . import growing_constants, lies, names, nesting
 
 KINDS: tuple[Callable[[random.Random], tuple[str, bytes]], ...] = (
-    *onnx_growth.KINDS, *onnx_nesting.KINDS, *onnx_names.KINDS, *onnx_lies.KINDS
+    *growing_constants.KINDS, *nesting.KINDS, *names.KINDS, *lies.KINDS
 )  # fmt: skip
 
 

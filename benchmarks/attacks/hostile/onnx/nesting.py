@@ -7,7 +7,7 @@ import random
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from .onnx_parts import declared, ones, op_node, own_call, own_function, small_model
+from .parts import declared, ones, op_node, own_call, own_function, small_model
 
 
 def branches(rng: random.Random) -> tuple[str, bytes]:

@@ -7,7 +7,7 @@ import random
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from .onnx_parts import declared, ints, ones, op_node, own_call, own_function, small_model
+from .parts import declared, ints, ones, op_node, own_call, own_function, small_model
 
 #: Names of symbolic dimensions that are code, keywords, names that TVM's scripts use, or nothing.
 SYMBOLS = ("__import__('os').system('touch mark')", "lambda: 0", "T", "R", "n + n*", "n-n", "n//0",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from .onnx_parts import ints, ones, op_node, small_model
+from .parts import ints, ones, op_node, small_model
 
 #: Extents whose product is far beyond any memory, or beyond int64.
 HUGE = ([10**12], [10**6, 10**6], [2**31, 2**31], [2**62, 2**62], [2**63 - 1, 2], [-(2**63)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, helper, numpy_helper
 
-from .onnx_parts import declared, ints, op_node, own_call, own_function, small_model
+from .parts import declared, ints, op_node, own_call, own_function, small_model
 
 
 def wrong_attribute(rng: random.Random) -> tuple[str, bytes]:

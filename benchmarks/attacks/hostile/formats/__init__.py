@@ -1,0 +1,1 @@
+"""Hostile files in each format but ONNX, and what all of them share."""

@@ -1,0 +1,1 @@
+"""Hostile files in ONNX: models with changed fields, and bombs."""
