@@ -19,9 +19,9 @@ from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backend.region import Region, Tensor
 from opinfo.byoc.backends.onnx_models.model import OPSET, model
-from opinfo.byoc.backends.onnx_operators.graph_writer import GraphWriter
-from opinfo.byoc.backends.onnx_operators.image_resize import factor
+from opinfo.byoc.backends.onnx_operators.graph.graph_writer import GraphWriter
 from opinfo.byoc.backends.onnx_operators.onnx_writers import OPERATORS
+from opinfo.byoc.backends.onnx_operators.spatial.image_resize import factor
 from opinfo.byoc.backends.openvino import WITHOUT
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch

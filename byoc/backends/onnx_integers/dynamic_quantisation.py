@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..onnx_operators.element_types import ELEMENT_TYPES
-from ..onnx_operators.graph_writer import NodeProto
+from ..onnx_operators.graph.element_types import ELEMENT_TYPES
+from ..onnx_operators.graph.graph_writer import NodeProto
 from .integer_facts import IntegerFacts
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...backend.region import Array
 from ...patterns.symbolic_shapes import same_shape
-from ..onnx_operators.element_types import ELEMENT_TYPES, SMALL
-from ..onnx_operators.graph_writer import GraphWriter, NodeProto
+from ..onnx_operators.graph.element_types import ELEMENT_TYPES, SMALL
+from ..onnx_operators.graph.graph_writer import GraphWriter, NodeProto
 
 #: Up to here float32 holds all integers, and sums of them are exact.
 EXACT = 1 << 24

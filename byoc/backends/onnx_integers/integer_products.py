@@ -15,8 +15,8 @@ import numpy as np
 
 from ...backend.region import Array
 from ...patterns.symbolic_shapes import same_shape
-from ..onnx_operators.element_types import ELEMENT_TYPES
-from ..onnx_operators.graph_writer import NodeProto
+from ..onnx_operators.graph.element_types import ELEMENT_TYPES
+from ..onnx_operators.graph.graph_writer import NodeProto
 from .integer_facts import EXACT, Codes, IntegerFacts, greatest
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ..onnx_operators.graph_writer import GraphWriter, NodeProto
+from ..onnx_operators.graph.graph_writer import GraphWriter, NodeProto
 from .dynamic_quantisation import DynamicQuantisation
 from .integer_facts import IntegerFacts
 from .integer_products import IntegerProducts

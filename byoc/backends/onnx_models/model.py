@@ -11,8 +11,8 @@ from tvm import tirx
 from ....analysis.proposal.proposal import Constant
 from ...backend.region import Region, Tensor
 from ..onnx_integers.with_integers import with_integers
-from ..onnx_operators.element_types import ELEMENT_TYPES
-from ..onnx_operators.graph_writer import GraphWriter
+from ..onnx_operators.graph.element_types import ELEMENT_TYPES
+from ..onnx_operators.graph.graph_writer import GraphWriter
 from ..onnx_operators.onnx_writers import OPERATORS
 
 #: The opset and the version of the file format: ONNX Runtime 1.17 supports both.

@@ -13,7 +13,7 @@ from ...backend.backend import Code
 from ...backend.region import Region
 from ...codegen.abi import ABI
 from ...codegen.loading.resolve_apart import MARK
-from ..onnx_operators.element_types import DLPACK
+from ..onnx_operators.graph.element_types import DLPACK
 from .model import model
 
 FUNCTION = """static const ElementType %(symbol)s_types[] = {%(types)s};

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from ...patterns.pattern import Condition, one
 from ...patterns.subgraphs import Coarse
-from .convolutions import CONVOLUTIONS
-from .elementwise import ELEMENTWISE
-from .image_resize import RESIZE
-from .indexing import INDEXING
-from .linear_quantisation import QUANTISED
-from .onnx_conditions import OnnxOperator, nonempty
-from .pools import POOLS
-from .products import PRODUCTS
-from .recurrent_layers import RECURRENT
-from .reductions import REDUCTIONS
-from .shapes import SHAPES
+from .arithmetic.elementwise import ELEMENTWISE
+from .arithmetic.linear_quantisation import QUANTISED
+from .arithmetic.products import PRODUCTS
+from .arithmetic.recurrent_layers import RECURRENT
+from .arithmetic.reductions import REDUCTIONS
+from .graph.onnx_conditions import OnnxOperator, nonempty
+from .movement.indexing import INDEXING
+from .movement.shapes import SHAPES
+from .spatial.convolutions import CONVOLUTIONS
+from .spatial.image_resize import RESIZE
+from .spatial.pools import POOLS
 
 #: Each operator that can be written.
 OPERATORS: Mapping[str, OnnxOperator] = {

@@ -14,7 +14,7 @@ from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ...backend.backend import Backend
 from ...patterns.pattern import Node
 from ..onnx_models.region_cost import cost
-from ..onnx_operators.indexing import INDEXING
+from ..onnx_operators.movement.indexing import INDEXING
 from ..onnx_operators.onnx_writers import network
 from .convert import convert
 from .locate import available, version

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.region import Call
-from ...patterns.pattern import Node
-from ...patterns.unary_functions import HARD_SWISH, is_softplus
-from .element_types import ALL, ELEMENT_TYPES, FLOAT, NUMBERS
+from ....backend.region import Call
+from ....patterns.pattern import Node
+from ....patterns.unary_functions import HARD_SWISH, is_softplus
+from ..graph.element_types import ALL, ELEMENT_TYPES, FLOAT, NUMBERS
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, Write, arguments, some_tensor, typed
 from .fold_affine import affine_folded
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, Write, arguments, some_tensor, typed
 
 BOOL = ("bool",)
 SIGNED = (*NUMBERS, "int8")

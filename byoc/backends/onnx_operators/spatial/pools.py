@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Node
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Node
+from ..graph.element_types import FLOAT
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, ints, plain, typed
 from .convolutions import data_layout, in_onnx, order, out_of_onnx
-from .element_types import FLOAT
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, ints, plain, typed
 
 
 def pool(writer: GraphWriter, call: Call, xs: list[str]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...backend.region import Call
-from ...patterns.pattern import Node
-from .element_types import FLOAT
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, ints, plain, typed
+from ....backend.region import Call
+from ....patterns.pattern import Node
+from ..graph.element_types import FLOAT
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, ints, plain, typed
 
 #: The axes of data, kernels and transposed kernels in ONNX, by the number of spatial axes.
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}

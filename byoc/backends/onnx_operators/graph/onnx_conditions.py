@@ -8,11 +8,11 @@ from typing import Any
 
 from tvm import tirx
 
-from ....analysis.results.op_info import to_plain
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Condition, Node, listed
-from ...patterns.suggest import Unmet, bind, cast
-from ...patterns.symbolic_shapes import offset, settled, static
+from .....analysis.results.op_info import to_plain
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Condition, Node, listed
+from ....patterns.suggest import Unmet, bind, cast
+from ....patterns.symbolic_shapes import offset, settled, static
 from .graph_writer import GraphWriter, operands_of
 
 Write = Callable[[GraphWriter, Call, list[str]], "str | Sequence[str]"]

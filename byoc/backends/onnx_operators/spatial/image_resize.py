@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....analysis.support.tvm_compat import sym
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Node
-from ...patterns.suggest import Unmet
+from .....analysis.support.tvm_compat import sym
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Node
+from ....patterns.suggest import Unmet
+from ..graph.element_types import FLOAT
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, expressible, is_, plain, typed
 from .convolutions import data_layout, in_onnx, order, out_of_onnx
-from .element_types import FLOAT
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, expressible, is_, plain, typed
 
 METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
 MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")

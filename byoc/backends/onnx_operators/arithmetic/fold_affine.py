@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...backend.region import Array, Call
-from ...patterns.symbolic_shapes import spread
-from .graph_writer import GraphWriter
+from ....backend.region import Array, Call
+from ....patterns.symbolic_shapes import spread
+from ..graph.graph_writer import GraphWriter
 
 
 def affine_folded(writer: GraphWriter, call: Call, both: Sequence[str]) -> str | None:

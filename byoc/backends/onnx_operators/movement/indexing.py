@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....analysis.support.tvm_compat import array_of
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Node
-from .element_types import ALL, ELEMENT_TYPES, NUMBERS
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, Write, arguments, fixed, integers, is_, plain, typed
+from .....analysis.support.tvm_compat import array_of
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Node
+from ..graph.element_types import ALL, ELEMENT_TYPES, NUMBERS
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import (
+    OnnxOperator,
+    Write,
+    arguments,
+    fixed,
+    integers,
+    is_,
+    plain,
+    typed,
+)
 
 INDICES = ("int32", "int64")
 _SELECTED = typed(ALL, ALL, INDICES)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED
-from ....analysis.recurrent.recurrence_operator import NAME, RESULTS
-from ...backend.region import Array, Call
-from ...patterns.pattern import Condition, Node
-from ...patterns.suggest import Unmet
-from .element_types import SINGLE
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, is_, plain, typed
+from .....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED
+from .....analysis.recurrent.recurrence_operator import NAME, RESULTS
+from ....backend.region import Array, Call
+from ....patterns.pattern import Condition, Node
+from ....patterns.suggest import Unmet
+from ..graph.element_types import SINGLE
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, is_, plain, typed
 
 #: Activations that both runtimes define as opinfo does.
 _KNOWN = ("Sigmoid", "Tanh", "Relu")

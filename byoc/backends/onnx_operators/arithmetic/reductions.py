@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Node
-from ...patterns.suggest import Unmet
-from .element_types import ELEMENT_TYPES, FLOAT, NUMBERS, SMALL
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, Write, ints, is_, typed
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Node
+from ....patterns.suggest import Unmet
+from ..graph.element_types import ELEMENT_TYPES, FLOAT, NUMBERS, SMALL
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, Write, ints, is_, typed
 
 _FLOATS = typed(FLOAT)
 _SUMMED = typed((*FLOAT, "int32", "int64"))

@@ -6,11 +6,11 @@ from math import sqrt
 
 import numpy as np
 
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Node
-from .element_types import FLOAT
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, fixed, plain, typed
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Node
+from ..graph.element_types import FLOAT
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, fixed, plain, typed
 
 _FLOATS = typed(FLOAT)
 #: The axes (batch, sequence, head, element) of an attention in the order of a batched product.

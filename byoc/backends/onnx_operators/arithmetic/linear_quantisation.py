@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Node
-from .element_types import SINGLE, SMALL
-from .graph_writer import GraphWriter
-from .onnx_conditions import OnnxOperator, typed
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Node
+from ..graph.element_types import SINGLE, SMALL
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import OnnxOperator, typed
 
 
 def _axis(call: Call) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....analysis.results.op_info import to_plain
-from ...backend.region import Call, Tensor
-from ...patterns.pattern import Node
-from ...patterns.suggest import Unmet
-from ...patterns.symbolic_shapes import same
-from .element_types import ALL, FLOAT, NUMBERS
-from .graph_writer import GraphWriter
-from .onnx_conditions import (
+from .....analysis.results.op_info import to_plain
+from ....backend.region import Call, Tensor
+from ....patterns.pattern import Node
+from ....patterns.suggest import Unmet
+from ....patterns.symbolic_shapes import same
+from ..graph.element_types import ALL, FLOAT, NUMBERS
+from ..graph.graph_writer import GraphWriter
+from ..graph.onnx_conditions import (
     OnnxOperator,
     Write,
     expressible,

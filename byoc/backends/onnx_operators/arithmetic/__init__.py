@@ -1,0 +1,1 @@
+"""Operators that compute: elementwise ones, reductions, products, recurrent layers."""

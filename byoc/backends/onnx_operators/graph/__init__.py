@@ -1,0 +1,1 @@
+"""ONNX graphs as they are written: dtypes, nodes, conditions of operators."""

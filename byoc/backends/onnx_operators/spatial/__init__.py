@@ -1,0 +1,1 @@
+"""Operators whose data has channels and spatial axes, in any layout."""
