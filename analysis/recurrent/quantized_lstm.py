@@ -13,8 +13,8 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from .cells import GATES, Cell
-from .steps import ROWS, Steps, extern
+from .cells import GATES
+from .steps import ROWS, RepeatedCell, Steps, extern
 
 #: Where the scale and the point of the sequence and of the hidden state are kept, after the least
 #: and the greatest element.
@@ -22,22 +22,8 @@ _SEQUENCE, _STATE = 0, 4
 
 
 @dataclass(frozen=True)
-class QuantizedLstm:
-    """An LSTM with dynamic quantisation, repeated over the steps of a sequence.
-
-    Attributes:
-        cell: The cell, an LSTM.
-        hidden: The number of hidden units.
-        reverse: Whether it starts at the last step.
-        has_lengths: Whether sequences have lengths of their own.
-        has_peepholes: Whether the cell has peepholes.
-    """
-
-    cell: Cell
-    hidden: int
-    reverse: bool
-    has_lengths: bool = False
-    has_peepholes: bool = False
+class QuantizedLstm(RepeatedCell):
+    """An LSTM with dynamic quantisation, repeated over the steps of a sequence."""
 
     def __call__(
         self, data: Any, weights: Any, scale: Any, zero: Any, recurrent: Any, recurrent_scale: Any,

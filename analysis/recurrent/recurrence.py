@@ -12,27 +12,13 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from .cells import GATES, Cell, gru
-from .steps import ROWS, Steps, extern
+from .cells import GATES, gru
+from .steps import ROWS, RepeatedCell, Steps, extern
 
 
 @dataclass(frozen=True)
-class Recurrence:
-    """A cell repeated over the steps of a sequence.
-
-    Attributes:
-        cell: The cell.
-        hidden: The number of hidden units.
-        reverse: Whether it starts at the last step.
-        has_lengths: Whether sequences have lengths of their own.
-        has_peepholes: Whether an LSTM has peepholes.
-    """
-
-    cell: Cell
-    hidden: int
-    reverse: bool
-    has_lengths: bool = False
-    has_peepholes: bool = False
+class Recurrence(RepeatedCell):
+    """A cell in floating point, repeated over the steps of a sequence."""
 
     def __call__(self, inputs: Any, weights: Any, bias: Any, hidden: Any, *more: Any) -> list[Any]:
         """Return the hidden states of all steps, the last hidden state, the last cell state.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .cells import GATES, CellOps, lstm, scalar_ops
+from .cells import GATES, Cell, CellOps, lstm, scalar_ops
 
 #: Rows of the weights that one pass over the gates adds: the first of these that divides theirs.
 ROWS = (8, 4, 1)
@@ -31,13 +32,32 @@ def extern(
     return te.extern(shapes, args, body, name=name, dtype=list(dtypes))  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True)
+class RepeatedCell:
+    """A cell repeated over the steps of a sequence.
+
+    Attributes:
+        cell: The cell.
+        hidden: The number of hidden units.
+        reverse: Whether it starts at the last step.
+        has_lengths: Whether sequences have lengths of their own.
+        has_peepholes: Whether an LSTM has peepholes.
+    """
+
+    cell: Cell
+    hidden: int
+    reverse: bool
+    has_lengths: bool = False
+    has_peepholes: bool = False
+
+
 class Steps:
     """Emits the statements of all steps; buffers are indexed flat.
 
     A subclass computes the products of a step and a gate before its activation.
 
     Args:
-        what: The recurrence; of it, what `Recurrence` and the recurrence of a subclass share.
+        what: The cell, and how it is repeated.
         steps: The number of steps.
         batch: The number of sequences.
         states: The first hidden state and, of an LSTM, the first cell state; then the lengths and
@@ -45,7 +65,9 @@ class Steps:
         results: The hidden states, and the buffers of the hidden state and of the cell state.
     """
 
-    def __init__(self, what: Any, steps: Any, batch: Any, states: Any, results: Any) -> None:
+    def __init__(
+        self, what: RepeatedCell, steps: Any, batch: Any, states: Any, results: Any
+    ) -> None:
         self.what, self.cell, self.units = what, what.cell, what.hidden
         self.steps, self.batch = steps, batch
         self.hidden0, *more = states
@@ -123,5 +145,5 @@ class Steps:
         self.hidden[at] = f(out) * h(self.state[at])
 
     def new(self, time: Any, b: Any, j: Any, at: Any) -> Any:
-        """Return the hidden state of a cell that is no LSTM."""
+        """Return the hidden state of a cell that is not an LSTM."""
         raise NotImplementedError
