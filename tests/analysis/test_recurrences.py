@@ -36,12 +36,12 @@ LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 #: LSTMs with dynamic quantisation; whether each column of weights has numbers of its own.
 QUANTISED_LAYERS: dict[str, tuple[bool, dict[str, Any]]] = {
-    "plain": (False, {}),
-    "columns": (True, {"reverse": True}),
-    "lengths": (False, {"lengths": True, "reverse": True}),
-    "peepholes": (True, {"peepholes": True}),
-    "activations": (False, {"activations": ("Relu", "Softsign", "HardSigmoid")}),
-    "one gate for two": (False, {"input_forget": True}),
+    "quantised": (False, {}),
+    "quantised, columns": (True, {"reverse": True}),
+    "quantised, lengths": (False, {"lengths": True, "reverse": True}),
+    "quantised, peepholes": (True, {"peepholes": True}),
+    "quantised, activations": (False, {"activations": ("Relu", "Softsign", "HardSigmoid")}),
+    "quantised, one gate for two": (False, {"input_forget": True}),
 }
 
 
@@ -89,47 +89,41 @@ def _sizes(sizes: Any) -> list[Any]:
     return [tvm.tirx.Var(s, "int64") if isinstance(s, str) else s for s in sizes]
 
 
-@pytest.mark.parametrize("sizes", [(5, 2), "nb"], ids=["static", "symbolic"])
-@pytest.mark.parametrize("layer", LAYERS)
-def test_a_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
+def _layer(layer: str, steps: Any, batch: Any) -> tuple[Any, str, dict[str, Any]]:
+    """The PrimFunc of a layer, the name of its operator, and the attributes that are on."""
+    if layer in QUANTISED_LAYERS:
+        columns, attrs = QUANTISED_LAYERS[layer]
+        on = {"activations": USUAL["LSTM"], **attrs}
+        return _quantised(steps, batch, columns, attrs), QUANTIZED, on
     cell, attrs = LAYERS[layer]
-    steps, batch = _sizes(sizes)
-    info = op_info(_prim_func(cell, steps, batch, attrs))
-    _check(info, NAME, {"cell": cell, "activations": USUAL[cell], **attrs})
+    on = {"cell": cell, "activations": USUAL[cell], **attrs}
+    return _prim_func(cell, steps, batch, attrs), NAME, on
 
 
 @pytest.mark.parametrize("sizes", [(5, 2), "nb"], ids=["static", "symbolic"])
-@pytest.mark.parametrize("layer", QUANTISED_LAYERS)
-def test_a_quantised_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
-    columns, attrs = QUANTISED_LAYERS[layer]
-    steps, batch = _sizes(sizes)
-    info = op_info(_quantised(steps, batch, columns, attrs))
-    _check(info, QUANTIZED, {"activations": USUAL["LSTM"], **attrs})
-
-
-def _check(info: Any, name: str, attrs: dict[str, Any]) -> None:
-    """The operator has these attributes, and all others are off."""
+@pytest.mark.parametrize("layer", [*LAYERS, *QUANTISED_LAYERS])
+def test_a_layer_is_recognised_from_its_loops(layer: str, sizes: Any) -> None:
+    func, name, attrs = _layer(layer, *_sizes(sizes))
+    info = op_info(func)
     assert isinstance(info, OpInfo), info
     assert (info.name, info.kind, info.certificate.kind) == (name, "kOpaque", "rebuilt")
     assert {k: info.attrs[k] for k in attrs} == attrs
     assert not any(v for k, v in info.attrs.items() if k not in attrs)
 
 
-@pytest.mark.parametrize("layer", ["lstm", "gru", "quantised"])
+@pytest.mark.parametrize("layer", ["lstm", "gru", "quantised, columns"])
 def test_a_changed_layer_is_refused(layer: str) -> None:
-    original = _quantised(5, 2, True, {}) if layer == "quantised" else _prim_func(
-        LAYERS[layer][0], 5, 2, LAYERS[layer][1])  # fmt: skip
-    func = parsed(original.script())
+    func = parsed(_layer(layer, 5, 2)[0].script())
     right = op_info(func)
     assert isinstance(right, OpInfo) and right.name in (NAME, QUANTIZED)
     changed = 0
-    for change, mutant in islice(mutants(func), 6 if layer == "quantised" else 16):
+    for change, mutant in islice(mutants(func), 6 if layer in QUANTISED_LAYERS else 16):
         if structurally_equal(mutant, func):
             continue
         answer = op_info(mutant)
         assert isinstance(answer, Refusal), (change, answer)
         changed += 1
-    assert changed > (4 if layer == "quantised" else 10)
+    assert changed > (4 if layer in QUANTISED_LAYERS else 10)
 
 
 def test_another_loop_over_such_shapes_is_refused_with_its_own_reason() -> None:
