@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.analysis import LayoutNormalised, OpInfo, Refusal
@@ -26,18 +25,13 @@ from opinfo.testing.mutants import parsed
 
 from .interpret import Array, Undefined, interpret
 from .mutation_cases import Operand, Whole
+from .prim_funcs import lowered
 from .relaid.check import view
 
 
 def legalised(build: Any, shapes: Sequence[Operand]) -> Any:
     types = [(s.shape, s.dtype) if isinstance(s, Whole) else (s, "float32") for s in shapes]
-    args = [relax.Var(f"a{k}", relax.TensorType(*t)) for k, t in enumerate(types)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", args):
-        builder.emit_func_output(builder.emit(build(*args)))
-    mod = legalise_module(builder.get())
-    (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
-    return parsed(func.script())
+    return parsed(lowered(build, *types, legalise=legalise_module).script())
 
 
 def outputs(func: Any, inputs: list[Array]) -> list[Array] | None:

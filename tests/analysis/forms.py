@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
+
+from ..prim_funcs import lowered
 
 Schedule = Any
 CONV, PAD = "conv2d_nchw", "pad_temp"
@@ -14,7 +16,7 @@ CONV, PAD = "conv2d_nchw", "pad_temp"
 
 def conv2d() -> Any:
     """8 input channels, 16 output channels, 3x3, stride 2, padding 1."""
-    return _legal(
+    return lowered(
         lambda x, w: relax.op.nn.conv2d(x, w, strides=(2, 2), padding=(1, 1)),
         (1, 8, 16, 16),
         (16, 8, 3, 3),
@@ -22,17 +24,7 @@ def conv2d() -> Any:
 
 
 def softmax() -> Any:
-    return _legal(lambda x: relax.op.nn.softmax(x, axis=-1), (4, 8, 16))
-
-
-def _legal(op: Callable[..., Any], *shapes: tuple[int, ...]) -> Any:
-    args = [relax.Var(f"a{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", args):
-        builder.emit_func_output(builder.emit(op(*args)))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
-    return func
+    return lowered(lambda x: relax.op.nn.softmax(x, axis=-1), (4, 8, 16))
 
 
 def scheduled(func: Any, transform: Callable[[Schedule], None]) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
+from ..prim_funcs import lowered
+
 nn, image = relax.op.nn, relax.op.image
 Build = tuple[Callable[..., Any], tuple[tuple[Any, ...], ...]]
 
@@ -66,18 +68,5 @@ def legal(name: str) -> Any:
     def dim(d: Any) -> Any:
         return sizes.setdefault(d, tirx.Var(d, "int64")) if isinstance(d, str) else d
 
-    args = [
-        relax.Var(
-            f"a{k}",
-            relax.TensorType(
-                tuple(map(dim, s)), "int64" if (name, k) == ("take", 1) else "float32"
-            ),
-        )
-        for k, s in enumerate(shapes)
-    ]
-    builder = relax.BlockBuilder()
-    with builder.function("main", args):
-        builder.emit_func_output(builder.emit(op(*args)))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
-    return func
+    dtypes = ["float32", "int64" if name == "take" else "float32", "float32"]
+    return lowered(op, *((tuple(map(dim, s)), t) for s, t in zip(shapes, dtypes, strict=False)))

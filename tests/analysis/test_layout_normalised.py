@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import tvm
-from tvm import relax, s_tir, tirx
+from tvm import relax, s_tir
 
 from opinfo.analysis import (
     Annotation,
@@ -25,22 +25,12 @@ from opinfo.byoc.prepare.raise_ops import raise_ops
 from opinfo.front.inspection import inspect
 
 from ..byoc.test_raise_relaid import calling
-
-
-def plain(op: Any, shape: tuple[int, ...]) -> Any:
-    """The PrimFunc of an operator of one operand."""
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(op(x)))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
-    return func
+from ..prim_funcs import lowered
 
 
 def moved(op: Any, shape: tuple[int, ...], place: tuple[str, int], order: Any) -> Any:
-    """The same with one of its buffers in another layout."""
-    func = plain(op, shape)
+    """The PrimFunc of an operator, with one of its buffers in another layout."""
+    func = lowered(op, shape)
     sch = s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
     last = sch.get_child_blocks(sch.get_sblock("root"))[-1]
     sch.transform_layout(last, place, order)
@@ -127,5 +117,5 @@ def test_a_pool_in_three_dimensions_that_lowers_so_stays_one() -> None:
     def pool(x: Any) -> Any:
         return relax.op.nn.max_pool3d(x, (2, 2, 1), (2, 2, 1))
 
-    info = op_info(plain(pool, (1, 2, 8, 8, 4)))
+    info = op_info(lowered(pool, (1, 2, 8, 8, 4)))
     assert isinstance(info, OpInfo) and info.name == "relax.nn.max_pool3d"

@@ -14,15 +14,12 @@ from opinfo.analysis.results.op_info import to_plain
 from opinfo.front.inspection import inspect
 from opinfo.testing.rebuild import check_rebuilt, strangers, variables
 
+from ..prim_funcs import lowered, prim_func
+
 
 def reshape(dtype: str = "float16") -> Any:
     n = tirx.Var("n", "int64")
-    x = relax.Var("x", relax.TensorType((n, 6), dtype))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(relax.op.reshape(x, (n * 2, 3))))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    return next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    return lowered(lambda x: relax.op.reshape(x, (n * 2, 3)), ((n, 6), dtype))
 
 
 def test_dimensions_are_over_the_variables_of_the_function_that_was_asked_about() -> None:
@@ -63,12 +60,7 @@ def test_answers_with_dimensions_are_equal_and_can_be_kept() -> None:
 
 def test_a_literal_operand_is_a_number_and_is_bound_in_its_type() -> None:
     x = relax.Var("x", relax.TensorType((4,), "float16"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        out = relax.op.subtract(relax.const(2.0, "float16"), x)
-        builder.emit_func_output(builder.emit(out))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    info = op_info(next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)))
+    info = op_info(prim_func(lambda x: relax.op.subtract(relax.const(2.0, "float16"), x), [x]))
     assert isinstance(info, OpInfo)
     assert (info.operands, dict(info.attrs)) == ((0,), {"x1": 2.0})
     bound = info.bind([x])

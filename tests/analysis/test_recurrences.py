@@ -20,6 +20,8 @@ from opinfo.analysis.recurrent.recurrence_operator import NAME, recurrence
 from opinfo.analysis.results.op_info import OpInfo, Refusal
 from opinfo.testing.mutants import mutants, parsed
 
+from ..prim_funcs import prim_func
+
 UNITS, SIZE = 4, 6
 USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -52,8 +54,8 @@ def _prim_func(cell: str, steps: Any, batch: Any, attrs: dict[str, Any]) -> Any:
     shapes += [(batch, UNITS)] * (cell == "LSTM")
     types = [relax.TensorType(s, "float32") for s in shapes]
     params = _params(types, batch, attrs)
-    call = recurrence(params, **{"cell": cell, "activations": USUAL[cell], **attrs})
-    return _lowered(params, call)
+    attrs = {"cell": cell, "activations": USUAL[cell], **attrs}
+    return prim_func(lambda *operands: recurrence(operands, **attrs), params)
 
 
 def _quantised(steps: Any, batch: Any, columns: bool, attrs: dict[str, Any]) -> Any:
@@ -66,23 +68,14 @@ def _quantised(steps: Any, batch: Any, columns: bool, attrs: dict[str, Any]) -> 
                   relax.TensorType(numbers, dtype)]  # fmt: skip
     types += [relax.TensorType(s, "float32") for s in ((width,), *[(batch, UNITS)] * 2)]
     params = _params(types, batch, attrs)
-    call = quantized_lstm(params, **{"activations": USUAL["LSTM"], **attrs})
-    return _lowered(params, call)
+    attrs = {"activations": USUAL["LSTM"], **attrs}
+    return prim_func(lambda *operands: quantized_lstm(operands, **attrs), params)
 
 
 def _params(types: list[Any], batch: Any, attrs: dict[str, Any]) -> list[Any]:
     lengths = [relax.TensorType((batch,), "int32")] * bool(attrs.get("lengths"))
     peepholes = [relax.TensorType((3 * UNITS,), "float32")] * bool(attrs.get("peepholes"))
     return [relax.Var(f"x{k}", t) for k, t in enumerate([*types, *lengths, *peepholes])]
-
-
-def _lowered(params: list[Any], call: Any) -> Any:
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        builder.emit_func_output(builder.emit(call))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = (f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc))
-    return func
 
 
 def _sizes(sizes: Any) -> list[Any]:

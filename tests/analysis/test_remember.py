@@ -17,6 +17,8 @@ from opinfo.analysis.proposal.build import rebuild
 from opinfo.analysis.proposal.legalise import legalise
 from opinfo.analysis.proposal.proposal import Proposal
 
+from ..prim_funcs import lowered
+
 
 @pytest.fixture(autouse=True)
 def _clean() -> Iterator[None]:
@@ -39,12 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def _lifted(*shape: Any) -> TensorExpression:
-    x, y = (relax.Var(n, relax.TensorType(shape, "float32")) for n in "xy")
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, y]):
-        builder.emit_func_output(builder.emit(relax.op.subtract(x, y)))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    return lift(mod["subtract"])
+    return lift(lowered(relax.op.subtract, shape, shape))
 
 
 SUBTRACT = Proposal("relax.subtract", (0, 1))

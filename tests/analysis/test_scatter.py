@@ -17,6 +17,7 @@ from opinfo.analysis.terms.evaluate import evaluate
 from opinfo.analysis.terms.term import Var
 
 from ..interpret import interpret
+from ..prim_funcs import lowered
 
 HEAD = """
 @T.prim_func(s_tir=True)
@@ -149,13 +150,7 @@ def test_parallel_scatters_are_told_apart(value: str) -> None:
 
 
 def legalised(op: Any, *types: tuple[tuple[int, ...], str], **attrs: Any) -> tirx.PrimFunc:
-    args = [relax.Var(f"a{k}", relax.TensorType(s, t)) for k, (s, t) in enumerate(types)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", args):
-        builder.emit_func_output(builder.emit(op(*args, **attrs)))
-    mod = legalise_module(builder.get())
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
-    return func
+    return lowered(lambda *x: op(*x, **attrs), *types, legalise=legalise_module)
 
 
 SCATTER = (((5, 4), "float32"), ((3, 4), "int64"), ((3, 4), "float32"))

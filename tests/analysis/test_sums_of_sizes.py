@@ -13,6 +13,8 @@ from opinfo.analysis import OpInfo, Refusal, op_info
 from opinfo.analysis.lifting.lift import lift
 from opinfo.testing.strip import strip
 
+from ..prim_funcs import prim_func
+
 Extent = Callable[[Any], Any]
 
 
@@ -25,14 +27,7 @@ def lowered(op: Callable[..., Any], *shapes: tuple[int | Extent, ...]) -> Any:
         )
         for k, s in enumerate(shapes)
     ]
-    builder = relax.BlockBuilder()
-    with builder.function("main", [*params, relax.Var("sizes", relax.ShapeType([past]))]):
-        with builder.dataflow():
-            out = builder.emit_output(op(*params))
-        builder.emit_func_output(out)
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = (f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
-    return func
+    return prim_func(op, [*params, relax.Var("sizes", relax.ShapeType([past]))])
 
 
 def grown(past: Any) -> Any:

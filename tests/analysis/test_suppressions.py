@@ -13,6 +13,8 @@ from tvm import relax, tirx
 from opinfo.analysis import op_info
 from opinfo.analysis.results.op_info import OpInfo, Refusal
 
+from ..prim_funcs import lowered
+
 NAME = "relax.vision.non_max_suppression"
 BOXES = 7
 CALLS: dict[str, dict[str, Any]] = {
@@ -28,14 +30,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 def _prim_func(attrs: dict[str, Any]) -> Any:
     types = [((1, BOXES, 6), "float32"), ((1,), "int32"), ((1, BOXES), "int32")]
-    params = [relax.Var(f"x{k}", relax.TensorType(*t)) for k, t in enumerate(types)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        call = relax.op.vision.non_max_suppression(*params, **attrs)
-        builder.emit_func_output(builder.emit(call))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = (f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc))
-    return func
+    return lowered(lambda *x: relax.op.vision.non_max_suppression(*x, **attrs), *types)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -13,6 +13,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from opinfo.byoc.prepare.raise_ops import raise_ops
 
+from ..prim_funcs import lowered
 from ..relaid.transforms import buffer, buffers
 from ..run import run
 
@@ -22,12 +23,7 @@ Shape = tuple[int, ...]
 
 def moved(build: Callable[..., Any], shapes: tuple[Shape, ...], orders: dict[int, Shape]) -> Any:
     """A module that calls the op's PrimFunc, the parameters' dimensions in other orders."""
-    args = [relax.Var(f"a{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", args):
-        builder.emit_func_output(builder.emit(build(*args)))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    func = lowered(build, *shapes)
     sch = tvm.s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
     params = sch.mod["main"].params
     at = [(block, place, buffer(sch, block, place)) for _, block, place in buffers(sch)]
@@ -162,12 +158,7 @@ def test_a_packed_op_stays_with_its_layouts_told() -> None:
             block, ("read", 0), lambda n, c, h, w: (n, c // 2, h, w, c % 2), pad_value=None
         )
 
-    args = [relax.Var("a", relax.TensorType(X, "float32"))]
-    builder = relax.BlockBuilder()
-    with builder.function("main", args):
-        builder.emit_func_output(builder.emit(OPS.exp(*args)))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    func = lowered(OPS.exp, X)
     sch = tvm.s_tir.Schedule(tvm.IRModule({"main": tvm.ir.load_json(tvm.ir.save_json(func))}))
     packed(sch)
     (kept,) = raise_ops(calling(sch.mod["main"], 1)).kept

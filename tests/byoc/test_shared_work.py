@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from opinfo.layout.search.decide import cheapest
 
 from ..layout import nets
 from ..layout.nets import const
+from ..prim_funcs import lowered
 from ..run import run
 from .toy import TOY, convert
 
@@ -85,15 +85,6 @@ def test_work_is_shared_by_builds_of_one_module_only() -> None:
         compile_module(mod, [TOY], shared=SharedWork(other))
 
 
-def _func(op: Any, shape: Sequence[int]) -> Any:
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(op(x)))
-    mod = relax.transform.LegalizeOps()(builder.get())
-    return next(f for f in mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
-
-
 def test_an_equal_function_is_not_proved_again_and_an_unequal_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -101,7 +92,7 @@ def test_an_equal_function_is_not_proved_again_and_an_unequal_one_is(
     rewritten = Counter(rewrite._rewritten)
     monkeypatch.setattr(rewrite, "_rewritten", rewritten)
     proofs = FuncProofs()
-    relu, same = (_func(relax.op.nn.relu, (1, 2, 3, 4)) for _ in range(2))
+    relu, same = (lowered(relax.op.nn.relu, (1, 2, 3, 4)) for _ in range(2))
     assert not relu.same_as(same)
     for func in (relu, bare(same)):
         assert proofs.analyse(func).info.name == "relax.nn.relu"  # type: ignore[union-attr]
@@ -110,7 +101,7 @@ def test_an_equal_function_is_not_proved_again_and_an_unequal_one_is(
     assert len(lifted.calls) == len(rewritten.calls) == 1
     assert isinstance(proofs.rewriter(same, (None, None)), Rewritten)  # other layouts
     assert len(rewritten.calls) == 2
-    exp, larger = _func(relax.op.exp, (1, 2, 3, 4)), _func(relax.op.nn.relu, (1, 2, 3, 5))
+    exp, larger = lowered(relax.op.exp, (1, 2, 3, 4)), lowered(relax.op.nn.relu, (1, 2, 3, 5))
     assert proofs.analyse(exp).info.name == "relax.exp"  # type: ignore[union-attr]
     assert proofs.analyse(larger).info.name == "relax.nn.relu"  # type: ignore[union-attr]
     for func in (exp, larger):

@@ -12,6 +12,8 @@ from tvm.script import tirx as T
 
 from opinfo.jit.dims.symbolic_dims import Unbound, bind, symbols
 
+from ..prim_funcs import lowered
+
 
 @T.prim_func(s_tir=True)
 def mixed(a: T.handle, b: T.handle, c: T.handle) -> None:
@@ -39,14 +41,7 @@ def hidden(a: T.handle, b: T.handle) -> None:
 def sliced() -> Any:
     """`x[1:n]` of (2 * n, 8): lowered, it is passed n as a number."""
     n = tirx.Var("n", "int64")
-    x = relax.Var("x", relax.TensorType((n * 2, 8), "float32"))
-    bb = relax.BlockBuilder()
-    with bb.function("main", [x]):
-        with bb.dataflow():
-            out = bb.emit_output(relax.op.strided_slice(x, [0], [1], [n]))
-        bb.emit_func_output(out)
-    mod = relax.transform.LegalizeOps()(bb.get())
-    return next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    return lowered(lambda x: relax.op.strided_slice(x, [0], [1], [n]), (n * 2, 8))
 
 
 def run(func: Any, *args: Any) -> Any:

@@ -10,7 +10,7 @@ from tvm import relax
 from opinfo.layout import Digit, Layout
 from opinfo.layout.access.flow import BlockGraph, flow
 
-from .lower import lowered
+from ..prim_funcs import lowered
 
 IMAGE = (2, 16, 8, 6)
 nn = relax.op.nn

@@ -16,8 +16,8 @@ from opinfo.layout.rewrite.inline import inlined
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
 from opinfo.layout.verify.blockwise import Correspondence, prove_stages
 
+from ..prim_funcs import lowered
 from . import oracle
-from .lower import lowered
 
 OPS = relax.op
 NHWC = Layout.parse("NHWC")

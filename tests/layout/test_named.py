@@ -14,8 +14,8 @@ from opinfo.layout import Layout, plan_layout
 from opinfo.layout.rewrite.nest import DEPTH, WIDTH
 from opinfo.layout.rewrite.rewrite import rewrite
 
+from ..prim_funcs import lowered
 from . import nets, oracle
-from .lower import lowered
 from .test_plan import check_same
 
 IMAGE = (1, 3, 16, 16)

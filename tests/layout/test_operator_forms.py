@@ -17,8 +17,8 @@ from opinfo.layout.model.digit import Digit
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
 from opinfo.transform import RaiseOps
 
+from ..prim_funcs import lowered
 from . import nets, oracle
-from .lower import lowered
 from .test_plan import check_same, names
 
 NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}

@@ -13,9 +13,9 @@ from opinfo.layout.access.flow import flow
 from opinfo.layout.access.layout_only import conversions_in
 from opinfo.layout.rewrite.rewrite import Rewritten, rewrite
 
+from ..prim_funcs import lowered
 from ..run import run
 from . import nets
-from .lower import lowered
 
 Shape = tuple[int, ...]
 

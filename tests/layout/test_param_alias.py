@@ -13,7 +13,7 @@ from opinfo.layout.model.layout import Layout
 from opinfo.layout.plan import plan_layout
 from opinfo.layout.rewrite.rewrite import Rewriter
 
-from .lower import lowered
+from ..prim_funcs import lowered
 
 OPS = relax.op
 SPLIT = Layout(((Digit(0),), (Digit(2),), (Digit(3),), (Digit(1, 1, 4), Digit(1, 4))))

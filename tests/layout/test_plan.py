@@ -26,9 +26,9 @@ from opinfo.transform import (
     ReplaceOpImpl,
 )
 
+from ..prim_funcs import lowered
 from ..run import run
 from . import nets
-from .lower import lowered
 
 NHWC = {"nn.conv2d": ["NHWC", "OHWI"]}
 IMAGE = (1, 3, 8, 8)

@@ -17,7 +17,7 @@ from opinfo.layout.model.layout import Layout
 from opinfo.layout.rewrite.rewrite import Rewriter, Rewritten, rewrite
 from opinfo.layout.verify.verify import prove
 
-from .lower import lowered
+from ..prim_funcs import lowered
 from .oracle import Wrong, check
 from .trial import SIZE, trial
 

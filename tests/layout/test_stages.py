@@ -11,7 +11,7 @@ from tvm.script import tirx as T
 from opinfo.analysis.blocks.blocks import Opaque, stages
 from opinfo.analysis.terms.term import as_int
 
-from .lower import lowered
+from ..prim_funcs import lowered
 
 
 def _conv() -> Any:

@@ -20,7 +20,7 @@ from opinfo.layout.rewrite.candidate_rewrite import CandidateRewrite, write_cand
 from opinfo.layout.verify.blockwise import Correspondence, _inside, prove_stages
 from opinfo.layout.verify.verify import prove
 
-from .lower import lowered
+from ..prim_funcs import lowered
 
 OPS = relax.op
 CONV = ((2, 8, 6, 6), (8, 8, 3, 3))

@@ -9,6 +9,8 @@ from typing import Any
 
 from tvm import relax, tirx
 
+from ..prim_funcs import prim_func
+
 OPS = relax.op
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -46,14 +48,7 @@ def lower(op: Operator) -> Any:
         relax.Var(f"p{k}", relax.TensorType([dim(e) for e in shape], dtype))
         for k, (shape, dtype) in enumerate(op.operands)
     ]
-    builder = relax.BlockBuilder()
-    with builder.function("main", operands):
-        with builder.dataflow():
-            out = builder.emit_output(builder.normalize(op.build(*operands)))
-        builder.emit_func_output(out)
-    mod = relax.transform.LegalizeOps()(builder.get())
-    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
-    return func
+    return prim_func(op.build, operands)
 
 
 def _float(rng: random.Random) -> str:
