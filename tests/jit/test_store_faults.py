@@ -11,7 +11,6 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +20,21 @@ from opinfo.jit.store.entries import PART
 from opinfo.jit.store.kernel_file import packed
 from opinfo.jit.store.store import KernelStore
 
+from .damages import Damage, flip_bit, replace_by_link, replace_by_pipe, truncate
 from .kernels import KEYS, library, stored
 
 KEY = KEYS[0]
-Damage = Callable[[Path], object]
-
-
-def truncated(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def flipped(path: Path) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[5_000] ^= 4
-    path.write_bytes(raw)
-
-
-def linked(path: Path) -> None:
-    target = path.with_name("elsewhere")
-    path.rename(target)
-    path.symlink_to(target)
-
-
-def piped(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "empty": (lambda p: p.write_bytes(b""), "it has only 0 bytes"),
-    "truncated": (truncated, "its footer is missing"),
-    "a flipped bit": (flipped, "its digest does not match"),
+    "truncated": (truncate, "its footer is missing"),
+    "a flipped bit": (flip_bit, "its digest does not match"),
     "a bare library": (lambda p: p.write_bytes(library(KEY)), "its footer is missing"),
     "another key's": (
         lambda p: p.write_bytes(packed(KEYS[1], {}, library(KEY))),
         "it has another key",
     ),
-    "a link": (linked, "symbolic"),
-    "a pipe": (piped, "not a regular file"),
+    "a link": (replace_by_link, "symbolic"),
+    "a pipe": (replace_by_pipe, "not a regular file"),
     "that others can write": (lambda p: p.chmod(0o666), "only this user can write"),
     "too large": (lambda p: os.truncate(p, 1 << 30), "it has 1073741824 bytes"),
 }

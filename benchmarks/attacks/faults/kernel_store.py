@@ -14,30 +14,9 @@ import tvm
 
 from opinfo.jit import Compiler, KernelStore, Session, compile_shapes
 from tests.jit import modules
+from tests.jit.damages import Damage, flip_bit, replace_by_link, replace_by_pipe, truncate
 
 SIZES = (1, 1, 3, 3, 16, 16, 1, 3, 16)
-Damage = Callable[[Path], object]
-
-
-def _truncated(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def _flipped(path: Path) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[5_000] ^= 4
-    path.write_bytes(raw)
-
-
-def _linked(path: Path) -> None:
-    target = path.with_name("elsewhere")
-    path.rename(target)
-    path.symlink_to(target)
-
-
-def _piped(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
 
 
 def _filed(path: Path) -> None:
@@ -47,10 +26,10 @@ def _filed(path: Path) -> None:
 
 ENTRIES: dict[str, tuple[Damage, str]] = {
     "an entry is empty": (lambda p: p.write_bytes(b""), "it has only 0 bytes"),
-    "an entry is truncated": (_truncated, "its footer is missing"),
-    "a bit of an entry is flipped": (_flipped, "its digest does not match"),
-    "an entry is a link": (_linked, "symbolic"),
-    "an entry is a pipe": (_piped, "not a regular file"),
+    "an entry is truncated": (truncate, "its footer is missing"),
+    "a bit of an entry is flipped": (flip_bit, "its digest does not match"),
+    "an entry is a link": (replace_by_link, "symbolic"),
+    "an entry is a pipe": (replace_by_pipe, "not a regular file"),
     "others can write an entry": (lambda p: p.chmod(0o666), "only this user can write"),
     "an entry is huge": (lambda p: os.truncate(p, 1 << 30), "bytes"),
     "an entry is garbage": (lambda p: p.write_bytes(b"injected" * 4000), "ignored and removed"),

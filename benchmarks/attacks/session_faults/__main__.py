@@ -26,12 +26,13 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common.pages import add_page_option
+from tests.jit.damages import Damage, replace_by_pipe, truncate
 
 from .server import input_of, module
 
@@ -73,10 +74,6 @@ class Result:
         return bad
 
 
-def cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
 def changed(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 3)
@@ -88,19 +85,14 @@ def linked(path: Path) -> None:
     path.symlink_to("/etc/passwd")
 
 
-def piped(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 def swapped(path: Path) -> None:
     others = [p for p in path.parent.glob("*.so") if p != path and p.is_file()]
     if others:
         path.write_bytes(random.choice(others).read_bytes())
 
 
-DAMAGES: tuple[Callable[[Path], object], ...] = (
-    cut, changed, linked, piped, swapped, Path.unlink, lambda p: p.chmod(0o666),
+DAMAGES: tuple[Damage, ...] = (
+    truncate, changed, linked, replace_by_pipe, swapped, Path.unlink, lambda p: p.chmod(0o666),
     lambda p: p.write_bytes(b""), lambda p: p.write_bytes(b"\x7fELF" + bytes(9000)),
 )  # fmt: skip
 
