@@ -17,6 +17,8 @@ from tvm import relax
 
 import opinfo
 
+from .layout import nets
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples" / "cpp"
 
@@ -29,14 +31,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cpp")
     build(out / "run")
     weight = relax.const(np.arange(32, dtype="float32").reshape(8, 4) - 16)
-    x = relax.Var("x", relax.TensorType((2, 8), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit(relax.op.nn.relu(builder.emit(relax.op.matmul(x, weight))))
-            result = builder.emit_output(y)
-        builder.emit_func_output(result)
-    opinfo.compile(builder.get(), []).export(out / "model.so")
+    mod = nets.net(
+        lambda emit, rng, x: emit(relax.op.nn.relu(emit(relax.op.matmul(x, weight)))), (2, 8),
+        legal=False,
+    )  # fmt: skip
+    opinfo.compile(mod, []).export(out / "model.so")
     values().tofile(out / "x.bin")
     return out
 

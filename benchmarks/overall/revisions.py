@@ -123,16 +123,14 @@ def chain() -> Any:
     """Return CHAIN calls of softmax on x: (n, WIDTH), each a call site of a symbolic function."""
     from tvm import relax, tirx
 
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), WIDTH), "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y: Any = x
-            for _ in range(CHAIN):
-                y = builder.emit(relax.op.nn.softmax(y))
-            out = builder.emit_output(y)
-        builder.emit_func_output(out)
-    return builder.get()
+    from tests.layout import nets
+
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        for _ in range(CHAIN):
+            x = emit(relax.op.nn.softmax(x))
+        return x
+
+    return nets.net(build, (tirx.Var("n", "int64"), WIDTH), legal=False)
 
 
 #: The seconds of the old and the new revision in pairs, by the name of the figure.

@@ -29,17 +29,14 @@ def chain() -> Any:
     from tvm import relax, tirx
 
     from opinfo.byoc.prepare.fuse import fuse
+    from tests.layout import nets
 
-    bb = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), WIDTH), "float32"))
-    with bb.function("main", [x]):
-        with bb.dataflow():
-            y: Any = x
-            for _ in range(CHAIN):
-                y = bb.emit(relax.op.nn.softmax(y))  # does not fuse with the next
-            out = bb.emit_output(y)
-        bb.emit_func_output(out)
-    return fuse(relax.transform.LegalizeOps()(bb.get()))
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        for _ in range(CHAIN):
+            x = emit(relax.op.nn.softmax(x))  # does not fuse with the next
+        return x
+
+    return fuse(nets.net(build, (tirx.Var("n", "int64"), WIDTH)))
 
 
 def built(mod: Any, folder: str, name: str) -> Any:
