@@ -15,11 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import tirx
 
-from opinfo.byoc.codegen.host import native_target
-from opinfo.jit import Budget, CompiledShapes, Compiler, KernelStore, Session, compile_shapes
-from opinfo.jit.compile.compile_shapes import lowered
+from opinfo.jit import Budget, CompiledShapes, Compiler, KernelStore, Session
 from opinfo.jit.kernels import build_kernel as kernels
 from opinfo.jit.runtime.pages import pages
 from opinfo.jit.store import kernel_key
@@ -33,21 +30,6 @@ for job in sys.stdin:
     %s
     print('{"rule": "stub", "milliseconds": 1}', flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def compiled() -> CompiledShapes:
-    return compile_shapes(modules.dense())
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A kernel that is right for all shapes: what the stub hands out for each."""
-    func = next(f for f in lowered(modules.dense()).functions.values()
-                if isinstance(f, tirx.PrimFunc))  # fmt: skip
-    path = tmp_path_factory.mktemp("kernel") / "kernel.so"
-    kernels.compiled(func, native_target(), kernels.ENTRY).export_library(str(path))
-    return path
 
 
 @pytest.fixture
@@ -64,8 +46,8 @@ def stub(what: str, seconds: float = 20.0) -> Compiler:
     return Compiler(seconds=seconds, command=(sys.executable, "-S", "-c", code))
 
 
-def copying(library: Path) -> Compiler:
-    return stub(f"shutil.copy({str(library)!r}, job['library'])")
+def copying(plain: Path) -> Compiler:
+    return stub(f"shutil.copy({str(plain)!r}, job['library'])")
 
 
 def mapped(text: str) -> int:
@@ -113,7 +95,7 @@ Scenario = Callable[[CompiledShapes, Path, Path], None]
 
 
 def failing(does: str, seconds: float = 20.0, what: Set[str] = frozenset({"failed"})) -> Scenario:
-    def scenario(compiled: CompiledShapes, library: Path, place: Path) -> None:
+    def scenario(compiled: CompiledShapes, plain: Path, place: Path) -> None:
         compiler = stub(does, seconds)
         with served(compiled, compiler) as session:
             assert set(session.stats().counts) == what
@@ -122,8 +104,8 @@ def failing(does: str, seconds: float = 20.0, what: Set[str] = frozenset({"faile
     return scenario
 
 
-def closed(compiled: CompiledShapes, library: Path, place: Path) -> None:
-    compiler = copying(library)
+def closed(compiled: CompiledShapes, plain: Path, place: Path) -> None:
+    compiler = copying(plain)
     with served(compiled, compiler) as session:
         ask(session, 1, 2, 3)
         assert session.stats().counts == {"compiled": 3}
@@ -131,15 +113,15 @@ def closed(compiled: CompiledShapes, library: Path, place: Path) -> None:
     compiler.close()
 
 
-def let_go(compiled: CompiledShapes, library: Path, place: Path) -> None:
-    session = served(compiled, copying(library))
+def let_go(compiled: CompiledShapes, plain: Path, place: Path) -> None:
+    session = served(compiled, copying(plain))
     manager = session._manager
     del session
     manager.join()
 
 
-def in_a_cycle(compiled: CompiledShapes, library: Path, place: Path) -> None:
-    session: Any = served(compiled, copying(library))
+def in_a_cycle(compiled: CompiledShapes, plain: Path, place: Path) -> None:
+    session: Any = served(compiled, copying(plain))
     session.itself = session
     manager = session._manager
     del session
@@ -147,30 +129,30 @@ def in_a_cycle(compiled: CompiledShapes, library: Path, place: Path) -> None:
     manager.join()
 
 
-def evicted(compiled: CompiledShapes, library: Path, place: Path) -> None:
-    compiler = copying(library)
+def evicted(compiled: CompiledShapes, plain: Path, place: Path) -> None:
+    compiler = copying(plain)
     with served(compiled, compiler, budget=Budget(kernels=1)) as session:
         assert session.stats().counts == {"compiled": 3, "evicted": 2}
         assert mapped(str(place)) == session.stats().kernels == 1
     compiler.close()
 
 
-def stored(compiled: CompiledShapes, library: Path, place: Path) -> None:
+def stored(compiled: CompiledShapes, plain: Path, place: Path) -> None:
     """From disk, twice; the files stay."""
     store = KernelStore(place.parent / "store")
     for n in range(2):
-        compiler = copying(library)
+        compiler = copying(plain)
         with served(compiled, compiler, store=store) as session:
             assert n == 0 or session.stats().counts == {"loaded": 3}
         compiler.close()
     assert mapped(str(store.folder)) == 0
 
 
-def not_opened(compiled: CompiledShapes, library: Path, place: Path) -> None:
+def not_opened(compiled: CompiledShapes, plain: Path, place: Path) -> None:
     for wrong in ("start", "functions"):
         with pytest.MonkeyPatch.context() as m, pytest.raises(RuntimeError, match="no more"):
             m.setattr(f"opinfo.jit.runtime.manager.{WRONG[wrong]}", no_more)
-            Session(compiled, compiler=copying(library))
+            Session(compiled, compiler=copying(plain))
 
 
 WRONG = {"start": "Manager.start", "functions": "tvm.ir.load_json"}
@@ -198,24 +180,24 @@ SCENARIOS: dict[str, Scenario] = {
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux tells by /proc")
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_nothing_is_left(compiled: CompiledShapes, library: Path, place: Path, name: str,
+def test_nothing_is_left(compiled: CompiledShapes, plain: Path, place: Path, name: str,
                          monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", -1)  # the oldest goes, however young
     monkeypatch.setattr("opinfo.jit.runtime.postponed.RETRIES", (0.001,))
     scenario = SCENARIOS[name]
-    scenario(compiled, library, place)
+    scenario(compiled, plain, place)
     before = held(place)
     for _ in range(5):
-        scenario(compiled, library, place)
+        scenario(compiled, plain, place)
     assert held(place) == before
     assert before["kernels"] == before["temporary"] == 0
 
 
 def test_kernels_go_while_others_call(
-    compiled: CompiledShapes, library: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    compiled: CompiledShapes, plain: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opinfo.jit.runtime.manager.IDLE", -1)
-    compiler, done = copying(library), threading.Event()
+    compiler, done = copying(plain), threading.Event()
     wrong: list[BaseException] = []
 
     def calls(session: Session, seed: int) -> None:
@@ -245,22 +227,22 @@ def test_kernels_go_while_others_call(
 
 
 def test_a_session_that_was_let_go_can_be_opened_again(
-    compiled: CompiledShapes, library: Path
+    compiled: CompiledShapes, plain: Path
 ) -> None:
     for _ in range(3):
-        session = served(compiled, copying(library))
+        session = served(compiled, copying(plain))
         del session
-    with served(compiled, copying(library)) as session:
+    with served(compiled, copying(plain)) as session:
         assert session.stats().kernels == 3
 
 
-def test_the_pages_of_a_library_are_those_that_are_mapped(library: Path, tmp_path: Path) -> None:
-    function = kernels.loaded(library)
+def test_the_pages_of_a_library_are_those_that_are_mapped(plain: Path, tmp_path: Path) -> None:
+    function = kernels.loaded(plain)
     there = [line.split()[0].split("-") for line in
-             Path("/proc/self/maps").read_text().splitlines() if str(library) in line]  # fmt: skip
-    assert pages(library) == sum(int(b, 16) - int(a, 16) for a, b in there) > 0
+             Path("/proc/self/maps").read_text().splitlines() if str(plain) in line]  # fmt: skip
+    assert pages(plain) == sum(int(b, 16) - int(a, 16) for a, b in there) > 0
     del function
-    for raw in (b"", b"!<arch>\n", library.read_bytes()[:60]):
+    for raw in (b"", b"!<arch>\n", plain.read_bytes()[:60]):
         other = tmp_path / "other"
         other.write_bytes(raw)
         assert pages(other) == len(raw)
