@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from ..lifting.effects.tensor_expression import TensorExpression
 from ..terms.flat import volume
 from ..terms.scalar import is_const
 from ..terms.term import ONE, CallTerm, Const, Int, Load, Reduce, TensorVar, Term, Var
@@ -101,13 +102,14 @@ def epsilon(term: Term, *roots: str) -> tuple[float, Term] | None:
     return 0.0, root[0]
 
 
-def scaled_and_shifted(term: Term) -> tuple[Term, Load, Load] | None:
-    """``core * gamma[..] + beta[..]`` as ``(core, gamma, beta)``."""
-    shifted = with_load(term, "add")
-    if shifted is None:
+def affine_product(expression: TensorExpression) -> tuple[tuple[Term, ...], Load, Load] | None:
+    """``a * b * gamma[..] + beta[..]``, the only output, as ``((a, b), gamma, beta)``."""
+    shifted = with_load(expression.outputs[0].body, "add") if len(expression.outputs) == 1 else None
+    scaled = None if shifted is None else with_load(shifted[0], "mul")
+    factors = None if scaled is None else args(scaled[0], "mul")
+    if shifted is None or scaled is None or factors is None or len(factors) != 2:
         return None
-    scaled = with_load(shifted[0], "mul")
-    return None if scaled is None else (*scaled, shifted[1])
+    return factors, scaled[1], shifted[1]
 
 
 def with_load(term: Term, op: str) -> tuple[Term, Load] | None:

@@ -21,7 +21,7 @@ from ..terms.term import ONE, ZERO, Int, Load, Term, as_int, mul
 from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined
-from ._sweep import DIVISIONS, args, deviation, epsilon, load, scaled_and_shifted, units
+from ._sweep import DIVISIONS, affine_product, args, deviation, epsilon, load, units
 from .layer_norm import LOOSE, UNSEEN
 
 GROUP, INSTANCE = "relax.nn.group_norm", "relax.nn.instance_norm"
@@ -83,13 +83,10 @@ REFUSES = [
 @recogniser("group_norm", precedence=470, ops=(GROUP, INSTANCE))
 def group_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a deviation times ``rsqrt(E[x²] - E[x]² + eps)``, scaled and shifted along one axis."""
-    affine = (
-        scaled_and_shifted(expression.outputs[0].body) if len(expression.outputs) == 1 else None
-    )
-    factors = None if affine is None else args(affine[0], "mul")
-    if affine is None or factors is None or len(factors) != 2:
+    affine = affine_product(expression)
+    if affine is None:
         return Refusal("the compute does not scale and shift")
-    _, gamma, beta = affine
+    factors, gamma, beta = affine
     for term, root in (factors, factors[::-1]):
         data, eps = deviation(term), epsilon(root, "rsqrt")
         inside = None if data is None or eps is None else _summed(eps[1])

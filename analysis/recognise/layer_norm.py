@@ -20,11 +20,11 @@ from . import Matches, Refuses, recogniser
 from ._contraction import Combined, combined
 from ._sweep import (
     DIVISIONS,
+    affine_product,
     args,
     deviation,
     epsilon,
     load,
-    scaled_and_shifted,
     swept,
     with_load,
     with_units,
@@ -98,13 +98,10 @@ REFUSES = [
 @recogniser("layer_norm", precedence=440, ops=(LAYER,))
 def layer_norm(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match a deviation divided by the root of its averaged square, scaled and shifted."""
-    affine = (
-        scaled_and_shifted(expression.outputs[0].body) if len(expression.outputs) == 1 else None
-    )
-    factors = None if affine is None else args(affine[0], "mul")
-    if affine is None or factors is None or len(factors) != 2:
+    affine = affine_product(expression)
+    if affine is None:
         return Refusal("the compute does not scale and shift")
-    _, gamma, beta = affine
+    factors, gamma, beta = affine
     for term, root in (factors, factors[::-1]):
         data, eps = deviation(term), epsilon(root, "rsqrt")
         axes = None if data is None or eps is None else _averaged(eps[1], data, gamma)
