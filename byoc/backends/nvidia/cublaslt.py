@@ -9,9 +9,9 @@ from ...backend.region import Region
 from ..common.region_source import Constants, number
 from .dtypes import CUDA
 from .estimated_cost import cost
-from .gemm import Gemm, gemm, patterns
+from .gemm import gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
-from .source import GpuFunction, function, joined_source
+from .source import GpuFunction, joined_source
 
 #: Its GELU is the tanh approximation.
 EPILOGUES = {None: "DEFAULT", "relax.nn.relu": "RELU", "relax.nn.gelu_tanh": "GELU"}
@@ -20,9 +20,7 @@ LIBRARIES = (CUBLASLT, CUDART)
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
-    constants = Constants()
-    functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
-    return joined_source("cublaslt.hpp", functions, [r.symbol for r in regions]), constants
+    return joined_source("cublaslt.hpp", regions, _body)
 
 
 def convert(regions: Sequence[Region]) -> Code:
@@ -33,8 +31,9 @@ def convert(regions: Sequence[Region]) -> Code:
     return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
 
 
-def _body(frame: GpuFunction, product: Gemm) -> list[str]:
+def _body(frame: GpuFunction) -> list[str]:
     """C++ that fills a ``Gemm``; ``result`` is the dtype of the result and of the residual."""
+    product = gemm(frame.region)
     body = ["Gemm g;", f"g.type = {CUDA[product.a.dtype]};",
             f"g.result = {CUDA[frame.region.result.dtype]};",
             f"g.a = {frame.view(product.a)};", f"g.b = {frame.view(product.b)};",

@@ -23,7 +23,7 @@ from .dtypes import typed
 from .estimated_cost import cost
 from .gemm import added_to, full_size, sums
 from .locate import CUDART, CUDNN, available, options
-from .source import GpuFunction, function, joined_source
+from .source import GpuFunction, joined_source
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "CLIPPED_RELU", "relax.clip":
@@ -160,17 +160,15 @@ def patterns() -> tuple[Pattern, ...]:
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
     """The C++ of all regions, the constants that it reads, and how it rounds differently."""
-    constants = Constants()
-    functions, rounds = [], []
-    for region in regions:
-        body, rounding = _body(GpuFunction(region, constants))
-        functions.append(function(region, body))
-        rounds += [(region.symbol, "; ".join(rounding))] * bool(rounding)
-    return (
-        joined_source("cudnn.hpp", functions, [r.symbol for r in regions]),
-        constants,
-        tuple(rounds),
-    )
+    rounds: list[tuple[str, str]] = []
+
+    def body(frame: GpuFunction) -> list[str]:
+        lines, rounding = _body(frame)
+        rounds.extend([(frame.region.symbol, "; ".join(rounding))] * bool(rounding))
+        return lines
+
+    text, constants = joined_source("cudnn.hpp", regions, body)
+    return text, constants, tuple(rounds)
 
 
 def convert(regions: Sequence[Region]) -> Code:

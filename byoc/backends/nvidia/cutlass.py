@@ -27,9 +27,9 @@ from ...process import trust
 from ..common.region_source import Constants, number
 from .dtypes import DLPACK
 from .estimated_cost import cost
-from .gemm import Gemm, gemm, patterns
+from .gemm import gemm, patterns
 from .locate import CUDART, available, options
-from .source import GpuFunction, function, joined_source
+from .source import GpuFunction, joined_source
 
 EPILOGUES = {None: "Identity", "relax.nn.relu": "Relu", "relax.nn.gelu": "Gelu",
              "relax.nn.silu": "Silu", "relax.sigmoid": "Sigmoid"}  # fmt: skip
@@ -55,9 +55,7 @@ def extents(node: Node) -> str | None:
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The CUDA C++ of all regions, and its constants."""
-    constants = Constants()
-    functions = [function(r, _body(GpuFunction(r, constants), gemm(r))) for r in regions]
-    return joined_source("cutlass.cuh", functions, [r.symbol for r in regions]), constants
+    return joined_source("cutlass.cuh", regions, _body)
 
 
 def convert(regions: Sequence[Region]) -> Code:
@@ -70,7 +68,8 @@ def convert(regions: Sequence[Region]) -> Code:
                 (str(object_file), *options(CUDART)), rounds)  # fmt: skip
 
 
-def _body(frame: GpuFunction, product: Gemm) -> list[str]:
+def _body(frame: GpuFunction) -> list[str]:
+    product = gemm(frame.region)
     dtype = product.a.dtype
     added = product.bias if product.bias is not None else product.residual
     layouts = ["ColumnMajor" if t else "RowMajor" for t in product.turned]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...backend.region import Array, Region
-from ..common.region_source import RegionSource, exported, headers, init_function, row, tensors
+from ..common.region_source import (
+    Constants,
+    RegionSource,
+    exported,
+    headers,
+    init_function,
+    row,
+    tensors,
+)
 from .dtypes import DLPACK
 
 
@@ -23,13 +31,25 @@ class GpuFunction(RegionSource):
         return f"c.constant({self.constants.add(np.ascontiguousarray(array))})"
 
 
-def function(region: Region, body: Sequence[str]) -> str:
-    """A region's exported function; ``body`` creates a kernel in the context ``c``."""
+def joined_source(
+    header: str, regions: Sequence[Region], body: Callable[[GpuFunction], Sequence[str]]
+) -> tuple[str, Constants]:
+    """One C++ file: shared code, the library's header, the regions, and the init function.
+
+    Args:
+        header: The library's header.
+        regions: The regions; each becomes an exported function.
+        body: Returns the statements that create a region's kernel in the context ``c``.
+
+    Returns:
+        The C++, and its constants.
+    """
+    constants = Constants()
+    functions = [_function(r, body(GpuFunction(r, constants))) for r in regions]
+    heads = headers(__package__, "runtime.hpp", header)
+    return "".join([heads, *functions, init_function(regions[0].symbol)]), constants
+
+
+def _function(region: Region, body: Sequence[str]) -> str:
     rows = [row(t, *DLPACK[t.dtype]) for t in tensors(region)]
     return exported(region, "std::unique_ptr<Kernel>", "const Context& c", body, rows)
-
-
-def joined_source(header: str, functions: Sequence[str], symbols: Sequence[str]) -> str:
-    """One C++ file: shared code, the library's header, the regions, and the init function."""
-    heads = headers(__package__, "runtime.hpp", header)
-    return "".join([heads, *functions, init_function(symbols[0])])

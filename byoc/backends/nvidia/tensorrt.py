@@ -17,7 +17,7 @@ from ..common.region_source import Constants, ints, literal, number
 from .dtypes import typed
 from .estimated_cost import cost
 from .locate import CUDART, TENSORRT, available, options
-from .source import GpuFunction, function, joined_source
+from .source import GpuFunction, joined_source
 
 DTYPES = {"float32": "DataType::kFLOAT", "float16": "DataType::kHALF",
           "bfloat16": "DataType::kBF16"}  # fmt: skip
@@ -211,9 +211,7 @@ ANCHORS: dict[str, Callable[[LayerWriter, Call], str]] = {
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants]:
     """The C++ of all regions, and its constants."""
-    constants = Constants()
-    functions = [function(r, LayerWriter(GpuFunction(r, constants)).body()) for r in regions]
-    return joined_source("tensorrt.hpp", functions, [r.symbol for r in regions]), constants
+    return joined_source("tensorrt.hpp", regions, lambda frame: LayerWriter(frame).body())
 
 
 def convert(regions: Sequence[Region]) -> Code:
