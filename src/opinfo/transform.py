@@ -42,11 +42,7 @@ def AnnotateOpInfo() -> Any:
         The pass.
     """
 
-    @tvm.transform.module_pass(opt_level=0, name="opinfo.AnnotateOpInfo")  # type: ignore[untyped-decorator]
-    def run(mod: Any, _: Any) -> Any:
-        return annotate(mod)
-
-    return run
+    return _pass("AnnotateOpInfo", annotate)
 
 
 def RaiseOps(
@@ -71,11 +67,10 @@ def RaiseOps(
     """
     check_kind(certificate)
 
-    @tvm.transform.module_pass(opt_level=0, name="opinfo.RaiseOps")  # type: ignore[untyped-decorator]
-    def run(mod: Any, _: Any) -> Any:
+    def run(mod: Any) -> Any:
         return raise_ops(mod, certificate=certificate, exact=exact, ops=ops, prefer=prefer).module
 
-    return run
+    return _pass("RaiseOps", run)
 
 
 def PlanLayout(
@@ -105,11 +100,10 @@ def PlanLayout(
 
     check_arguments(desired, mode, objective)
 
-    @tvm.transform.module_pass(opt_level=0, name="opinfo.PlanLayout")  # type: ignore[untyped-decorator]
-    def run(mod: Any, _: Any) -> Any:
+    def run(mod: Any) -> Any:
         return plan_layout(mod, desired, mode=mode, objective=objective, pins=pins).module
 
-    return run
+    return _pass("PlanLayout", run)
 
 
 def ConvertLayout(
@@ -134,12 +128,11 @@ def ConvertLayout(
         raise ValueError("ConvertLayout: layout_cb is not supported; use desired_layouts")
     check_arguments(desired_layouts, "graph", "bytes")
 
-    @tvm.transform.module_pass(opt_level=0, name="opinfo.ConvertLayout")  # type: ignore[untyped-decorator]
-    def run(mod: Any, _: Any) -> Any:
+    def run(mod: Any) -> Any:
         lowered = tvm.relax.transform.LegalizeOps()(mod)
         return raise_ops(plan_layout(lowered, desired_layouts, mode="graph").module).module
 
-    return run
+    return _pass("ConvertLayout", run)
 
 
 def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None]) -> Any:
@@ -160,15 +153,14 @@ def ReplaceOpImpl(op: str, prim_func: Any, layouts: Sequence[Layout | str | None
 
     replacement = implementation(op, prim_func, layouts)
 
-    @tvm.transform.module_pass(opt_level=0, name="opinfo.ReplaceOpImpl")  # type: ignore[untyped-decorator]
-    def run(mod: Any, _: Any) -> Any:
+    def run(mod: Any) -> Any:
         planned = plan_layout(mod, implementations=[replacement])
         reason = not_replaced(planned.report, replacement)
         if reason is not None:
-            warnings.warn(f"ReplaceOpImpl: {reason}", stacklevel=2)
+            warnings.warn(f"ReplaceOpImpl: {reason}", stacklevel=3)
         return planned.module
 
-    return run
+    return _pass("ReplaceOpImpl", run)
 
 
 def CancelLayoutTransforms() -> Any:
@@ -179,11 +171,7 @@ def CancelLayoutTransforms() -> Any:
     """
     from .layout.apply.cancel import cancel_layout_transforms
 
-    @tvm.transform.module_pass(opt_level=0, name="opinfo.CancelLayoutTransforms")  # type: ignore[untyped-decorator]
-    def run(mod: Any, _: Any) -> Any:
-        return cancel_layout_transforms(mod)
-
-    return run
+    return _pass("CancelLayoutTransforms", cancel_layout_transforms)
 
 
 def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "llvm") -> Any:
@@ -210,10 +198,14 @@ def SpecializeShapes(strategy: Config | Strategy | str = "jit", target: Any = "l
 
     settings = checked_config(strategy)
 
-    @tvm.transform.module_pass(opt_level=0, name="opinfo.SpecializeShapes")  # type: ignore[untyped-decorator]
-    def run(mod: Any, _: Any) -> Any:
+    def run(mod: Any) -> Any:
         from .jit.compile.specialize import specialize_shapes
 
         return specialize_shapes(mod, settings, target).module
 
-    return run
+    return _pass("SpecializeShapes", run)
+
+
+def _pass(name: str, run: Callable[[Any], Any]) -> Any:
+    """Return a module pass of this name that applies a function."""
+    return tvm.transform.module_pass(lambda mod, _: run(mod), opt_level=0, name=f"opinfo.{name}")
