@@ -24,6 +24,7 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
+from benchmarks.common.option_checks import count
 from benchmarks.common.pages import PAGES
 from tests.registry import lowered, status
 from tests.variants import Variant, thin, variants
@@ -168,34 +169,40 @@ def judged(
     return verdicts
 
 
-def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, help="maximum number of calls of an operator")
+def judged_by(calls: Sequence[Variant], options: argparse.Namespace) -> dict[str, Verdict]:
+    """Judge the calls as `run_options` says; return all verdicts by call."""
+    if options.json and not options.resume:
+        options.json.write_text("")
+    verdicts = stored(options.json, options.redo) if options.resume else {}
+    return judged(calls, options.jobs, verdicts, options.json)
+
+
+def run_options(parser: argparse.ArgumentParser, jobs: int) -> argparse.Namespace:
+    """Add the options of a run that can be split, with this number of jobs; parse all options."""
     parser.add_argument("--ops", nargs="*", help="only operators with one of these in their name")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=count, default=jobs)
     parser.add_argument("--json", type=Path, help="write every verdict there, one a line")
     parser.add_argument("--resume", action="store_true", help="keep the verdicts in FILE")
     parser.add_argument("--redo", nargs="*", default=(), help="grades that are judged again")
+    options = parser.parse_args()
+    if options.resume and not options.json:
+        parser.error("--resume needs the --json FILE of an earlier run")
+    return options
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", type=int, help="maximum number of calls of an operator")
     parser.add_argument(
         "--partial", action="store_true", help="write the page even if calls remain"
     )
     parser.add_argument("--check", action="store_true", help="fail if anything is wrong; no page")
-    args = parser.parse_args()
-    if args.resume and not args.json:
-        parser.error("--resume needs the --json FILE of an earlier run")
-    return args
-
-
-def main() -> None:
-    args = options()
+    args = run_options(parser, jobs=2)
     every = {op: thin(vs, args.sample or len(vs)) for op, vs in variants().items()}
     chosen = {op: vs for op, vs in every.items() if not args.ops or any(p in op for p in args.ops)}
     if not chosen:
         sys.exit(f"--ops {' '.join(args.ops)}: no operator has one of these in its name")
-    if args.json and not args.resume:
-        args.json.write_text("")
-    verdicts = stored(args.json, args.redo) if args.resume else {}
-    verdicts = judged([v for vs in chosen.values() for v in vs], args.jobs, verdicts, args.json)
+    verdicts = judged_by([v for vs in chosen.values() for v in vs], args)
     remaining = {op: sum(str(v) not in verdicts for v in vs) for op, vs in every.items()}
     by_op = {op: [verdicts[str(v)] for v in vs if str(v) in verdicts] for op, vs in every.items()}
     text = page(by_op, f" --sample {args.sample}" if args.sample else "", remaining)

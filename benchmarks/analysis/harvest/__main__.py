@@ -18,11 +18,9 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from benchmarks.analysis.coverage import judged, stored, tidy
+from benchmarks.analysis.coverage import judged_by, run_options, tidy
 from benchmarks.analysis.harvest.calls import calls, source
-from benchmarks.common.option_checks import count
 from benchmarks.common.pages import add_page_option, table
 from tests.variants import Variant
 from tests.variants.judge import Verdict
@@ -91,15 +89,8 @@ def _listing(verdicts: Sequence[Verdict]) -> Iterator[str]:
 def main() -> None:
     """Run, print, exit 1 below the goal."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--ops", nargs="*", help="only operators with one of these in their name")
-    parser.add_argument("--jobs", type=count, default=1)
-    parser.add_argument("--json", type=Path, help="write every verdict there, one a line")
-    parser.add_argument("--resume", action="store_true", help="keep the verdicts in FILE")
-    parser.add_argument("--redo", nargs="*", default=(), help="grades that are judged again")
     add_page_option(parser, "harvest.md")
-    options = parser.parse_args()
-    if options.resume and not options.json:
-        parser.error("--resume needs the --json FILE of an earlier run")
+    options = run_options(parser, jobs=1)
     chosen: dict[str, tuple[Variant, ...]] = {
         op: some
         for op, some in calls().items()
@@ -107,10 +98,7 @@ def main() -> None:
     }
     if not chosen:
         parser.error(f"no operator has one of {', '.join(map(repr, options.ops))} in its name")
-    if options.json and not options.resume:
-        options.json.write_text("")
-    known = stored(options.json, options.redo) if options.resume else {}
-    known = judged([v for vs in chosen.values() for v in vs], options.jobs, known, options.json)
+    known = judged_by([v for vs in chosen.values() for v in vs], options)
     verdicts = {op: [known[str(v)] for v in vs] for op, vs in chosen.items()}
     text = page(verdicts)
     if options.page:
