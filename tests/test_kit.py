@@ -263,7 +263,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "operands the other way round": (_swapped, {}, "matches outer 1: "),
     "matches what it says it refuses": (_guess, {"REFUSES": [SUM]}, "but: it is a product"),
     "has no case": (_guess, {"MATCHES": []}, r"MATCHES has no case of relax\.outer"),
-    "an operand that is no type": (
+    "an operand that is not a type": (
         _guess, {"MATCHES": [Matches("relax.outer", ("int8(4, 6)", "int8[5]"))]},
         r"the operand 'int8\(4, 6\)': expected dtype\[shape\] or dtype\(value\)"),
     "an operand too many": (

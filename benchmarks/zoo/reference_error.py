@@ -26,7 +26,7 @@ DTYPES = {1: "float32", 10: "float16", 11: "float64"}
 def spread(model: Subject) -> tuple[float, str]:
     """Return how far ONNX Runtime's outputs move with its weights, and why that is unknown.
 
-    The difference is the largest over all inputs and `SEEDS`, between the model as it is and with
+    The difference is the largest over all inputs and `SEEDS`, between the model unchanged and with
     weights that are moved by a few roundings.
     """
     import onnx

@@ -29,8 +29,8 @@ class Dependences:
         below: The bindings that depend on each one.
         ops: The ``call_tir`` of the block by the number of their binding.
         places: The number of the binding of each op.
-        items: Of an op with several results, the bindings of single ones. They are no bindings of
-            their own: they stand behind the op wherever it stands.
+        items: Of an op with several results, the bindings of single ones. They do not count as
+            bindings: they stand behind the op wherever it stands.
     """
 
     bindings: tuple[Any, ...]
@@ -101,7 +101,7 @@ def _dataflow_blocks(body: Any) -> Iterator[Any]:
 
 
 def branches_of(binding: Any) -> tuple[Any, ...]:
-    """The branches that a binding takes one of; none if its value is no conditional."""
+    """The branches of a conditional; empty if the binding's value is not one."""
     value = getattr(binding, "value", None)
     return (value.true_branch, value.false_branch) if isinstance(value, relax.If) else ()
 

@@ -40,7 +40,7 @@ def _loops(s: Schedule, block: str = CONV) -> Any:
 
 
 def unchanged(s: Schedule) -> None:
-    """The program as it is."""
+    """The program without a change."""
 
 
 def tiled(s: Schedule) -> None:

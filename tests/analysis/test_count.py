@@ -39,7 +39,7 @@ CLOSED = {
     "every other one": ("a % 2 == 0", 4, 1, "1"),
     "all of them": ("0 <= a", 4, 3, "1"),
 }
-#: What is no product of intervals, or no one number.
+#: Guards that are not a product of intervals, and a summand that is not one number.
 OPEN = {
     "a triangle": ("a + b <= i", 4, 4, "1"),
     "every third one, from another place each": ("(a + i) % 3 == 0", 4, 1, "1"),

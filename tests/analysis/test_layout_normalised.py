@@ -44,7 +44,7 @@ def tan() -> Any:
 
 
 def test_an_operator_over_other_buffers_is_refused(tan: Any) -> None:
-    """A converter that reads name and attributes would compute tan of the input as it is."""
+    """A converter that reads name and attributes would compute tan of the unchanged input."""
     info = op_info(tan)
     assert isinstance(info, Refusal)
     assert "relax.tan" in info.reason and "layout_normalised" in info.where

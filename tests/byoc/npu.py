@@ -37,7 +37,7 @@ def static(node: Node) -> Unmet | None:
 
 def constant(node: Node) -> str | None:
     kernel = node.operand(1)
-    return None if kernel is not None and kernel.constant else "the kernel is no constant"
+    return None if kernel is not None and kernel.constant else "the kernel is not constant"
 
 
 def channels(node: Node) -> str | None:

@@ -41,7 +41,7 @@ BODIES = {
     "relax.nn.relu": "abort();",
     "relax.exp": "volatile bool on = true; while (on);",
     "relax.tanh": "py[i] = tanhf(px[i]) + 1;",
-    "relax.sqrt": "this is no C++;",
+    "relax.sqrt": "this is not C++;",
     "relax.abs": "py[i] = fabsf(px[i]);",
 }
 PATTERNS = tuple(Pattern(name.rpartition(".")[2], one(name)) for name in BODIES)

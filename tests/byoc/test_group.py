@@ -188,7 +188,7 @@ def value(p: unary.Poly, x: float) -> float:
 
 @given(polys, polys, numbers)
 def test_polynomials_are_added_and_multiplied(p: Any, q: Any, x: float) -> None:
-    made = (p, q, p + q, p * q)  # what cancels is no number, and no function is made of it
+    made = (p, q, p + q, p * q)  # what cancels is not a number, and no function is made of it
     assume(all(isfinite(k) for one in made for _, k in one.terms))
     scale = 1 + abs(value(p, abs(x))) + abs(value(q, abs(x)))
     assert value(p + q, x) == pytest.approx(value(p, x) + value(q, x), abs=1e-6 * scale**2)

@@ -133,11 +133,11 @@ def _product(
 
 
 REFUSED: dict[str, Any] = {
-    "weights that are no integers": _product(BYTES + 0.5),
+    "weights that are not integers": _product(BYTES + 0.5),
     "weights that span more than 8 bits": _product(BYTES * 2),
     "sums that float32 rounds": _product(np.full((520, 2), 127)),
     "codes of int8": _product(codes="int8", zero=3.0),
-    "a zero point that is no integer": _product(zero=0.5),
+    "a zero point that is not an integer": _product(zero=0.5),
     "a zero point out of range": _product(zero=256.0),
     "a zero point for each column": _product(point=(16,)),
     "a zero point of another dtype": _product(codes="int8"),
@@ -163,7 +163,7 @@ CHANGES = ("steps", "flat", "axis", "bound", "span", "point", "late", "clip")
 
 
 def _chain(emit: Emit, x: Any, change: str = "") -> Any:
-    """Dynamic quantisation as it is imported, changed in one place."""
+    """Dynamic quantisation as the importer writes it, changed in one place."""
     zero, steps = relax.const(0.0), relax.const(254.0 if change == "steps" else 255.0)
     axis = [1] if change == "axis" else None
     low = emit(op.minimum(emit(op.min(x, axis)), zero))

@@ -45,7 +45,7 @@ DATA, WEIGHTS = Q("int8", 0.02, 3), Q("int8", (0.01, 0.02, 0.03, 0.04), 0, 0)
 
 @dataclass(frozen=True)
 class Conv:
-    """A quantised convolution: what is not said is as it is taken."""
+    """A quantised convolution; the defaults are what backends take."""
 
     x: Q = DATA
     w: Q = WEIGHTS

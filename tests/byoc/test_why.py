@@ -116,7 +116,7 @@ NEAR = {
                      {"nn.conv2d": BEGIN + "dilation is [2, 2], expected [1, 1]"}, plain),
     "symbolic": Near(plain, {"nn.conv2d": BEGIN + "the shape (n, 8, 6, 6) is symbolic, expected "
                              "a static shape"}, plain, ((N, 4, 6, 6),), (IMAGE,)),
-    "kernel": Near(weights, {"nn.conv2d": BEGIN + "the kernel is no constant"},
+    "kernel": Near(weights, {"nn.conv2d": BEGIN + "the kernel is not constant"},
                    lambda emit, rng, x: weights(emit, rng, x, const(rng, 8, 4, 3, 3)),
                    (IMAGE, (8, 4, 3, 3)), (IMAGE,)),
     "nothing after": Near(conv(lambda y, r: y),

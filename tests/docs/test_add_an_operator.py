@@ -28,7 +28,7 @@ NAME = f"{recognise.__name__}.outer"
 
 @pytest.fixture
 def without_outer() -> Iterator[None]:
-    """The package as it is for somebody who has not yet added the page's file."""
+    """The package without the file that the page adds."""
     with recogniser_scope():
         unregister("outer")
         module = sys.modules.pop(NAME)

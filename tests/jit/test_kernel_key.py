@@ -170,7 +170,7 @@ from opinfo.jit.store.kernel_key import key
 from opinfo.jit.store.store import KernelStore
 from tests.jit.kernels import product
 store = KernelStore(sys.argv[1])
-found = key(product(name="b"), {"n": 5}, tvm.target.Target("llvm"), "as it is")
+found = key(product(name="b"), {"n": 5}, tvm.target.Target("llvm"), "unchanged")
 x, w = (np.arange(s[0] * s[1], dtype="float32").reshape(s) % 7 - 3 for s in ((5, 64), (64, 32)))
 out = tvm.runtime.tensor(np.zeros((5, 32), "float32"))
 loaded(store.get(found))(tvm.runtime.tensor(x), tvm.runtime.tensor(w), out)
@@ -183,7 +183,7 @@ def test_another_process_has_the_same_key_and_runs_the_kernel(tmp_path: Path) ->
     built = tmp_path / "built.so"
     tvm.tirx.build(product(5), target=TARGET).export_library(str(built))
     store = KernelStore(tmp_path / "kernels")
-    mine = key(func, values, TARGET, "as it is")
+    mine = key(func, values, TARGET, "unchanged")
     assert store.put(mine, built) is not None
     built.unlink()
     told = subprocess.run([sys.executable, "-c", SERVE, str(store.folder)],

@@ -18,7 +18,7 @@ from tests.jit import modules
 
 
 def merged(given: Config) -> tuple[Any, str]:
-    """The PrimFunc of `modules.dense` as it is compiled ahead, built, and what is told of it."""
+    """The PrimFunc of `modules.dense` compiled ahead of time, built, and the reason given."""
     done = specialize_shapes(lowered(modules.dense()), given)
     (told,) = done.functions
     func = done.module[told.function]

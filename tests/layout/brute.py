@@ -81,7 +81,7 @@ def cost_of(found: Graph, chosen: Sequence[Alternative], prices: Prices) -> floa
 
 
 def _change(v: Value, layout: Layout) -> float:
-    """Of an op that writes a value so: a 64th where it is memory as it is given."""
+    """The price of an op that writes a value so: a 64th where the memory stays in its order."""
     same = layout.order(v.shape) == Layout.identity(v.rank).order(v.shape)
     return 0.0 if layout.is_identity else CHANGE / 64 if same else CHANGE
 

@@ -36,7 +36,7 @@ def case(*shape: int) -> Any:
 
 
 def conv(emit: Any, rng: Any, x: Any, out: int = 6, channels: int = 3) -> Any:
-    """A convolution whose result has ``out`` channels; six are no multiple of four."""
+    """A convolution whose result has ``out`` channels; six is not a multiple of four."""
     return emit(nn.conv2d(x, nets.const(rng, out, channels, 3, 3), padding=1))
 
 

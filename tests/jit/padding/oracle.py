@@ -1,6 +1,6 @@
 """Run a kernel at n, and at N over inputs padded with poison: are the valid outputs the same bits?
 
-Nothing of the proof is used: the kernel is compiled as it is, its shapes are evaluated by TVM.
+Nothing of the proof is used: the kernel is compiled unchanged, its shapes are evaluated by TVM.
 """
 
 from __future__ import annotations

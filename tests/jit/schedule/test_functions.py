@@ -69,7 +69,7 @@ def test_at_the_ends() -> None:
 
 
 def test_what_is_guarded_stays_a_call() -> None:
-    """Its argument is no element where the guard does not hold."""
+    """Its argument is not an element where the guard does not hold."""
     i, x = tirx.Var("i", "int32"), tirx.decl_buffer([4], "float32")
     guarded = tirx.if_then_else(i < 4, tirx.exp(tirx.BufferLoad(x, [i])), tirx.const(0.0))
     expand = FunctionExpander()

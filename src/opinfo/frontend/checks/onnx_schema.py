@@ -166,7 +166,7 @@ def check_sizes(sizes: Sequence[Any], itemsize: int) -> None:
     """Raise `FrontendError` for a tensor with a negative size, or too many bytes for any machine.
 
     Args:
-        sizes: The extents; those that are no `int` are symbolic.
+        sizes: The extents; those that are not an `int` are symbolic.
         itemsize: The bytes of an element.
     """
     known = [size for size in sizes if isinstance(size, int)]

@@ -79,7 +79,7 @@ def _adaptive_max_pool(importer: Any, node: Any) -> Any:
     if list(after) == [1, 1]:
         return importer.block_builder.emit(relax.op.max(args["self"], [-2, -1], keepdims=True))
     if not all(isinstance(b, int) and b % a == 0 for b, a in zip(before, after, strict=True)):
-        raise NotImplementedError(f"its sizes {tuple(before)} are no multiples of {tuple(after)}; "
+        raise NotImplementedError(f"its sizes {tuple(before)} are not multiples of {tuple(after)}; "
                                   "use max_pool2d")  # fmt: skip
     window = [b // a for b, a in zip(before, after, strict=True)]
     return importer.block_builder.emit(

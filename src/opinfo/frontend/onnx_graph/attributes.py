@@ -89,7 +89,7 @@ def dtype_name(data_type: int) -> str:
     try:
         return str(np.dtype(helper.tensor_dtype_to_np_dtype(data_type)).name)
     except KeyError:
-        raise NotConvertible(f"{data_type} is no element type of ONNX") from None
+        raise NotConvertible(f"{data_type} is not an element type of ONNX") from None
 
 
 def for_elements(node: OnnxNode) -> dict[str, Any]:
