@@ -159,3 +159,19 @@ def test_an_attribute_out_of_range_is_found_where_the_file_is_read(
     path.write_text(json.dumps({"root_index": root, "nodes": nodes, "metadata": {}}))
     with pytest.raises(FrontendError, match=r"not well typed: a call of relax\.permute_dims: "):
         load_json(path, {})
+
+
+@pytest.mark.parametrize("rank", [64, 65])
+def test_tensors_have_as_many_dimensions_as_those_of_numpy(rank: int) -> None:
+    """An operator on a tensor of thousands of dimensions is a nest of loops that crashes TVM."""
+    typed = tvm.ir.save_json(relax.Var("x", relax.TensorType([1] * rank, "float32")))
+    buffer = tvm.ir.save_json(tvm.tirx.decl_buffer([1] * rank))
+    counted = tvm.ir.save_json(relax.Var("x", relax.TensorType(ndim=rank)))
+    shape = tvm.ir.save_json(relax.ShapeExpr([1] * rank))
+    assert json.loads(checked(shape))
+    for text in (typed, buffer, counted):
+        if rank > 64:
+            with pytest.raises(BadGraph, match="a tensor of 65 dimensions, expected at most 64"):
+                checked(text)
+        else:
+            assert json.loads(checked(text))

@@ -43,6 +43,9 @@ DEPTH = 400
 #: Limit on the uses of a node, counted along all paths, because not every visitor of TVM memoises.
 #: Modules of real models have up to 20 for each node.
 USES = 1000
+#: Limit on the dimensions of a tensor, NumPy's: an operator is lowered to a loop for each, nested.
+RANK = 64
+_SHAPED = {"relax.TensorType", "tirx.Buffer", "tirx.BufferType"}
 #: Nullable types that reflection does not mark as such.
 _NULL = {"ir.Span", "ir.Attrs"}
 #: Fields that TVM declares as any object but assumes to have a type.
@@ -144,6 +147,10 @@ class _Checker:
             elif not self._is(self._refer(place, value), field.schema):
                 got = self.nodes[value]["type"]
                 raise BadGraph(f"{name} is of type {got}, expected {_name(field.schema)}")
+        shape = self.nodes[data["shape"]] if kind in _SHAPED else {"type": ""}
+        rank = len(shape["data"]) if shape["type"] == "ffi.Array" else data.get("ndim", 0)
+        if kind in _SHAPED and rank > RANK:
+            raise BadGraph(f"a tensor of {rank} dimensions, expected at most {RANK}")
 
     def _refer(self, place: int, index: Any) -> int:
         if type(index) is not int or not 0 <= index < place:
