@@ -1,7 +1,7 @@
 """Which implementations oneDNN has for a region, as a program that runs apart answers.
 
-The program reads the same recipes as the generated code, so both create the same primitives. It is
-compiled once for each version of oneDNN, and kept in the user's cache.
+The program is linked with the object that reads recipes in libraries, so both create the same
+primitives. It is linked once for each version of oneDNN, and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ from ...patterns.failure import one_line
 from ...patterns.symbolic_shapes import same
 from ...process import trust
 from ...process.line_process import LineProcess, ProcessDied
-from ..common.region_source import Constants, headers, ints
-from .locate import available, options, version
+from ..common.region_source import Constants, ints
+from .locate import available, options
 from .recipes.conv import CONV, CONV_TRANSPOSE
-from .recipes.converters import recipe_of, runtime
+from .recipes.converters import recipe_of
 from .recipes.source import DTYPES, OneDnnFunction, rows_of
+from .runtime_object import object_key, runtime_object
 
+#: The program's source.
+MAIN = """extern "C" int opinfo_onednn_%s_probe();
+int main() { return opinfo_onednn_%s_probe(); }
+"""
 #: The most starts of the program; after these its answers are unknown.
 STARTS = 3
 
@@ -190,24 +195,24 @@ def _program() -> Path:
         with contextlib.suppress(FileNotFoundError):
             trust.read(file.name, within)
             return file
+    key, shared = runtime_object()
+    words = [*options(), str(shared), *_tvm_library()]
     with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as folder:
         source = Path(folder) / "probe.cpp"
-        source.write_text(_text(), encoding="utf-8")
+        source.write_text(MAIN % (key, key), encoding="utf-8")
         with replacing(file) as part:
-            program(str(part), str(source), _words())
+            program(str(part), str(source), words)
             part.chmod(0o700)
     return file
 
 
 def program_key() -> str:
-    """A digest of the program: its source, and the options with the library's path."""
-    return hashlib.sha256("\0".join([_text(), version(), *_words()]).encode()).hexdigest()[:24]
+    """A digest of the program: its source, and the object with the options for both."""
+    words = [MAIN, object_key(), *_tvm_library()]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:24]
 
 
-def _text() -> str:
-    return headers(__package__, *runtime(True), "cpp/probe.cpp")
-
-
-def _words() -> list[str]:
-    """The compiler's options."""
-    return [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]
+def _tvm_library() -> list[str]:
+    """Options to link what the functions of models need, which the object has too."""
+    path = Path(tvm_ffi.libinfo.find_libtvm_ffi())
+    return [str(path), f"-Wl,-rpath,{path.parent}"]

@@ -1,7 +1,8 @@
 """The C++ that reads recipes as an object file, which the libraries of all models are linked with.
 
-Compiling it takes seconds, and it is the same for all models. It is compiled once for each version
-of oneDNN, compiler and CPU, and kept in the user's cache.
+Compiling it takes seconds, and it is the same for all models and for the program that answers which
+implementations a region gets. It is compiled once for each version of oneDNN, compiler and CPU, and
+kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -42,25 +43,23 @@ def shared_text(winograd: bool) -> tuple[str, tuple[str, ...]]:
         winograd: Whether a region has a form by Winograd.
     """
     model = (files(__package__) / "cpp/model.hpp").read_text(encoding="utf-8")
-    text = headers(__package__, *runtime(winograd), "cpp/functions.hpp")
     try:
-        key, file = _object(text)
+        key, file = runtime_object()
     except (CompilerError, OSError, RuntimeError):
+        text = headers(__package__, *runtime(winograd), "cpp/functions.hpp")
         return OWN + text + model, options()
     return HIDDEN % key + model, (*options(), str(file))
 
 
-def _object(text: str) -> tuple[str, Path]:
-    """The key of an object and its file, from the cache or compiled now.
+def runtime_object() -> tuple[str, Path]:
+    """The key of the object and its file, from the cache or compiled now.
 
     Raises:
         CompilerError: It does not compile.
         OSError: The cache cannot be written, or other users could have written it.
         RuntimeError: The user has no home folder.
     """
-    words = [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]
-    parts = [text, HIDDEN, version(), str(cc.get_cc()), *words]
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    key = object_key()
     file = user_cache("onednn") / f"runtime-{key}.o"
     with trust.folder(file.parent, create=True) as within:
         with contextlib.suppress(FileNotFoundError):
@@ -68,7 +67,22 @@ def _object(text: str) -> tuple[str, Path]:
             return key, file
     with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as folder:
         source = Path(folder) / "runtime.cpp"
-        source.write_text(HIDDEN % key + text, encoding="utf-8")
+        source.write_text(HIDDEN % key + _text(), encoding="utf-8")
         with replacing(file) as part:
-            object_file(str(part), str(source), words)
+            object_file(str(part), str(source), _words())
     return key, file
+
+
+def object_key() -> str:
+    """A digest of the object: its source, the compiler, and the options with the library's path."""
+    parts = [_text(), HIDDEN, version(), str(cc.get_cc()), *_words()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+
+def _text() -> str:
+    return headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
+
+
+def _words() -> list[str]:
+    """The compiler's options."""
+    return [*options(), *(f"-I{path}" for path in tvm_ffi.libinfo.include_paths())]

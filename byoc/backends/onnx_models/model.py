@@ -9,30 +9,35 @@ from typing import Any
 from tvm import tirx
 
 from ....analysis.proposal.proposal import Constant
-from ...backend.region import Region, Tensor
+from ...backend.region import Array, Region, Tensor
 from ..onnx_integers.with_integers import with_integers
 from ..onnx_operators.graph.element_types import ELEMENT_TYPES
 from ..onnx_operators.graph.graph_writer import GraphWriter
 from ..onnx_operators.onnx_writers import OPERATORS
+from .weights import LARGE, with_weights
 
 #: The opset and the version of the file format: ONNX Runtime 1.17 supports both.
 OPSET, IR_VERSION = 20, 9
 
 
-def model(region: Region, integers: bool = False) -> bytes:
-    """The region as an ONNX file; inputs are ``x<k>``, results ``y<k>``.
+def model(region: Region, integers: bool = False) -> Array:
+    """The region as an ONNX file of dtype uint8; inputs are ``x<k>``, results ``y<k>``.
 
     Args:
         region: The region.
         integers: Write integer arithmetic with ONNX's own operators, as `with_integers` says.
+
+    Raises:
+        ValueError: The file would exceed 2 GiB.
     """
-    from onnx import helper, numpy_helper
+    from onnx import GraphProto, helper, numpy_helper
 
     writer = GraphWriter()
     results = _write(writer, region)
     if integers:
         results = with_integers(writer, results)
     nodes, arrays = writer.finish(results)
+    weights = {name: array for name, array in arrays.items() if array.nbytes >= LARGE}
     symbols: list[Any] = []
     graph = helper.make_graph(
         [
@@ -42,12 +47,14 @@ def model(region: Region, integers: bool = False) -> bytes:
         region.symbol,
         [_value(f"x{k}", t, symbols) for k, t in enumerate(region.inputs)],
         [_value(f"y{k}", t, symbols) for k, t in enumerate(region.results)],
-        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()
+         if name not in weights],
+    )  # fmt: skip
     domains = sorted({n.domain for n in nodes} - {""})
     opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in domains)]
-    onnx_model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return bytes(onnx_model.SerializeToString())
+    frame = helper.make_model(GraphProto(), opset_imports=opsets, ir_version=IR_VERSION)
+    frame.ClearField("graph")
+    return with_weights(frame, graph, weights)
 
 
 def _write(writer: GraphWriter, region: Region) -> list[str]:

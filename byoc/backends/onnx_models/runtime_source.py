@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-import numpy as np
-
 from ...backend.backend import Code
 from ...backend.region import Region
 from ...codegen.abi import ABI
@@ -52,8 +50,7 @@ def runtime_code(
         integers: Whether the runtime has operators for integer arithmetic.
     """
     symbols = tuple(r.symbol for r in regions)
-    models = tuple((f"{r.symbol}_onnx", np.frombuffer(model(r, integers), "uint8"))
-                   for r in regions)  # fmt: skip
+    models = tuple((f"{r.symbol}_onnx", model(r, integers)) for r in regions)
     shared = (files(__package__) / "arguments.hpp").read_text(encoding="utf-8")
     most = {"INPUT": max(len(r.inputs) for r in regions),
             "RESULT": max(len(r.results) for r in regions)}  # fmt: skip

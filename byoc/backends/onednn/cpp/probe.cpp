@@ -4,7 +4,7 @@
 //
 //   {"job": "query 2 3 4 1 4 8 8 3 4 1 4 8 8 0 eltwise src t0 dst t1 how eltwise_relu with 0 0"}
 //
-// It follows recipe.hpp.
+// It follows functions.hpp.
 #include <time.h>
 
 #include <iostream>
@@ -266,7 +266,9 @@ std::string answer(const std::string& line) {
 
 }  // namespace
 
-int main() {
+// The program's `main`: it is linked with the object that libraries are linked with.
+OPINFO_LINKAGE int OPINFO_RUNTIME(probe)() {
   std::cout << "{}" << std::endl;
   for (std::string line; std::getline(std::cin, line);) std::cout << answer(line) << std::endl;
+  return 0;
 }
