@@ -66,8 +66,7 @@ def fastest(
         return replace(different[first], kept=f"kept the choice {first}, untimed: {error}")
     if not any(run.times for run in runs.values()):
         return replace(different[first], kept=f"kept the choice {first}: all builds fail")
-    tolerance = max(tolerance_of(build.dispatched) for build in different.values())
-    trusted = _trusted(runs, {**(others or {}), **runs}, tolerance)
+    trusted = _trusted(runs, {**(others or {}), **runs}, different)
     best, *rest = trusted
     for name in rest:
         if least(runs, name) <= PART * least(runs, best):
@@ -81,16 +80,31 @@ def _told(runs: Mapping[str, TrialRun], name: str) -> str:
     return f"{least(runs, name):.3f} ms" if runs[name].times else "an error"
 
 
+def agreeing(
+    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], builds: Mapping[str, Compiled]
+) -> list[str]:
+    """Return the builds that ran and whose outputs another one has.
+
+    Args:
+        runs: Runs of builds.
+        known: These runs and others.
+        builds: The builds that ran, which say how results are rounded.
+    """
+    tolerance = max((tolerance_of(build.dispatched) for build in builds.values()), default=0.0)
+    return [
+        name
+        for name, run in runs.items()
+        if run.times
+        and any(_same(run, other, tolerance) for n, other in known.items() if n != name)
+    ]
+
+
 def _trusted(
-    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], tolerance: float
+    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], builds: Mapping[str, Compiled]
 ) -> list[str]:
     """Return the builds that ran and whose outputs another one has; all if no two agree."""
     ran = [name for name, run in runs.items() if run.times]
-    agree = [
-        name
-        for name in ran
-        if any(_same(runs[name], run, tolerance) for n, run in known.items() if n != name)
-    ]
+    agree = agreeing(runs, known, builds)
     for name in ran if agree else ():
         if name not in agree:
             warn(f"compile: the build {name} is left out, as its outputs differ from all others")

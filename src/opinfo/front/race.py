@@ -21,6 +21,7 @@ from ..verify.trial_runs import TrialProcess, TrialRun
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
 from .fastest import fastest, least, run_builds
+from .finalists import MIXED, WITHOUT_RUNTIMES, seconds, suffices
 
 Build = Callable[[BackendChoice, Measure | None, bool], Compiled]
 #: The share of operations beyond which a choice is raced with one without runtimes.
@@ -73,7 +74,11 @@ def _raced(
     runs: dict[str, TrialRun] = {}
     with suppress(RuntimeError):  # the last run says why, if it fails too
         runs = run_builds(builds, model, process)
-    kept = sorted(builds, key=lambda name: least(runs, name))[:1]
+    kept = sorted(builds, key=lambda name: least(runs, name))
+    expected = seconds(builds)
+    if measure is None and expected > MIXED and suffices(builds, runs):
+        finalists = {name: builds[name] for name in kept}
+        return _without(fastest(finalists, model, runs, process), expected, EXPECTED)
     choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
     finalists = {}
     if measure is None:
@@ -81,12 +86,21 @@ def _raced(
     else:
         finalists[MEASURED] = build(choice, measure, True)
         finalists[EXPECTED] = _quietly(build, choice)
-    finalists |= {name: builds[name] for name in kept}
-    if _taken_by_one(finalists[EXPECTED], names):
-        others = [b for b in choice.backends if b not in names]
-        words = f"of {' and '.join(map(str, others))} alone"
-        finalists[words] = _quietly(build, replace(choice, backends=others))
+    finalists |= {name: builds[name] for name in kept[:1]}
+    if not _taken_by_one(finalists[EXPECTED], names):
+        return fastest(finalists, model, runs, process)
+    others = [b for b in choice.backends if b not in names]
+    words = f"of {' and '.join(map(str, others))} alone"
+    if measure is None and expected > WITHOUT_RUNTIMES:
+        return _without(fastest(finalists, model, runs, process), expected, words)
+    finalists[words] = _quietly(build, replace(choice, backends=others))
     return fastest(finalists, model, runs, process)
+
+
+def _without(compiled: Compiled, expected: float, words: str) -> Compiled:
+    """Say which choice was not built, as it would take too long."""
+    reason = f"not built: {words}, which takes about {expected:.0f} s"
+    return replace(compiled, kept="; ".join(filter(None, (compiled.kept, reason))))
 
 
 def _quietly(build: Build, choice: BackendChoice, layouts: bool = True) -> Compiled:

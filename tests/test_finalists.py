@@ -1,0 +1,71 @@
+"""Which builds of a model are made, by what they are predicted to take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opinfo
+from opinfo.byoc.backend.catalog import find
+from opinfo.front import race
+from opinfo.front.finalists import BYTE, OPERATOR, seconds, suffices
+from opinfo.verify.trial_runs import TrialRun
+
+from .test_front import model
+
+ONES, TWOS = np.ones((2, 3), "float32"), np.full((2, 3), 2, "float32")
+
+
+def _build(path: Path, taken: int, left: int = 0, size: int = 0) -> Any:
+    path.write_bytes(bytes(size))
+    regions = (SimpleNamespace(ops=("relax.add",) * taken),)
+    rest = tuple(SimpleNamespace(op="relax.add") for _ in range(left))
+    return SimpleNamespace(library=path, dispatched=SimpleNamespace(taken=regions, left=rest))
+
+
+def test_the_largest_build_predicts_the_next_one(tmp_path: Path) -> None:
+    builds = {"a": _build(tmp_path / "a", 3, 2, 1000), "b": _build(tmp_path / "b", 1)}
+    assert seconds(builds) == pytest.approx(5 * OPERATOR + 1000 * BYTE)
+    assert seconds({}) == 0
+
+
+def test_runtimes_suffice_if_the_fastest_has_all_operators_and_agrees(tmp_path: Path) -> None:
+    whole, part = _build(tmp_path / "a", 3), _build(tmp_path / "b", 2, 1)
+    builds = {"whole": whole, "part": part}
+    fast, slow, failed = (lambda *out: TrialRun((1.0,), out), lambda *out: TrialRun((2.0,), out),
+                          TrialRun((), ()))  # fmt: skip
+    assert suffices(builds, {"whole": fast(ONES), "part": slow(ONES)})
+    assert not suffices(builds, {"whole": slow(ONES), "part": fast(ONES)})
+    assert not suffices(builds, {"whole": fast(ONES), "part": slow(TWOS)})
+    assert not suffices(builds, {"whole": fast(ONES), "part": failed})
+    assert not suffices(builds, {"whole": failed, "part": failed})
+    assert not suffices({"whole": whole}, {"whole": fast(ONES)}) and not suffices({}, {})
+
+
+@pytest.mark.skipif(bool(find("openvino").available()), reason="one runtime has no witness")
+def test_a_choice_that_takes_long_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race, "MIXED", -1.0)
+    compiled = opinfo.compile(model(4))
+    assert "not built: by expected costs, which takes about 0 s" in compiled.kept
+    assert "kept the choice of" in compiled.kept
+    assert compiled.verify(model(4)).same
+
+
+def test_a_choice_that_takes_long_is_built_as_a_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race, "MIXED", -1.0)
+    monkeypatch.setattr(race, "suffices", lambda *_: False)
+    assert "by expected costs" in opinfo.compile(model(4)).kept.partition("not built")[0]
+
+
+@pytest.mark.parametrize("most", [-1.0, 10.0])
+def test_runtimes_are_left_out_where_that_is_cheap(
+    most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(race, "WITHOUT_RUNTIMES", most)
+    monkeypatch.setattr(race, "_taken_by_one", lambda *_: True)
+    *_, skipped = opinfo.compile(model(4)).kept.partition("not built")
+    assert ("blas alone" in skipped) == (most < 0)
