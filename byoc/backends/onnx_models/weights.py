@@ -58,8 +58,8 @@ def _initializer(name: str, array: Array) -> list[Any]:
     values = np.ascontiguousarray(array)
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
     raw = little.reshape(-1).view("uint8")
-    tensor = TensorProto(name=name, dims=array.shape,
-                         data_type=helper.np_dtype_to_tensor_dtype(array.dtype))  # fmt: skip
+    number = helper.np_dtype_to_tensor_dtype(values.dtype.newbyteorder("="))
+    tensor = TensorProto(name=name, dims=array.shape, data_type=number)
     start = tensor.SerializeToString() + _header(_RAW_DATA, len(raw))
     return [_header(_INITIALIZER, len(start) + len(raw)) + start, raw]
 
