@@ -27,6 +27,10 @@ def _build(path: Path, taken: int, left: int = 0, size: int = 0) -> Any:
     return SimpleNamespace(library=path, dispatched=SimpleNamespace(taken=regions, left=rest))
 
 
+def _run(milliseconds: float, output: Any) -> TrialRun:
+    return TrialRun((milliseconds,), (output,))
+
+
 def test_the_largest_build_predicts_the_next_one(tmp_path: Path) -> None:
     builds = {"a": _build(tmp_path / "a", 3, 2, 1000), "b": _build(tmp_path / "b", 1)}
     assert seconds(builds) == pytest.approx(5 * OPERATOR + 1000 * BYTE)
@@ -36,14 +40,13 @@ def test_the_largest_build_predicts_the_next_one(tmp_path: Path) -> None:
 def test_runtimes_suffice_if_the_fastest_has_all_operators_and_agrees(tmp_path: Path) -> None:
     whole, part = _build(tmp_path / "a", 3), _build(tmp_path / "b", 2, 1)
     builds = {"whole": whole, "part": part}
-    fast, slow, failed = (lambda *out: TrialRun((1.0,), out), lambda *out: TrialRun((2.0,), out),
-                          TrialRun((), ()))  # fmt: skip
-    assert suffices(builds, {"whole": fast(ONES), "part": slow(ONES)})
-    assert not suffices(builds, {"whole": slow(ONES), "part": fast(ONES)})
-    assert not suffices(builds, {"whole": fast(ONES), "part": slow(TWOS)})
-    assert not suffices(builds, {"whole": fast(ONES), "part": failed})
+    failed = TrialRun((), ())
+    assert suffices(builds, {"whole": _run(1.0, ONES), "part": _run(2.0, ONES)})
+    assert not suffices(builds, {"whole": _run(2.0, ONES), "part": _run(1.0, ONES)})
+    assert not suffices(builds, {"whole": _run(1.0, ONES), "part": _run(2.0, TWOS)})
+    assert not suffices(builds, {"whole": _run(1.0, ONES), "part": failed})
     assert not suffices(builds, {"whole": failed, "part": failed})
-    assert not suffices({"whole": whole}, {"whole": fast(ONES)}) and not suffices({}, {})
+    assert not suffices({"whole": whole}, {"whole": _run(1.0, ONES)}) and not suffices({}, {})
 
 
 @pytest.mark.skipif(bool(find("openvino").available()), reason="one runtime has no witness")
