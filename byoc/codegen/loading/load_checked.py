@@ -43,7 +43,7 @@ def load_checked(library: str, device: Any) -> Any:
     before = Arithmetic()
 
     def opened() -> str:
-        ctypes.CDLL(library)  # TVM would also copy all constants
+        ctypes.CDLL(os.path.abspath(library))  # TVM would also copy all constants
         return before.changed()
 
     if hasattr(os, "fork") and device.dlpack_device_type() == tvm.cpu().dlpack_device_type():
