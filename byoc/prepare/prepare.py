@@ -113,6 +113,8 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
         if named(call, "relax.where"):
             return _selected(call)
         same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
+        spread = named(call, "relax.broadcast_to")
+        same = same or (spread and tvm_ffi.structural_equal(call.ty, call.args[0].ty))
         return call.args[0] if same else call
 
     def combined(self, call: Any, combine: Any) -> Any:
