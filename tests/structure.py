@@ -30,6 +30,7 @@ _OPERATOR = "the same operator, recognised, scheduled or taken by a backend"
 #: Basenames shared by files with one subject, and that subject.
 RELATED = {
     "abi.py": "the ABI of generated code, and its public name",
+    "attention.py": _OPERATOR,
     "calibrate.py": _COMMAND,
     "compile.py": _COMMAND,
     "concat.py": _OPERATOR,

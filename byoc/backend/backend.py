@@ -49,8 +49,9 @@ class Backend:
         coarse: Patterns of subgraphs of any size.
         implementation: Returns the library's own name of the kernel that it runs for a region,
             such as ``brgconv:avx2``; None if it cannot say. A name that begins with ``ref`` means
-            reference code, which costs more, and one that begins with ``winograd`` a
-            convolution with fewer multiplications.
+            reference code, which costs more, one that begins with ``winograd`` a convolution
+            with fewer multiplications, and one that begins with ``attention`` products around
+            a softmax whose operands are never in memory as a whole.
     """
 
     name: str

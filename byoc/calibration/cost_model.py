@@ -17,11 +17,13 @@ from ...layout.model.buffer_bytes import size_of
 from ..backend.region import Call, Region, Tensor
 from .calibration import Calibration, Sample
 from .workload import (
+    ATTENTION,
     ELEMENTWISE,
     REFERENCE,
     VIEW,
     WINOGRAD,
     Workload,
+    attention_of,
     implemented,
     straightforward,
     workload,
@@ -100,11 +102,14 @@ class CostModel:
             coarse: The region runs operator by operator: elementwise operators are fused only into
                 convolutions and products.
             kernel: The library's implementation, if known: those of `workload.KERNELS` are kinds of
-                their own.
+                their own, and attention is one workload.
         """
         model = self.backends.get(backend)
         if model is None:
             return None
+        if kernel is not None and kernel.startswith(ATTENTION):
+            cost, known = model.inside(attention_of(region))
+            return Estimate(model.roofline.call + cost, CALIBRATED if known else ESTIMATED)
         total, calibrated = model.roofline.call, True
         for k, call in enumerate(region.calls):
             load = implemented(workload(call), kernel) if k == 0 else workload(call)
@@ -149,7 +154,8 @@ class _BackendModel:
         """The time of a workload inside a region, without the call; and whether its kind is known.
 
         A view takes no time. A kind without samples takes the median factor of its family, else
-        of elementwise operators and copies; reference code has a rate.
+        of elementwise operators and copies; reference code has a rate, attention that of its
+        products.
         """
         if load.kind == VIEW:
             return 0.0, True
@@ -159,6 +165,8 @@ class _BackendModel:
         if not nearest and load.family == WINOGRAD:
             direct, _ = self.inside(replace(load, kind=straightforward(load.kind)))
             return WINOGRAD_PART * direct, False
+        if not nearest and load.family == ATTENTION:
+            return self.inside(replace(load, kind="matmul batched"))[0], False
         if nearest:
             factor = sum(w * f for w, f in nearest) / sum(w for w, _ in nearest)
         else:

@@ -12,8 +12,8 @@ from math import prod
 from typing import Any
 
 from ...layout.model.buffer_bytes import extent, size_of
-from ..backend.flops import elements, products
-from ..backend.region import Call, Tensor
+from ..backend.flops import elements, moved, products
+from ..backend.region import Call, Region, Tensor
 
 #: Elementwise functions that take several instructions for each element.
 TRANSCENDENTAL = frozenset(
@@ -53,6 +53,9 @@ TRANSPOSES = frozenset(("relax.permute_dims", "relax.layout_transform"))
 OTHER = "other"
 VIEW = "view"
 ELEMENTWISE = ("elementwise", "transcendental")
+#: The kind of two products around a softmax that are one loop nest; the names of such kernels begin
+#: so. Its sizes are those of the first product.
+ATTENTION = "attention"
 #: The first word of the kinds of what a library runs as reference code, and of convolutions that it
 #: runs by Winograd; the names of such kernels begin so.
 REFERENCE, WINOGRAD = "ref", "winograd"
@@ -62,6 +65,7 @@ SIZES = {
     **{f"conv{n}d{t}": 7 for n in (1, 2, 3) for t in ("", "_transpose")}, "matmul": 4,
     "softmax": 2, "norm": 2, "pool": 2, "reduce": 2, "transpose": 2, "copy": 1, "resize": 1,
     "elementwise": 1, "transcendental": 1, OTHER: 1,
+    ATTENTION: 4,
 }  # fmt: skip
 
 
@@ -92,6 +96,12 @@ def implemented(load: Workload, kernel: str | None) -> Workload:
     return load if first is None else replace(load, kind=f"{first} {load.kind}")
 
 
+def attention_of(region: Region) -> Workload:
+    """The workload of a region with two products that runs as attention."""
+    first, second = (workload(c) for c in region.calls if c.op == "relax.matmul")
+    return Workload(ATTENTION, first.sizes, first.work + second.work, moved(region))
+
+
 def straightforward(kind: str) -> str:
     """The kind without the word of its kernel."""
     first, _, rest = kind.partition(" ")
@@ -101,11 +111,11 @@ def straightforward(kind: str) -> str:
 def workload(call: Call) -> Workload:
     """The workload of a call; symbolic extents count as `layout.model.buffer_bytes` says."""
     tensors = [o for o in call.operands if isinstance(o, Tensor)]
-    moved = sum(size_of(t.shape, t.dtype) for t in (*tensors, call.result))
+    traffic = sum(size_of(t.shape, t.dtype) for t in (*tensors, call.result))
     kind, sizes, work = _described(call, tensors)
     if call.result.dtype != "float32" and kind not in (VIEW, OTHER):
         kind = f"{kind} {call.result.dtype}"
-    return Workload(kind, tuple(max(1, s) for s in sizes), max(1, work), moved)
+    return Workload(kind, tuple(max(1, s) for s in sizes), max(1, work), traffic)
 
 
 Described = tuple[str, Sequence[int], int]

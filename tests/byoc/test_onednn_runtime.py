@@ -65,11 +65,11 @@ def test_the_object_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         made.append(Path(source).read_text())
 
     monkeypatch.setattr(runtime_object, "object_file", compile_object)
-    first, options = runtime_object.shared_text(winograd=False)
-    assert runtime_object.shared_text(winograd=False) == (first, options)
+    first, options = runtime_object.shared_text(own=False)
+    assert runtime_object.shared_text(own=False) == (first, options)
     assert len(made) == 1 and Path(options[-1]).is_file()
     assert "class Function" in made[0] and "class Function" not in first
-    assert runtime_object.shared_text(winograd=True) == (first, options)
+    assert runtime_object.shared_text(own=True) == (first, options)
     assert runtime_object.runtime_object() == (runtime_object.object_key(), Path(options[-1]))
     assert len(made) == 1
 

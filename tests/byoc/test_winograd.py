@@ -31,7 +31,7 @@ from .test_onednn_forms import _region
 
 nn, op = relax.op.nn, relax.op
 CONVERT = importlib.import_module("opinfo.byoc.backends.onednn.convert")
-HEADER = files("opinfo.byoc.backends.onednn") / "cpp" / "winograd_transforms.hpp"
+HEADER = files("opinfo.byoc.backends.onednn") / "cpp" / "loops" / "winograd_transforms.hpp"
 FORMS = ("winograd2", "winograd4")
 Matrix = list[list[Fraction]]
 

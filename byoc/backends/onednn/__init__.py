@@ -4,6 +4,7 @@ from ...backend.backend import Backend
 from ...backend.flops import moved, products
 from ...backend.region import Region
 from ...prepare.integers import DEQUANTIZE
+from .attention_pattern import ATTENTION
 from .convert import convert
 from .int8 import QUANTISED
 from .locate import available, version
@@ -41,5 +42,5 @@ def cost(region: Region) -> float:
     return 1.0 + memory + products(call) / rate
 
 
-ONEDNN = Backend("onednn", (*PATTERNS, *QUANTISED), convert, available, WANTS, cost, version,
-                 implementation=kernel)  # fmt: skip
+ONEDNN = Backend("onednn", (*PATTERNS, ATTENTION, *QUANTISED), convert, available, WANTS, cost,
+                 version, implementation=kernel)  # fmt: skip

@@ -9,7 +9,7 @@ from ...backend.region import Region
 from ..common.region_source import Constants
 from .implementation_probe import job_of, of_one_batch
 from .measured_forms import chosen_forms
-from .recipes.converters import recipe_of
+from .recipes.converters import has_own_loops, recipe_of
 from .recipes.source import OneDnnFunction, function, start
 from .runtime_object import shared_text
 
@@ -22,14 +22,16 @@ def convert(regions: Sequence[Region]) -> Code:
             the region must be searched by builds.
     """
     constants = Constants()
-    functions, rounds = [], []
+    functions, rounds, own = [], [], False
     forms = chosen_forms([job_of(of_one_batch(r)) for r in regions])
     for region, form in zip(regions, forms, strict=True):
         frame = OneDnnFunction(region, constants)
-        functions.append(function(region, f"{recipe_of(frame).text} {form}".rstrip()))
+        recipe = recipe_of(frame).text
+        own = own or has_own_loops(recipe, form)
+        functions.append(function(region, f"{recipe} {form}".rstrip()))
         if frame.rounds:
             rounds.append((region.symbol, "; ".join(frame.rounds)))
     symbols = tuple(r.symbol for r in regions)
-    shared, options = shared_text(any("winograd" in form for form in forms))
+    shared, options = shared_text(own)
     source = "".join([shared, *functions, start(symbols)])
     return Code(source, symbols, constants.named(symbols[0]), options, tuple(rounds))

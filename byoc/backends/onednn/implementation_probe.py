@@ -33,6 +33,7 @@ from ..common.region_source import Constants, ints
 from .locate import available, options
 from .recipes.conv import CONV, CONV_TRANSPOSE
 from .recipes.converters import recipe_of
+from .recipes.recipe import NotInPlace
 from .recipes.source import DTYPES, OneDnnFunction, rows_of
 from .runtime_object import object_key, runtime_object
 
@@ -128,13 +129,19 @@ def of_one_batch(region: Region) -> Region:
 
 
 def job_of(region: Region) -> str | None:
-    """A region as the program reads it: shapes of tensors and of constants, the recipe."""
+    """A region as the program reads it: shapes of tensors and of constants, the recipe.
+
+    It is None if an extent is symbolic, or the region has no recipe.
+    """
     shown = (*region.inputs, *region.results)
     if not all(t.static and t.dtype in DTYPES for t in shown):
         return None
     frame = OneDnnFunction(replace(region, constants=tuple(map(_ones, region.constants))),
                            Constants())  # fmt: skip
-    recipe = recipe_of(frame)
+    try:
+        recipe = recipe_of(frame)
+    except NotInPlace:
+        return None
     fixed = [[a.ndim, DTYPES[str(a.dtype)], *a.shape] for a in frame.constants.arrays]
     return f"{_table(rows_of(region))} {_table(fixed)} {recipe.text}"
 

@@ -34,19 +34,19 @@ OWN = """#define OPINFO_LINKAGE [[maybe_unused]] static
 """
 
 
-def shared_text(winograd: bool) -> tuple[str, tuple[str, ...]]:
+def shared_text(own: bool) -> tuple[str, tuple[str, ...]]:
     """The C++ before the functions of a model, and the options to compile and link them.
 
     Without an object, as nothing can be kept or compiled, the C++ contains the whole runtime.
 
     Args:
-        winograd: Whether a region has a form by Winograd.
+        own: Whether a region needs loops of our own.
     """
     model = (files(__package__) / "cpp/model.hpp").read_text(encoding="utf-8")
     try:
         key, file = runtime_object()
     except (CompilerError, OSError, RuntimeError):
-        text = headers(__package__, *runtime(winograd), "cpp/functions.hpp")
+        text = headers(__package__, *runtime(own), "cpp/functions.hpp")
         return OWN + text + model, options()
     return HIDDEN % key + model, (*options(), str(file))
 

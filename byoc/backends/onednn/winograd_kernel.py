@@ -1,4 +1,4 @@
-"""The kernel of a region, where a convolution by Winograd may be the fastest one."""
+"""The kernel of a region, where a race decides between the library's and loops of our own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...backend.region import Call, Region, Tensor
 from .implementation_probe import ask, implementation, job_of, of_one_batch
 from .measured_forms import chosen_forms
+from .recipes.attention import is_attention
 from .recipes.conv import CONV
 
 
@@ -17,12 +18,25 @@ def kernel(region: Region) -> str | None:
     It begins with ``winograd`` if the race of the region's convolution alone chose such a form:
     what follows a convolution costs little, and regions that differ in it share the race.
     """
+    if is_attention(region):
+        return attention_kernel(region)
     name, anchor = implementation(region), region.calls[0]
     if name is None or name.startswith("ref") or anchor.op not in CONV:
         return name
     job = job_of(of_one_batch(alone(region)))
     form = "" if job is None else _raced(job)
     return f"winograd:{form.split()[-1]}" if form.startswith("form winograd") else name
+
+
+def attention_kernel(region: Region) -> str | None:
+    """``attention``, unless the race found its operators one by one to be faster."""
+    job = job_of(region)
+    return None if job is None else _attention(job)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _attention(job: str) -> str:
+    return "separate" if chosen_forms([job])[0].startswith("form separate") else "attention"
 
 
 def alone(region: Region) -> Region:

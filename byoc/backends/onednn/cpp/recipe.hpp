@@ -136,9 +136,12 @@ OPINFO_CALLED Kernel kernel_of(const char* text, const Shapes& in, bool usual = 
       {"quantised_matmul", quantised_matmul},
       {"quantised_binary", quantised_binary},
       {"converted", converted},
+#ifdef OPINFO_ATTENTION
+      {"attention", attention},
+#endif
   };
   static const std::set<std::string> several = {"convolution", "deconvolution", "matmul",
-                                                "softmax"};
+                                                "softmax", "attention"};
   Recipe r = read(text, in);
   if (usual) {
     r.form.clear();

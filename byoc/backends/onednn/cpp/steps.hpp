@@ -39,7 +39,7 @@ struct Post {
 };
 
 // The number of the first tensor that a kernel has for itself, after those of a call.
-constexpr int kOwn = 64, kMostOwn = 4;
+constexpr int kOwn = 64, kMostOwn = 6;
 
 // Memory of a thread that lives until its next use for the same purpose.
 template <int purpose>

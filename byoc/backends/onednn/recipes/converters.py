@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....prepare.integers import DEQUANTIZE, QUANTIZE
+from .attention import attention, is_attention
 from .concat import concat
 from .conv import CONV, CONV_TRANSPOSE, convolution
 from .matmul import matmul
@@ -13,15 +14,22 @@ from .quantised import quantised
 from .recipe import Recipe
 from .source import Converter, OneDnnFunction
 
-#: Convolutions by Winograd, which take seconds to compile.
-WINOGRAD = ("cpp/winograd_transforms.hpp", "cpp/winograd_tiles.hpp", "cpp/winograd.hpp")
+#: Loops of our own, which take seconds to compile: convolutions by Winograd, and attention.
+WINOGRAD = tuple(f"cpp/loops/{name}.hpp" for name in (
+    "threads", "vectors", "winograd_transforms", "winograd_tiles", "winograd"))  # fmt: skip
+ATTENTION = ("cpp/loops/attention_tiles.hpp", "cpp/loops/attention.hpp")
 
 
-def runtime(winograd: bool) -> tuple[str, ...]:
-    """The C++ that reads recipes, with the forms by Winograd or without."""
+def runtime(own: bool) -> tuple[str, ...]:
+    """The C++ that reads recipes, with loops of our own or without."""
     return ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/linear.hpp",
-            *(WINOGRAD if winograd else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
-            "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
+            *(WINOGRAD if own else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
+            *(ATTENTION if own else ()), "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
+
+
+def has_own_loops(recipe: str, form: str) -> bool:
+    """Whether a recipe in a form needs loops of our own."""
+    return "winograd" in form or recipe.startswith("attention ")
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -38,6 +46,8 @@ CONVERTERS: dict[str, Converter] = {
 
 def recipe_of(frame: OneDnnFunction) -> Recipe:
     """What a region does."""
+    if is_attention(frame.region):
+        return attention(frame)
     small = frame.region.find(QUANTIZE, DEQUANTIZE) is not None
     converter = quantised if small else CONVERTERS.get(frame.region.calls[0].op, pointwise)
     return converter(frame)

@@ -40,6 +40,10 @@ class OperandView:
         return OperandView(f"{self.text}.f")
 
 
+class NotInPlace(ValueError):
+    """A region that matches a pattern reads a tensor in axes that it does not have in memory."""
+
+
 @dataclass
 class Recipe:
     """What a region does, for the runtime to read."""

@@ -1,21 +1,8 @@
 
 // Winograd's minimal filtering F(m, 3): m sums of three products by m + 2 products, after
-// S. Winograd, "Arithmetic Complexity of Computations", 1980. It follows chains.hpp.
+// S. Winograd, "Arithmetic Complexity of Computations", 1980. It follows vectors.hpp.
 namespace opinfo_onednn {
 namespace {
-
-#define OPINFO_ALWAYS __attribute__((always_inline))
-#define OPINFO_INLINE inline OPINFO_ALWAYS
-
-// The widest vectors that the compiler may use.
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-#elif defined(__AVX__)
-constexpr int kLanes = 8;
-#else
-constexpr int kLanes = 4;
-#endif
-typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
 // F(outputs, taps) for points: sum k of weight[k] data[i + k] = sum p of
 // kOutput[i][p] (sum k of kWeights[p][k] weight[k]) (sum j of kInput[p][j] data[j]).
@@ -67,9 +54,6 @@ constexpr bool paired() {
   }
   return true;
 }
-
-template <int value>
-using At = std::integral_constant<int, value>;
 
 // sum += factor * value, for a factor that is known.
 template <bool first>
@@ -128,14 +112,6 @@ OPINFO_INLINE void outputs(const Lanes* data, Store store) {
     output_terms<F, i, 0>(sum, data);
     store(At<i>(), sum);
     outputs<F, i + 1>(data, store);
-  }
-}
-
-template <int count, int k = 0, typename Each>
-OPINFO_INLINE void times(Each each) {
-  if constexpr (k < count) {
-    each(At<k>());
-    times<count, k + 1>(each);
   }
 }
 

@@ -1,65 +1,10 @@
 
-// Convolutions of stride 1 by Winograd's minimal filtering. It follows linear.hpp and
+// Convolutions of stride 1 by Winograd's minimal filtering. It follows linear.hpp, threads.hpp and
 // winograd_tiles.hpp.
-#include <unistd.h>
-
-#include <atomic>
-#include <exception>
-
 #define OPINFO_WINOGRAD
-
-// The library's threads; without them, one thread does it all.
-extern "C" {
-__attribute__((weak)) void GOMP_parallel(void (*)(void*), void*, unsigned, unsigned);
-__attribute__((weak)) int omp_get_max_threads();
-__attribute__((weak)) void omp_set_num_threads(int);
-}
 
 namespace opinfo_onednn {
 namespace {
-
-inline int most_threads() { return GOMP_parallel && omp_get_max_threads ? omp_get_max_threads() : 1; }
-
-// Calls for 0, 1, ... before `count`, by as many threads as there may be.
-template <typename Each>
-void in_parallel(int64_t count, const Each& each) {
-  struct Work {
-    const Each& each;
-    int64_t count;
-    std::atomic<int64_t> next{0};
-    std::mutex mutex;
-    std::exception_ptr error;
-
-    void run() {
-      try {
-        for (int64_t k; (k = next++) < count;) each(k);
-      } catch (...) {
-        std::lock_guard<std::mutex> lock(mutex);
-        error = std::current_exception();
-      }
-    }
-  } work{each, count};
-  const auto threads = static_cast<unsigned>(std::min<int64_t>(most_threads(), count));
-  if (threads > 1)
-    GOMP_parallel([](void* w) { static_cast<Work*>(w)->run(); }, &work, threads, 0);
-  else
-    work.run();
-  if (work.error) std::rethrow_exception(work.error);
-}
-
-// Primitives that are created while it lives run in one thread.
-class OneThread {
- public:
-  explicit OneThread(bool wanted) : before_(wanted && most_threads() > 1 ? most_threads() : 0) {
-    if (before_) omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (before_) omp_set_num_threads(before_);
-  }
-
- private:
-  int before_;
-};
 
 // Rows or columns of a picture, with the first result of each tile. A window of more than three
 // taps is a sum of windows of three, whose inputs are like further channels.
@@ -127,8 +72,7 @@ class Winograd {
   // How many tiles are transformed at a time: as many as have room in a part of the second cache,
   // but enough for a product of matrices.
   void divide() {
-    const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    const int64_t room = (cache > 0 ? cache : 1 << 20) / 3;
+    const int64_t room = second_cache() / 3;
     const int64_t bytes = 4 * points_ * (parts_ * channels_ + results_);
     const int64_t most = std::max<int64_t>(room / bytes, kFewest), threads = most_threads();
     apart_ = threads > 1 && count_ >= kFewest * threads;

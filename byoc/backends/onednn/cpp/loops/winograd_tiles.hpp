@@ -4,32 +4,11 @@
 namespace opinfo_onednn {
 namespace {
 
-OPINFO_INLINE Lanes all_of(float value) { return value - Lanes{}; }
-OPINFO_INLINE Lanes load(const float* from) { return *reinterpret_cast<const Lanes*>(from); }
-OPINFO_INLINE void store(float* to, const Lanes& v) { *reinterpret_cast<Lanes*>(to) = v; }
-
 // Calls for vectors that cover the channels, of which there are at least as many as lanes; the last
 // two overlap.
 template <typename Each>
 OPINFO_INLINE void over(int64_t channels, Each each) {
   for (int64_t c = 0; c < channels; c += kLanes) each(std::min(c, channels - kLanes));
-}
-
-// exp(x) by 2^n exp(r), |r| <= log(2) / 2, with a polynomial for exp(r).
-OPINFO_INLINE Lanes exponential(const Lanes& given) {
-  typedef int Bits __attribute__((vector_size(4 * kLanes)));
-  const Lanes low = all_of(-87), high = all_of(88);
-  Lanes x = given < low ? low : given;
-  x = x > high ? high : x;
-  const Lanes shifted = x * 1.44269504f + 12582912.f;  // n in the last bits
-  const Lanes n = shifted - 12582912.f;
-  const Lanes r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-  Lanes p = all_of(1.9875691500e-4f);
-  for (float factor : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, .5f})
-    p = p * r + factor;
-  p = p * r * r + r + 1;
-  return reinterpret_cast<Lanes>(reinterpret_cast<Bits>(p) +
-                                 (reinterpret_cast<Bits>(shifted) << 23));
 }
 
 // An item that follows a convolution, and where its operand lies.

@@ -1,0 +1,209 @@
+
+// What attention needs of rows and tiles of matrices. It follows vectors.hpp.
+namespace opinfo_onednn {
+namespace {
+
+// A tile of a product: as many rows and vectors of columns as have room in registers, with a vector
+// of each operand.
+constexpr int kTileRows = 6, kTileVectors = kLanes == 16 ? 4 : 2;
+constexpr int64_t kTileColumns = kTileVectors * kLanes;
+
+inline int64_t whole_vectors(int64_t columns) { return (columns + kLanes - 1) / kLanes * kLanes; }
+
+// A matrix in memory: where it begins, and how far apart rows and columns lie.
+struct Matrix {
+  const float* data;
+  int64_t row, column;
+
+  const float* at(int64_t i, int64_t j) const { return data + i * row + j * column; }
+};
+
+// c = a b, or c += a b, for one tile. The columns of `a`, `b` and `c` lie next to each other.
+template <int rows, int vectors>
+void multiply_tile(const float* a, int64_t a_row, const float* b, int64_t b_row, int64_t depth,
+                   float* c, int64_t c_row, bool more) {
+  Lanes sums[rows * vectors];
+  times<rows * vectors>([&](auto k) OPINFO_ALWAYS {
+    const float* from = c + k / vectors * c_row + k % vectors * kLanes;
+    sums[k] = more ? load(from) : all_of(0);
+  });
+  for (int64_t d = 0; d < depth; ++d, b += b_row) {
+    Lanes right[vectors];
+    times<vectors>([&](auto j) OPINFO_ALWAYS { right[j] = load(b + j * kLanes); });
+    times<rows>([&](auto i) OPINFO_ALWAYS {
+      const Lanes left = all_of(a[i * a_row + d]);
+      times<vectors>([&](auto j) OPINFO_ALWAYS { sums[i * vectors + j] += left * right[j]; });
+    });
+  }
+  times<rows * vectors>([&](auto k) OPINFO_ALWAYS {
+    store(c + k / vectors * c_row + k % vectors * kLanes, sums[k]);
+  });
+}
+
+using TileProduct = void (*)(const float*, int64_t, const float*, int64_t, int64_t, float*, int64_t,
+                             bool);
+
+template <int... k>
+TileProduct tile_product(int rows, int vectors, std::integer_sequence<int, k...>) {
+  static constexpr TileProduct all[] = {
+      multiply_tile<k / kTileVectors + 1, k % kTileVectors + 1>...};
+  return all[(rows - 1) * kTileVectors + vectors - 1];
+}
+
+// c = a b, or c += a b, for any number of rows and at most `kTileColumns` columns, rounded up to
+// whole vectors.
+inline void multiply_panel(const float* a, int64_t a_row, int64_t rows, const float* b,
+                           int64_t b_row, int64_t columns, int64_t depth, float* c, int64_t c_row,
+                           bool more) {
+  const int vectors = static_cast<int>(whole_vectors(columns) / kLanes);
+  for (int64_t i = 0; i < rows; i += kTileRows) {
+    const int count = static_cast<int>(std::min<int64_t>(kTileRows, rows - i));
+    const TileProduct product = tile_product(
+        count, vectors, std::make_integer_sequence<int, kTileRows * kTileVectors>());
+    product(a + i * a_row, a_row, b, b_row, depth, c + i * c_row, c_row, more);
+  }
+}
+
+typedef float Quad __attribute__((vector_size(16), aligned(4), may_alias));
+
+#if defined(__clang__) || __GNUC__ >= 12
+#define OPINFO_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define OPINFO_SHUFFLE(a, b, ...) \
+  __builtin_shuffle(a, b, (int __attribute__((vector_size(16)))){__VA_ARGS__})
+#endif
+
+// Copies the transpose of 4 x 4 elements.
+OPINFO_INLINE void transpose_four(const float* from, int64_t from_row, float* to, int64_t to_row) {
+  Quad r[4];
+  times<4>([&](auto i) OPINFO_ALWAYS {
+    r[i] = *reinterpret_cast<const Quad*>(from + i * from_row);
+  });
+  const Quad a = OPINFO_SHUFFLE(r[0], r[1], 0, 4, 1, 5), b = OPINFO_SHUFFLE(r[2], r[3], 0, 4, 1, 5),
+             c = OPINFO_SHUFFLE(r[0], r[1], 2, 6, 3, 7), d = OPINFO_SHUFFLE(r[2], r[3], 2, 6, 3, 7);
+  *reinterpret_cast<Quad*>(to) = OPINFO_SHUFFLE(a, b, 0, 1, 4, 5);
+  *reinterpret_cast<Quad*>(to + to_row) = OPINFO_SHUFFLE(a, b, 2, 3, 6, 7);
+  *reinterpret_cast<Quad*>(to + 2 * to_row) = OPINFO_SHUFFLE(c, d, 0, 1, 4, 5);
+  *reinterpret_cast<Quad*>(to + 3 * to_row) = OPINFO_SHUFFLE(c, d, 2, 3, 6, 7);
+}
+
+// Copies rows and columns of a matrix to rows of `width` elements, the last ones of them 0.
+inline void pack(const Matrix& from, int64_t rows, int64_t columns, float* to, int64_t width) {
+  if (from.column == 1) {
+    for (int64_t i = 0; i < rows; ++i, to += width) {
+      std::memcpy(to, from.at(i, 0), 4 * columns);
+      std::fill(to + columns, to + width, 0.f);
+    }
+    return;
+  }
+  int64_t i = 0;
+  for (; from.row == 1 && i + 4 <= rows; i += 4) {
+    int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) transpose_four(from.at(i, j), from.column, to + i * width + j, width);
+    for (int64_t k = i; k < i + 4; ++k) {
+      for (int64_t c = j; c < columns; ++c) to[k * width + c] = *from.at(k, c);
+      std::fill(to + k * width + columns, to + (k + 1) * width, 0.f);
+    }
+  }
+  for (; i < rows; ++i)
+    for (int64_t j = 0; j < width; ++j) to[i * width + j] = j < columns ? *from.at(i, j) : 0.f;
+}
+
+// Copies rows times a number, next to each other.
+inline void pack_scaled(const Matrix& from, int64_t rows, int64_t columns, float factor, float* to) {
+  for (int64_t i = 0; i < rows; ++i, to += columns) {
+    int64_t j = 0;
+    for (; from.column == 1 && j + kLanes <= columns; j += kLanes)
+      store(to + j, load(from.at(i, j)) * factor);
+    for (; j < columns; ++j) to[j] = *from.at(i, j) * factor;
+  }
+}
+
+// The sum or the largest of the lanes, by `both`, of each quarter of a vector.
+template <typename Both>
+OPINFO_INLINE Quad in_quad(const Lanes& v, Both both) {
+  alignas(64) float parts[kLanes];
+  store(parts, v);
+  Quad out = *reinterpret_cast<const Quad*>(parts);
+  for (int k = 4; k < kLanes; k += 4) out = both(out, *reinterpret_cast<const Quad*>(parts + k));
+  return out;
+}
+
+template <typename Both>
+OPINFO_INLINE float reduced(const Lanes& v, Both both) {
+  const Quad all = in_quad(v, both);
+  return both(both(all[0], all[1]), both(all[2], all[3]));
+}
+
+constexpr auto greater = [](auto a, auto b) OPINFO_ALWAYS { return a > b ? a : b; };
+constexpr auto plus = [](auto a, auto b) OPINFO_ALWAYS { return a + b; };
+
+// A row times rows of another matrix, whose columns lie next to each other.
+inline void multiply_rows(const float* a, const Matrix& b, int64_t rows, int64_t depth, float* to) {
+  for (int64_t j = 0; j < rows; j += 4) {
+    Quad sums[4];
+    times<4>([&](auto k) OPINFO_ALWAYS {
+      const float* other = b.at(std::min<int64_t>(j + k, rows - 1), 0);
+      Lanes sum = all_of(0);
+      int64_t d = 0;
+      for (; d + kLanes <= depth; d += kLanes) sum += load(a + d) * load(other + d);
+      sums[k] = in_quad(sum, plus);
+      for (; d < depth; ++d) sums[k][0] += a[d] * other[d];
+    });
+    alignas(16) float parts[16], turned[16];
+    times<4>([&](auto k) OPINFO_ALWAYS { *reinterpret_cast<Quad*>(parts + 4 * k) = sums[k]; });
+    transpose_four(parts, 4, turned, 4);
+    const Quad* t = reinterpret_cast<const Quad*>(turned);
+    const Quad sum = (t[0] + t[1]) + (t[2] + t[3]);
+    for (int64_t k = 0; k < std::min<int64_t>(4, rows - j); ++k) to[j + k] = sum[k];
+  }
+}
+
+// What is added to a row of scores: an element for each key, or one for all.
+struct RowTerm {
+  const float* data;
+  bool each;
+};
+
+// Adds terms to a row of scores in whole vectors, and returns the largest sum. The last vector's
+// further elements become -inf.
+inline float add_terms(float* row, int64_t keys, const RowTerm* terms, size_t count) {
+  const int64_t full = keys / kLanes * kLanes;
+  Lanes most = all_of(-INFINITY);
+  const auto add = [&](int64_t j, const auto& read) OPINFO_ALWAYS {
+    Lanes v = load(row + j);
+    for (size_t k = 0; k < count; ++k) v += terms[k].each ? read(terms[k]) : all_of(*terms[k].data);
+    return v;
+  };
+  for (int64_t j = 0; j < full; j += kLanes) {
+    const Lanes v = add(j, [&](const RowTerm& t) OPINFO_ALWAYS { return load(t.data + j); });
+    if (count > 0) store(row + j, v);
+    most = greater(v, most);
+  }
+  if (full < keys) {
+    store(row + full, add(full, [&](const RowTerm& t) OPINFO_ALWAYS {
+      alignas(64) float some[kLanes] = {};
+      std::memcpy(some, t.data + full, 4 * (keys - full));
+      return load(some);
+    }));
+    for (int64_t j = keys; j < full + kLanes; ++j) row[j] = -INFINITY;
+    most = greater(load(row + full), most);
+  }
+  return reduced(most, greater);
+}
+
+// exp(s - largest) for a row of scores in whole vectors, in place; returns the sum.
+inline float exponentials(float* row, int64_t keys, float largest) {
+  const Lanes low = all_of(-87);
+  Lanes sum = all_of(0);
+  for (int64_t j = 0; j < keys; j += kLanes) {
+    const Lanes x = load(row + j) - largest, e = exponential(x);
+    const Lanes y = x < low ? all_of(0) : e;
+    store(row + j, y);
+    sum += y;
+  }
+  return reduced(sum, plus);
+}
+
+}  // namespace
+}  // namespace opinfo_onednn

@@ -1,0 +1,53 @@
+
+// Vectors of floats, for loops that are not the library's. It follows chains.hpp.
+namespace opinfo_onednn {
+namespace {
+
+#define OPINFO_ALWAYS __attribute__((always_inline))
+#define OPINFO_INLINE inline OPINFO_ALWAYS
+
+// The widest vectors that the compiler may use.
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+
+template <int value>
+using At = std::integral_constant<int, value>;
+
+template <int count, int k = 0, typename Each>
+OPINFO_INLINE void times(Each each) {
+  if constexpr (k < count) {
+    each(At<k>());
+    times<count, k + 1>(each);
+  }
+}
+
+OPINFO_INLINE Lanes all_of(float value) { return value - Lanes{}; }
+OPINFO_INLINE Lanes load(const float* from) { return *reinterpret_cast<const Lanes*>(from); }
+OPINFO_INLINE void store(float* to, const Lanes& v) { *reinterpret_cast<Lanes*>(to) = v; }
+
+// exp(x) by 2^n exp(r), |r| <= log(2) / 2, with a polynomial for exp(r).
+OPINFO_INLINE Lanes exponential(const Lanes& given) {
+  typedef int Bits __attribute__((vector_size(4 * kLanes)));
+  const Lanes low = all_of(-87), high = all_of(88);
+  Lanes x = given < low ? low : given;
+  x = x > high ? high : x;
+  const Lanes shifted = x * 1.44269504f + 12582912.f;  // n in the last bits
+  const Lanes n = shifted - 12582912.f;
+  const Lanes r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  Lanes p = all_of(1.9875691500e-4f);
+  for (float factor : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, .5f})
+    p = p * r + factor;
+  p = p * r * r + r + 1;
+  const Lanes y = reinterpret_cast<Lanes>(reinterpret_cast<Bits>(p) +
+                                          (reinterpret_cast<Bits>(shifted) << 23));
+  return given == given ? y : given;  // the bits of a NaN are no exponent
+}
+
+}  // namespace
+}  // namespace opinfo_onednn
