@@ -15,7 +15,7 @@ from ...patterns.conditions import float32
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, bind
 from ...patterns.symbolic_shapes import same_shape, spread, static
-from ..common.strided import Strided
+from ..common.moved_axes import Strided
 from .int8 import elements
 from .recipes.attention import MATMUL, MOVES, SCALES, SOFTMAX, moved, unmoved
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ....backend.region import Call, Region, Tensor
+from ...common.moved_axes import Digit, Strided, common_steps
 from ...common.region_source import literal
-from ...common.strided import Digit, Strided, common_steps
 from .recipe import NotInPlace, Recipe
 from .source import OneDnnFunction
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from opinfo.byoc.backends.common.strided import Strided, common_steps
+from opinfo.byoc.backends.common.moved_axes import Strided, common_steps
 
 from ..models.weights import Array
 
