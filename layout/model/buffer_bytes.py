@@ -16,14 +16,17 @@ SYMBOLIC = 64
 
 
 def extent(expr: Any) -> int:
-    """An extent as a number; each symbolic variable counts as `SYMBOLIC`."""
+    """An extent as a number; each symbolic variable counts as `SYMBOLIC`, the extent as 1 at least.
+
+    A sequence whose length is divided several times has none left of `SYMBOLIC` elements.
+    """
     if isinstance(expr, int):
         return expr
     analyzer = sym.Analyzer()
     for var in tirx.analysis.undefined_vars(expr):
         analyzer.bind(var, tirx.IntImm(str(var.ty.dtype), SYMBOLIC))
     value = analyzer.simplify(expr)
-    return int(value) if isinstance(value, tirx.IntImm) else SYMBOLIC
+    return max(1, int(value)) if isinstance(value, tirx.IntImm) else SYMBOLIC
 
 
 def size_of(shape: Sequence[Any], dtype: str) -> int:

@@ -30,6 +30,7 @@ def test_a_call_without_symbols_is_kept() -> None:
     ("extent", "axes", "shape", "expected"),
     [
         (N, [1], (SYMBOLIC, 4), [1]),
+        (N // 320 - 1, [1], (1, 4), [1]),  # at least an element
         (3, N, (3, 4), SYMBOLIC),
         (3, [1, [N + 1]], (3, 4), [1, [SYMBOLIC + 1]]),
         (3, tvm.tirx.IntImm("int64", 7), (3, 4), 7),

@@ -194,3 +194,21 @@ def test_symbols_that_must_be_equal_stay_so_when_bindings_are_canonical() -> Non
     assert machine["main"](equal, equal).shape == (3, 4)
     with pytest.raises(RuntimeError, match="match_cast error"):
         machine["main"](equal, longer)
+
+
+def test_a_dimension_that_is_a_multiple_of_a_size_that_no_dimension_has() -> None:
+    """TVM takes a variable from a dimension that consists of it alone."""
+    nodes = [make("MaxPool", ["x"], ["p"], kernel_shape=[2], strides=[2]),
+             make("Reshape", ["p", "t"], ["y"])]  # fmt: skip
+    inputs: Inputs = {"x": ([1, 3, "4*n"], "float32")}
+    proto = model(nodes, inputs, weights=_ints(t=[3, -1, 2]))
+    mod = compare(proto, {"x": floats(1, 3, 8)}, {"x": floats(1, 3, 20)})
+    machine = relax.VirtualMachine(tvm.compile(mod, target="llvm"), tvm.cpu())
+    with pytest.raises(Exception, match="(?i)match|shape"):
+        machine["main"](tvm.runtime.tensor(floats(1, 3, 10)))
+
+
+def test_a_dimension_of_two_sizes_that_no_dimension_has_is_refused() -> None:
+    proto = model([make("Relu", ["x"], ["y"])], {"x": ([3, "2*n + m"], "float32")})
+    with pytest.raises(FrontendError, match="has several unknown sizes, expected one"):
+        from_model(proto, {})

@@ -28,7 +28,8 @@ from . import (
 )
 from .arguments import Converter, is_symbolic
 from .computation_types import compared, computed, operand_types
-from .program_sizes import bind_derived, expression, real, with_variables
+from .derived_sizes import bind_derived, with_variables
+from .program_sizes import expression, real
 
 _FAMILIES = (
     torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,

@@ -36,8 +36,8 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
 
 def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:
     """Import a `torch.export.ExportedProgram`."""
+    from ..converters.derived_sizes import in_parameters
     from ..converters.program_importer import ProgramImporter
-    from ..converters.program_sizes import in_parameters
 
     importer = ProgramImporter(binds_parameters=not keep_params_as_input)
     with tidied():

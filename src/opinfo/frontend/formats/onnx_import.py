@@ -24,6 +24,7 @@ from ..checks.onnx_schema import (
     check_node,
     check_sizes,
 )
+from ..converters.derived_sizes import bind_derived, in_parameters, with_variables
 from ..onnx_graph import attributes, functions, half_types, tvm_converters
 from ..onnx_graph.control_flow.branches import branch_values
 from ..onnx_graph.control_flow.recursion import loop_values
@@ -76,10 +77,11 @@ class GraphImport:
 
     def function(self, graph: Any, params: Mapping[str, Any]) -> tvm.IRModule:
         """Return a module whose `main` computes the graph of the given parameters."""
-        with self.builder.function("main", params=list(params.values())), ExitStack() as stack:
+        own, types = with_variables(params)
+        with self.builder.function("main", params=list(own.values())), ExitStack() as stack:
             if self.dataflow:
                 stack.enter_context(self.builder.dataflow())
-            scope = {name: of_expr(var) for name, var in params.items()}
+            scope = {k: of_expr(v) for k, v in bind_derived(self.builder, own, types).items()}
             values = self.run(graph, [], scope)
             outputs = [self.tensor(_tensor_output(graph, k, v)) for k, v in enumerate(values)]
             result = outputs[0] if len(outputs) == 1 else relax.Tuple(outputs)
@@ -87,7 +89,7 @@ class GraphImport:
                 result = self.builder.emit_output(result)
             stack.close()
             self.builder.emit_func_output(result)
-        return without_scopes(self.builder.get())
+        return in_parameters(without_scopes(self.builder.get()))
 
     # node.Graph
 
