@@ -201,9 +201,8 @@ def test_tiles_compute_what_tvm_computes(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("name", ["no padding, residual", "many tiles", "smaller than a tile",
                                   "one axis", "one axis, long and dilated"])  # fmt: skip
-@pytest.mark.parametrize("pixel", [np.inf, -np.inf, np.nan, 2e38])
 def test_sums_that_are_not_finite_are_those_of_a_direct_convolution(
-    name: str, pixel: float, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Transforms subtract infinities, and overflow where the sum over a window does not."""
     case = CASES[name]
@@ -215,7 +214,7 @@ def test_sums_that_are_not_finite_are_those_of_a_direct_convolution(
         machines.append(compile_module(mod, ["onednn"], plan=False).machine())
     rng = np.random.default_rng(2)
     inputs = [rng.standard_normal(s).astype("float32") for s in case.inputs]
-    for one in (0.5, pixel, 0.25):
+    for one in (0.5, np.inf, -np.inf, np.nan, 2e38, 0.25):
         inputs[0].reshape(-1, inputs[0].shape[-1])[1, 3] = one
         expected, *found = (
             m["main"](*map(tvm.runtime.tensor, inputs)).numpy() for m in machines

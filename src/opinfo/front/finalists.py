@@ -16,7 +16,7 @@ from .fastest import agreeing
 #: CPU seconds of a build for each operator, and for each byte of its library.
 OPERATOR, BYTE = 5e-3, 5e-8
 #: The most CPU seconds of a build that is raced only to see whether runtimes help.
-WITHOUT_RUNTIMES = 10.0
+WITHOUT_RUNTIMES = 20.0
 #: The most CPU seconds of the mixed choice, if runtimes have the whole model and agree.
 MIXED = 40.0
 
