@@ -44,7 +44,10 @@ def written(mod: Any) -> list[list[str]]:
 
     backend: Backend = replace(find("onnxruntime"), convert=convert)
     dispatch(prepare(mod, [backend]), [backend])
-    return [[n.op_type for n in onnx.load_from_string(model(r, True)).graph.node] for r in regions]
+    return [
+        [n.op_type for n in onnx.load_from_string(model(r, True).tobytes()).graph.node]
+        for r in regions
+    ]
 
 
 def quantised(cases: Mapping[str, tuple[Array, Array | None]]) -> Any:

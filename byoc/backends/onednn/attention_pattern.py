@@ -155,7 +155,8 @@ def lands(node: Node) -> str | None:
 
 ATTENTION = Pattern(
     "attention",
-    one(MATMUL, float32, known, both, takes=queries_and_keys),
+    # What any product must have comes last, so that its reason is the nearest one elsewhere.
+    one(MATMUL, both, float32, known, takes=queries_and_keys),
     PatternStep(frozenset((*MOVES, *SCALES)), (float32, known, between), 0, MOST),
     PatternStep(frozenset((*MOVES, "relax.add")), (float32, known, between), 0, MOST),
     one(SOFTMAX, float32, last),
