@@ -26,8 +26,8 @@ def verdict(row: Mapping[str, Any]) -> str:
     """Return ``right``, ``rounding`` or ``wrong``.
 
     A row is right if at each set of inputs its outputs are within the tolerance of a runtime's, the
-    reference's or the second one's. It is decided by rounding if they are not, but are no further
-    from the reference than those of the reference with weights that are moved by a few roundings.
+    reference's or the second one's. It is decided by rounding if they are not, but
+    moving the weights by a few roundings moves the reference's outputs at least half as far.
     """
     if row["failure"] or not row["differences"]:
         return "wrong"

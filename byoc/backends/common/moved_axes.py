@@ -92,8 +92,8 @@ def common_steps(
     """The fewest axes that some tensors of the same elements have in common, by their digits.
 
     Returns:
-        The extents of the axes, and the steps of each tensor along them; None if there are no such
-        axes.
+        The extents of the axes, and the steps of each tensor along them; None if the tensors have
+        no axes in common.
     """
     rest = [list(t) for t in tensors]
     columns: list[tuple[int, tuple[int, ...]]] = []  # the least significant axis first

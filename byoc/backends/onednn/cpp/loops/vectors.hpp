@@ -46,7 +46,7 @@ OPINFO_INLINE Lanes exponential(const Lanes& given) {
   p = p * r * r + r + 1;
   const Lanes y = reinterpret_cast<Lanes>(reinterpret_cast<Bits>(p) +
                                           (reinterpret_cast<Bits>(shifted) << 23));
-  return given == given ? y : given;  // the bits of a NaN are no exponent
+  return given == given ? y : given;  // a NaN has no exponent to add to
 }
 
 }  // namespace
