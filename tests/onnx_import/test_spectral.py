@@ -127,3 +127,29 @@ def test_an_operator_that_onnx_defines_by_others_for_its_types() -> None:
                "sin": floats(2, 3, 2, seed=2)}  # fmt: skip
     proto = model(nodes, {"x": ([2, 5, 6], "float32")}, weights=weights, opset=23)
     compare(proto, {"x": floats(2, 5, 6)})
+
+
+@pytest.mark.parametrize("step, length, window, why", [
+    (0, 8, 8, r"frame_step is \[0\], expected one number from 1"),
+    (2, -1, 8, r"frame_length is \[-1\], expected one number from 1"),
+    (2, 64, 64, "frames of 64 elements, expected at most the signal's 20"),
+    (2, 8, 5, r"the window has the shape \[5\], expected 8 elements"),
+])  # fmt: skip
+def test_windows_that_do_not_fit_are_refused(step: int, length: int, window: int, why: str) -> None:
+    nodes = [make("STFT", ["x", "step", "window", "length"], ["y"])]
+    weights = {"step": np.array(step), "length": np.array(length), "window": floats(window)}
+    proto = model(nodes, {"x": ([1, 20, 1], "float32")}, weights=weights)
+    with pytest.raises(FrontendError, match=why):
+        from_model(proto, {})
+
+
+@pytest.mark.parametrize("block, strides, depth", [([0, 2], [1, 1], 12), ([2, 2], [0, 1], 12),
+                                                   ([2, 2], [1, 1], 13)])  # fmt: skip
+def test_blocks_that_do_not_fit_are_refused(
+    block: list[int], strides: list[int], depth: int
+) -> None:
+    proto = model([make("Col2Im", ["x", "image", "block"], ["y"], strides=strides)],
+                  {"x": ([1, depth, 9], "float32")}, opset=18,
+                  weights={"image": np.array([4, 4]), "block": np.array(block)})  # fmt: skip
+    with pytest.raises(FrontendError, match="expected numbers from 1, and channels for whole"):
+        from_model(proto, {})

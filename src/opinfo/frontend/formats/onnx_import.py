@@ -81,7 +81,11 @@ class GraphImport:
         with self.builder.function("main", params=list(own.values())), ExitStack() as stack:
             if self.dataflow:
                 stack.enter_context(self.builder.dataflow())
-            scope = {k: of_expr(v) for k, v in bind_derived(self.builder, own, types).items()}
+            try:
+                bound = bind_derived(self.builder, own, types)
+            except NotImplementedError as error:
+                raise NodeError(f"an input: {error}; or name it by --shape", ()) from error
+            scope = {k: of_expr(v) for k, v in bound.items()}
             values = self.run(graph, [], scope)
             outputs = [self.tensor(_tensor_output(graph, k, v)) for k, v in enumerate(values)]
             result = outputs[0] if len(outputs) == 1 else relax.Tuple(outputs)

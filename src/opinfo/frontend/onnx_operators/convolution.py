@@ -168,6 +168,9 @@ def col2im(node: OnnxNode) -> Any:
         node.refuse("blocks with dilations have no lowering")
     strides, pads = list(node.attr("strides") or [1] * rank), list(node.attr("pads") or [])
     pads = pads or [0] * (2 * rank)
+    if min(*image, *block, *strides) < 1 or depth % size:
+        got = f"an image of {image}, blocks of {block}, strides of {strides}, {depth} channels"
+        node.refuse(f"{got}, expected numbers from 1, and channels for whole blocks")
     spaces = [image[k] + pads[k] + pads[rank + k] - block[k] for k in range(rank)]
     counts = [space // stride + 1 for space, stride in zip(spaces, strides, strict=True)]
     data = node.emit(relax.op.reshape(node.tensor(0), [batch, depth, *counts]))

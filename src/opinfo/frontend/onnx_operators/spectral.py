@@ -22,7 +22,7 @@ def dft(node: OnnxNode) -> Any:
     sizes = node.shape(0)
     rank, parts = len(sizes), _parts(node, sizes[-1])
     axis = _axis(node, rank)
-    extent = int(node.array(1, "dft_length").reshape(-1)[0]) if node.has(1) else sizes[axis]
+    extent = _positive(node, 1, "dft_length") if node.has(1) else sizes[axis]
     if is_expr(extent):
         node.refuse("a transform of a symbolic size", extent)
     inverse, onesided = (bool(node.attr(name, 0)) for name in ("inverse", "onesided"))
@@ -46,9 +46,9 @@ def stft(node: OnnxNode) -> Any:
     sizes = node.shape(0)
     if len(sizes) != 3:
         node.refuse(f"the signal has {len(sizes)} dimensions, expected 3")
-    parts, step = _parts(node, sizes[2]), int(node.array(1, "frame_step").reshape(-1)[0])
+    parts, step = _parts(node, sizes[2]), _positive(node, 1, "frame_step")
     if node.has(3):
-        extent = int(node.array(3, "frame_length").reshape(-1)[0])
+        extent = _positive(node, 3, "frame_length")
     elif node.has(2) and not is_expr(node.shape(2)[0]):
         extent = int(node.shape(2)[0])
     else:
@@ -56,6 +56,10 @@ def stft(node: OnnxNode) -> Any:
     onesided = bool(node.attr("onesided", 1))
     if onesided and parts == 2:
         node.refuse("onesided is 1 with complex numbers, expected 0")
+    if node.has(2) and node.shape(2) != [extent]:
+        node.refuse(f"the window has the shape {node.shape(2)}, expected {extent} elements")
+    if not is_expr(sizes[1]) and sizes[1] < extent:
+        node.refuse(f"frames of {extent} elements, expected at most the signal's {sizes[1]}")
     matrix = waves(node, extent, parts, onesided, False)
     count = matrix.shape[1]
     kernel = matrix.reshape(extent, parts, count).transpose(2, 1, 0)
@@ -89,6 +93,14 @@ def waves(
     if parts == 2:
         matrix[:, 1, :, 0], matrix[:, 1, :, 1] = imaginary, real
     return matrix.reshape(extent * parts, count * 2).astype(node.dtype(0))
+
+
+def _positive(node: OnnxNode, k: int, what: str) -> int:
+    """The number that input `k` holds, which is at least 1."""
+    values = node.array(k, what).reshape(-1)
+    if values.size != 1 or values[0] < 1:
+        node.refuse(f"{what} is {values[:4].tolist()}, expected one number from 1")
+    return int(values[0])
 
 
 def _parts(node: OnnxNode, extent: Any) -> int:
