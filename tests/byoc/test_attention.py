@@ -16,11 +16,11 @@ from tvm import relax
 
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.region import Region
-from opinfo.byoc.backends.onednn import ONEDNN, winograd_kernel
+from opinfo.byoc.backends.onednn import ONEDNN, raced_kernel
 from opinfo.byoc.backends.onednn.attention_pattern import ATTENTION
 from opinfo.byoc.backends.onednn.implementation_probe import job_of
 from opinfo.byoc.backends.onednn.measured_forms import CLOSE, form_times
-from opinfo.byoc.backends.onednn.winograd_kernel import kernel
+from opinfo.byoc.backends.onednn.raced_kernel import kernel
 from opinfo.byoc.calibration.cost_model import CostModel
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.matching.lowered import read
@@ -305,12 +305,12 @@ def test_the_race_has_both_forms_with_the_same_numbers() -> None:
 @pytest.mark.parametrize(("form", "name"), [
     ("", "attention"), ("form separate implementation 1 separate", "separate")])  # fmt: skip
 def test_the_race_names_the_kernel(monkeypatch: pytest.MonkeyPatch, form: str, name: str) -> None:
-    monkeypatch.setattr(winograd_kernel, "chosen_forms", lambda jobs: [form])
-    winograd_kernel._attention.cache_clear()
+    monkeypatch.setattr(raced_kernel, "chosen_forms", lambda jobs: [form])
+    raced_kernel._attention.cache_clear()
     try:
         assert kernel(_attention_region()) == name
     finally:
-        winograd_kernel._attention.cache_clear()
+        raced_kernel._attention.cache_clear()
 
 
 def test_attention_costs_its_products_or_what_was_measured() -> None:

@@ -18,10 +18,10 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend.region import Region
-from opinfo.byoc.backends.onednn import winograd_kernel
+from opinfo.byoc.backends.onednn import raced_kernel
 from opinfo.byoc.backends.onednn.implementation_probe import ask, job_of
 from opinfo.byoc.backends.onednn.measured_forms import CLOSE, form_times
-from opinfo.byoc.backends.onednn.winograd_kernel import alone, kernel
+from opinfo.byoc.backends.onednn.raced_kernel import alone, kernel
 from opinfo.byoc.compile import compile_module
 
 from ..layout import nets
@@ -303,12 +303,12 @@ def test_a_kernel_is_named_by_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
         raced.extend(jobs)
         return ["form winograd4 implementation 1 brg:avx512_core"]
 
-    monkeypatch.setattr(winograd_kernel, "chosen_forms", choose)
-    winograd_kernel._raced.cache_clear()
+    monkeypatch.setattr(raced_kernel, "chosen_forms", choose)
+    raced_kernel._raced.cache_clear()
     try:
         assert kernel(_placed(CASES["no padding, residual"])) == "winograd:brg:avx512_core"
         assert len(raced) == 1
         name = kernel(_placed(REFUSED["stride"]))
         assert name is not None and not name.startswith("winograd") and len(raced) == 1
     finally:
-        winograd_kernel._raced.cache_clear()
+        raced_kernel._raced.cache_clear()

@@ -9,8 +9,8 @@ from .convert import convert
 from .int8 import QUANTISED
 from .locate import available, version
 from .patterns import PATTERNS
+from .raced_kernel import kernel
 from .recipes.conv import CONV, CONV_TRANSPOSE
-from .winograd_kernel import kernel
 
 #: The layouts in which its kernels over plain tensors are fast.
 WANTS: dict[str, tuple[str, ...]] = {
