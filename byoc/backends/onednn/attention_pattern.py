@@ -42,6 +42,15 @@ def both(node: Node) -> str | None:
     return "both operands are the same value" if values[0] is values[1] else None
 
 
+def product(node: Node) -> str | Unmet | None:
+    """What the first product needs, as one condition.
+
+    A product alone that several conditions refuse is then reported by the pattern of products,
+    which says what the user can change.
+    """
+    return both(node) or float32(node) or known(node)
+
+
 def sources(node: Node, k: int) -> list[Op]:
     """What moves and scales an operand and can be left out by reading its source in place."""
     taken: list[Node] = []
@@ -155,8 +164,7 @@ def lands(node: Node) -> str | None:
 
 ATTENTION = Pattern(
     "attention",
-    # What any product must have comes last, so that its reason is the nearest one elsewhere.
-    one(MATMUL, both, float32, known, takes=queries_and_keys),
+    one(MATMUL, product, takes=queries_and_keys),
     PatternStep(frozenset((*MOVES, *SCALES)), (float32, known, between), 0, MOST),
     PatternStep(frozenset((*MOVES, "relax.add")), (float32, known, between), 0, MOST),
     one(SOFTMAX, float32, last),
