@@ -15,7 +15,8 @@ from tvm.ir import Op as IrOp
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.legalise import legalise_module
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from .fold_creators import LARGEST, fold_constants
+from .constant_calls import LARGEST
+from .fold_constants import fold_constants
 
 Array = npt.NDArray[Any]
 #: Operators that a tensor may be computed by at most: masks have a dozen.

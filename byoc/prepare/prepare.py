@@ -24,7 +24,7 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
-from .fold_creators import fold_constants
+from .fold_constants import fold_constants
 from .integers import named
 from .merge_products import merge_products
 from .mutate import mutated
@@ -85,10 +85,10 @@ class Preparer:
 
 
 def _lowered(mod: Any) -> Any:
-    raised = drop_softmax_guards(relax.transform.FoldConstant()(mod))
+    raised = drop_softmax_guards(fold_constants(mod))
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
-    out = relax.transform.ConvertToDataflow()(relax.transform.FoldConstant()(out))
+    out = relax.transform.ConvertToDataflow()(fold_constants(out))
     return fold_constants(legalise_module(merge_products(out)))
 
 

@@ -11,7 +11,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.byoc.prepare import fold_creators
+from opinfo.byoc.prepare import constant_calls
 from opinfo.jit import Session, compile_shapes
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.runtime.function import Function
@@ -95,7 +95,7 @@ def test_a_creator_that_an_activation_reads_is_fused_instead() -> None:
 
 
 def test_a_creator_beyond_the_limit_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_creators, "LARGEST", 4 * WIDE * WIDE - 1)
+    monkeypatch.setattr(constant_calls, "LARGEST", 4 * WIDE * WIDE - 1)
     mod = module(lambda emit, w: emit(ops.tril(ones(emit))))
     assert called(lowered(mod)) == ["fused_ones_tril", "matmul"]
 

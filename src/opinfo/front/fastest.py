@@ -15,8 +15,9 @@ import tvm
 
 from ..analysis.support.progress import stage
 from ..analysis.support.warn import warn
+from ..verify.trial_inputs import trial_inputs
 from ..verify.trial_runs import TrialProcess, TrialRun, trial_runs
-from ..verify.verification import difference, tolerance_of, trial_inputs
+from ..verify.verification import difference, tolerance_of
 from .compiled_model import Compiled
 
 #: A later build replaces an earlier one only if it takes at most this part of its time: times are

@@ -25,6 +25,7 @@ from ..byoc.process.folder import Folder
 from ..jit.compile.compile_shapes import CompiledShapes
 from ..layout.report.plan_report import columns
 from ..report.regions import costs, reasons
+from .trial_inputs import trial_inputs
 from .trial_runs import flat, trial_runs
 
 Array = np.ndarray[Any, Any]
@@ -35,8 +36,6 @@ TOLERANCE = 1e-3
 STEPS = 2 / 127
 #: Operators that round values to steps: `relax.round` when a model quantises dynamically.
 ROUNDING = frozenset({"relax.quantize", "relax.round", "relax.nn.quantized_lstm"})
-#: Value of symbolic extents in a comparison.
-EXTENT = 2
 TIMES = ("build", "median ms", "speed")
 
 
@@ -125,7 +124,7 @@ class Verified:
 def verified(
     mod: Any, result: CompiledModule | CompiledShapes, target: Any = "llvm", seed: int = 0
 ) -> Verified:
-    """Run both on the same inputs, with symbolic extents set to `EXTENT`.
+    """Run both on the same inputs, with symbolic extents set to `trial_inputs.EXTENT`.
 
     Args:
         mod: The unmodified module.
@@ -171,18 +170,6 @@ def difference(a: Array, b: Array) -> float:
     scale = max(float(np.abs(first[np.isfinite(first)]).max(initial=0)), 1e-30)
     distances = np.abs(first - second)
     return float(distances[np.isfinite(distances)].max(initial=0)) / scale
-
-
-def trial_inputs(mod: Any, seed: int) -> list[Array]:
-    """Return seeded values of the parameters of `main`; integers are 0 or 1."""
-    rng = np.random.default_rng(seed)
-    out = []
-    for param in mod["main"].params:
-        shape = [int(getattr(e, "value", EXTENT)) for e in param.ty.shape.values]
-        dtype = str(param.ty.dtype)
-        drawn = rng.standard_normal(shape) if "float" in dtype else rng.integers(0, 2, shape)
-        out.append(drawn.astype(dtype))
-    return out
 
 
 def _arrays(result: Any) -> list[Array]:
