@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -182,8 +183,9 @@ def test_pages_have_both_halves_and_geometric_means(tmp_path: Path) -> None:
             "opinfo": 2, "onnx_runtime": 2, "openvino": 1}),
         "speed nudenet/320n 1": _speed("nudenet/320n", {}),
     }  # fmt: skip
-    reading, speed = results_page.write(rows, tmp_path)
+    reading, read, speed, timed = results_page.write(rows, tmp_path)
     assert speed.name == "zoo-avx2.md"
+    assert {**json.loads(read.read_text()), **json.loads(timed.read_text())} == rows
     text = reading.read_text()
     assert "3 of 3 are read" in text and "0 of 1 are read" in text and "(Loop): stays" in text
     assert "outputs of 1 are right, those of 1 are decided by rounding, and 1 are wrong" in text

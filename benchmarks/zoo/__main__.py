@@ -8,7 +8,7 @@ several shapes. `speed` compiles it for static shapes and times it against ONNX 
 and `torch.compile`. The models are split by a hash of their names: by default only the open half is
 run, since the held-out half is there to report. Rows are kept in FILE; models that have one are
 skipped unless `--again` is given. A model that cannot be downloaded gets none. `--page` writes
-docs/results/zoo.md and one page for this CPU's vectors.
+docs/results/zoo.md and one page for this CPU's vectors, and beside each page its rows as JSON.
 """
 
 from __future__ import annotations

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -65,20 +67,28 @@ def as_line(step: str, row: Row) -> str:
 
 
 def write(rows: Mapping[str, Row], folder: Path) -> list[Path]:
-    """Write the pages for which there are rows; return their paths."""
-    texts = {"zoo.md": reading_page(_of(rows, "read"))}
-    speeds = _of(rows, "speed")
+    """Write the pages for which there are rows, and the rows of each; return the paths.
+
+    A later run can go on from such rows with `--json`.
+    """
+    read = {key: row for key, row in rows.items() if key.startswith("read ")}
+    written = _written(folder / "zoo", read, reading_page) if read else []
     for isa, title in ISAS.items():
-        of_isa = [row for row in speeds if row["cpu"].endswith(f"{isa})")]
-        if of_isa:
-            texts[f"zoo-{isa.lower().replace('-', '')}.md"] = speed_page(title, of_isa)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+        timed = {key: row for key, row in rows.items()
+                 if key.startswith("speed ") and row["cpu"].endswith(f"{isa})")}  # fmt: skip
+        if timed:
+            stem = folder / f"zoo-{isa.lower().replace('-', '')}"
+            written += _written(stem, timed, partial(speed_page, title))
+    return written
 
 
-def _of(rows: Mapping[str, Row], step: str) -> list[Row]:
-    return [row for key, row in rows.items() if key.startswith(f"{step} ")]
+def _written(
+    stem: Path, rows: Mapping[str, Row], page: Callable[[Sequence[Row]], str]
+) -> list[Path]:
+    text, data = stem.with_suffix(".md"), stem.with_suffix(".json")
+    text.write_text(page(list(rows.values())), encoding="utf-8")
+    data.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return [text, data]
 
 
 def reading_page(rows: Sequence[Row]) -> str:
