@@ -219,7 +219,41 @@ def test_casts_of_integers_that_float32_holds_are_dropped() -> None:
             out = bb.emit_output(build(bb.emit, None, q, x))
         bb.emit_func_output(out)
     nodes = sorted(n for region in written(bb.get()) for n in region)
-    assert nodes == ["Cast", "Cast", "Cast", "Conv", "Sub"]
+    assert nodes == ["Cast", "Cast", "Cast", "ConvInteger"]
+
+
+KERNELS: dict[str, tuple[Array, dict[str, Any]]] = {
+    "uint8, with strides and uneven pads": (
+        RANDOM.integers(0, 256, (5, 3, 3, 2)).astype("uint8"),
+        {"strides": [2, 1], "pads": [1, 0, 2, 1]}),
+    "int8, dilated": (
+        RANDOM.integers(-128, 128, (4, 3, 3, 3)).astype("int8"),
+        {"dilations": [1, 2], "pads": [1, 2, 1, 2]}),
+    "1-d": (RANDOM.integers(-90, 90, (4, 3, 5)).astype("int8"), {"pads": [2, 2]}),
+    "three groups": (RANDOM.integers(0, 256, (6, 1, 3, 3)).astype("uint8"), {"group": 3}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_convolutions_of_integers_are_those_of_onnx_runtime(name: str) -> None:
+    kernel, attrs = KERNELS[name]
+    node = helper.make_node
+    nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+             node("ConvInteger", ["q", "w", "z"], ["p"], **attrs),
+             node("Cast", ["p"], ["f"], to=1),
+             node("Mul", ["f", "s"], ["y"])]  # fmt: skip
+    shape = (2, 3, 9, 8)[: kernel.ndim]
+    proto = onnx_model(nodes, {"x": (shape, "float32")}, ["y", "q"], {"w": kernel})
+    mod = from_model(proto, {})
+    nodes_written = [n for region in written(mod) for n in region]
+    assert ("ConvInteger" in nodes_written) == ("group" not in attrs)
+    main = compile_module(mod, ["onnxruntime"]).machine()["main"]
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for scale, offset in ((1, 0), (1, 3), (1, -9), (1e20, 0)):
+        x = (scale * (RANDOM.standard_normal(shape) + offset)).astype("float32")
+        ours = main(tvm.runtime.tensor(x))
+        for found, expected in zip(ours, session.run(None, {"x": x}), strict=True):
+            np.testing.assert_array_equal(found.numpy(), expected)
 
 
 def test_integers_are_stored_around_a_number() -> None:
@@ -233,6 +267,16 @@ def test_integers_are_stored_around_a_number() -> None:
     by_column = in_8_bits(np.array([[-255.0, 255.0], [0.0, 0.0]]))
     assert by_column is not None and by_column[1].tolist() == [127, -128]
     assert in_8_bits(np.array([[[-255.0, 255.0], [0.0, 0.0]]])) is None
+
+
+def test_integers_are_stored_without_signs_around_a_number() -> None:
+    for low, high, point in ((0, 255, 0), (-128, 127, 128), (-255, 0, 255), (-100, 20, 100)):
+        stored = in_8_bits(np.array([[[low, high]]], "float32"), "uint8")
+        assert stored is not None and stored[0].dtype == stored[1].dtype == np.uint8
+        assert stored[1].tolist() == point
+        np.testing.assert_array_equal(stored[0].astype(int) - stored[1], [[[low, high]]])
+    assert in_8_bits(np.array([[[1.0, 256.0]]]), "uint8") is None
+    assert in_8_bits(np.array([[[-1.0, 255.0]]]), "uint8") is None
 
 
 def _lstm(size: int = 6, units: int = 4) -> Any:

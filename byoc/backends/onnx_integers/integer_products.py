@@ -3,8 +3,8 @@
 Before: MatMul(Cast(q) - Cast(z), w), with q and z of uint8 and w a constant of integers
 After:  Cast(MatMulInteger(q, w', z, z')), if no sum exceeds what float32 holds exactly
 
-Convolutions stay in float32: ONNX Runtime's `ConvInteger` is no faster than its `Conv`. Their
-results are known to be integers, so casts to int32 and back are dropped.
+So is a convolution without groups, which ONNX Runtime computes one after the other. The result of
+one with groups is known to be integers, so casts to int32 and back are dropped.
 """
 
 from __future__ import annotations
@@ -39,17 +39,23 @@ class IntegerProducts:
         stored = None if total is None else in_8_bits(weights)
         if total is None or stored is None or self.facts.dtype(codes.name) != "uint8":
             return None
-        return self._written(node, codes, stored, total)
+        return self._written("MatMulInteger", node, codes, stored, total)
 
-    def convolution(self, node: NodeProto) -> None:
-        """Note the bound of a convolution that has a constant kernel and no bias."""
+    def convolution(self, node: NodeProto) -> str | None:
+        """The result of a `ConvInteger` in place of a convolution without a bias."""
         weights = self.facts.writer.arrays.get(node.inputs[1])
         codes = self.facts.codes(node.inputs[0])
         if weights is None or codes is None or len(node.inputs) != 2:
-            return
+            return None
         total = self._total(node, weights, tuple(range(1, weights.ndim)), codes)
-        if total is not None:
-            self.facts.bounds[node.output] = total
+        if total is None:
+            return None
+        self.facts.bounds[node.output] = total
+        groups = node.attrs.get("group", 1)
+        stored = in_8_bits(weights, "uint8") if groups == 1 else None  # int8 is five times slower
+        if stored is None or self.facts.dtype(codes.name) != "uint8":
+            return None
+        return self._written("ConvInteger", node, codes, stored, total)
 
     def _total(
         self, node: NodeProto, weights: Array, axes: tuple[int, ...], codes: Codes
@@ -62,13 +68,13 @@ class IntegerProducts:
         return total if total <= EXACT else None
 
     def _written(
-        self, node: NodeProto, codes: Codes, stored: tuple[Array, Array], total: int
+        self, op: str, node: NodeProto, codes: Codes, stored: tuple[Array, Array], total: int
     ) -> str:
         writer, (weights, point) = self.facts.writer, stored
         inputs = [codes.name, writer.constant(weights), codes.zero or writer.scalar(0, "uint8")]
         if point.any():
             inputs.append(writer.constant(point))
-        product = writer.node("MatMulInteger", inputs)
+        product = writer.node(op, inputs, **node.attrs)
         result = writer.tensors[node.output]
         writer.tensors[product] = replace(result, dtype="int32")
         self.facts.bounds[product] = total
@@ -78,20 +84,22 @@ class IntegerProducts:
         return output
 
 
-def in_8_bits(weights: Array) -> tuple[Array, Array] | None:
-    """Integers as int8 with the zero point that is to be subtracted from them.
+def in_8_bits(weights: Array, dtype: str = "int8") -> tuple[Array, Array] | None:
+    """Integers in 8 bits with the zero point that is to be subtracted from them.
 
     Args:
-        weights: A matrix, or several.
+        weights: A matrix, several, or the kernel of a convolution.
+        dtype: int8 or uint8.
 
     Returns:
         The numbers and their zero point: a scalar, or one for each column of a matrix. None if the
         numbers of a column span more than 8 bits.
     """
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
     for axes in (None, 0) if weights.ndim == 2 else (None,):
         low, high = (np.asarray(f(weights, axis=axes)) for f in (np.min, np.max))
-        point = np.where(high > 127, 127 - high, np.where(low < -128, -128 - low, 0))
+        point = np.where(high > most, most - high, np.where(low < least, least - low, 0))
         moved = weights + point
-        if min(moved.min(), point.min()) >= -128 and max(moved.max(), point.max()) <= 127:
-            return moved.astype("int8"), point.astype("int8")
+        if min(moved.min(), point.min()) >= least and max(moved.max(), point.max()) <= most:
+            return moved.astype(dtype), point.astype(dtype)
     return None
