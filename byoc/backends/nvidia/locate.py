@@ -1,10 +1,15 @@
-"""Find NVIDIA's headers and libraries: in packages from PyPI, or in a system toolkit."""
+"""Find NVIDIA's headers and libraries: in packages from PyPI, or in a system toolkit.
+
+A package may hold headers that include others which it lacks, so the first folder is taken whose
+header compiles.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
@@ -12,21 +17,34 @@ from pathlib import Path
 
 import tvm
 
+from ...patterns.failure import first_error
 from ..common.installed import linked, no_compiler
 
 
 @dataclass(frozen=True)
 class CudaLibrary:
-    """A library by its header, its shared object and the packages that may hold them."""
+    """A library by its header, its shared object and the packages that may hold them.
+
+    Attributes:
+        name: Its name for people.
+        header: Its header.
+        shared: Its shared object, without the suffix.
+        packages: Packages of PyPI that may hold both, the newest first.
+        others: Packages of PyPI with headers that its header includes.
+        needs: Libraries whose headers its header includes.
+    """
 
     name: str
     header: str
     shared: str
     packages: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    needs: tuple[CudaLibrary, ...] = ()
 
-    def include(self) -> Path | None:
-        """The folder with the header."""
-        return _folder(self.header, self.packages, "include")
+    def includes(self) -> tuple[Path, ...]:
+        """The folder with the header, then those of what it includes; empty if none compiles."""
+        compiling = (f for f in self._candidates() if self._error(f) is None)
+        return next(compiling, ())
 
     def library(self) -> Path | None:
         """The shared object, by the name that it has at run time."""
@@ -44,20 +62,41 @@ class CudaLibrary:
 
     def missing(self) -> str | None:
         """Why code for it cannot be built; None if it can."""
-        suggestion = (
-            f"pip install {self.packages[0]}" if self.packages else "see its installation guide"
-        )
-        if self.include() is None:
-            return f"{self.header} of {self.name} is not installed ({suggestion})"
-        return f"{self.shared} is not installed ({suggestion})" if self.library() is None else None
+        for needed in self.needs:
+            if (reason := needed.missing()) is not None:
+                return reason
+        if not self.includes():
+            return self._no_header()
+        if self.library() is None:
+            return f"{self.shared} is not installed ({_install(self.packages)})"
+        return None
+
+    def _candidates(self) -> Iterator[tuple[Path, ...]]:
+        needed = [folder for library in self.needs for folder in library.includes()]
+        included = [folder for name in self.others for folder in _installed(name, "include")]
+        for folder in _folders(self.packages, "include"):
+            if (folder / self.header).exists():
+                yield tuple(dict.fromkeys((folder, *needed, *included)))
+
+    def _error(self, folders: tuple[Path, ...]) -> str | None:
+        return _compile_error(self.header, folders)
+
+    def _no_header(self) -> str:
+        first = next(self._candidates(), None)
+        if first is None:
+            return f"{self.header} of {self.name} is not installed ({_install(self.packages)})"
+        return (f"{first[0] / self.header} does not compile: {self._error(first)} "
+                f"({_install((*self.others, *self.packages))})")  # fmt: skip
 
 
 CUDART = CudaLibrary("CUDA", "cuda_runtime_api.h", "libcudart",
-                 ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"))  # fmt: skip
+                 ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"),
+                 ("nvidia-cuda-crt", "nvidia-cuda-nvcc-cu12"))  # fmt: skip
 CUBLASLT = CudaLibrary("cuBLASLt", "cublasLt.h", "libcublasLt",
-                   ("nvidia-cublas", "nvidia-cublas-cu12"))  # fmt: skip
-CUDNN = CudaLibrary("cuDNN", "cudnn.h", "libcudnn", ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"))
-TENSORRT = CudaLibrary("TensorRT", "NvInfer.h", "libnvinfer", ())
+                   ("nvidia-cublas", "nvidia-cublas-cu12"), needs=(CUDART,))  # fmt: skip
+CUDNN = CudaLibrary("cuDNN", "cudnn.h", "libcudnn", ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"),
+                needs=(CUDART,))  # fmt: skip
+TENSORRT = CudaLibrary("TensorRT", "NvInfer.h", "libnvinfer", (), needs=(CUDART,))
 
 
 def available(*libraries: CudaLibrary) -> str | None:
@@ -81,14 +120,26 @@ def options(*libraries: CudaLibrary) -> tuple[str, ...]:
     for lib in libraries:
         if (reason := lib.missing()) is not None:
             raise RuntimeError(reason)
-        include, shared = lib.include(), lib.library()
-        assert include is not None and shared is not None
-        out += linked(include, shared)
+        (include, *more), shared = lib.includes(), lib.library()
+        assert shared is not None
+        out += [*linked(include, shared), *(f"-I{folder}" for folder in more)]
     return tuple(out)
 
 
-def _folder(file: str, packages: tuple[str, ...], kind: str) -> Path | None:
-    return next((f for f in _folders(packages, kind) if (f / file).exists()), None)
+def _install(packages: tuple[str, ...]) -> str:
+    return f"pip install {packages[0]}" if packages else "see its installation guide"
+
+
+@functools.cache
+def _compile_error(header: str, folders: tuple[Path, ...]) -> str | None:
+    """Why a header does not compile; None if it does, or if no compiler is there to say so."""
+    command = ["g++", "-x", "c++", "-std=c++17", "-fsyntax-only", "-"]
+    command += [f"-I{folder}" for folder in folders]
+    if no_compiler() is not None:
+        return None
+    made = subprocess.run(command, input=f"#include <{header}>\n", capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    return None if made.returncode == 0 else first_error(made.stderr)
 
 
 def _folders(packages: tuple[str, ...], kind: str) -> Iterator[Path]:

@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include <tuple>
+
 #define OPINFO_UNUSED __attribute__((unused))
 // The device that tensors must be on: a test of the generated code builds it for another one.
 #ifndef OPINFO_DEVICE
@@ -41,14 +43,37 @@ inline cudaStream_t stream_of(int device) {
   return static_cast<cudaStream_t>(TVMFFIEnvGetStream(OPINFO_DEVICE, device));
 }
 
-// Memory that kernels of one stream use in turn. What was outgrown is kept: another thread may be
-// about to hand it to a kernel. Nothing is freed at exit, when the driver may be gone.
+// The capture of a graph from a stream; while it lives, its thread may allocate memory.
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamGetCaptureInfo(stream, &status, &id_), "capture");
+    if (status != cudaStreamCaptureStatusActive) id_ = 0;
+    if (id_ != 0) check(cudaThreadExchangeStreamCaptureMode(&mode_), "capture");
+  }
+  ~Capture() {
+    if (id_ != 0) cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  // Another number for each graph; 0 if the stream runs what it is given.
+  unsigned long long id() const { return id_; }
+
+ private:
+  unsigned long long id_ = 0;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+// Memory that kernels of one stream use in turn. A graph has its own, as it may run beside that
+// stream. What was outgrown is kept: another thread may be about to hand it to a kernel. Nothing is
+// freed at exit, when the driver may be gone.
 OPINFO_UNUSED void* workspace(int device, cudaStream_t stream, size_t bytes) {
+  using Key = std::tuple<int, cudaStream_t, unsigned long long>;
   static std::mutex mutex;
-  static std::map<std::pair<int, cudaStream_t>, std::pair<void*, size_t>> all;
+  static std::map<Key, std::pair<void*, size_t>> all;
   if (bytes == 0) return nullptr;
+  const Capture capture(stream);
   std::lock_guard<std::mutex> lock(mutex);
-  auto& [room, size] = all[{device, stream}];
+  auto& [room, size] = all[{device, stream, capture.id()}];
   if (size < bytes) {
     size_t more = std::max(bytes, 2 * size);
     check(cudaMalloc(&room, more), "workspace");

@@ -21,6 +21,8 @@ from ...codegen.memory import planning, unbounded
 
 #: The attribute with which dlight marks scheduled PrimFuncs.
 DONE = "tirx.is_scheduled"
+#: TVM's switch for CUDA graphs.
+GRAPHS = "relax.backend.use_cuda_graph"
 
 
 def gpu(target: Any) -> Any:
@@ -34,7 +36,9 @@ def gpu(target: Any) -> Any:
 def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     """An executable of a dispatched module.
 
-    It does not use TVM's default pipeline, which would fuse scheduled PrimFuncs.
+    It does not use TVM's default pipeline, which would fuse scheduled PrimFuncs. What has static
+    shapes is launched as CUDA graphs, unless the current `tvm.transform.PassContext` sets
+    ``relax.backend.use_cuda_graph`` to False.
     """
     target = gpu(target)
     with target:
@@ -43,8 +47,16 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     lowered = scheduled(fuse(mod), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = unbounded(lowered)
-    with planning(lowered):
+    with planning(lowered), graphs():
         return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
+
+
+def graphs() -> Any:
+    """A context in which TVM captures CUDA graphs, if nothing else is said."""
+    current = tvm.transform.PassContext.current()
+    return tvm.transform.PassContext(
+        current.opt_level, current.required_pass, current.disabled_pass, current.instruments,
+        {GRAPHS: True, **current.config})  # fmt: skip
 
 
 def scheduled(mod: Any, target: Any) -> Any:

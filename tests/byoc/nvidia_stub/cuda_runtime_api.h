@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 using cudaError_t = int;
 using cudaStream_t = void*;
@@ -21,8 +22,27 @@ inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
   *time = 1.0f;
   return cudaSuccess;
 }
+// A test says which graph is being captured; 0 is none.
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed = 2 };
+namespace stub {
+inline unsigned long long captured = 0;
+inline cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+}  // namespace stub
+inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status,
+                                            unsigned long long* id) {
+  *status = stub::captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *id = stub::captured;
+  return cudaSuccess;
+}
+inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, stub::mode);
+  return cudaSuccess;
+}
+
 template <typename T>
 cudaError_t cudaMalloc(T** p, size_t n) {
+  if (stub::captured && stub::mode != cudaStreamCaptureModeRelaxed) return 900;
   *p = static_cast<T*>(std::malloc(n));
   return cudaSuccess;
 }
