@@ -87,6 +87,17 @@ def test_a_module_that_is_not_well_typed_is_not_loaded(
         opinfo.load(model)
 
 
+def test_a_file_is_read_where_no_gpu_is_visible(
+    stub: Reader, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA cannot be used in a fork of a process that has used it."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    stub.close()
+    seen = "raise opinfo.FrontendError(repr(os.environ['CUDA_VISIBLE_DEVICES']))"
+    with pytest.raises(opinfo.FrontendError, match="''"):
+        stub.read(model, {"do": (seen,)})
+
+
 def test_the_next_file_is_read_after_a_crash(model: Path) -> None:
     opinfo.load(model)
     process = apart.shared_reader()._process

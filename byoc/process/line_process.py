@@ -46,6 +46,7 @@ class LineProcess:
     _used: float = 0.0
 
     name: ClassVar[str] = "process"
+    environment: ClassVar[Mapping[str, str]] = {}
     died: ClassVar[type[Exception]] = ProcessDied
 
     def start(self) -> None:
@@ -109,8 +110,8 @@ class LineProcess:
         self._owner = os.getpid()
         self._folder = Folder(f"opinfo-{self.name}-")
         try:
-            self._process = spawn(self.command, folder=self._folder.path,
-                                  environment={"TMPDIR": str(self._folder.path)})  # fmt: skip
+            variables = {"TMPDIR": str(self._folder.path), **self.environment}
+            self._process = spawn(self.command, folder=self._folder.path, environment=variables)
             return self._answer(self.starting, "starting")
         except BaseException:
             self.close()

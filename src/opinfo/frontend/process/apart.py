@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +32,8 @@ class Reader(LineProcess):
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.frontend.process.reader")
 
     name: ClassVar[str] = "reader"
+    #: Files are read in forks, in which a GPU that was asked for before does not work.
+    environment: ClassVar[Mapping[str, str]] = {"CUDA_VISIBLE_DEVICES": ""}
 
     def read(self, path: Path, shapes: Shapes, seconds: int | None = None) -> bytes:
         """Return the module of a file as an unchecked message; raises `FrontendError`.
