@@ -150,7 +150,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "zoo": {
         "zoo": Command(
-            "the front end, a backend or the choice between them", "zoo.md", more=("zoo-amx.md",)
+            "the front end, a backend or the choice between them",
+            "zoo.md",
+            more=("zoo-amx.md", "zoo-avx512.md"),
         ),
     },
     "overall": {
