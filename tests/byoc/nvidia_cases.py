@@ -146,6 +146,30 @@ def _chain(*after: Build, ops: str, last: bool = False,
     return Case("cudnn", (x, *[y] * more), build, f"conv2d {ops}".strip(), dtype)
 
 
+def _in_float32(*after: Build, ops: str, last: bool, dtype: str) -> Case:
+    """A half-precision program as frontends write it: in float32, with casts between the steps."""
+
+    def build(emit: Any, const: Any, x: Any) -> Any:
+        def wide(*shape: int, **how: Any) -> Any:
+            return op.astype(const(*shape, **how), "float32")
+
+        w = const(24, 3, 3, 16) if last else const(24, 16, 3, 3)
+        half = str(x.ty.dtype)
+        y = emit(nn.conv2d(x, w, padding=1, out_dtype="float32", **(NHWC if last else {})))
+        y = emit(op.astype(y, half))
+        for f in after:
+            y = emit(op.astype(emit(f(emit(op.astype(y, "float32")), wide)), half))
+        return y
+
+    return Case("cudnn", (PICTURE if last else IMAGE,), build, f"conv2d {ops}", dtype)
+
+
+def _normalised(y: Any, const: Any, *_: Any) -> Any:
+    last = int(y.ty.shape[-1]) == 24
+    shape = (24,) if last else (1, 24, 1, 1)
+    return op.add(op.multiply(y, const(*shape, positive=True)), const(*shape))
+
+
 def _channels(y: Any, const: Any, *_: Any) -> Any:
     last = int(y.ty.shape[-1]) == 24
     return op.add(y, const(24) if last else const(1, 24, 1, 1))
@@ -195,6 +219,17 @@ CONVOLUTIONS: dict[str, Case] = {
     "float16 NHWC residual": _chain(_channels, _add, _relu, ops="add add relu", last=True, more=1,
                                     dtype="float16"),
     "float16 tanh": _chain(_channels, lambda y, c: op.tanh(y), ops="add tanh", dtype="float16"),
+    "float16 in float32": _in_float32(ops="astype", last=True, dtype="float16"),
+    "float16 normalised in float32": _in_float32(
+        _normalised, ops="astype astype multiply add astype", last=False, dtype="float16"),
+    "bfloat16 normalised, relu in float32": _in_float32(
+        lambda y, c: nn.relu(_normalised(y, c)), ops="astype astype multiply add relu astype",
+        last=True, dtype="bfloat16"),
+    "float16 normalised, rounded, relu": _in_float32(
+        _normalised, lambda y, c: nn.relu(y), last=True, dtype="float16",
+        ops="astype astype multiply add astype astype relu astype"),
+    "float16 relu in float32": _in_float32(
+        lambda y, c: nn.relu(y), ops="astype astype relu astype", last=False, dtype="float16"),
     "bfloat16 NHWC": _chain(_channels, _relu, ops="add relu", last=True, dtype="bfloat16"),
 }  # fmt: skip
 #: What CUTLASS takes of them, and what only it takes.

@@ -17,7 +17,7 @@ from ...backend.region import Array, Region, Tensor
 from ...patterns.conditions import constant
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
-from ..common.fold_channels import Folded, fold
+from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
 from .dtypes import typed
 from .estimated_cost import cost
@@ -32,6 +32,32 @@ ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "CLIPPED_RELU", "relax
 DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)
+
+
+HALVES = ("float16", "bfloat16")
+
+
+def summed(dtype: str) -> Condition:
+    """Return a condition: both operands have this dtype, and the result is float32."""
+
+    def check(node: Node) -> str | None:
+        found = [v.dtype for v in node.tensors]
+        if found == ["float32", dtype, dtype]:
+            return None
+        return f"the dtypes are {', '.join(found)}, expected float32 of {dtype}"
+
+    return check
+
+
+def cast(before: str, after: str) -> Condition:
+    """Return a condition: a cast between these dtypes."""
+
+    def check(node: Node) -> str | None:
+        value = node.operand(0)
+        found = None if value is None else value.dtype, node.result.dtype
+        return None if found == (before, after) else f"it is not a cast of {before} to {after}"
+
+    return check
 
 
 def layouts(last: bool) -> Condition:
@@ -155,7 +181,23 @@ def patterns() -> tuple[Pattern, ...]:
                 f"{name}_inputs", one(CONV, *anchor), maybe("relax.add", by_channel(last)), *after
             )
         )
+        out += [p for dtype in HALVES for p in _rounded(dtype, last, name)]
     return tuple(out)
+
+
+def _rounded(dtype: str, last: bool, name: str) -> list[Pattern]:
+    """A half-precision program in float32, with its casts: cuDNN rounds once, at the end."""
+    anchor = one(CONV, summed(dtype), layouts(last), weights, window, constant(1))
+    narrow = one("relax.astype", cast("float32", dtype))
+    widen = one("relax.astype", cast(dtype, "float32"))
+    scaled = many(FACTORS, by_constant(last))
+    return [
+        Pattern(f"{name}_{dtype}", anchor, narrow),
+        Pattern(f"{name}_{dtype}_scaled", anchor, narrow, widen, scaled,
+                maybe(ACTIVATIONS, typed, clipped), narrow),
+        Pattern(f"{name}_{dtype}_activated", anchor, narrow, widen, scaled, narrow, widen,
+                one(ACTIVATIONS, typed, clipped), narrow),
+    ]  # fmt: skip
 
 
 def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
@@ -230,7 +272,7 @@ def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
     cuDNN fuses the others only with a bias, so a missing bias is zeros.
     """
     region, body = frame.region, []
-    calls = list(folded.epilogue)
+    calls = [call for call in folded.epilogue if call.op not in SAME]
     activation = calls.pop() if calls and calls[-1].op in ACTIVATIONS else None
     bias, residual = added_to(calls)
     how = ACTIVATIONS[activation.op] if activation is not None else "IDENTITY"
