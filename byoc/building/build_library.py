@@ -14,10 +14,10 @@ from ...analysis.support.progress import stage
 from ...analysis.support.replacing import replacing
 from ..backend.region import Region
 from ..codegen.executable import executable
+from ..codegen.export import export_library
 from ..codegen.loading.arity import check_calls
 from ..codegen.loading.check_init import check_init
 from ..codegen.loading.load_checked import load_checked
-from ..codegen.toolchain import OPTIONS, shared
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
 from .read_target import read_target
@@ -41,7 +41,7 @@ def build_library(
     else:
         program = executable(fuse(result.module), target)
     stage("linking")
-    program.export_library(str(library), fcompile=shared, options=[*OPTIONS, *result.options])
+    export_library(program, library, result.options)
     if result.taken:
         loaded = load_checked(str(library), device)
         check_init(loaded, result.module)

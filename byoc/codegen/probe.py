@@ -17,11 +17,12 @@ from ..backend.backend import Code
 from ..backend.region import Region
 from ..patterns.failure import Fault, ForeignError, one_line
 from .executable import executable
+from .export import export_library
 from .loading.arity import Miscalled, check_calls
 from .loading.check_init import MissingInit, check_init
 from .loading.load_checked import LoadError, load_checked
 from .partition import attached
-from .toolchain import OPTIONS, CompilerError, shared
+from .toolchain import CompilerError
 
 #: The most libraries built to find the failing regions; regions not reached count as failing.
 MOST = 40
@@ -102,10 +103,10 @@ def _built(regions: Sequence[Region], codes: Sequence[Code]) -> None:
     """Build and load the regions in a module that only refers to them."""
     mod = attached(_module(regions), codes)
     program = executable(mod, "llvm")
-    options = [*OPTIONS, *(o for c in codes for o in c.options), "-O0"]  # the code never runs
+    options = [*(o for c in codes for o in c.options), "-O0"]  # the code never runs
     with tempfile.TemporaryDirectory(prefix="opinfo-") as folder:
         library = str(Path(folder) / "probe.so")
-        program.export_library(library, fcompile=shared, options=options)
+        export_library(program, library, options)
         loaded = load_checked(library, tvm.cpu())
         check_init(loaded, mod)
         check_calls(loaded, regions)

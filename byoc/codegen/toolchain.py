@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tvm.support import cc
-from tvm.target import codegen
 
 from ..patterns.failure import first_error
 from ..process.status import signal_name
@@ -20,11 +19,12 @@ from .linking import is_source, steps
 
 #: Time limit of one call in seconds: a model of CUTLASS kernels takes minutes.
 SECONDS = 1800.0
-#: Resolve symbols when the library is loaded, so that a missing one does not fail a call.
-NOW = ("-Wl,-z,now",) if sys.platform.startswith("linux") else ()
+#: Resolve symbols when the library is loaded, so that a missing one does not fail a call. An
+#: identifier of the build would be a hash over all constants, most of the time of linking.
+LINKING = ("-Wl,-z,now", "-Wl,--build-id=none") if sys.platform.startswith("linux") else ()
 #: Lets exported C++ functions report their arguments, see `byoc.codegen.loading.arity`.
 TELLING = "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1"
-OPTIONS = ("-O2", TELLING, *NOW)
+OPTIONS = ("-O2", TELLING, *LINKING)
 
 
 class CompilerError(RuntimeError):
@@ -54,11 +54,6 @@ def shared(
                 files[k] = str(Path(folder) / f"{k}.o")
                 _write("compile", [compiler, "-c", "-fPIC", *split.compiling, file], files[k])
         _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *split.linking], output)
-
-
-#: TVM asks for it if a library has no code of LLVM. Without it, TVM writes the constants as C text,
-#: whose compilation takes minutes and gigabytes.
-setattr(shared, "get_target_triple", lambda: str(codegen.llvm_get_system_triple()))  # noqa: B010
 
 
 def object_file(output: str, source: str, options: Sequence[str]) -> None:

@@ -23,8 +23,8 @@ from tvm.rpc import client
 from tvm.rpc.server import PopenRPCServerState
 
 from ..backend.backend import Code
+from ..codegen.export import export_library
 from ..codegen.partition import attached
-from ..codegen.toolchain import OPTIONS, shared
 from ..patterns.failure import last_line, one_line
 from ..prepare.fuse import fuse
 from .compare import Array, difference
@@ -219,5 +219,5 @@ def flat(result: Any) -> Sequence[Array]:
 def _export(mod: Any, code: Code | None, target: str, library: str) -> None:
     if code is not None:
         mod = attached(mod, [code])
-    options = [*OPTIONS, *(code.options if code is not None else ())]
-    tvm.compile(fuse(mod), target=target).export_library(library, fcompile=shared, options=options)
+    options = code.options if code is not None else ()
+    export_library(tvm.compile(fuse(mod), target=target), library, options)

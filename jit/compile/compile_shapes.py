@@ -20,9 +20,9 @@ from ...byoc.building.build_library import copy_library
 from ...byoc.building.build_retries import build_with_retries
 from ...byoc.building.finish_module import finish_module
 from ...byoc.building.read_target import read_target
-from ...byoc.codegen import toolchain
 from ...byoc.codegen.deduplicate import deduplicate
 from ...byoc.codegen.executable import executable
+from ...byoc.codegen.export import export_library
 from ...byoc.codegen.host import native_target
 from ...byoc.codegen.loading.arity import check_calls
 from ...byoc.codegen.loading.load_checked import load_checked
@@ -134,8 +134,8 @@ def _specialize_and_link(
     folder = Folder("opinfo-")
     library = folder.path / "model.so"
     stage("linking")
-    flags = [*toolchain.OPTIONS, *OPTIONS, *(() if dispatched is None else dispatched.options)]
-    built.export_library(str(library), fcompile=toolchain.shared, options=flags)
+    flags = [*OPTIONS, *(() if dispatched is None else dispatched.options)]
+    export_library(built, library, flags)
     if regions:
         check_calls(load_checked(str(library), tvm.cpu()), regions)
     return CompiledShapes(library, specialized.functions, dispatched, folder)

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
 
 from opinfo.byoc import Code, Region
-from opinfo.byoc.codegen import toolchain
 from opinfo.byoc.codegen.linking import steps
 from opinfo.byoc.codegen.loading.arithmetic import Arithmetic
 from opinfo.byoc.codegen.loading.load_checked import LoadError, load_checked
@@ -148,21 +146,3 @@ def test_a_plan_that_is_done_again_loads_in_a_fork_too(monkeypatch: pytest.Monke
     monkeypatch.setenv("OPINFO_TEST_EXIT", "1")
     with pytest.raises(LoadError, match="ends the process with status 0"):
         compile_module(mod, [bad], plan=False, saved=found.dispatched.plan)
-
-
-def test_constants_are_not_compiled_as_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without code of LLVM in a library, TVM would write its constants as C."""
-    builder = relax.BlockBuilder()
-    with builder.function("main", [relax.Var("x", relax.TensorType((2,), "float32"))]):
-        constant = relax.const(np.arange(64, dtype="float32"))
-        builder.emit_func_output(builder.emit(relax.Tuple([constant])))
-    linked: list[str] = []
-    monkeypatch.setattr(
-        toolchain, "_write", lambda stage, command, output: linked.extend(map(str, command))
-    )
-    library = tvm.compile(builder.get(), "llvm")
-    library.export_library(str(tmp_path / "model.so"), fcompile=toolchain.shared)
-    assert any(file.endswith("devc.o") for file in linked)
-    assert not any(file.endswith("devc.c") for file in linked)

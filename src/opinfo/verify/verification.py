@@ -17,7 +17,7 @@ from ..analysis.support.wording import faster, plural
 from ..byoc.building.build_library import on_gpu
 from ..byoc.building.read_target import read_target
 from ..byoc.codegen.executable import executable
-from ..byoc.codegen.toolchain import shared
+from ..byoc.codegen.export import export_library
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.measure import Excluded, Timing
@@ -143,7 +143,7 @@ def verified(
     threads = int(host.attrs.get("num-cores") or 1)
     folder = Folder("opinfo-")
     try:
-        plain.export_library(str(folder.path / "plain.so"), fcompile=shared)
+        export_library(plain, folder.path / "plain.so")
         libraries = (result.library, folder.path / "plain.so")
         compiled, unmodified = (run.times for run in trial_runs(libraries, values, threads))
     finally:
