@@ -88,6 +88,7 @@ def compile_module(
     measure: Measure | None = None,
     calibration: Calibration | None = None,
     shared: SharedWork | None = None,
+    runs_elsewhere: bool = False,
 ) -> CompiledModule:
     """Compile a Relax module to a library.
 
@@ -107,6 +108,8 @@ def compile_module(
         measure: Choose by measured times, as for `dispatch`.
         calibration: Choose by calibrated costs, as for `dispatch`.
         shared: What earlier builds of the module did already.
+        runs_elsewhere: The caller runs the library in another process next, so that it is not
+            checked here that runtimes can build their models.
 
     Returns:
         The library.
@@ -128,7 +131,7 @@ def compile_module(
         return finish_module(result, plan, desired, target, proofs)
 
     def build(result: Dispatched, regions: Sequence[Region] = ()) -> CompiledModule:
-        return _build(result, target, regions)
+        return _build(result, target, regions, runs_elsewhere)
 
     if saved is not None:
         return build(finish(replay(lowered, saved, named)))
@@ -160,11 +163,13 @@ def _prepare(
     return folded if saved.module == fingerprint(folded) else lowered
 
 
-def _build(result: Dispatched, target: Any, regions: Sequence[Region]) -> CompiledModule:
+def _build(
+    result: Dispatched, target: Any, regions: Sequence[Region], runs_elsewhere: bool
+) -> CompiledModule:
     folder = Folder("opinfo-")
     library = folder.path / "model.so"
     try:
-        build_library(result, library, target, regions)
+        build_library(result, library, target, regions, runs_elsewhere)
     except BaseException:
         folder.remove()
         raise

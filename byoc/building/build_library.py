@@ -24,9 +24,12 @@ from .read_target import read_target
 
 
 def build_library(
-    result: Dispatched, library: Path, target: Any = "llvm", regions: Sequence[Region] = ()
-) -> None:
+    result: Dispatched, library: Path, target: Any = "llvm", regions: Sequence[Region] = (),
+    runs_elsewhere: bool = False,
+) -> None:  # fmt: skip
     """Compile a dispatched module, and load the library once so that missing symbols show now.
+
+    ``runs_elsewhere`` is that of `load_checked`.
 
     Raises:
         Miscalled: The module calls one of ``regions`` with arguments that it does not take.
@@ -43,7 +46,7 @@ def build_library(
     stage("linking")
     export_library(program, library, result.options)
     if result.taken:
-        loaded = load_checked(str(library), device)
+        loaded = load_checked(str(library), device, runs_elsewhere)
         check_init(loaded, result.module)
         check_calls(loaded, regions)
     else:

@@ -87,15 +87,17 @@ def compile(
         shared = SharedWork(mod)
         told = plan is None and (backends is None or calibration is not None)
 
-        def build(chosen: BackendChoice, how: Measure | None, layouts: bool) -> Compiled:
+        def build(
+            chosen: BackendChoice, how: Measure | None, layouts: bool, runs_elsewhere: bool
+        ) -> Compiled:
             library = compile_module(mod, chosen.backends, wants, priority=chosen.priority,
                                      force=force, saved=plan, measure=how, target=tvm_target,
                                      plan=layouts, calibration=chosen.calibration,
-                                     shared=shared)  # fmt: skip
+                                     shared=shared, runs_elsewhere=runs_elsewhere)  # fmt: skip
             return Compiled(tvm_target, library, signatures, chosen.costs if told else None)
 
         if plan is not None:
-            return build(choice, measure, True)
+            return build(choice, measure, True, False)
         free = all(given is None for given in (backends, priority, force, wants))
         names = rivals(tvm_target, signatures) if race and free else []
         return raced(build, choice, measure, names, mod)

@@ -6,7 +6,7 @@ rounded to steps, builds may differ by some steps: see `verification.STEPS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -43,9 +43,35 @@ def least(runs: Mapping[str, TrialRun], name: str) -> float:
     return min(runs[name].times, default=inf) if name in runs else inf
 
 
+def run_or_rebuild(
+    builds: Mapping[str, Compiled], again: Callable[[str], Compiled], model: Any,
+    process: TrialProcess | None = None,
+) -> tuple[dict[str, Compiled], dict[str, TrialRun]]:  # fmt: skip
+    """Run builds in turns; those that do not load are replaced.
+
+    Args:
+        builds: The builds by name.
+        again: Makes a build again, without the regions that do not load.
+        model: The module of all.
+        process: Where to run them.
+
+    Raises:
+        RuntimeError: The process fails again.
+    """
+    try:
+        runs = run_builds(builds, model, process)
+        failed = [name for name, run in runs.items() if not run.loaded]
+    except RuntimeError:  # any of them may have ended the process
+        failed = list(builds)
+    if not failed:
+        return dict(builds), runs
+    mended = {name: again(name) if name in failed else built for name, built in builds.items()}
+    return mended, run_builds(mended, model, process)
+
+
 def fastest(
     builds: Mapping[str, Compiled], model: Any, others: Mapping[str, TrialRun] | None = None,
-    process: TrialProcess | None = None,
+    process: TrialProcess | None = None, again: Callable[[str], Compiled] | None = None,
 ) -> Compiled:  # fmt: skip
     """Return the fastest build whose outputs another one has too; `Compiled.kept` names it.
 
@@ -56,13 +82,20 @@ def fastest(
         model: The module of all.
         others: Runs of other builds, which only say whether outputs are right.
         process: Where to run them; by default in a new process.
+        again: See `run_or_rebuild`; by default builds that do not load have no times.
     """
     different = _different(builds)
     first, *more = different
     if not more or "main" not in different[first].signatures:
-        return different[first]
+        if again is None:
+            return different[first]
+        ran = [name for name in builds if others and name in others and others[name].loaded]
+        return builds[ran[0]] if ran else again(first)
     try:
-        runs = run_builds(different, model, process)
+        if again is None:
+            runs = run_builds(different, model, process)
+        else:
+            different, runs = run_or_rebuild(different, again, model, process)
     except RuntimeError as error:  # such as code that crashes
         return replace(different[first], kept=f"kept the choice {first}, untimed: {error}")
     if not any(run.times for run in runs.values()):

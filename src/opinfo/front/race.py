@@ -20,10 +20,10 @@ from ..jit.arguments.signature import Param, Signature
 from ..verify.trial_runs import TrialProcess, TrialRun
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
-from .fastest import fastest, least, run_builds
+from .fastest import fastest, least, run_or_rebuild
 from .finalists import MIXED, WITHOUT_RUNTIMES, seconds, suffices
 
-Build = Callable[[BackendChoice, Measure | None, bool], Compiled]
+Build = Callable[[BackendChoice, Measure | None, bool, bool], Compiled]
 #: The share of operations beyond which a choice is raced with one without runtimes.
 MOST = 0.8
 ALONE, EXPECTED, MEASURED = "of {} alone", "by expected costs", "by measured costs"
@@ -52,62 +52,90 @@ def race(
     """Build a model for a choice and for single backends, and return the fastest right build.
 
     Args:
-        build: Builds the model for a choice; the other arguments say how to measure, and whether to
-            plan layouts. A runtime that takes the whole graph plans its own.
+        build: Builds the model for a choice; the other arguments say how to measure, whether to
+            plan layouts, and whether the library will be run in another process. A runtime that
+            takes the whole graph plans its own layouts.
         choice: The choice.
         measure: How to measure, if the choice is to be measured.
         names: Backends to build alone.
         model: The module.
     """
     if measure is None and not names:
-        return build(choice, None, True)
+        return build(choice, None, True, False)
     with TrialProcess() as process:
-        return _raced(build, choice, measure, names, model, process)
+        return _Race(build, model, process).winner(choice, measure, names)
 
 
-def _raced(
-    build: Build, choice: BackendChoice, measure: Measure | None, names: Sequence[str], model: Any,
-    process: TrialProcess,
-) -> Compiled:  # fmt: skip
-    single = {n: BackendChoice([n], None, choice.costs) for n in names}
-    builds = {ALONE.format(n): _quietly(build, chosen, False) for n, chosen in single.items()}
-    runs: dict[str, TrialRun] = {}
-    with suppress(RuntimeError):  # the last run says why, if it fails too
-        runs = run_builds(builds, model, process)
-    kept = sorted(builds, key=lambda name: least(runs, name))
-    expected = seconds(builds)
-    if measure is None and expected > MIXED and suffices(builds, runs):
-        finalists = {name: builds[name] for name in kept}
-        return _without(fastest(finalists, model, runs, process), expected, EXPECTED)
-    choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
-    finalists = {}
-    if measure is None:
-        finalists[EXPECTED] = build(choice, None, True)
-    else:
-        finalists[MEASURED] = build(choice, measure, True)
-        finalists[EXPECTED] = _quietly(build, choice)
-    finalists |= {name: builds[name] for name in kept[:1]}
-    if not _taken_by_one(finalists[EXPECTED], names):
-        return fastest(finalists, model, runs, process)
-    others = [b for b in choice.backends if b not in names]
-    words = f"of {' and '.join(map(str, others))} alone"
-    if measure is None and expected > WITHOUT_RUNTIMES:
-        return _without(fastest(finalists, model, runs, process), expected, words)
-    finalists[words] = _quietly(build, replace(choice, backends=others))
-    return fastest(finalists, model, runs, process)
+class _Race:
+    """Builds of a model by name, and how each is made."""
+
+    def __init__(self, build: Build, model: Any, process: TrialProcess) -> None:
+        self.build, self.model, self.process = build, model, process
+        self.made: dict[str, tuple[BackendChoice, Measure | None, bool, bool]] = {}
+        self.builds: dict[str, Compiled] = {}
+        self.runs: dict[str, TrialRun] = {}
+
+    def winner(
+        self, choice: BackendChoice, measure: Measure | None, names: Sequence[str]
+    ) -> Compiled:
+        kept = self.alone(choice, names)
+        builds, runs = self.builds, self.runs
+        expected = seconds(builds)
+        if measure is None and expected > MIXED and suffices(builds, runs):
+            return _without(self.fastest(kept), expected, EXPECTED)
+        choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
+        if measure is not None:
+            self.add(MEASURED, choice, measure)
+        mixed = self.add(EXPECTED, choice, quiet=measure is not None)
+        finalists = [n for n in (MEASURED, EXPECTED) if n in builds] + kept[:1]
+        if not _taken_by_one(mixed, names):
+            return self.fastest(finalists)
+        others = [b for b in choice.backends if b not in names]
+        words = f"of {' and '.join(map(str, others))} alone"
+        if measure is None and expected > WITHOUT_RUNTIMES:
+            return _without(self.fastest(finalists), expected, words)
+        self.add(words, replace(choice, backends=others), quiet=True)
+        return self.fastest([*finalists, words])
+
+    def alone(self, choice: BackendChoice, names: Sequence[str]) -> list[str]:
+        """Build and run single backends; return the builds' names, the fastest first."""
+        for name in names:
+            single = BackendChoice([name], None, choice.costs)
+            self.add(ALONE.format(name), single, layouts=False, quiet=True)
+        with suppress(RuntimeError):  # the last run says why, if it fails too
+            self.builds, self.runs = run_or_rebuild(
+                self.builds, self.again, self.model, self.process)  # fmt: skip
+        return sorted(self.builds, key=lambda name: least(self.runs, name))
+
+    def add(
+        self, name: str, choice: BackendChoice, measure: Measure | None = None,
+        layouts: bool = True, quiet: bool = False,
+    ) -> Compiled:  # fmt: skip
+        """Make a build, without the warnings if it may not be kept."""
+        self.made[name] = choice, measure, layouts, quiet
+        self.builds[name] = self._make(name, runs_elsewhere=True)
+        return self.builds[name]
+
+    def again(self, name: str) -> Compiled:
+        """Make a build again, without the regions that do not load."""
+        return self._make(name, runs_elsewhere=False)
+
+    def fastest(self, names: Sequence[str]) -> Compiled:
+        builds = {name: self.builds[name] for name in names}
+        return fastest(builds, self.model, self.runs, self.process, self.again)
+
+    def _make(self, name: str, runs_elsewhere: bool) -> Compiled:
+        choice, measure, layouts, quiet = self.made[name]
+        with warnings.catch_warnings():
+            if quiet:
+                warnings.simplefilter("ignore")
+            return self.build(choice, measure, layouts, runs_elsewhere)
 
 
 def _without(compiled: Compiled, expected: float, words: str) -> Compiled:
     """Say which choice was not built, as it would take too long."""
     reason = f"not built: {words}, which takes about {expected:.0f} s"
     return replace(compiled, kept="; ".join(filter(None, (compiled.kept, reason))))
-
-
-def _quietly(build: Build, choice: BackendChoice, layouts: bool = True) -> Compiled:
-    """Build without the warnings, as the result may not be kept."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return build(choice, None, layouts)
 
 
 def _taken_by_one(compiled: Compiled, names: Sequence[str]) -> bool:

@@ -1,7 +1,8 @@
 """Run libraries in turns, in a process whose thread pools all have the same size.
 
 ``python -m opinfo.verify.trial_runs FOLDER`` reads the inputs from a folder. For each line of JSON,
-a list of libraries, it writes the outputs of each to the folder, and answers milliseconds as JSON.
+a list of libraries, it loads each and answers whether it could, then writes the outputs of each to
+the folder, and answers milliseconds, all as lines of JSON. The first answer says that it is ready.
 Pools take their size from the environment when they are loaded, which the caller may have done long
 ago.
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -25,6 +28,7 @@ import tvm
 from tvm import relax
 
 from ..byoc.process.folder import Folder
+from ..byoc.process.patience import Patience
 from ..byoc.process.spawn import spawn
 
 Array = np.ndarray[Any, Any]
@@ -33,6 +37,8 @@ Call = Callable[[], object]
 RUNS, SECONDS, FEWEST = 9, 2.0, 3
 #: Seconds before each run: threads of the library that ran before spin on the cores for a while.
 PAUSE = 0.05
+#: The most seconds to load a library, of CPU time or of idling.
+LOADING = 60.0
 #: Seconds of a run: shorter calls are repeated, longer ones need no call to warm up.
 LONG = 1e-2
 INPUTS = "inputs"
@@ -45,10 +51,12 @@ class TrialRun:
     Attributes:
         times: Milliseconds of each call; empty if the first one raised an error.
         outputs: The arrays that the first call returned, in order.
+        loaded: Whether the library could be loaded.
     """
 
     times: tuple[float, ...]
     outputs: tuple[Array, ...]
+    loaded: bool = True
 
 
 class TrialProcess:
@@ -58,6 +66,8 @@ class TrialProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: Folder | None = None
         self._job: tuple[int, list[Array]] = 0, []
+        self._read = b""  # of its answers
+        self._ready = False  # whether it has imported everything
 
     def __enter__(self) -> TrialProcess:
         return self
@@ -78,13 +88,15 @@ class TrialProcess:
             self._start(inputs, threads)
             self._job = threads, values
         try:
-            times = self._asked(libraries)
+            if not self._ready:
+                self._ready = self._answer()
+            loaded, times = self._asked(libraries)
         except BaseException:
             self.close()
             raise
         assert self._folder is not None
-        return [TrialRun(tuple(calls), _outputs(self._folder.path / str(k)) if calls else ())
-                for k, calls in enumerate(times)]  # fmt: skip
+        return [TrialRun(tuple(calls), _outputs(self._folder.path / str(k)) if calls else (), ok)
+                for k, (ok, calls) in enumerate(zip(loaded, times, strict=True))]  # fmt: skip
 
     def close(self) -> None:
         """End the process."""
@@ -104,20 +116,36 @@ class TrialProcess:
         self._folder = Folder("opinfo-")
         values = {str(k): x for k, x in enumerate(inputs)}
         tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
+        self._read, self._ready = b"", False
         self._child = spawn([sys.executable, "-m", __name__, str(self._folder.path)], threads)
 
-    def _asked(self, libraries: Sequence[Path]) -> list[list[float]]:
+    def _asked(self, libraries: Sequence[Path]) -> tuple[list[bool], list[list[float]]]:
+        """Return which libraries could be loaded, and milliseconds of the calls of each."""
         child = self._child
         assert child is not None and child.stdin is not None and child.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended, so it answers nothing
             child.stdin.write(json.dumps([str(path) for path in libraries]).encode() + b"\n")
             child.stdin.flush()
-        answer = child.stdout.readline()
-        if not answer.endswith(b"\n"):
-            status = child.wait()
-            raise RuntimeError(f"verify: the timing process failed with status {status}")
-        times: list[list[float]] = json.loads(answer)
-        return times
+        loaded = [self._answer(LOADING) for _ in libraries]
+        return loaded, self._answer()
+
+    def _answer(self, seconds: float = inf) -> Any:
+        """Return the next answer, which takes at most so many seconds of CPU time or idling."""
+        child = self._child
+        assert child is not None and child.stdout is not None
+        patience, ready = Patience(child.pid, seconds), select.poll()
+        ready.register(child.stdout, select.POLLIN)
+        while b"\n" not in self._read:
+            if ready.poll(1e3 * patience.next):
+                part = os.read(child.stdout.fileno(), 1 << 16)
+                if not part:
+                    status = child.wait()
+                    raise RuntimeError(f"verify: the timing process failed with status {status}")
+                self._read += part
+            elif patience.is_over():
+                raise RuntimeError(f"verify: a library took more than {seconds:g} s to load")
+        line, _, self._read = self._read.partition(b"\n")
+        return json.loads(line)
 
 
 def trial_runs(
@@ -181,22 +209,22 @@ def _timed(call: Call) -> float:
     return (perf_counter() - start) * 1e3 / count
 
 
-def _called(
-    library: str, values: Sequence[Any], outputs: Path, loaded: dict[str, Any]
-) -> Call | None:
-    """Call a library once and write its outputs; return a further call.
-
-    ``loaded`` has the functions of libraries that were loaded before.
-    """
+def _loaded(library: str) -> Any:
+    """Return ``main`` of a library, None if it cannot be loaded."""
     try:
-        if library not in loaded:
-            machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
-            loaded[library] = machine["main"]
-        main = loaded[library]
+        return relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
+    except Exception as error:  # of any library in it
+        print(f"{library}: {error}", file=sys.stderr)
+        return None
+
+
+def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
+    """Call a function once and write its outputs; return a further call."""
+    try:
         tensors = {str(k): x for k, x in enumerate(flat(main(*values)))}
         tvm.runtime.save_param_dict_to_file(tensors, str(outputs))
     except Exception as error:  # of any library in it
-        print(f"{library}: {error}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return None
     return lambda: main(*values)
 
@@ -206,12 +234,23 @@ def _main(folder: Path) -> None:
     os.dup2(2, 1)  # libraries may print too
     saved = tvm.runtime.load_param_dict_from_file(str(folder / INPUTS))
     values = [saved[str(k)] for k in range(len(saved))]
-    loaded: dict[str, Any] = {}
-    for line in sys.stdin:
-        calls = [_called(name, values, folder / str(k), loaded)
-                 for k, name in enumerate(json.loads(line))]  # fmt: skip
-        answers.write(json.dumps(_times(calls)).encode() + b"\n")
+
+    def answer(value: Any) -> None:
+        answers.write(json.dumps(value).encode() + b"\n")
         answers.flush()
+
+    answer(True)
+    functions: dict[str, Any] = {}
+    for line in sys.stdin:
+        names = json.loads(line)
+        for name in names:
+            if name not in functions:
+                functions[name] = _loaded(name)
+            answer(functions[name] is not None)
+        calls = [None if functions[name] is None else
+                 _called(functions[name], values, folder / str(k))
+                 for k, name in enumerate(names)]  # fmt: skip
+        answer(_times(calls))
 
 
 if __name__ == "__main__":
