@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from tvm import relax
 from ...analysis.support.progress import stage
 from ...analysis.support.replacing import replacing
 from ..backend.region import Region
+from ..codegen.embedded import embedded
 from ..codegen.executable import executable
 from ..codegen.export import export_library
 from ..codegen.loading.arity import check_calls
@@ -36,18 +37,20 @@ def build_library(
         MissingInit: A backend's code has constants but no function that loads them.
     """
     device = tvm.cpu()
+    data: Mapping[str, Sequence[Any]] = {}
     if on_gpu(target):
         from ..backends.nvidia.tvm_schedules import compiled
 
         device = tvm.cuda()
         program = compiled(result.module, target, fuse)
     else:
-        program = executable(fuse(result.module), target)
+        apart = embedded(result.module)
+        program, data = executable(fuse(apart.module), target), apart.data
     stage("linking")
-    export_library(program, library, result.options)
+    export_library(program, library, result.options, data)
     if result.taken:
         loaded = load_checked(str(library), device, runs_elsewhere)
-        check_init(loaded, result.module)
+        check_init(loaded, result.module, data)
         check_calls(loaded, regions)
     else:
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)

@@ -14,11 +14,11 @@ from .compiled_model import Compiled
 from .fastest import agreeing
 
 #: CPU seconds of a build for each operator, and for each byte of its library.
-OPERATOR, BYTE = 5e-3, 5e-8
+OPERATOR, BYTE = 5e-3, 2e-8
 #: The most CPU seconds of a build that is raced only to see whether runtimes help.
-WITHOUT_RUNTIMES = 20.0
+WITHOUT_RUNTIMES = 12.0
 #: The most CPU seconds of the mixed choice, if runtimes have the whole model and agree.
-MIXED = 40.0
+MIXED = 25.0
 
 
 def seconds(builds: Mapping[str, Compiled]) -> float:
