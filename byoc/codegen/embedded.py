@@ -17,6 +17,8 @@ import numpy as np
 import tvm
 import tvm_ffi
 
+from .loading.check_init import constants, data_of, init_of
+
 #: Bytes at whose multiples a constant begins, as in TVM's own tensors.
 ALIGNED = 64
 _FUNCTION = """
@@ -62,35 +64,12 @@ def embedded(mod: Any) -> Embedded:
     return Embedded(changed, data)
 
 
-def data_of(symbol: str) -> str:
-    """Return the symbol of the constants of code whose first function is ``symbol``."""
-    return f"opinfo_data_{symbol}"
-
-
-def init_of(symbol: str, apart: bool) -> str:
-    """Return the function that the code itself defines to get its constants.
-
-    Args:
-        symbol: Its first function.
-        apart: Whether its constants are data of the library.
-    """
-    return f"opinfo_receive_{symbol}" if apart else f"__init_{symbol}"
-
-
 def write(tensors: Sequence[Any], file: Path) -> None:
     """Write tensors to a file, each at its offset."""
     with file.open("wb") as out:
         for offset, tensor in zip(_offsets(tensors), tensors, strict=True):
             out.seek(offset)
             _bytes(tensor).tofile(out)
-
-
-def constants(code: Any) -> list[str]:
-    """Return the names of the constants of an external module."""
-    try:
-        return [str(name) for name in code.get_function("get_const_vars")()]
-    except AttributeError:  # not generated code
-        return []
 
 
 def _code(code: Any, symbol: str, constant: str, tensors: Sequence[Any]) -> Any:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ..embedded import constants, data_of, init_of
-
 
 class MissingInit(TypeError):
     """Code with constants that exports no function to load them."""
@@ -32,3 +30,26 @@ def check_init(library: Any, mod: Any, apart: Collection[str] = ()) -> None:
                 f"no function {init_of(symbol, False)} loads {told}; export it for the first of "
                 f"Code.symbols, as OPINFO_CONSTANTS({symbol}, ...) does"
             )
+
+
+def constants(code: Any) -> list[str]:
+    """Return the names of the constants of an external module."""
+    try:
+        return [str(name) for name in code.get_function("get_const_vars")()]
+    except AttributeError:  # not generated code
+        return []
+
+
+def data_of(symbol: str) -> str:
+    """Return the symbol of the constants of code whose first function is ``symbol``."""
+    return f"opinfo_data_{symbol}"
+
+
+def init_of(symbol: str, apart: bool) -> str:
+    """Return the function that the code itself defines to get its constants.
+
+    Args:
+        symbol: Its first function.
+        apart: Whether its constants are data of the library.
+    """
+    return f"opinfo_receive_{symbol}" if apart else f"__init_{symbol}"
