@@ -34,7 +34,6 @@ class Rebuilt:
     params: tuple[TensorVar | Var, ...]
 
 
-@cache
 def constructor(name: str) -> Any:
     """Return the constructor of an operator; raises `NotBuilt` if it has none."""
     found = constructor_of(name)
@@ -43,13 +42,16 @@ def constructor(name: str) -> Any:
     return found
 
 
-@cache
 def parameters(name: str) -> Mapping[str, inspect.Parameter]:
     """Return the constructor's parameters by name."""
-    return inspect.signature(constructor(name)).parameters
+    return _parameters(constructor(name))
 
 
 @cache
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
 def operand_names(name: str) -> tuple[str, ...]:
     """Return the constructor's tensor parameters; a Python scalar there becomes a literal.
 
@@ -57,7 +59,12 @@ def operand_names(name: str) -> tuple[str, ...]:
     """
     if name in NUMBERED:
         return ()
-    return tuple(p.name for p in parameters(name).values() if p.annotation is tvm.ir.Expr)
+    return _operand_names(constructor(name))
+
+
+@cache
+def _operand_names(function: Any) -> tuple[str, ...]:
+    return tuple(p.name for p in _parameters(function).values() if p.annotation is tvm.ir.Expr)
 
 
 def call_op(name: str, operands: Sequence[Any], attrs: Mapping[str, Any], dtype: str) -> Any:
