@@ -1,4 +1,4 @@
-"""Tensors that are quantised by group: a definition in Relax operators.
+"""Tensors that are quantised by group, defined in Relax operators.
 
 A *group* is a run of values along one axis that share a scale. Values of few bits are packed into
 words along the same axis.
@@ -30,55 +30,69 @@ def group_dequantize(
     size: int | None = None,
     offset: float = 0.0,
     interleave: int = 1,
+    zero_points_axis: int | None = None,
 ) -> Any:
     """Return ``(value - offset - zero_point) * scale`` for packed values of few bits.
 
-        i = y[axis]
+        i, g = y[axis], y[axis] // group_size
         word = data[..., i // n, ...]                           with n = bits of a word // bits
         value = word >> (bits * (i % n)) & (2**bits - 1)
-        out[y] = (cast(value) - zero_points[..., i // group_size, ...]) * scale[the same]
+        out[y] = (cast(value) - offset - cast(zero_points[..., g, ...])) * scale[..., g, ...]
 
-    All arithmetic is in the dtype of the scale.
+    The values are cast to the dtype of the scale, in which all arithmetic is.
 
     Args:
-        data: The words, of an integer dtype; of a float8 dtype a word is one value.
-        scale: One scale for each group, float16, bfloat16 or float32.
+        data: The words, of an integer dtype; or values of a float8 dtype.
+        scale: One scale for each group: float16, bfloat16 or float32.
         zero_points: One zero point for each group, of any dtype; None for none.
         bits: The bits of a value.
         group_size: The values of a group.
         axis: The axis along which values are packed and grouped.
         size: The number of values along the axis if the last words are not full.
         offset: A zero point of all groups.
-        interleave: The order in a word: value k is at position k % interleave * (n // interleave)
-            + k // interleave.
+        interleave: The order in a word: value k is at position ``k % interleave * (n //
+            interleave) + k // interleave``.
+        zero_points_axis: The axis along which zero points are packed as the values are; None if
+            they are not packed.
     """
-    dtype = str(scale.ty.dtype)
-    values, size = _unpacked(data, bits, axis, size, interleave)
-    out = op.astype(values, dtype)
+    kind, dtype = str(data.ty.dtype), str(scale.ty.dtype)
+    if "int" not in kind and "float8" not in kind:
+        raise ValueError(f"{DEQUANTIZE}: data of {kind}, expected integers or float8")
+    size = _full(data, bits, axis) if size is None else size
+    zeros = zero_points
+    if zeros is not None and zero_points_axis is not None:
+        groups = scale.ty.shape[zero_points_axis]
+        zeros = _unpacked(zeros, bits, zero_points_axis, groups, interleave)
+    out = op.astype(_unpacked(data, bits, axis, size, interleave), dtype)
     if offset:
         out = op.subtract(out, relax.const(offset, dtype))
-    for name, operand in (("zero_points", zero_points), ("scale", scale)):
-        if operand is not None:
-            _check_groups(name, operand, data, axis, size, group_size)
-    if zero_points is not None:
-        zeros = op.astype(_spread(zero_points, group_size, axis, size), dtype)
-        out = op.subtract(out, zeros)
-    return op.multiply(out, _spread(scale, group_size, axis, size))
+    _check_groups("scale", scale.ty, data, axis, size, group_size)
+    if zeros is not None:
+        if zero_points_axis is None:
+            _check_groups("zero_points", zeros.ty, data, axis, size, group_size)
+        zeros = _spread(zeros, scale.ty.shape, group_size, axis, size)
+        out = op.subtract(out, op.astype(zeros, dtype))
+    return op.multiply(out, _spread(scale, scale.ty.shape, group_size, axis, size))
 
 
-def _unpacked(data: Any, bits: int, axis: int, size: Any, interleave: int) -> tuple[Any, Any]:
-    """The values in the words as integers of the words' dtype, and their number."""
-    dtype = str(data.ty.dtype)
+def _full(words: Any, bits: int, axis: int) -> Any:
+    """The number of values in words along an axis."""
+    width = DataType(str(words.ty.dtype)).bits
+    if not 0 < bits <= width:
+        raise ValueError(f"{DEQUANTIZE}: {bits} bits in {words.ty.dtype}")
+    return words.ty.shape[axis] * (width // bits)
+
+
+def _unpacked(words: Any, bits: int, axis: int, size: Any, interleave: int) -> Any:
+    """The values in words, as integers of the words' dtype."""
+    dtype = str(words.ty.dtype)
     width = DataType(dtype).bits
-    per_word = width // bits if bits else 0
-    if per_word * bits == 0 or (interleave and per_word % interleave):
-        raise ValueError(f"{DEQUANTIZE}: {bits} bits, interleaved by {interleave}, in {dtype}")
-    words = data.ty.shape[axis]
-    full = words * per_word
-    size = full if size is None else size
-    if not _proved(size <= full):
-        raise ValueError(f"{DEQUANTIZE}: {size} values of {bits} bits in {words} words of {dtype}")
-    values = _spread(data, per_word, axis, size)
+    if not _proved(size <= _full(words, bits, axis)):
+        raise ValueError(f"{DEQUANTIZE}: {size} values of {bits} bits in {words.ty} on axis {axis}")
+    per_word = width // bits
+    if interleave < 1 or per_word % interleave:
+        raise ValueError(f"{DEQUANTIZE}: {per_word} values interleaved by {interleave}")
+    values = _spread(words, words.ty.shape, per_word, axis, size)
     if per_word > 1:
         place = op.floor_mod(op.arange(0, size, 1, "int64"), _int(per_word))
         if interleave > 1:
@@ -87,36 +101,31 @@ def _unpacked(data: Any, bits: int, axis: int, size: Any, interleave: int) -> tu
                 op.floor_divide(place, _int(interleave)),
             )
         shift = op.astype(op.multiply(place, _int(bits)), dtype)
-        values = op.right_shift(values, _along(shift, axis, data))
+        rank = len(words.ty.shape)
+        trailing = list(range(1, rank - axis % rank))
+        values = op.right_shift(values, op.expand_dims(shift, trailing) if trailing else shift)
     if bits < width:
         values = op.bitwise_and(values, relax.const((1 << bits) - 1, dtype))
-    return values, size
+    return values
 
 
-def _spread(groups: Any, length: int, axis: int, size: Any) -> Any:
+def _spread(groups: Any, shape: Any, length: int, axis: int, size: Any) -> Any:
     """The element of its group for each value along an axis."""
-    shape = groups.ty.shape
     spread = groups if length == 1 else op.repeat(groups, length, axis)
     if _proved(shape[axis] * length == size):
         return spread
     return op.strided_slice(spread, [axis], [0], [size])
 
 
-def _along(vector: Any, axis: int, like: Any) -> Any:
-    """A vector that broadcasts along one axis of a tensor."""
-    after = len(like.ty.shape) - 1 - axis % len(like.ty.shape)
-    return op.expand_dims(vector, list(range(1, 1 + after))) if after else vector
-
-
-def _check_groups(name: str, groups: Any, data: Any, axis: int, size: Any, length: int) -> None:
-    shape, expected = list(groups.ty.shape), list(data.ty.shape)
-    if len(shape) == len(expected) and _proved(size <= shape[axis] * length):
+def _check_groups(name: str, ty: Any, data: Any, axis: int, size: Any, length: int) -> None:
+    shape, expected = list(ty.shape), list(data.ty.shape)
+    if len(shape) == len(expected) and length > 0 and _proved(size <= shape[axis] * length):
         expected[axis] = shape[axis]
         if all(_proved(a == b) for a, b in zip(shape, expected, strict=True)):
             return
     raise ValueError(
-        f"{DEQUANTIZE}: {name} is {groups.ty}, expected {data.ty} with one element for each of "
-        f"{size} / {length} groups on axis {axis}"
+        f"{DEQUANTIZE}: {name} is {ty}, expected {data.ty} with one element for each {length} of "
+        f"{size} values on axis {axis}"
     )
 
 
