@@ -1,13 +1,14 @@
 """Dequantisation by group, of values of few bits that are packed into words.
 
-    out[y] = (cast(data[.., i // n, ..] >> (bits * (i % n)) & mask) - offset - zero_points[g])
-             * scale[.., g, ..]                 with i = y[axis], g = i // group_size
+out[y] = (cast(data[.., i // n, ..] >> (bits * (i % n)) & mask) - offset - zero_points[g])
+         * scale[.., g, ..]                 with i = y[axis], g = i // group_size
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tvm.runtime import DataType
 
@@ -16,12 +17,86 @@ from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpressi
 from ..proposal.proposal import Proposal
 from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
-from ..terms.term import ZERO, CallTerm, Const, Int, Load, Term, Var, integer
+from ..terms.term import ZERO, Int, Load, Term, Var, integer
 from ..terms.traversal import substitute
 from . import Matches, Refuses, recogniser
 from ._contraction import bare, uncast
 from ._moves import literal
 from ._sweep import args
+
+
+def _case(*operands: str, bits: int, group: int, axis: int, **more: Any) -> Matches:
+    """A call; attributes that are not given have their defaults."""
+    attrs = {"bits": bits, "group_size": group, "axis": axis, "size": None, "offset": 0.0,
+             "interleave": 1, "zero_points_axis": None}  # fmt: skip
+    return Matches(DEQUANTIZE, operands, attrs | more)
+
+
+MATCHES = [
+    *(
+        _case(f"uint32[n, {words}]", "float16[n, 4]", bits=bits, group=32, axis=1, offset=offset)
+        for bits, words, offset in ((2, 8, 1.0), (4, 16, 7.0), (8, 32, 127.0))
+    ),
+    _case("uint32[16, n]", "float16[4, n]", bits=4, group=32, axis=0, offset=7.0),
+    _case("uint32[5, 28]", "float16[5, 7]", bits=3, group=40, axis=1, offset=3.0, size=256),
+    _case("uint32[28, n]", "float16[7, n]", bits=3, group=40, axis=0, offset=3.0, size=256),
+    _case("uint32[n, 8]", "float32[n, 2]", bits=3, group=40, axis=1, offset=3.0),
+    _case("uint32[2, n, 16]", "float16[2, n, 4]", bits=4, group=32, axis=2, offset=7.0),
+    _case("uint32[2, 16, n]", "bfloat16[2, 4, n]", bits=4, group=32, axis=1, offset=7.0),
+    _case("uint8[n, 64]", "float16[n, 4]", bits=4, group=32, axis=1, offset=8.0),
+    _case("int8[n, 64]", "float16[n, 4]", bits=4, group=32, axis=1, offset=8.0),
+    _case("int8[64, 6]", "float16[1, 6]", bits=4, group=128, axis=0, offset=7.0),
+    _case("int8[n, 64]", "float32[n, 2]", bits=8, group=32, axis=1),
+    _case("uint8[n, 64]", "float32[n, 2]", "uint8[n, 2]", bits=8, group=32, axis=1),
+    _case("uint32[n, 16]", "float16[n, 4]", "float16[n, 4]", bits=4, group=32, axis=1),
+    _case("uint32[n, 16]", "float16[n, 4]", "int8[n, 4]", bits=4, group=32, axis=1, offset=1.0),
+    _case("uint32[6, 16]", "float16[6, 16]", "uint32[6, 2]", bits=4, group=8, axis=1,
+          interleave=2, zero_points_axis=1),
+    _case("uint32[16, 24]", "float16[4, 24]", "uint32[4, 3]", bits=4, group=32, axis=0,
+          zero_points_axis=1),
+    _case("float8_e4m3fn[n, 64]", "float16[n, 2]", bits=8, group=32, axis=1),
+    _case("float8_e5m2[64, n]", "bfloat16[2, n]", bits=8, group=32, axis=0),
+    _case("uint32[n, 16]", "float16[n, 128]", bits=4, group=1, axis=1, offset=8.0),
+]  # fmt: skip
+
+_HEAD = """
+@T.prim_func(s_tir=True)
+def main(w: T.Buffer((6, 16), "uint32"), s: T.Buffer((6, 4), "float16"),
+         out: T.Buffer((6, 128), "float16")):
+    for i, j in T.grid(6, 128):
+        out[i, j] = {value}
+"""
+_SHIFTED = 'w[i, j // 8] >> T.Cast("uint32", j % 8 * 4)'
+
+
+def _program(value: str = _SHIFTED, offset: str = "- T.float16(7)", scale: str = "j // 32") -> str:
+    value = f'(T.Cast("float16", {value}) {offset}) * s[i, {scale}]'
+    return _HEAD.format(value=value)
+
+
+REFUSES = [
+    Refuses("nothing is masked", _program()),
+    Refuses("three of four bits", _program(f"({_SHIFTED}) & T.uint32(7)")),
+    Refuses("a mask with a hole", _program(f"({_SHIFTED}) & T.uint32(11)")),
+    Refuses("the mask comes before the shift", _program(_SHIFTED.replace("w[i, j // 8]",
+            "(w[i, j // 8] & T.uint32(15))"))),
+    Refuses("the first value is in the highest bits",
+            _program(f"({_SHIFTED.replace('j % 8 * 4', '28 - j % 8 * 4')}) & T.uint32(15)")),
+    Refuses("half words are swapped",
+            _program(f"({_SHIFTED.replace('j % 8', '(j % 8 + 4) % 8')}) & T.uint32(15)")),
+    Refuses("the word of the next eight values",
+            _program(f"({_SHIFTED.replace('j // 8', '(j // 8 + 1) % 16')}) & T.uint32(15)")),
+    Refuses("groups start at value 1",
+            _program(f"({_SHIFTED}) & T.uint32(15)", scale="(j + 127) % 128 // 32")),
+    Refuses("the groups are in reverse",
+            _program(f"({_SHIFTED}) & T.uint32(15)", scale="3 - j // 32")),
+    Refuses("the offset is scaled", _HEAD.format(value=(
+        f'T.Cast("float16", ({_SHIFTED}) & T.uint32(15)) * s[i, j // 32] - T.float16(7)'))),
+    Refuses("the scale divides", _HEAD.format(value=(
+        f'(T.Cast("float16", ({_SHIFTED}) & T.uint32(15)) - T.float16(7)) / s[i, j // 32]'))),
+    Refuses("the difference wraps around", _HEAD.format(value=(
+        f'T.Cast("float16", (({_SHIFTED}) & T.uint32(15)) - T.uint32(7)) * s[i, j // 32]'))),
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
