@@ -24,6 +24,7 @@ from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
 from .define import TensorDefinition, body_at, coordinates_of
 from .definition_window import DefinitionWindow, Growing, Recover, RecoverStep
+from .gathered import Cut, gathered
 
 Recognised = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
 Peeled = tuple[Recognised, ...]
@@ -116,6 +117,7 @@ def _cuts(
     definition: TensorDefinition, body: Term, new: New
 ) -> Iterator[tuple[TensorDefinition, ...]]:
     """Definitions of new tensors, then of ``definition`` over them; the largest operator first."""
+    yield from _checked(definition, body, gathered(body, definition.tensor, new))
     formula = _formula(body)
     inner = [s for s in formula if s is not body and _is_work(s)]
     inner.sort(key=lambda term: -_size_around(body, term))
@@ -134,9 +136,6 @@ def _cuts(
             )
     if inner and not isinstance(body, (Reduce, Fold)):
         yield from _checked(definition, body, _elements(body, new))
-
-
-Cut = tuple[Term, TensorDefinition, Term]
 
 
 def _checked(

@@ -1,0 +1,112 @@
+"""A step that is inlined into a gather of its result is found before the gather."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+
+from opinfo.analysis import Chain, op_infos
+from tests.compose import differs
+
+#: What `fuse_tir` leaves of dequantise and take: unpacked words, and the rest in the gather.
+FUSED = """
+@T.prim_func(s_tir=True)
+def main(w: T.Buffer((9, 8), "uint32"), s: T.Buffer((9, 2), "float16"),
+         ids: T.Buffer({ids}, "int32"), out: T.Buffer({out}, "float16")):
+    c = T.sblock_alloc_buffer((9, 64), "float16")
+    for i, j in T.grid(9, 64):
+        with T.sblock("a"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            c[vi, vj] = T.Cast("float16", w[vi, vj // 8] >> T.Cast("uint32", vj % 8 * 4)
+                               & T.uint32(15))
+    for i, j in T.grid(*{grid}):
+        with T.sblock("b"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            out[vi, vj] = (c[{c}] - T.float16(7)) * s[{s}]
+"""
+ROWS = {"ids": (5,), "out": (5, 64), "grid": (5, 64), "c": "ids[vi], vj", "s": "ids[vi], vj // 32"}
+ONE = ROWS | {
+    "ids": (1,), "out": (1, 64), "grid": (1, 64),
+    "c": "ids[0], vj", "s": "ids[0], vj // 32",
+}  # fmt: skip
+COLUMNS = {
+    "ids": (5,), "out": (9, 5), "grid": (9, 5),
+    "c": "vi, ids[vj]", "s": "vi, ids[vj] // 32",
+}  # fmt: skip
+
+
+def _func(text: str, **parts: object) -> tvm.tirx.PrimFunc:
+    return tvm.script.from_source("# from tvm.script import tirx as T\n" + text.format(**parts))
+
+
+def _check(func: tvm.tirx.PrimFunc, ids: np.ndarray, take: object) -> None:
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 2**32, (9, 8), "uint32")
+    scale = rng.random((9, 2)).astype("float16")
+    values = np.stack([words >> 4 * k & 15 for k in range(8)], -1).reshape(9, 64)
+    full = (values.astype("float16") - np.float16(7)) * scale.repeat(32, 1)
+    expected = take(full)  # type: ignore[operator]
+    out = tvm.runtime.tensor(np.zeros(expected.shape, "float16"))
+    built = tvm.compile(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), "llvm")
+    built["main"](*map(tvm.runtime.tensor, (words, scale, ids)), out)
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
+@pytest.mark.parametrize("parts", [ROWS, ONE], ids=["rows", "one row"])
+def test_dequantise_and_take(parts: dict[str, object]) -> None:
+    func = _func(FUSED, **parts)
+    chain = op_infos(func)
+    assert isinstance(chain, Chain), chain
+    assert chain.names == ("relax.nn.group_dequantize", "relax.take")
+    dequantise, take = chain.steps
+    assert dequantise.operands == (0, 1) and take.attrs["axis"] == 0
+    assert dequantise.attrs["bits"] == 4 and dequantise.attrs["group_size"] == 32
+    assert take.operands[1] == 2
+    ids = np.arange(8, -1, -2, "int32")[: parts["ids"][0]]  # type: ignore[index]
+    _check(func, ids, lambda full: full[ids])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"s": "ids[4 - vi], vj // 32"},
+        {"s": "vi, vj // 32"},
+        {"s": "T.min(ids[vi] + 1, 8), vj // 32"},
+        {"c": "ids[vi], 63 - vj"},
+        {"s": "ids[vi], 1 - vj // 32"},
+    ],
+    ids=["another row", "not gathered", "the next row", "reversed", "another group"],
+)
+def test_other_elements_are_not_dequantised_rows(change: dict[str, str]) -> None:
+    chain = op_infos(_func(FUSED, **ROWS | change))
+    names = [s.name for s in getattr(chain, "steps", ())]
+    assert names != ["relax.nn.group_dequantize", "relax.take"]
+
+
+def test_a_step_over_one_tensor() -> None:
+    text = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((9, 8), "float32"), ids: T.Buffer((5,), "int32"),
+         out: T.Buffer((5, 8), "float32")):
+    for i, j in T.grid(5, 8):
+        out[i, j] = T.max(x[ids[i], j], T.float32(0))
+"""
+    chain = op_infos(_func(text))
+    assert isinstance(chain, Chain) and chain.names == ("relax.nn.relu", "relax.take")
+    assert differs(_func(text), chain) == 0
+
+
+def test_a_step_over_gathered_columns() -> None:
+    text = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((4, 9, 3), "float32"), y: T.Buffer((4, 9, 3), "float32"),
+         ids: T.Buffer((5, 2), "int32"), out: T.Buffer((4, 5, 2, 3), "float32")):
+    for a, b, c, d in T.grid(4, 5, 2, 3):
+        out[a, b, c, d] = T.exp(x[a, ids[b, c], d] + y[a, ids[b, c], d])
+"""
+    chain = op_infos(_func(text))
+    assert isinstance(chain, Chain), chain
+    assert chain.names == ("relax.add", "relax.exp", "relax.take")
+    assert chain.steps[-1].attrs["axis"] == 1
+    assert differs(_func(text), chain) < 1e-6
