@@ -30,11 +30,12 @@ def group_dequantize(
     size: int | None = None,
     offset: float = 0.0,
     interleave: int = 1,
+    packed_axis: int | None = None,
     zero_points_axis: int | None = None,
 ) -> Any:
     """Return ``(value - offset - zero_point) * scale`` for packed values of few bits.
 
-        i, g = y[axis], y[axis] // group_size
+        i, g = y[packed_axis], y[axis] // group_size
         word = data[..., i // n, ...]                           with n = bits of a word // bits
         value = word >> (bits * (i % n)) & (2**bits - 1)
         out[y] = (cast(value) - offset - cast(zero_points[..., g, ...])) * scale[..., g, ...]
@@ -47,32 +48,37 @@ def group_dequantize(
         zero_points: One zero point for each group, of any dtype; None for none.
         bits: The bits of a value.
         group_size: The values of a group.
-        axis: The axis along which values are packed and grouped.
-        size: The number of values along the axis if the last words are not full.
+        axis: The axis of the groups.
+        size: The number of values along ``packed_axis`` if the last words are not full.
         offset: A zero point of all groups.
         interleave: The order in a word: value k is at position ``k % interleave * (n //
             interleave) + k // interleave``.
+        packed_axis: The axis along which values are packed into words; None for ``axis``.
         zero_points_axis: The axis along which zero points are packed as the values are; None if
             they are not packed.
     """
     kind, dtype = str(data.ty.dtype), str(scale.ty.dtype)
     if "int" not in kind and "float8" not in kind:
         raise ValueError(f"{DEQUANTIZE}: data of {kind}, expected integers or float8")
-    size = _full(data, bits, axis) if size is None else size
+    packed_axis = axis if packed_axis is None else packed_axis
+    rank = len(data.ty.shape)
+    values = _unpacked(data, bits, packed_axis, size, interleave)
+    shape = list(data.ty.shape)
+    shape[packed_axis] = _full(data, bits, packed_axis) if size is None else size
     zeros = zero_points
     if zeros is not None and zero_points_axis is not None:
         groups = scale.ty.shape[zero_points_axis]
         zeros = _unpacked(zeros, bits, zero_points_axis, groups, interleave)
-    out = op.astype(_unpacked(data, bits, axis, size, interleave), dtype)
+    out = op.astype(values, dtype)
     if offset:
         out = op.subtract(out, relax.const(offset, dtype))
-    _check_groups("scale", scale.ty, data, axis, size, group_size)
+    _check_groups("scale", scale.ty.shape, shape, axis % rank, group_size)
     if zeros is not None:
         if zero_points_axis is None:
-            _check_groups("zero_points", zeros.ty, data, axis, size, group_size)
-        zeros = _spread(zeros, scale.ty.shape, group_size, axis, size)
+            _check_groups("zero_points", zeros.ty.shape, shape, axis % rank, group_size)
+        zeros = _spread(zeros, scale.ty.shape, group_size, axis, shape[axis])
         out = op.subtract(out, op.astype(zeros, dtype))
-    return op.multiply(out, _spread(scale, scale.ty.shape, group_size, axis, size))
+    return op.multiply(out, _spread(scale, scale.ty.shape, group_size, axis, shape[axis]))
 
 
 def _full(words: Any, bits: int, axis: int) -> Any:
@@ -87,7 +93,9 @@ def _unpacked(words: Any, bits: int, axis: int, size: Any, interleave: int) -> A
     """The values in words, as integers of the words' dtype."""
     dtype = str(words.ty.dtype)
     width = DataType(dtype).bits
-    if not _proved(size <= _full(words, bits, axis)):
+    full = _full(words, bits, axis)
+    size = full if size is None else size
+    if not _proved(size <= full):
         raise ValueError(f"{DEQUANTIZE}: {size} values of {bits} bits in {words.ty} on axis {axis}")
     per_word = width // bits
     if interleave < 1 or per_word % interleave:
@@ -117,16 +125,17 @@ def _spread(groups: Any, shape: Any, length: int, axis: int, size: Any) -> Any:
     return op.strided_slice(spread, [axis], [0], [size])
 
 
-def _check_groups(name: str, ty: Any, data: Any, axis: int, size: Any, length: int) -> None:
-    shape, expected = list(ty.shape), list(data.ty.shape)
-    if len(shape) == len(expected) and length > 0 and _proved(size <= shape[axis] * length):
-        expected[axis] = shape[axis]
-        if all(_proved(a == b) for a, b in zip(shape, expected, strict=True)):
-            return
-    raise ValueError(
-        f"{DEQUANTIZE}: {name} is {ty}, expected {data.ty} with one element for each {length} of "
-        f"{size} values on axis {axis}"
-    )
+def _check_groups(name: str, groups: Any, values: Any, axis: int, length: int) -> None:
+    """Raise an error unless there is one element for each group of values."""
+    fits = len(groups) == len(values) and length > 0
+    if not fits or not all(
+        _proved(v <= g * length) if k == axis else _proved(v == g)
+        for k, (g, v) in enumerate(zip(groups, values, strict=True))
+    ):
+        raise ValueError(
+            f"{DEQUANTIZE}: {name} of shape {list(groups)}, expected one element for each "
+            f"{length} values on axis {axis} of {list(values)}"
+        )
 
 
 def _int(value: int) -> Any:

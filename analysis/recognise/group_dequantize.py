@@ -28,7 +28,7 @@ from ._sweep import args
 def _case(*operands: str, bits: int, group: int, axis: int, **more: Any) -> Matches:
     """A call; attributes that are not given have their defaults."""
     attrs = {"bits": bits, "group_size": group, "axis": axis, "size": None, "offset": 0.0,
-             "interleave": 1, "zero_points_axis": None}  # fmt: skip
+             "interleave": 1, "packed_axis": None, "zero_points_axis": None}  # fmt: skip
     return Matches(DEQUANTIZE, operands, attrs | more)
 
 
@@ -54,6 +54,9 @@ MATCHES = [
           interleave=2, zero_points_axis=1),
     _case("uint32[16, 24]", "float16[4, 24]", "uint32[4, 3]", bits=4, group=32, axis=0,
           zero_points_axis=1),
+    _case("uint32[64, 3]", "float16[2, 24]", "uint32[2, 3]", bits=4, group=32, axis=0,
+          interleave=2, packed_axis=1, zero_points_axis=1),
+    _case("uint8[64, 3]", "float16[2, 5]", bits=4, group=32, axis=0, packed_axis=1, size=5),
     _case("float8_e4m3fn[n, 64]", "float16[n, 2]", bits=8, group=32, axis=1),
     _case("float8_e5m2[64, n]", "bfloat16[2, n]", bits=8, group=32, axis=0),
     _case("uint32[n, 16]", "float16[n, 128]", bits=4, group=1, axis=1, offset=8.0),
@@ -109,7 +112,7 @@ class Packed:
 
     @property
     def per_word(self) -> int:
-        return DataType(self.words.tensor.dtype).bits // self.bits
+        return _width(self.words) // self.bits
 
 
 @recogniser("group_dequantize", precedence=155, ops=(DEQUANTIZE,))
@@ -134,21 +137,28 @@ def _proposals(definition: OutputDefinition, value: Term, scale: Load) -> Iterat
     value, offset, zero = _without_zeros(value)
     packed = _packed(uncast(value))
     grouped = _stride(definition, scale)
-    if packed is None or grouped is None or len(scale.indices) != len(packed.words.indices):
+    stride = None if packed is None else _stride(definition, packed.words)
+    if packed is None or grouped is None or stride is None:
         return
-    axis, group_size = grouped
-    if axis is None:
-        axis = (_stride(definition, packed.words) or (None, 1))[0]
-    if axis is None:
+    axis = stride[0] if grouped[0] is None else grouped[0]
+    packed_axis = axis if stride[0] is None else stride[0]
+    if axis is None or packed_axis is None:
         return
-    attrs = {"bits": packed.bits, "group_size": group_size, "axis": axis, "size": None,
-             "offset": offset, "interleave": _interleave(packed, definition.axes[axis]),
-             "zero_points_axis": None}  # fmt: skip
-    extent = definition.out.shape[axis]
-    if packed.words.tensor.shape[axis] * packed.per_word is not extent:
+    attrs: dict[str, Any] = {
+        "bits": packed.bits,
+        "group_size": grouped[1],
+        "axis": axis,
+        "size": None,
+        "offset": offset,
+        "interleave": _interleave(packed, definition.axes[packed_axis]),
+        "packed_axis": None if packed_axis == axis else packed_axis,
+        "zero_points_axis": None,
+    }
+    extent = definition.out.shape[packed_axis]
+    if packed.words.tensor.shape[packed_axis] * packed.per_word is not extent:
         attrs["size"] = extent
     notes = () if scale.tensor.shape[axis].const != 1 else (
-        Undetermined("group_size", "there is one group", low=extent),
+        Undetermined("group_size", "there is one group", low=definition.out.shape[axis]),
     )  # fmt: skip
     operands = [packed.words.tensor.position, scale.tensor.position]
     if zero is None:
@@ -185,7 +195,12 @@ def _packed(term: Term) -> Packed | None:
         term, amount = bare(shifted[0]), uncast(shifted[1])
     if not isinstance(term, Load):
         return None
-    return Packed(term, bits or DataType(term.tensor.dtype).bits, amount)
+    return Packed(term, bits or _width(term), amount)
+
+
+def _width(load: Load) -> int:
+    """The bits of an element."""
+    return int(DataType(load.tensor.dtype).bits)
 
 
 def _stride(definition: OutputDefinition, load: Load) -> tuple[int | None, int] | None:

@@ -64,6 +64,17 @@ FORMS = {
         (((4, 8), "uint32"), ((4, 8), "float16"), ((4, 1), "uint32")),
         {"bits": 4, "group_size": 8, "interleave": 2, "zero_points_axis": 1},
     ),
+    "autoawq": Form(
+        (((16, 1), "uint32"), ((2, 8), "float16"), ((2, 1), "uint32")),
+        {
+            "bits": 4,
+            "group_size": 8,
+            "axis": 0,
+            "interleave": 2,
+            "packed_axis": 1,
+            "zero_points_axis": 1,
+        },
+    ),
     "gptq": Form(
         (((4, 16), "uint32"), ((2, 16), "float16"), ((2, 2), "uint32")),
         {"bits": 4, "group_size": 16, "axis": 0, "offset": 1.0, "zero_points_axis": 1},
@@ -87,15 +98,23 @@ def _random(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 def expected(form: Form, data: Any, scale: Any, zeros: Any = None) -> np.ndarray:
     """The definition, value by value."""
-    a = {"axis": -1, "offset": 0.0, "interleave": 1, "zero_points_axis": None, "size": None}
+    a: dict[str, Any] = {
+        "axis": -1,
+        "offset": 0.0,
+        "interleave": 1,
+        "packed_axis": None,
+        "zero_points_axis": None,
+        "size": None,
+    }
     a |= form.attrs
     axis, rank = a["axis"] % data.ndim, data.ndim
+    packed = axis if a["packed_axis"] is None else a["packed_axis"]
     shape = list(data.shape)
-    shape[axis] = a["size"] or data.shape[axis] * (data.itemsize * 8 // a["bits"])
+    shape[packed] = a["size"] or data.shape[packed] * (data.itemsize * 8 // a["bits"])
     out = np.empty(shape, scale.dtype)
     for place in np.ndindex(*shape):
         group = tuple(place[d] // a["group_size"] if d == axis else place[d] for d in range(rank))
-        value = _value(data, place, axis, a["bits"], a["interleave"])
+        value = _value(data, place, packed, a["bits"], a["interleave"])
         value = scale.dtype.type(value) - scale.dtype.type(a["offset"])
         if zeros is not None and a["zero_points_axis"] is not None:
             value -= _value(zeros, group, a["zero_points_axis"], a["bits"], a["interleave"])
@@ -128,8 +147,8 @@ def test_it_computes_what_numpy_computes(form: Form) -> None:
     [
         (Form((((4, 4), "float32"), ((4, 1), "float32")), {"bits": 4, "group_size": 4}), "float32"),
         (Form((((4, 4), "uint8"), ((4, 1), "float32")), {"bits": 9, "group_size": 4}), "9 bits"),
-        (Form((((4, 4), "uint8"), ((4, 1), "float32")), {"bits": 4, "group_size": 4}), "scale is"),
-        (Form((((4, 4), "uint8"), ((3, 1), "float32")), {"bits": 4, "group_size": 8}), "scale is"),
+        (Form((((4, 4), "uint8"), ((4, 1), "float32")), {"bits": 4, "group_size": 4}), "scale of"),
+        (Form((((4, 4), "uint8"), ((3, 1), "float32")), {"bits": 4, "group_size": 8}), "scale of"),
         (Form((((4, 4), "uint8"), ((4, 1), "float32")), {"bits": 4, "group_size": 8, "size": 9}),
          "9 values"),
         (Form((((4, 4), "uint8"), ((4, 1), "float32")),
@@ -197,7 +216,7 @@ def _tried(name: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["q4f16_1", "q4f16_0", "q3f16_1", "awq", "gptq"])
+@pytest.mark.parametrize("name", ["q4f16_1", "q4f16_0", "q3f16_1", "awq", "autoawq", "gptq"])
 def test_no_mutant_gets_its_answer(name: str) -> None:
     different, wrong = _tried(name)
     assert not wrong

@@ -63,7 +63,7 @@ def test_dequantise_and_take(parts: dict[str, object]) -> None:
     assert dequantise.operands == (0, 1) and take.attrs["axis"] == 0
     assert dequantise.attrs["bits"] == 4 and dequantise.attrs["group_size"] == 32
     assert take.operands[1] == 2
-    ids = np.arange(8, -1, -2, "int32")[: parts["ids"][0]]  # type: ignore[index]
+    ids = np.arange(8, -1, -2, dtype=np.int32)[: parts["ids"][0]]  # type: ignore[index]
     _check(func, ids, lambda full: full[ids])
 
 
