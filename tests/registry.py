@@ -16,8 +16,7 @@ import tvm
 from tvm.relax.backend import dispatch_sort_scan
 
 from opinfo.analysis.recognise import modules, recognisers
-from opinfo.analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LSTM
-from opinfo.analysis.recurrent.recurrence_operator import NAME as RECURRENCE
+from opinfo.analysis.support.constructors import own_operators
 from opinfo.analysis.whole.propose_suppressions import NAME as SUPPRESSION
 
 EXTERN = "lowers to a call of an external function, not to TIR"
@@ -81,7 +80,7 @@ def lowered() -> frozenset[str]:
         for n in names
         if n.startswith("relax.") and tvm.ir.Op.get(n).get_attr("FLegalize") is not None
     }
-    return frozenset(legalised | dispatched()) - {RECURRENCE, QUANTIZED_LSTM}  # opinfo's own
+    return frozenset(legalised | dispatched()) - own_operators()
 
 
 def dispatched() -> set[str]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 from tvm.runtime import DataType
 
 from ..support.tvm_compat import sym
 from .composite import composite
+from .tir_round import tir_round
 
-DEQUANTIZE = "relax.nn.group_dequantize"
+DEQUANTIZE, QUANTIZE = "relax.nn.group_dequantize", "relax.nn.group_quantize"
 
 
 @composite(DEQUANTIZE)
@@ -81,6 +82,63 @@ def group_dequantize(
     return op.multiply(out, _spread(scale, scale.ty.shape, group_size, axis, shape[axis]))
 
 
+@composite(QUANTIZE)
+def group_quantize(
+    data: Any, *, bits: int, group_size: int, axis: int = -1, dtype: str = "uint32"
+) -> Any:
+    """Return the packed values and the scales of groups, symmetric around zero.
+
+        m = 2**(bits - 1) - 1
+        scale[g] = max(abs(data[i]) for i in group g) / m
+        value[i] = min(max(round(data[i] / scale[i // group_size] + m), 0), 2 * m)
+        words[w] = sum(value[w * n + k] << bits * k for k < n)   with n = bits of a word // bits
+
+    It rounds as ``tirx.round``. A last group or word that is not full has no further values;
+    there are words for whole groups. `group_dequantize` with ``offset=m`` inverts it.
+
+    Args:
+        data: Float values of any shape.
+        bits: The bits of a value, at least 2.
+        group_size: The values of a group, a multiple of those of a word.
+        axis: The axis of the groups and words.
+        dtype: The dtype of the words, an unsigned integer.
+    """
+    kind, shape, axis = str(data.ty.dtype), list(data.ty.shape), axis % len(data.ty.shape)
+    size, per_word = shape[axis], DataType(dtype).bits // max(bits, 1)
+    if bits < 2 or not per_word or group_size < 1 or group_size % per_word:
+        raise ValueError(f"{QUANTIZE}: groups of {group_size} values of {bits} bits in {dtype}")
+    if not isinstance(size, tirx.IntImm):
+        raise ValueError(f"{QUANTIZE}: an unknown number of values ({size}) on axis {axis}")
+    count, middle = -(-int(size) // group_size), (1 << bits - 1) - 1
+    lowest = tirx.min_value(kind).value
+    largest = op.max(_split(op.abs(data), shape, axis, count, group_size, lowest), [axis + 1])
+    scale = op.divide(largest, relax.const(middle, kind))
+    scaled = op.divide(data, _spread(scale, [*shape[:axis], count], group_size, axis, size))
+    values = tir_round(op.add(scaled, relax.const(middle, kind)))
+    values = op.minimum(op.maximum(values, relax.const(0, kind)), relax.const(2 * middle, kind))
+    place = op.floor_mod(op.arange(0, size, 1, "int64"), _int(per_word))
+    shift = _along(op.astype(op.multiply(place, _int(bits)), dtype), axis, len(shape))
+    values = op.left_shift(op.astype(values, dtype), shift)
+    words = count * group_size // per_word
+    return op.sum(_split(values, shape, axis, words, per_word, 0), [axis + 1]), scale
+
+
+def _along(vector: Any, axis: int, rank: int) -> Any:
+    """A vector that broadcasts along one axis of a tensor."""
+    trailing = list(range(1, rank - axis % rank))
+    return op.expand_dims(vector, trailing) if trailing else vector
+
+
+def _split(values: Any, shape: Any, axis: int, count: int, length: int, fill: float) -> Any:
+    """The values along an axis as ``count`` runs of a length, filled up at the end."""
+    missing = count * length - int(shape[axis])
+    if missing:
+        width = [0] * (2 * len(shape))
+        width[2 * axis + 1] = missing
+        values = op.nn.pad(values, width, "constant", fill)
+    return op.reshape(values, [*shape[:axis], count, length, *shape[axis + 1 :]])
+
+
 def _full(words: Any, bits: int, axis: int) -> Any:
     """The number of values in words along an axis."""
     width = DataType(str(words.ty.dtype)).bits
@@ -109,9 +167,7 @@ def _unpacked(words: Any, bits: int, axis: int, size: Any, interleave: int) -> A
                 op.floor_divide(place, _int(interleave)),
             )
         shift = op.astype(op.multiply(place, _int(bits)), dtype)
-        rank = len(words.ty.shape)
-        trailing = list(range(1, rank - axis % rank))
-        values = op.right_shift(values, op.expand_dims(shift, trailing) if trailing else shift)
+        values = op.right_shift(values, _along(shift, axis, len(words.ty.shape)))
     if bits < width:
         values = op.bitwise_and(values, relax.const((1 << bits) - 1, dtype))
     return values

@@ -28,3 +28,8 @@ def constructor_of(name: str) -> Any:
     for part in name.removeprefix("relax.").split("."):
         attribute = getattr(attribute, part, None)
     return attribute
+
+
+def own_operators() -> frozenset[str]:
+    """Return the names of the operators that opinfo has registered until now."""
+    return frozenset(_OWN)

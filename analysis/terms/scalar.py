@@ -8,7 +8,8 @@ single ``add`` or ``mul`` are sorted, which does not change the result.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 
 from .integer import floordiv
 from .order import bounds, nonneg
@@ -293,10 +294,31 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         value = args[0].const
         if value is not None and abs(value) <= WHOLE[dtype]:
             return const(float(value), dtype)
+    if op in FOLDED and dtype in WHOLE:
+        folded = _whole_literal(op, args, dtype)
+        if folded is not None:
+            return folded
     if op in COMMUTES:
         args = tuple(sorted(args, key=lambda term: term.uid))
     out = raw_call(op, args, dtype)
     return as_int(out) if dtype in ("int", "int32", "int64") else out
+
+
+#: Operations on literals that are evaluated if operands and result are whole, thus not rounded.
+FOLDED: Mapping[str, Callable[[float, float], float]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+}  # fmt: skip
+
+
+def _whole_literal(op: str, args: tuple[Term, ...], dtype: str) -> Term | None:
+    """The result on two whole literals, if its dtype has it exactly; a zero could have a sign."""
+    if len(args) != 2 or not all(isinstance(a, Const) for a in args):
+        return None
+    a, b = (a.value for a in args)  # type: ignore[attr-defined]
+    if not all(isinstance(v, float) and v.is_integer() for v in (a, b)):
+        return None
+    value = FOLDED[op](a, b)
+    return const(value, dtype) if 0 < abs(value) <= WHOLE[dtype] else None
 
 
 # ---------------------------------------------------------------------------- reductions

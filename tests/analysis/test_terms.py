@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from opinfo.analysis.terms.scalar import ge0
+import pytest
+
+from opinfo.analysis.terms.scalar import call, ge0
 from opinfo.analysis.terms.show import reason, show
-from opinfo.analysis.terms.term import Term, as_int, fresh, integer, size
+from opinfo.analysis.terms.term import Const, Term, as_int, const, fresh, integer, size
 
 
 def test_a_reason_numbers_loop_variables_by_their_mention() -> None:
@@ -20,3 +22,30 @@ def test_a_reason_numbers_loop_variables_by_their_mention() -> None:
     assert show(first) != show(second)
     assert reason(first) == reason(second)
     assert "q0" in reason(first) and "q1" in reason(first) and "n" in reason(first)
+
+
+@pytest.mark.parametrize(
+    ("op", "a", "b", "dtype", "value"),
+    [
+        ("mul", 7.0, 2.0, "float16", 14.0),
+        ("add", 2047.0, 1.0, "float16", 2048.0),
+        ("sub", 3.0, 5.0, "bfloat16", -2.0),
+    ],
+)
+def test_whole_literals_are_folded(op: str, a: float, b: float, dtype: str, value: float) -> None:
+    assert call(op, (const(a, dtype), const(b, dtype)), dtype) is const(value, dtype)
+
+
+@pytest.mark.parametrize(
+    ("op", "a", "b", "dtype"),
+    [
+        ("mul", 0.5, 2.0, "float16"),  # exact too, but a general test needs its dtype's format
+        ("mul", 2047.0, 3.0, "float16"),
+        ("add", 2048.0, 1.0, "float16"),
+        ("mul", 0.0, -3.0, "float32"),
+        ("sub", 3.0, 3.0, "float32"),
+        ("div", 6.0, 3.0, "float32"),
+    ],
+)
+def test_other_literals_are_not(op: str, a: float, b: float, dtype: str) -> None:
+    assert not isinstance(call(op, (const(a, dtype), const(b, dtype)), dtype), Const)
