@@ -21,6 +21,7 @@ __all__ = [
     "AnnotateOpInfo",
     "CancelLayoutTransforms",
     "ConvertLayout",
+    "FuseDequantize",
     "PlanLayout",
     "RaiseOps",
     "ReplaceOpImpl",
@@ -71,6 +72,27 @@ def RaiseOps(
         return raise_ops(mod, certificate=certificate, exact=exact, ops=ops, prefer=prefer).module
 
     return _pass("RaiseOps", run)
+
+
+def FuseDequantize() -> Any:
+    """Fuse dequantisations by group into the product, gather or copy that uses the weight.
+
+    A dequantisation is recognised by its compute (`relax.nn.group_dequantize`), as is its use: a
+    product with elementwise steps after it, ``take`` of rows, ``permute_dims`` or ``reshape``. A
+    weight with several uses stays a call of its own. Both calls are in one dataflow block. Run the
+    pass after ``FuseTIR``, or after ``LegalizeOps``.
+
+    Before / After::
+
+        w = R.call_tir(cls.f, (words, scale), …)    y = R.call_tir(cls.f_g, (words, scale, x), …)
+        y = R.call_tir(cls.g, (x, w), …)
+
+    Returns:
+        The pass.
+    """
+    from .byoc.prepare.fuse_dequantize import fuse_dequantize
+
+    return _pass("FuseDequantize", fuse_dequantize)
 
 
 def PlanLayout(
