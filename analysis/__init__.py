@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .annotate import Annotation, annotation
     from .answer.recover import layout_normalised, op_info
     from .chain import Chain, PartlyRead, Step, StepResult, op_infos
+    from .composites.composite import composite
     from .index_map import compose, invert, prove_equal, prove_identity
     from .lifting.effects.tensor_expression import TensorExpression
     from .lifting.lift import lift
@@ -22,6 +23,7 @@ _HOMES = {
     "annotate": ("Annotation", "annotation"),
     "answer.recover": ("layout_normalised", "op_info"),
     "chain": ("Chain", "PartlyRead", "Step", "StepResult", "op_infos"),
+    "composites.composite": ("composite",),
     "index_map": ("compose", "invert", "prove_equal", "prove_identity"),
     "lifting.effects.tensor_expression": ("TensorExpression",),
     "lifting.lift": ("lift",),
@@ -52,6 +54,7 @@ __all__ = [
     "Undetermined",
     "annotation",
     "compose",
+    "composite",
     "invert",
     "layout_normalised",
     "lift",

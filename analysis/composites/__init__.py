@@ -5,5 +5,6 @@ constructor and its documentation come from one Python function, the definition.
 """
 
 from .composite import composite
+from .grouped import group_dequantize, group_quantize
 
-__all__ = ["composite"]
+__all__ = ["composite", "group_dequantize", "group_quantize"]

@@ -20,10 +20,12 @@ Definition = Callable[..., Any]
 
 
 def composite(name: str) -> Callable[[Definition], Definition]:
-    """Register an operator, as a decorator of its definition; it returns the constructor.
+    """Register an operator that Relax operators define.
+
+    It returns a decorator of the definition, which returns the constructor of the operator:
 
         @composite("relax.nn.scaled_tanh")
-        def scaled_tanh(data: relax.Expr, *, scale: float = 1.0) -> relax.Expr:
+        def scaled_tanh(data, *, scale=1.0):
             \"\"\"Return ``tanh(scale * data)``.\"\"\"
             factor = relax.const(scale, str(data.ty.dtype))
             return relax.op.tanh(relax.op.multiply(data, factor))
@@ -31,16 +33,19 @@ def composite(name: str) -> Callable[[Definition], Definition]:
     The definition's positional parameters are the tensor operands; those with the default None may
     be left out at the end. Its keyword-only parameters are the attributes: numbers, booleans,
     text, and lists of these. It returns a Relax expression over the operands, whose types it may
-    read, or a tuple of such expressions for several results. An attribute or operand that the
-    operator does not accept raises ValueError in the definition.
+    read, or a tuple of such expressions for several results. It raises ValueError for an operand or
+    attribute that the operator does not accept. Its docstring is the operator's.
 
-    The constructor takes the same arguments and returns a call of the operator. Type inference
-    evaluates the definition; legalisation evaluates it on TE tensors, which gives one PrimFunc, in
-    which stages without a reduction are inlined.
+    Type inference evaluates the definition. Legalisation evaluates it on TE tensors, which gives
+    one PrimFunc, and inlines its stages. Operators whose legalisation is not one call of TE, and
+    constant tensors, cannot be in a definition; for a range use ``relax.op.arange``.
 
     Args:
-        name: Its name in TVM's registry, ``relax.nn.<constructor>``; registering a name again
-            replaces its definition.
+        name: The operator's name in TVM's registry, ``relax.nn.<constructor>``. Registering a name
+            again replaces its definition.
+
+    Returns:
+        The decorator.
     """
 
     def register(definition: Definition) -> Definition:
