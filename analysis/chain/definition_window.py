@@ -36,7 +36,8 @@ OPERANDS = 8
 class DefinitionWindow:
     """A tensor expression over its own parameters: ``reads``, then ``writes``.
 
-    ``body`` is the last definition of ``writes``, over the original buffers.
+    ``body`` is the last definition of ``writes``, over the original buffers; ``written`` is the
+    same with the reductions as they are written, ``body`` with those of ``canonical``.
     """
 
     lifted: TensorExpression
@@ -44,6 +45,7 @@ class DefinitionWindow:
     writes: tuple[TensorVar, ...]
     definitions: tuple[TensorDefinition, ...]
     body: Term
+    written: Term
 
     @property
     def tensors(self) -> tuple[TensorVar, ...]:
@@ -125,9 +127,8 @@ def _renumbered(
     lifted = TensorExpression(
         (*parameters.values(), *unbound), tuple(outputs), races, promises=promises
     )
-    return DefinitionWindow(
-        lifted, reads, writes, tuple(definitions), canonical(bodies[writes[-1]])
-    )
+    written = bodies[writes[-1]]
+    return DefinitionWindow(lifted, reads, writes, tuple(definitions), canonical(written), written)
 
 
 _PARAMETERS: dict[tuple[int, tuple[Int, ...], str], TensorVar] = {}

@@ -24,7 +24,7 @@ from ..terms.term import ONE, CallTerm, Fold, Int, Load, Reduce, TensorVar, Term
 from ..terms.traversal import children, free, map_loads, replace, subterms, tensors
 from .define import TensorDefinition, body_at, coordinates_of
 from .definition_window import DefinitionWindow, Growing, Recover, RecoverStep
-from .gathered import Cut, gathered
+from .gathered import Cut, gathered, operand
 
 Recognised = tuple[DefinitionWindow, OpInfo | LayoutNormalised]
 Peeled = tuple[Recognised, ...]
@@ -78,7 +78,9 @@ class Peel:
         """The tensor for a term; equal terms share one."""
         key = (body, shape)
         if key not in self._tensors:
-            self._tensors[key] = TensorVar("V", shape, body.dtype)
+            read = body.atom if isinstance(body, Int) else body
+            dtype = read.tensor.dtype if isinstance(read, Load) else body.dtype
+            self._tensors[key] = TensorVar("V", shape, dtype)
         return self._tensors[key]
 
     def _inner(self, parts: Sequence[TensorDefinition], depth: int) -> Peeled | None:
@@ -199,10 +201,13 @@ def _extracted(term: Term, out: TensorVar, new: New) -> tuple[TensorDefinition, 
 def _elements(body: Term, new: New) -> list[Cut]:
     """Cuts at formulas of elements inside reductions and selections, over their largest tensor."""
     cuts: list[Cut] = []
+    inside = body.body if isinstance(body, Reduce) else None
     stack, seen = [body], {body}
     while stack:
         term = stack.pop()
         cut = None if term is body else _element(term, new)
+        if cut is None and inside is not None and term not in (body, inside):
+            cut = operand(term, new)
         if cut is not None:
             cuts.append(cut)
             continue

@@ -160,7 +160,9 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     window = part.window
     if window is None or len(window.writes) != 1 or window.lifted.races:
         return None
-    operators = peel(TensorDefinition(window.writes[0], window.body, frozenset()))
+    bodies = dict.fromkeys((window.body, window.written))
+    peeled = (peel(TensorDefinition(window.writes[0], body, frozenset())) for body in bodies)
+    operators = next((p for p in peeled if p is not None), None)
     if operators is None:
         return None
     stages = sum(info.certificate.stages for _, info in operators)

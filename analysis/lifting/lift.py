@@ -142,7 +142,10 @@ class Executor(Loops):
                 first.append(eq0(bound - self.reader.index(iv.dom.min)))
         predicate = self.reader(stmt.predicate)
         for buffer in items(block.alloc_buffers):
-            self.bind_buffer(buffer)
+            tensor = self.bind_buffer(buffer)
+            shared_by_threads = self.kernel is None or not self.kernel.is_over_blocks
+            if not shared_by_threads and self.scopes[tensor] in ("", "global"):
+                self.scopes[tensor] = "local"
         for m in items(block.match_buffers):
             self.match_buffer(m.buffer, m.source)
         if predicate is TRUE and init is None:

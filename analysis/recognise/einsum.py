@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.term import ZERO, CallTerm, Int, Load, Term, Var
+from ..terms.term import ONE, ZERO, CallTerm, Int, Load, Term, Var
 from . import Matches, Refuses, recogniser
 from ._contraction import Combined, Product, bare, only, product
 
@@ -27,6 +27,7 @@ MATCHES = [
     Matches(OP, ("int32[n, n, 5]",), {"subscripts": "aab->ab"}),
     Matches(OP, ("float32[n, 4]", "float32[5]"), {"subscripts": "ab,c->abc"}),
     Matches(OP, ("int32[3, 4]", "int32[5]"), {"subscripts": "ab,c->abc"}),
+    Matches(OP, ("float32[1, 4]", "float32[5, 3, 4]"), {"subscripts": "ab,cdb->cd"}),
 ]
 
 REFUSES = [
@@ -77,7 +78,8 @@ def einsum(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     loads = sorted(factors.loads, key=lambda load: load.tensor.position)
     if not factors.reduce.axes and all(_aligned(x, expression.outputs[0].axes) for x in loads):
         return Refusal("nothing is summed and all operands are broadcast")
-    texts = _texts([*(x.indices for x in loads), expression.outputs[0].axes])
+    shapes = [*(x.tensor.shape for x in loads), ()]  # a unit dimension of the output has no letter
+    texts = _texts([*(x.indices for x in loads), expression.outputs[0].axes], shapes)
     if texts is None:
         return Refusal("an operand is not read at plain coordinates", repr(loads))
     if any(x.tensor.dtype != expression.outputs[0].out.dtype for x in loads):
@@ -104,15 +106,22 @@ def _aligned(load: Load, axes: tuple[Int, ...]) -> bool:
     return load.indices == axes[len(axes) - len(load.indices) :]
 
 
-def _texts(indices: Sequence[tuple[Int, ...]]) -> list[str] | None:
-    """The subscripts of each operand, or None if one is not a variable."""
-    names: dict[Var, str] = {}
+def _texts(
+    indices: Sequence[tuple[Int, ...]], shapes: Sequence[tuple[Int, ...]]
+) -> list[str] | None:
+    """The subscripts of each operand, or None if one is not a variable.
+
+    A dimension of extent 1 has a letter of its own, over which the operand is summed.
+    """
+    names: dict[Var | tuple[int, int], str] = {}
     subscripts = []
-    for index in indices:
-        variables = [only(i) for i in index]
-        if None in variables or len(names) > 20:
-            return None
-        subscripts.append(
-            "".join(names.setdefault(v, chr(ord("a") + len(names))) for v in variables if v)
-        )
+    for operand, (index, shape) in enumerate(zip(indices, shapes, strict=True)):
+        text = ""
+        for d, place in enumerate(index):
+            name = only(place)
+            is_unit = place is ZERO and shape[d : d + 1] == (ONE,)
+            if (name is None and not is_unit) or len(names) > 20:
+                return None
+            text += names.setdefault(name or (operand, d), chr(ord("a") + len(names)))
+        subscripts.append(text)
     return subscripts

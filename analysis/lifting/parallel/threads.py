@@ -47,6 +47,15 @@ class KernelLaunch:
         """Return the thread indices that take more than one value."""
         return frozenset(p.atom for p in self.at.values() if isinstance(p.atom, Var))
 
+    @property
+    def is_over_blocks(self) -> bool:
+        """Return whether the only thread index is a ``blockIdx``.
+
+        What a kernel allocates is then each block's own. With more indices, some could be bound
+        inside the allocation and share it.
+        """
+        return len(self.at) == 1 and next(iter(self.at)).startswith("blockIdx")
+
     def thread(self, var: Var) -> str:
         """Return the tag of a thread index."""
         return next(tag for tag, p in self.at.items() if p.atom is var)

@@ -110,3 +110,84 @@ def main(x: T.Buffer((4, 9, 3), "float32"), y: T.Buffer((4, 9, 3), "float32"),
     assert chain.names == ("relax.add", "relax.exp", "relax.take")
     assert chain.steps[-1].attrs["axis"] == 1
     assert differs(_func(text), chain) < 1e-6
+
+
+#: A product with rows of one expert: as it is written by hand for mixtures of experts.
+EXPERTS = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((1, 64), "float32"), w: T.Buffer((4, 6, 8), "uint32"),
+         s: T.Buffer((4, 6, 2), "float32"), ids: T.Buffer((1, 3), "int32"),
+         out: T.Buffer((3, 6), "float32")):
+    for e in {loop}:
+        with T.sblock("expert"):
+            ve = T.axis.spatial(3, e)
+            y = T.sblock_alloc_buffer((6, 64), "float32")
+            for i, j in T.grid(6, 64):
+                with T.sblock("a"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    y[vi, vj] = (T.Cast("float32", w[ids[0, ve], vi, vj // 8]
+                        >> T.Cast("uint32", vj % 8 * 4) & T.uint32({mask})) - T.float32(7)
+                        ) * s[ids[0, {row}], vi, vj // 32]
+            for i, j in T.grid(6, 64):
+                with T.sblock("b"):
+                    vi, vj = T.axis.remap("SR", [i, j])
+                    with T.init():
+                        out[ve, vi] = T.float32(0)
+                    out[ve, vi] = out[ve, vi] + x[0, vj] * y[vi, vj]
+"""
+THREADS = 'T.thread_binding(3, thread="blockIdx.y")'
+
+
+@pytest.mark.parametrize("loop", ["range(3)", THREADS], ids=["loop", "threads"])
+def test_a_dequantised_operand_of_a_product(loop: str) -> None:
+    parts = {"mask": "15", "row": "ve"}
+    chain = op_infos(_func(EXPERTS, loop=loop, **parts))
+    assert isinstance(chain, Chain), chain
+    names = ("relax.reshape", "relax.nn.group_dequantize", "relax.take", "relax.einsum")
+    assert chain.names == names
+    assert chain.steps[1].attrs["axis"] == 2 and chain.steps[2].attrs["axis"] == 0
+    assert differs(_func(EXPERTS, loop="range(3)", **parts), chain) < 1e-5
+
+
+@pytest.mark.parametrize("change", [{"mask": "7"}, {"row": "2 - ve"}])
+def test_other_products_are_not(change: dict[str, str]) -> None:
+    parts = {"loop": THREADS, "mask": "15", "row": "ve"} | change
+    chain = op_infos(_func(EXPERTS, **parts))
+    assert "relax.nn.group_dequantize" not in [s.name for s in getattr(chain, "steps", ())]
+
+
+def test_an_inlined_dequantisation_of_a_product() -> None:
+    text = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((3, 64), "float32"), w: T.Buffer((8, 6), "uint32"),
+         s: T.Buffer((2, 6), "float32"), out: T.Buffer((3, 6), "float32")):
+    for i, j, k in T.grid(3, 6, 64):
+        with T.sblock("b"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                out[vi, vj] = T.float32(0)
+            out[vi, vj] = out[vi, vj] + x[vi, vk] * ((T.Cast("float32", w[vk // 8, vj]
+                >> T.Cast("uint32", vk % 8 * 4) & T.uint32(15)) - T.float32(7)) * s[vk // 32, vj])
+"""
+    chain = op_infos(_func(text))
+    assert isinstance(chain, Chain), chain
+    assert chain.names == ("relax.nn.group_dequantize", "relax.matmul")
+    assert differs(_func(text), chain) < 1e-5
+
+
+def test_a_product_with_gathered_rows() -> None:
+    text = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((3, 8), "float32"), w: T.Buffer((4, 6, 8), "float32"),
+         ids: T.Buffer((1, 3), "int32"), out: T.Buffer((3, 6), "float32")):
+    for i, j, k in T.grid(3, 6, 8):
+        with T.sblock("b"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                out[vi, vj] = T.float32(0)
+            out[vi, vj] = out[vi, vj] + x[vi, vk] * w[ids[0, vi], vj, vk]
+"""
+    chain = op_infos(_func(text))
+    assert isinstance(chain, Chain), chain
+    assert chain.names[:2] == ("relax.reshape", "relax.take") and len(chain) == 3
+    assert differs(_func(text), chain) < 1e-5
