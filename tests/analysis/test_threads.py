@@ -171,3 +171,36 @@ def test_scheduled_matmul(name: str) -> None:
     SCHEDULES[name](s)
     info = op_info(s.mod["main"])
     assert isinstance(info, OpInfo) and info.name == "relax.matmul", info
+
+
+BLOCKS_OWN = """
+    for b in T.thread_binding(4, "blockIdx.x"):
+        with T.sblock("a"):
+            vb = T.axis.spatial(4, b)
+            t = T.sblock_alloc_buffer((8,), "float32")
+            for i in {loop}:
+                t[i] = x[vb, i]
+            for i in range(8):
+                out[vb, i] = t[7 - i]
+"""
+
+
+def test_what_a_block_allocates_is_its_own() -> None:
+    info = op_info(program(BLOCKS_OWN.format(loop="range(8)")))
+    assert isinstance(info, OpInfo) and info.name == "relax.flip"
+    outside = """
+    t = T.alloc_buffer((8,), "float32")
+    for b in T.thread_binding(4, "blockIdx.x"):
+        for i in range(8):
+            t[i] = x[b, i]
+        for i in range(8):
+            out[b, i] = t[7 - i]
+"""
+    with pytest.raises(Unliftable):
+        lift(program(outside))
+
+
+def test_threads_inside_an_allocation_share_it() -> None:
+    """A buffer of scope global that the threads of a block exchange without a barrier."""
+    with pytest.raises(Unliftable):
+        lift(program(BLOCKS_OWN.format(loop='T.thread_binding(8, "threadIdx.x")')))

@@ -7,6 +7,9 @@ import pytest
 import tvm
 
 from opinfo.analysis import Chain, op_infos
+from opinfo.analysis.chain.define import coordinates_of
+from opinfo.analysis.chain.gathered import gathered
+from opinfo.analysis.terms.term import Int, TensorVar, Term, as_int, load, raw_call, size
 from tests.compose import differs
 
 #: What `fuse_tir` leaves of dequantise and take: unpacked words, and the rest in the gather.
@@ -75,8 +78,9 @@ def test_dequantise_and_take(parts: dict[str, object]) -> None:
         {"s": "T.min(ids[vi] + 1, 8), vj // 32"},
         {"c": "ids[vi], 63 - vj"},
         {"s": "ids[vi], 1 - vj // 32"},
+        {"c": "ids[vi], (vi + vj) % 64"},
     ],
-    ids=["another row", "not gathered", "the next row", "reversed", "another group"],
+    ids=["another row", "not gathered", "the next row", "reversed", "another group", "shifted"],
 )
 def test_other_elements_are_not_dequantised_rows(change: dict[str, str]) -> None:
     chain = op_infos(_func(FUSED, **ROWS | change))
@@ -191,3 +195,20 @@ def main(x: T.Buffer((3, 8), "float32"), w: T.Buffer((4, 6, 8), "float32"),
     assert isinstance(chain, Chain), chain
     assert chain.names[:2] == ("relax.reshape", "relax.take") and len(chain) == 3
     assert differs(_func(text), chain) < 1e-5
+
+
+def test_a_formula_may_not_depend_on_where_it_is_gathered() -> None:
+    """A cut at it would define a tensor by a coordinate that the tensor does not have."""
+    e, n, m = size("e"), size("n"), size("m")
+    x, ids = TensorVar("x", (e, n), "float32", 0), TensorVar("i", (m,), "int32", 1)
+    out = TensorVar("out", (m, n), "float32", 2)
+    y0, y1 = coordinates_of(out)
+    row = as_int(load(ids, (y0,)))
+    double = raw_call("mul", (load(x, (row, y1)), load(x, (row, y1))), "float32")
+    mixed = raw_call("mul", (load(x, (row, y1)), load(x, (row, y1 - y0))), "float32")
+
+    def new(body: Term, shape: tuple[Int, ...]) -> TensorVar:
+        return TensorVar("V", shape, body.dtype)
+
+    assert len(gathered(double, out, new)) == 1
+    assert gathered(mixed, out, new) == []
