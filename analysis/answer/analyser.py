@@ -18,7 +18,7 @@ def analyser(*, alternatives: bool = False, tested: bool = False) -> ByStructure
 
 
 class Analyser:
-    """`analyse` and the tensor expressions that it lifts, both with a cache."""
+    """`analyse` for calls with tensors, and the tensor expressions that it lifts, with a cache."""
 
     def __init__(self) -> None:
         self._lift, self._recover = ByStructure(lift_or_refuse), ByStructure(self._analyse)
@@ -34,4 +34,4 @@ class Analyser:
         expression = with_externs(self._lift(func), func)
         if isinstance(expression, Refusal):
             return recover_whole(func, expression)
-        return recover_or_refuse(expression, func)
+        return recover_or_refuse(expression, func).over_tensors()

@@ -97,7 +97,7 @@ def _kind(output: OutputDefinition) -> PatternKind:
     reductions = [s for s in terms if isinstance(s, (Reduce, Fold))]
     if reductions:
         return _reduction(output, reductions)
-    loads = [s for s in terms if isinstance(s, Load)]
+    loads = [s for s in terms if isinstance(s, Load) and not s.tensor.scalar]
     if not _outside_loads(output.body).isdisjoint(_free(output.axes)):
         return "kInjective"
     if all(s.indices == output.axes and s.tensor.shape == output.out.shape for s in loads):
@@ -143,7 +143,7 @@ def _reduction(definition: OutputDefinition, reductions: list[Reduce | Fold]) ->
     endless = isinstance(reduction, Fold) and reduction.axis.extent is FOREVER
     if endless or any(_depends_on_place(t, definition) for t in inside):
         return "kOpaque"
-    operands = {s.tensor for t in inside for s in _reads(t)}
+    operands = {s.tensor for t in inside for s in _reads(t) if not s.tensor.scalar}
     return "kOutEWiseFusable" if len(operands) > 1 else "kCommReduce"
 
 

@@ -26,6 +26,20 @@ class Recovered:
         """The operator, over the PrimFunc's own buffers or logical ones; None for a refusal."""
         return operator(self.info)
 
+    def over_tensors(self) -> Recovered:
+        """Return the answer, or a refusal if an operand is a scalar parameter.
+
+        A call passes a number there, and a Relax operator takes a tensor without dimensions.
+        """
+        info = self.operator
+        operands = (o for o in info.operands if isinstance(o, int)) if info else ()
+        scalars = (p for o in operands if _is_scalar(p := self.params[o]))
+        scalar = next(scalars, None)
+        if info is None or scalar is None:
+            return self
+        reason = f"an operand of {info.name} is a scalar parameter, not a tensor"
+        return replace(self, info=Refusal(reason, scalar.name))
+
     def of(self, func: Any) -> Recovered:
         """Return the answer with its dimensions over the variables of a PrimFunc.
 
@@ -40,3 +54,7 @@ class Recovered:
         except Exception as error:
             return replace(self, info=fault(error))
         return self if info is self.info else replace(self, info=info)
+
+
+def _is_scalar(param: TensorVar | Var) -> bool:
+    return isinstance(param, Var) or param.scalar

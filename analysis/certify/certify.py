@@ -7,6 +7,7 @@ the certificate depends on the lifter, the prover and TVM's own legalisation, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +23,8 @@ from ..proposal.build import NotBuilt, Rebuilt, rebuild
 from ..proposal.proposal import Proposal
 from ..real import TooLarge, real
 from ..results.op_info import ASSUMED, Certificate, Refusal
-from ..terms.term import Reduce, Term, Var
-from ..terms.traversal import subterms
+from ..terms.term import Reduce, TensorVar, Term, Var, as_int
+from ..terms.traversal import map_loads, subterms
 from ..terms.work import spend
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
 from .sampled import Unequal, compare
@@ -123,9 +124,10 @@ def _compared(
         )
     if len(lowering.outputs) != len(lifted.outputs):
         return Refusal("the operator has a different number of outputs", proposal.name)
-    certificate = _proved(proposal, lifted, _aligned(lowering, lifted), rounded)
+    bodies = _aligned(lowering, lifted, built.scalars)
+    certificate = _proved(proposal, lifted, bodies, rounded)
     if isinstance(certificate, Refusal) and tested:
-        return _sampled(proposal, lifted, _aligned(lowering, lifted))
+        return _sampled(proposal, lifted, bodies)
     return certificate
 
 
@@ -189,10 +191,16 @@ def _sampled(
     )
 
 
-def _aligned(lowering: TensorExpression, lifted: TensorExpression) -> list[Term]:
-    """The bodies of the other expression's outputs, in the order of ours."""
+def _aligned(
+    lowering: TensorExpression, lifted: TensorExpression, scalars: Mapping[TensorVar, Var]
+) -> list[Term]:
+    """The bodies of the other expression's outputs in the order of ours, over the scalars."""
     by_tensor = {c.out: c.body for c in lowering.outputs}
-    return [by_tensor[c.out] for c in lifted.outputs]
+    bodies = [by_tensor[c.out] for c in lifted.outputs]
+    if not scalars:
+        return bodies
+    read = frozenset(scalars)
+    return [map_loads(b, read, lambda tensor, _: as_int(scalars[tensor])) for b in bodies]
 
 
 def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from ..lifting.tir.from_tir import Unliftable
 from ..proposal.answer_values import variables
 from ..results.op_info import Refusal, over_variables, with_certificate
 from ..terms.show import show
-from ..terms.term import TensorVar
+from ..terms.term import TensorVar, Var
 from ..terms.work import Exhausted, budget
 from .chain_result import Chain, PartlyRead, Step, StepResult, Value
 from .define import TensorProgram, define
@@ -87,16 +87,15 @@ class Chains:
 
 
 def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
-    values: dict[TensorVar, Value] = {
-        param: k for k, param in enumerate(program.params) if isinstance(param, TensorVar)
-    }
+    values: dict[TensorVar | Var, Value] = {param: k for k, param in enumerate(program.params)}
     steps: list[Step] = []
     problem: tuple[Part, Refusal] | None = None
     for part in parts:
         if not isinstance(part.info, Refusal) and part.window is not None:
             position = len(steps)
             values |= {t: StepResult(position, k) for k, t in enumerate(part.window.writes)}
-            buffers = tuple(values[t] for t in part.window.tensors)
+            names: tuple[TensorVar | Var, ...] = (*part.window.tensors, *part.window.scalars)
+            buffers = tuple(values[name] for name in names)
             steps.append(Step(part.info, buffers, tuple(repr(t) for t in part.window.tensors)))
             continue
         values |= {d.tensor: StepResult(-1) for d in part.definitions}

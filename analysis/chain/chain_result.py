@@ -37,8 +37,8 @@ class Step:
     Attributes:
         info: The operator; its parameter k is ``buffers[k]``. It is a `LayoutNormalised`, named
             ``layout_normalised(relax.tan)``, if no operator has these buffers.
-        buffers: Parameters of the fused PrimFunc by position, results of earlier steps, and last
-            the results of this step.
+        buffers: Parameters of the fused PrimFunc by position, results of earlier steps, then the
+            results of this step, and last the scalar parameters that are integers.
         shapes: The buffers' dtypes and shapes as text, ``float32[1, 8]``.
     """
 

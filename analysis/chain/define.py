@@ -97,7 +97,8 @@ class _Splitter(Executor):
         for place, stmt in enumerate(statements):
             self._statement(place, stmt)
         written = [t for t in self.params if isinstance(t, TensorVar) and t in self.version]
-        places = [t in self.version for t in self.params if isinstance(t, TensorVar)]
+        buffers_of = (t for t in self.params if isinstance(t, TensorVar) and not t.scalar)
+        places = [t in self.version for t in buffers_of]
         if not written or not all(places[places.index(True) :]):
             raise Unliftable("the outputs are not the last buffers")
         names = {t: b for b, t in self.values.items() if isinstance(t, TensorVar)}

@@ -51,6 +51,11 @@ class DefinitionWindow:
     def tensors(self) -> tuple[TensorVar, ...]:
         return (*self.reads, *self.writes)
 
+    @property
+    def scalars(self) -> tuple[Var, ...]:
+        """The scalar parameters of the PrimFunc that are integers, which follow the tensors."""
+        return tuple(p for p in self.lifted.params if isinstance(p, Var) and p.dtype != "int")
+
 
 class Growing:
     """The windows that start at one definition; each added definition completes the next window."""
@@ -108,7 +113,7 @@ def _renumbered(
     writes: tuple[TensorVar, ...],
 ) -> DefinitionWindow:
     """The window over parameters that are shared by all windows of the same types."""
-    parameters = {t: _parameter(k, t.shape, t.dtype) for k, t in enumerate((*reads, *writes))}
+    parameters = {t: _parameter(k, t) for k, t in enumerate((*reads, *writes))}
     outside = frozenset(reads)
     outputs = []
     for tensor in writes:
@@ -121,7 +126,7 @@ def _renumbered(
     extents = {e.atom for t in parameters for e in t.shape}
     sizes = {v for c in outputs for v in free(c.body) if v.kind in SIZES}
     sizes |= {v for t in parameters for e in t.shape for v in free(e)}
-    unbound = sorted(sizes - extents, key=lambda var: var.uid)
+    unbound = sorted(sizes - extents, key=lambda var: (var.dtype == "int", var.uid))
     races = any(d.races for d in definitions)
     promises = any(d.promises for d in definitions)
     lifted = TensorExpression(
@@ -131,14 +136,15 @@ def _renumbered(
     return DefinitionWindow(lifted, reads, writes, tuple(definitions), canonical(written), written)
 
 
-_PARAMETERS: dict[tuple[int, tuple[Int, ...], str], TensorVar] = {}
+_PARAMETERS: dict[tuple[int, tuple[Int, ...], str, bool], TensorVar] = {}
 
 
-def _parameter(position: int, shape: tuple[Int, ...], dtype: str) -> TensorVar:
-    key = (position, shape, dtype)
+def _parameter(position: int, like: TensorVar) -> TensorVar:
+    key = (position, like.shape, like.dtype, like.scalar)
     parameter = _PARAMETERS.get(key)
     if parameter is None:
-        parameter = _PARAMETERS[key] = TensorVar(f"p{position}", shape, dtype, position)
+        parameter = TensorVar(f"p{position}", like.shape, like.dtype, position, like.scalar)
+        _PARAMETERS[key] = parameter
     return parameter
 
 

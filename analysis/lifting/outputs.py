@@ -18,7 +18,8 @@ from .tir.from_tir import Unliftable
 
 def check_outputs(state: ExecutionState, values: Sequence[TensorVar | Var]) -> None:
     """Check that the written buffers are the last parameters, as callers assume."""
-    written = [t in state.effects.writes for t in values if isinstance(t, TensorVar)]
+    buffers = (t for t in values if isinstance(t, TensorVar) and not t.scalar)
+    written = [t in state.effects.writes for t in buffers]
     if True in written and not all(written[written.index(True) :]):
         raise Unliftable("a buffer after the first output is not written")
 

@@ -8,7 +8,19 @@ from typing import Any
 from tvm.tirx.buffer import is_buffer_var
 
 from ..support.tvm_compat import source_of
-from ..terms.term import INT_DTYPES, ZERO, Int, TensorVar, Term, Var, as_int, integer, variable
+from ..terms.term import (
+    INT_DTYPES,
+    ZERO,
+    Int,
+    Load,
+    TensorVar,
+    Term,
+    Var,
+    as_int,
+    integer,
+    load,
+    variable,
+)
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects
 from .effects.tensor_expression import WrittenSum
@@ -148,7 +160,11 @@ class Parameters:
     def bind_sizes(
         self, params: Sequence[Any], tensors_of_params: Sequence[TensorVar | Var | None]
     ) -> None:
-        """Bind the variables that are an extent on their own or in a sum, or a scalar parameter."""
+        """Bind the variables that are an extent on their own or in a sum, or a scalar parameter.
+
+        A scalar integer may be an index or an extent, so it is a variable. Any other scalar is an
+        element of a tensor without dimensions, as which an operator would take it.
+        """
         compound = list[tuple[Any, Int | None]]()
         scalars = list[tuple[Any, TensorVar | Var | None]]()
         for param, existing in zip(params, tensors_of_params, strict=True):
@@ -173,15 +189,19 @@ class Parameters:
         if compound and scalars:
             integers = [p for p, _ in scalars if str(p.ty.dtype) in INT_DTYPES]
             self.bind_sums(integers, compound)
-        for param, existing in scalars:
+        positions = [k for k, p in enumerate(params) if not is_buffer_var(p)]
+        for position, (param, existing) in zip(positions, scalars, strict=True):
             if param in self.determined:
                 continue
+            dtype = str(param.ty.dtype)
             if isinstance(existing, Var):
                 self.bind_size(param, as_int(existing))
-            elif str(param.ty.dtype) in INT_DTYPES:
+            elif dtype in INT_DTYPES:
                 shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
                 kind = "size" if any(_positive_with(e, param) for e in shapes) else "scalar"
-                self.bind_size(param, as_int(self.unique(kind, param.name)))
+                self.bind_size(param, as_int(self.unique(kind, param.name, dtype)))
+            else:
+                self.bind_value(param, position, existing)
 
     def bind_sums(self, scalars: Sequence[Any], extents: Sequence[tuple[Any, Int | None]]) -> None:
         """Bind scalars that are a term of an extent, by taking the extent for a size.
@@ -223,12 +243,22 @@ class Parameters:
         if var not in self.env:
             self.env[var] = as_int(self.unique("size", var.name)) if size is None else size
 
-    def unique(self, kind: str, name: str) -> Var:
+    def bind_value(self, param: Any, position: int, existing: TensorVar | None) -> None:
+        """Bind a scalar that is not an integer."""
+        dtype = str(param.ty.dtype)
+        if dtype == "handle" or lanes_of(dtype) != 1:
+            raise Unliftable("a scalar parameter is not a number", param.name)
+        if existing is not None and (existing.shape or existing.dtype != dtype):
+            raise Unliftable("a scalar parameter differs from the expected one", param.name)
+        tensor = existing or TensorVar(param.name, (), dtype, position, scalar=True)
+        self.env[param] = load(tensor, ())
+
+    def unique(self, kind: str, name: str, dtype: str = "int") -> Var:
         """Return a new variable; TIR variables that share a name get different ones."""
         names = {t.name for p in self.env.values() for t in free(p)}
         while name in names:
             name += "_"
-        return variable(kind, name)
+        return variable(kind, name, dtype=dtype)
 
     def bind_param(self, param: Any, position: int, existing: TensorVar | Var | None) -> None:
         if is_buffer_var(param):
@@ -242,9 +272,13 @@ class Parameters:
             self.values[param] = self.determined[param]
             return
         value = self.env.get(param)
+        if isinstance(value, Load):
+            self.values[param] = value.tensor
+            self.inputs.add(value.tensor)
+            return
         atom = value.atom if isinstance(value, Int) else None
         if not isinstance(atom, Var):
-            raise Unliftable("a scalar parameter is not an extent", param.name)
+            raise Unliftable("a scalar parameter is not a number of its own", param.name)
         if isinstance(existing, Var) and existing is not atom:
             raise Unliftable("a scalar parameter differs from the expected one", param.name)
         self.values[param] = atom

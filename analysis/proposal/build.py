@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -28,10 +28,17 @@ class NotBuilt(Exception):
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A legalised operator; ``params`` are those of the tensor expression, in its own order."""
+    """A legalised operator.
+
+    Attributes:
+        func: Its PrimFunc.
+        params: The tensor expression's parameter for each parameter of the PrimFunc.
+        scalars: The integer scalar that an operand without dimensions among `params` stands for.
+    """
 
     func: Any
     params: tuple[TensorVar | Var, ...]
+    scalars: Mapping[TensorVar, Var] = field(default_factory=dict)
 
 
 def constructor(name: str) -> Any:
@@ -202,7 +209,8 @@ def _from_cache(cached: KnownFunction, lifted: TensorExpression) -> Rebuilt:
 
 def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key | None) -> Rebuilt:
     sizes = _sizes(lifted)
-    args, tensors = _arguments(proposal.operands, lifted, sizes)
+    read = _read_tensors(proposal.operands, lifted)
+    args, tensors = _arguments(proposal.operands, read, sizes)
     params = list(tensors.values())
     if sizes:
         variables = [x for x in sizes.values() if isinstance(x, tirx.Var)]
@@ -211,32 +219,40 @@ def _rebuild(proposal: Proposal, lifted: TensorExpression, dtype: str, key: Key 
     legalised = _legalised(proposal, dtype, params, args, attrs)
     if legalised is None:
         raise NotBuilt("the operator does not lower to one PrimFunc")
-    inputs = _inputs(legalised, lifted, tensors, sizes)
+    inputs = _inputs(legalised, read, sizes)
     ordered = _in_order(legalised.func, inputs, [c.out for c in lifted.outputs])
-    if all(isinstance(i, TensorVar) for i in inputs):
+    if key is not None and all(isinstance(i, TensorVar) for i in inputs):
         places = tuple(lifted.params.index(i) for i in inputs)
         remember(
             key, KnownFunction(legalised.func, places, len(ordered), legalised.op, legalised.rule)
         )
-    return Rebuilt(legalised.func, ordered)
+    scalars = {t: p for o, t in read.items() if isinstance(p := lifted.params[o], Var)}
+    return Rebuilt(legalised.func, ordered, scalars)
+
+
+def _read_tensors(
+    operands: Sequence[int | Constant], lifted: TensorExpression
+) -> dict[int, TensorVar]:
+    """The operands that are parameters; a tensor without dimensions stands for a scalar."""
+    read: dict[int, TensorVar] = {}
+    for operand in operands:
+        if isinstance(operand, Constant) or operand in read:
+            continue
+        param = lifted.params[operand]
+        if isinstance(param, Var):
+            if param.dtype == "int":
+                raise NotBuilt(f"operand {operand} is a size, not a tensor or a scalar")
+            param = TensorVar(param.name, (), param.dtype, operand)
+        read[operand] = param
+    return read
 
 
 def _arguments(
-    operands: Sequence[int | Constant], lifted: TensorExpression, sizes: Mapping[Var, Any]
+    operands: Sequence[int | Constant], read: Mapping[int, TensorVar], sizes: Mapping[Var, Any]
 ) -> tuple[list[Any], dict[int, Any]]:
     """The operands of a call, and the variables among them by parameter."""
-    tensors: dict[int, Any] = {}
-    args: list[Any] = []
-    for operand in operands:
-        if isinstance(operand, Constant):
-            args.append(_literal(operand))
-            continue
-        param = lifted.params[operand]
-        if not isinstance(param, TensorVar):
-            raise NotBuilt(f"operand {operand} is not a tensor")
-        if operand not in tensors:
-            tensors[operand] = relax.Var(f"p{operand}", _type(param, sizes))
-        args.append(tensors[operand])
+    tensors = {o: relax.Var(f"p{o}", _type(tensor, sizes)) for o, tensor in read.items()}
+    args = [_literal(o) if isinstance(o, Constant) else tensors[o] for o in operands]
     return args, tensors
 
 
@@ -258,7 +274,7 @@ def typed_call(proposal: Proposal, lifted: TensorExpression, out: TensorVar) -> 
         NotBuilt: The operator rejects the operands or attributes.
     """
     sizes = _sizes(lifted)
-    args, _ = _arguments(proposal.operands, lifted, sizes)
+    args, _ = _arguments(proposal.operands, _read_tensors(proposal.operands, lifted), sizes)
     attrs = {k: to_prim(v, sizes) for k, v in proposal.attrs.items()}
     try:
         call = call_op(proposal.name, args, attrs, _dtype(proposal, lifted))
@@ -310,13 +326,10 @@ def _rejected(proposal: Proposal, error: Exception) -> NotBuilt:
 
 
 def _inputs(
-    legalised: Legalised,
-    lifted: TensorExpression,
-    tensors: Mapping[int, Any],
-    sizes: Mapping[Var, Any],
+    legalised: Legalised, read: Mapping[int, TensorVar], sizes: Mapping[Var, Any]
 ) -> list[TensorVar | Var]:
     """The parameters of the tensor expression that the ``call_tir`` takes, in its order."""
-    by_name = {f"p{o}": lifted.params[o] for o in tensors}
+    by_name = {f"p{o}": tensor for o, tensor in read.items()}
     by_size = {str(x.name): v for v, x in sizes.items() if isinstance(x, tirx.Var)}
     inputs: list[TensorVar | Var] = []
     for arg in legalised.args:

@@ -59,7 +59,10 @@ def single_read(expression: TensorExpression) -> Read | Refusal:
     """The only output as a single load."""
     if len(expression.outputs) != 1:
         return Refusal("the function has several outputs")
-    return read_of(expression.outputs[0])
+    read = read_of(expression.outputs[0])
+    if isinstance(read, Read) and read.tensor.scalar:
+        return Refusal("a scalar parameter fills the output, which is no movement of data")
+    return read
 
 
 @dataclass(frozen=True)

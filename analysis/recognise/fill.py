@@ -1,6 +1,7 @@
 """Tensors that are computed from their coordinates: full, arange, eye, one_hot; tril and triu.
 
-- full: ``out[y] = value``; arange: ``out[y] = start + step * y``;
+- full: ``out[y] = value``, a literal, a scalar parameter or a tensor without dimensions;
+- arange: ``out[y] = start + step * y``;
 - eye: ``out[i, j] = 1 if j - i = k else 0``;
 - one_hot: ``out[a, d, b] = on if t[a, b] = d else off``;
 - tril, triu: ``out[…, i, j] = x[…, i, j] if j - i <= k (>= k) else 0``.
@@ -95,9 +96,17 @@ def full(expression: TensorExpression) -> Outcome:
     """Match ``out[y] = value``; the value may be the element of a tensor of rank 0."""
     (definition,) = expression.outputs[:1]
     value, element = literal(definition.body), uncast(definition.body)
-    if isinstance(element, Load) and not element.indices and definition.axes:
+    scalar = atom(element)
+    position = expression.params.index(scalar) if scalar in expression.params else -1
+    if (
+        isinstance(element, Load)
+        and not element.indices
+        and (definition.axes or element.tensor.scalar)
+    ):
+        position = element.tensor.position
+    if position >= 0:
         shape = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}
-        return [Proposal("relax.full", (element.tensor.position,), shape)]
+        return [Proposal("relax.full", (position,), shape)]
     if len(expression.outputs) != 1 or value is None:
         return Refusal("the compute is not a literal")
     shape = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}

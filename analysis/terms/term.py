@@ -113,13 +113,22 @@ def remember(term: Term, key: str, value: Term) -> None:
 class TensorVar:
     """A buffer as a value; equality is identity, not the name.
 
-    ``position`` is its position among the parameters, or -1 for an inner buffer.
+    ``position`` is its position among the parameters, or -1 for an inner buffer. A ``scalar`` is
+    not in memory: it is a parameter that is passed by value, which has the shape ().
     """
 
-    __slots__ = ("dtype", "name", "position", "shape")
+    __slots__ = ("dtype", "name", "position", "scalar", "shape")
 
-    def __init__(self, name: str, shape: tuple[Int, ...], dtype: str, position: int = -1) -> None:
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[Int, ...],
+        dtype: str,
+        position: int = -1,
+        scalar: bool = False,
+    ) -> None:
         self.name, self.shape, self.dtype, self.position = name, shape, dtype, position
+        self.scalar = scalar
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}]"
@@ -129,7 +138,7 @@ class Var(Term):
     """An integer variable.
 
     ``axis``, ``loop`` and ``reduce`` range over ``[0, extent)``, ``size`` is at least 1, ``scalar``
-    and ``free`` are any integer.
+    and ``free`` are any integer. ``dtype`` is that of a scalar parameter, ``int`` for others.
     """
 
     __slots__ = ("extent", "kind", "name")
@@ -331,11 +340,11 @@ def var(kind: str, name: str, extent: Int | None = None) -> Int:
     return ZERO if extent is ONE else as_int(variable(kind, name, extent))
 
 
-def variable(kind: str, name: str, extent: Int | None = None) -> Var:
-    key = (Var, kind, name, extent)
+def variable(kind: str, name: str, extent: Int | None = None, dtype: str = "int") -> Var:
+    key = (Var, kind, name, extent, dtype)
     cached: Any = _interned(key)
     if cached is None:
-        cached = _new(Var, key, "int", ())
+        cached = _new(Var, key, dtype, ())
         cached.kind, cached.name, cached.extent = kind, name, extent
     return cached  # type: ignore[no-any-return]
 

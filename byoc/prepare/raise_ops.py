@@ -152,7 +152,7 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
             return call
         gvar = call.args[0]
         func = self.mod[gvar]
-        recovered = self.requirements.preferred(self.analyse(func))
+        recovered = self.requirements.preferred(self.analyse(func)).over_tensors()
         reason = self.why_not(recovered, call)
         if reason is None:
             try:
