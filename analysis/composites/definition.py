@@ -100,7 +100,8 @@ class _Values:
             return [self._argument(a) for a in items(arg.fields)]
         if isinstance(arg, GenericConst):
             return _scalar(arg)
-        return self.known[arg] if isinstance(arg, relax.Var) else arg
+        is_tensor = isinstance(arg, relax.Var) and arg in self.known  # a size is a variable too
+        return self.known[arg] if is_tensor else arg
 
 
 def _scalar(constant: Any) -> Any:

@@ -1,0 +1,151 @@
+"""Rotary position embeddings (RoPE), defined in Relax operators.
+
+Source: Su et al., RoFormer, arXiv 2104.09864.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.relax import op
+
+from .composite import composite
+from .rotary_frequencies import SCALINGS, frequencies
+
+ROTARY = "relax.nn.rotary_embedding"
+STYLES = ("neox", "gptj")
+
+
+@composite(ROTARY)
+def rotary_embedding(
+    data: Any,
+    positions: Any,
+    apply: Any = None,
+    *,
+    base: float,
+    rotary_dim: int,
+    style: str = "neox",
+    heads: Sequence[int] = (),
+    scale: float = 1.0,
+    scaling: str = "none",
+    parameters: Sequence[float] = (),
+    compute_dtype: str = "float32",
+) -> Any:
+    """Return the data with pairs of each head's features turned by angles that grow with positions.
+
+        angle[s, d] = scale * positions[s] * f(base ** (-2 * k / rotary_dim))
+        out[.., s, h, d] = cos(angle) * x[.., s, h, d] + sin(angle) * turned[.., s, h, d]
+
+    The features d and e of a pair k have ``turned[d] = -x[e]`` and ``turned[e] = x[d]``. Features
+    from ``rotary_dim`` on are copied. `frequencies` documents f.
+
+    Args:
+        data: (.., positions, heads, features), of a floating-point dtype.
+        positions: Integers: (positions,), or without dimensions the position after the last.
+        apply: An integer without dimensions; the data are only copied unless it is positive. None
+            if they are always turned.
+        base: The base of the powers, called theta.
+        rotary_dim: The number of features that are turned, which is even.
+        style: The pairs: ``neox`` (k, k + rotary_dim / 2) as in Llama, ``gptj`` (2 k, 2 k + 1).
+        heads: The heads of queries, keys and values. There are three results then: turned queries,
+            turned keys, and values. One result for all heads if it is empty.
+        scale: A factor of positions.
+        scaling: How frequencies are changed for long contexts: none, llama3, llama4, yarn.
+        parameters: The numbers of the scaling.
+        compute_dtype: The dtype in which positions are scaled and features turned. Angles are of
+            float32.
+    """
+    _check(data, positions, base, rotary_dim, style, scaling, compute_dtype)
+    rank = len(data.ty.shape)
+    places = op.astype(_places(positions, data.ty.shape[rank - 3]), compute_dtype)
+    if scale != 1:
+        places = op.multiply(places, tirx.const(scale, compute_dtype))
+    places = op.expand_dims(op.astype(places, "float32"), [1])
+    angles = frequencies(places, base, rotary_dim, style == "gptj", scaling, parameters)
+    cos, sin = (op.expand_dims(op.astype(f(angles), compute_dtype), [1]) for f in (op.cos, op.sin))
+    features = _Features(rank - 1, int(data.ty.shape[rank - 1]), rotary_dim)
+    turn = features.halves if style == "neox" else features.neighbours
+
+    def turned(x: Any) -> Any:
+        part = features.slice(x, 0, rotary_dim)
+        straight, pairs = (op.astype(y, compute_dtype) for y in (part, turn(part)))
+        out = op.add(op.multiply(cos, straight), op.multiply(sin, pairs))
+        out = features.joined(op.astype(out, str(data.ty.dtype)), x)
+        if apply is None:
+            return out
+        return op.where(op.greater(apply, tirx.const(0, str(apply.ty.dtype))), out, x)
+
+    if not heads:
+        return turned(data)
+    query, key, value = _split(data, heads, rank - 2)
+    return turned(query), turned(key), value
+
+
+def _places(positions: Any, count: Any) -> Any:
+    """The positions as a vector."""
+    if len(positions.ty.shape):
+        return positions
+    dtype = str(positions.ty.dtype)
+    first = op.subtract(positions, count if dtype == "int64" else tirx.Cast(dtype, count))
+    return op.add(op.arange(0, count, 1, dtype), first)
+
+
+def _split(data: Any, heads: Sequence[int], axis: int) -> list[Any]:
+    total, parts, start = data.ty.shape[axis], [], 0
+    if len(heads) != 3 or min(heads) < 1 or int(total) != sum(heads):
+        raise ValueError(f"{ROTARY}: heads {list(heads)}, expected three counts with sum {total}")
+    for count in heads:
+        parts.append(op.strided_slice(data, [axis], [start], [start + count]))
+        start += count
+    return parts
+
+
+@dataclass(frozen=True)
+class _Features:
+    """The last axis of the data: its position, its extent, and how much of it is turned."""
+
+    axis: int
+    extent: int
+    size: int
+
+    def slice(self, x: Any, start: int, stop: int, step: int = 1) -> Any:
+        """Some features."""
+        if (start, stop, step) == (0, self.extent, 1):
+            return x
+        return op.strided_slice(x, [self.axis], [start], [stop], [step])
+
+    def joined(self, turned: Any, x: Any) -> Any:
+        """The turned features, then the others of x."""
+        if self.size == self.extent:
+            return turned
+        return op.concat([turned, self.slice(x, self.size, self.extent)], axis=self.axis)
+
+    def halves(self, x: Any) -> Any:
+        """``-x[d + size / 2]`` in the first half, ``x[d - size / 2]`` in the second."""
+        half = self.size // 2
+        first, second = self.slice(x, 0, half), self.slice(x, half, self.size)
+        return op.concat([op.negative(second), first], axis=self.axis)
+
+    def neighbours(self, x: Any) -> Any:
+        """``-x[d + 1]`` for even d, ``x[d - 1]`` for odd d."""
+        even, odd = (op.repeat(self.slice(x, k, self.size, 2), 2, self.axis) for k in (0, 1))
+        place = op.arange(0, self.size, 1, "int64")
+        parity = op.floor_mod(place, tirx.const(2, "int64"))
+        return op.where(op.equal(parity, tirx.const(0, "int64")), op.negative(odd), even)
+
+
+def _check(
+    data: Any, positions: Any, base: float, rotary_dim: int, style: str, scaling: str, dtype: str
+) -> None:
+    shape = data.ty.shape
+    if len(shape) < 3 or len(positions.ty.shape) > 1 or "int" not in str(positions.ty.dtype):
+        raise ValueError(f"{ROTARY}: data {data.ty} at positions {positions.ty}")
+    if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > int(shape[len(shape) - 1]):
+        raise ValueError(f"{ROTARY}: rotary_dim {rotary_dim} of {data.ty}, expected an even number")
+    if style not in STYLES or scaling not in SCALINGS or base <= 0:
+        raise ValueError(f"{ROTARY}: style {style}, scaling {scaling}, base {base}")
+    if dtype not in ("float32", str(data.ty.dtype)):
+        raise ValueError(f"{ROTARY}: compute_dtype {dtype}, expected float32 or that of the data")
