@@ -28,6 +28,7 @@ BINARY = {
     "BitwiseOr": "|", "BitwiseXor": "^", "LShift": "<<", "RShift": ">>",
 }  # fmt: skip
 CALLS = {
+    "cos": np.cos, "sin": np.sin,
     "exp": np.exp, "sqrt": np.sqrt, "tanh": np.tanh, "fabs": abs, "floor": np.floor,
     "ceil": np.ceil, "log": np.log, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "rsqrt": lambda x: 1 / np.sqrt(x), "pow": lambda a, b: float(np.power(float(a), b)),
@@ -210,6 +211,8 @@ class _Writer:
             return f"cast({self.expr(e.value)}, {str(e.ty.dtype)!r})"
         if kind == "Select":
             return self.choice(e.condition, e.true_value, e.false_value)
+        if kind == "Let":
+            return f"(lambda {self.name(e.var)}: {self.expr(e.body)})({self.expr(e.value)})"
         assert kind == "Call", f"the interpreter has no {kind}"
         name = str(e.op.name).split(".")[-1]
         if name == "if_then_else":
