@@ -15,13 +15,13 @@ from ..index_map.maps.to_terms import Unsupported
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proposal.answer_values import variables
-from ..results.op_info import Refusal, over_variables, with_certificate
+from ..results.op_info import Answer, Refusal, operator, over_variables, with_certificate
 from ..terms.show import show
 from ..terms.term import TensorVar, Var
 from ..terms.work import Exhausted, budget
 from .chain_result import Chain, PartlyRead, Step, StepResult, Value
 from .define import TensorProgram, define
-from .definition_window import Recover
+from .definition_window import DefinitionWindow, Recover
 from .segment import Part, segment
 
 __all__ = ["Chain", "Chains", "PartlyRead", "Step", "StepResult", "Value", "op_infos"]
@@ -94,8 +94,7 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
         if not isinstance(part.info, Refusal) and part.window is not None:
             position = len(steps)
             values |= {t: StepResult(position, k) for k, t in enumerate(part.window.writes)}
-            names: tuple[TensorVar | Var, ...] = (*part.window.tensors, *part.window.scalars)
-            buffers = tuple(values[name] for name in names)
+            buffers = tuple(values[t] for t in _buffers(part.window, part.info))
             steps.append(Step(part.info, buffers, tuple(repr(t) for t in part.window.tensors)))
             continue
         values |= {d.tensor: StepResult(-1) for d in part.definitions}
@@ -111,6 +110,14 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     if len(steps) > 1:
         steps = _simplified(steps, program)
     return Chain(tuple(steps), outputs, _kind(steps, program), program.params)
+
+
+def _buffers(window: DefinitionWindow, info: Answer) -> tuple[TensorVar | Var, ...]:
+    """The tensors of a window, then its integer scalars if one of them is an operand."""
+    found = operator(info)
+    operands = [o for o in found.operands if isinstance(o, int)] if found else []
+    takes_scalars = max(operands, default=0) >= len(window.tensors)
+    return (*window.tensors, *window.scalars) if takes_scalars else window.tensors
 
 
 def _simplified(steps: list[Step], program: TensorProgram) -> list[Step]:

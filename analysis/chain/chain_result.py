@@ -38,7 +38,8 @@ class Step:
         info: The operator; its parameter k is ``buffers[k]``. It is a `LayoutNormalised`, named
             ``layout_normalised(relax.tan)``, if no operator has these buffers.
         buffers: Parameters of the fused PrimFunc by position, results of earlier steps, then the
-            results of this step, and last the scalar parameters that are integers.
+            results of this step; last the scalar parameters that are integers, if one is an
+            operand.
         shapes: The buffers' dtypes and shapes as text, ``float32[1, 8]``.
     """
 
