@@ -16,6 +16,7 @@ from .composite import composite
 from .rotary_frequencies import SCALINGS, frequencies
 
 ROTARY = "relax.nn.rotary_embedding"
+TABLES = "relax.nn.apply_rotary_embedding"
 STYLES = ("neox", "gptj")
 
 
@@ -66,14 +67,10 @@ def rotary_embedding(
     places = op.expand_dims(op.astype(places, "float32"), [1])
     angles = frequencies(places, base, rotary_dim, style == "gptj", scaling, parameters)
     cos, sin = (op.expand_dims(op.astype(f(angles), compute_dtype), [1]) for f in (op.cos, op.sin))
-    features = _Features(rank - 1, int(data.ty.shape[rank - 1]), rotary_dim)
-    turn = features.halves if style == "neox" else features.neighbours
+    features = _Features(rank - 1, int(data.ty.shape[rank - 1]), rotary_dim, style)
 
     def turned(x: Any) -> Any:
-        part = features.slice(x, 0, rotary_dim)
-        straight, pairs = (op.astype(y, compute_dtype) for y in (part, turn(part)))
-        out = op.add(op.multiply(cos, straight), op.multiply(sin, pairs))
-        out = features.joined(op.astype(out, str(data.ty.dtype)), x)
+        out = features.turned(x, cos, sin, compute_dtype, str(data.ty.dtype))
         if apply is None:
             return out
         return op.where(op.greater(apply, tirx.const(0, str(apply.ty.dtype))), out, x)
@@ -82,6 +79,34 @@ def rotary_embedding(
         return turned(data)
     query, key, value = _split(data, heads, rank - 2)
     return turned(query), turned(key), value
+
+
+@composite(TABLES)
+def apply_rotary_embedding(
+    data: Any, cos: Any, sin: Any, *, rotary_dim: int, style: str = "neox"
+) -> Any:
+    """Return the data with pairs of features turned by angles whose cosines and sines are given.
+
+        out[.., d] = cos[.., d] * x[.., d] + sin[.., d] * turned[.., d]
+
+    See `rotary_embedding`. The dtype of the tables is the one in which features are turned.
+
+    Args:
+        data: (.., features), of a floating-point dtype.
+        cos: The cosines, which broadcast to (.., rotary_dim).
+        sin: The sines, of the same dtype.
+        rotary_dim: The number of features that are turned, which is even.
+        style: The pairs: ``neox`` (k, k + rotary_dim / 2), ``gptj`` (2 k, 2 k + 1).
+    """
+    axis = len(data.ty.shape) - 1
+    dtype = str(cos.ty.dtype)
+    size = int(data.ty.shape[axis]) if axis >= 0 else 0
+    if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > size or style not in STYLES:
+        raise ValueError(f"{TABLES}: rotary_dim {rotary_dim}, style {style} of {data.ty}")
+    if dtype != str(sin.ty.dtype) or not len(cos.ty.shape) == len(sin.ty.shape) == axis + 1:
+        raise ValueError(f"{TABLES}: tables {cos.ty} and {sin.ty} of {data.ty}")
+    features = _Features(axis, size, rotary_dim, style)
+    return features.turned(data, cos, sin, dtype, str(data.ty.dtype))
 
 
 def _places(positions: Any, count: Any) -> Any:
@@ -105,11 +130,20 @@ def _split(data: Any, heads: Sequence[int], axis: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Features:
-    """The last axis of the data: its position, its extent, and how much of it is turned."""
+    """The last axis of the data: its position, its extent, how much of it is turned, and how."""
 
     axis: int
     extent: int
     size: int
+    style: str
+
+    def turned(self, x: Any, cos: Any, sin: Any, dtype: str, out_dtype: str) -> Any:
+        """The features with pairs turned."""
+        part = self.slice(x, 0, self.size)
+        pairs = self.halves(part) if self.style == "neox" else self.neighbours(part)
+        straight = op.multiply(cos, op.astype(part, dtype))
+        out = op.add(straight, op.multiply(sin, op.astype(pairs, dtype)))
+        return self.joined(op.astype(out, out_dtype), x)
 
     def slice(self, x: Any, start: int, stop: int, step: int = 1) -> Any:
         """Some features."""

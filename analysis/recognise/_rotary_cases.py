@@ -41,6 +41,21 @@ def matched(op: str) -> list[Matches]:
     ]
 
 
+def matched_tables(op: str) -> list[Matches]:
+    """Calls with tables that must be recognised."""
+
+    def case(*operands: str, rotary_dim: int = 8, style: str = "neox") -> Matches:
+        return Matches(op, operands, {"rotary_dim": rotary_dim, "style": style})
+
+    return [
+        case("float16[1, 4, n, 8]", "float16[1, 1, n, 8]", "float16[1, 1, n, 8]"),
+        case("float32[n, 4, 8]", "float32[n, 1, 4]", "float32[n, 1, 4]", rotary_dim=4),
+        case("float16[3, 4, 8]", "float32[3, 1, 8]", "float32[3, 1, 8]"),
+        case("float32[3, 4, 8]", "float32[3, 1, 8]", "float32[3, 1, 8]", style="gptj"),
+        case("float16[n, 8]", "float16[n, 4]", "float16[n, 4]", style="gptj", rotary_dim=4),
+    ]
+
+
 _SCRIPT = """
 @T.prim_func(s_tir=True)
 def main(x: T.Buffer((6, 4, 8), "float32"), p: T.Buffer((6,), "int32"),
@@ -71,4 +86,31 @@ REFUSED = [
     _refused("the position of the next row", _ANGLE.replace("p[vs]", "p[(vs + 1) % 6]")),
     _refused("the position is that of a head", _ANGLE.replace("p[vs]", "p[vh]")),
     _refused("the partner of another head", high="x[vs, 3 - vh, vd - 4]"),
+]
+
+_TABLES = """
+@T.prim_func(s_tir=True)
+def main(x: T.Buffer((6, 8), "float32"), c: T.Buffer((6, 8), "float32"),
+         s: T.Buffer((6, 8), "float32"), out: T.Buffer((6, 8), "float32")):
+    for i, d in T.grid(6, 8):
+        with T.sblock("rope"):
+            v, vd = T.axis.remap("SS", [i, d])
+            out[v, vd] = (
+                c[v, vd] * x[v, vd] + s[v, {sine}] * T.if_then_else(vd < 4, {low}, {high}))
+"""
+
+
+def _refused_tables(
+    why: str, sine: str = "vd", low: str = "x[v, vd + 4] * T.float32(-1)",
+    high: str = "x[v, vd - 4]",
+) -> Refuses:  # fmt: skip
+    return Refuses(why, _TABLES.format(sine=sine, low=low, high=high))
+
+
+REFUSED_TABLES = [
+    _refused_tables("the sign is in the other half", low="x[v, vd + 4]", high="-x[v, vd - 4]"),
+    _refused_tables("no half is negated", low="x[v, vd + 4]"),
+    _refused_tables("the halves are of two rows", high="x[5 - v, vd - 4]"),
+    _refused_tables("the sine of another feature", sine="7 - vd"),
+    _refused_tables("the pair is one feature off", low="x[v, vd + 3] * T.float32(-1)"),
 ]

@@ -15,7 +15,12 @@ from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn.llm import position_embedding as llm
 
 from opinfo.analysis import Chain, OpInfo, op_info, op_infos
-from opinfo.analysis.composites.rotary import ROTARY, rotary_embedding
+from opinfo.analysis.composites.rotary import (
+    ROTARY,
+    TABLES,
+    apply_rotary_embedding,
+    rotary_embedding,
+)
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.proposal.build import rebuild
 from opinfo.analysis.proposal.proposal import Proposal
@@ -137,13 +142,20 @@ def reference(
     return np.concatenate([turned, x[..., size:]], -1)
 
 
-def run(operands: list[Any], **attrs: Any) -> Any:
+def module(make: Any, operands: list[Any], attrs: Mapping[str, Any]) -> Any:
     params = [relax.Var(f"a{k}", relax.TensorType(a.shape, str(a.dtype)))
               for k, a in enumerate(operands)]  # fmt: skip
     builder = relax.BlockBuilder()
     with builder.function("main", params):
-        builder.emit_func_output(builder.emit(rotary_embedding(*params, **attrs)))
-    machine = relax.VirtualMachine(tvm.compile(builder.get(), target="llvm"), tvm.cpu())
+        with builder.dataflow():
+            out = builder.emit_output(make(*params, **attrs))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def run(operands: list[Any], make: Any = rotary_embedding, **attrs: Any) -> Any:
+    built = module(make, operands, attrs)
+    machine = relax.VirtualMachine(tvm.compile(built, target="llvm"), tvm.cpu())
     out = machine["main"](*map(tvm.runtime.tensor, operands))
     return out.numpy() if hasattr(out, "numpy") else [t.numpy() for t in out]
 
@@ -171,6 +183,36 @@ def test_heads_are_split_and_values_are_copied() -> None:
 def test_the_number_of_positions_places_the_last_one() -> None:
     got = run([X, np.array(10)], base=100.0, rotary_dim=8)
     np.testing.assert_allclose(got, reference(X, [7, 8, 9], 100.0, 8, "neox"), atol=1e-4)
+
+
+@pytest.mark.parametrize("style", ["neox", "gptj"])
+@pytest.mark.parametrize("size", [4, 8])
+def test_tables_turn_as_angles_do(style: str, size: int) -> None:
+    angles = PLACES[:, None] * 100.0 ** (-2.0 * np.arange(size // 2) / size)
+    angles = np.concatenate([angles, angles], 1) if style == "neox" else angles.repeat(2, 1)
+    tables = [f(angles)[:, None].astype("float32") for f in (np.cos, np.sin)]
+    got = run([X, *tables], apply_rotary_embedding, rotary_dim=size, style=style)
+    np.testing.assert_allclose(got, reference(X, PLACES, 100.0, size, style), atol=1e-4)
+
+
+def test_operators_that_tvm_fuses_are_named() -> None:
+    """As a model of PyTorch has them: slices, a negation, a concatenation, products, a sum."""
+    ops = relax.op
+
+    def rotated(x: Any, cos: Any, sin: Any) -> Any:
+        first, second = (ops.strided_slice(x, [2], [k], [k + 4]) for k in (0, 4))
+        half = ops.concat([ops.negative(second), first], 2)
+        return ops.add(ops.multiply(x, cos), ops.multiply(half, sin))
+
+    mod = relax.transform.LegalizeOps()(module(rotated, [X, X[:, :1], X[:, :1]], {}))
+    mod = relax.transform.AnnotateTIROpPattern()(mod)
+    mod = relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
+    (func,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    info, chain = op_info(strip(func)), op_infos(func)
+    assert isinstance(info, OpInfo) and info.name == TABLES
+    assert info.operands == (0, 1, 2)
+    assert dict(info.attrs) == {"rotary_dim": 8, "style": "neox"}
+    assert isinstance(chain, Chain) and "relax.concat" in chain.names
 
 
 def _llama3(f: Any) -> Any:
@@ -254,13 +296,14 @@ def _operators(
     built = rebuild(Proposal(info.name, info.operands, info.attrs), lift(func))
     scalars = [np.array(sizes.get(p.name, 0)) for p in func.params]
     inputs = [*values, *scalars[len(values) :]]
-    read = [p.position for p in built.params[:-3]]  # type: ignore[union-attr]
+    results = len(lift(func).outputs)
+    read = [p.position for p in built.params[:-results]]  # type: ignore[union-attr]
     return compiled(built.func)([inputs[p] for p in read], {"seq_len": 3})
 
 
-def _results(func: Any) -> list[Any] | None:
+def _results(func: Any, given: Any) -> list[Any] | None:
     try:
-        return [a for values, sizes in INPUTS for a in compiled(func)(values, sizes)]
+        return [a for values, sizes in given for a in compiled(func)(values, sizes)]
     except (Undefined, ArithmeticError, LookupError, ValueError, TypeError):
         return None
 
@@ -269,19 +312,18 @@ def _same(a: Any, b: Any) -> bool:
     return all(np.allclose(x, y, rtol=1e-5, atol=1e-7) for x, y in zip(a, b, strict=True))
 
 
-def _tried(name: str) -> tuple[int, list[str]]:
+def _tried(original: Any, given: Any = INPUTS) -> tuple[int, list[str]]:
     """The number of mutants that differ, and those that are recognised wrongly."""
-    original = FORMS[name][0]()
-    expected = _results(original)
+    expected = _results(original, given)
     different, wrong = 0, []
     for change, mutant in _changed(original):
-        got = _results(mutant)
+        got = _results(mutant, given)
         if got is None or _same(got, expected):
             continue
         different += 1
         info = op_info(mutant)
         if isinstance(info, OpInfo):
-            answer = [a for v, s in INPUTS for a in _operators(mutant, info, v, s)]
+            answer = [a for v, s in given for a in _operators(mutant, info, v, s)]
             wrong += [] if _same(got, answer) else [f"{change}: {info}"]
     return different, wrong
 
@@ -289,6 +331,19 @@ def _tried(name: str) -> tuple[int, list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["neox", "gptj", "gptj partial", "llama3", "yarn"])
 def test_no_mutant_is_certified(name: str) -> None:
-    different, wrong = _tried(name)
+    different, wrong = _tried(FORMS[name][0]())
     assert not wrong
     assert different >= 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["neox", "gptj"])
+def test_no_mutant_with_tables_is_certified(style: str) -> None:
+    tables = [np.random.default_rng(k).uniform(-1, 1, (3, 1, 8)) for k in range(2)]
+    operands = [X, *(t.astype("float32") for t in tables)]
+    built = module(apply_rotary_embedding, operands, {"rotary_dim": 8, "style": style})
+    legal = relax.transform.LegalizeOps()(built)
+    (func,) = (f for f in legal.functions.values() if isinstance(f, tirx.PrimFunc))
+    different, wrong = _tried(parsed(func.script()), [([_DATA[0], *tables], {})])
+    assert not wrong
+    assert different >= 10
