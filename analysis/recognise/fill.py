@@ -19,7 +19,7 @@ from ..proposal.undetermined import Undetermined
 from ..results.op_info import Refusal
 from ..terms.order import is_closed
 from ..terms.scalar import is_const
-from ..terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, as_int
+from ..terms.term import FALSE, ONE, TRUE, CallTerm, Int, Load, Term, Var, as_int
 from ..terms.traversal import free
 from . import Matches, Refuses, recogniser
 from ._contraction import uncast
@@ -96,23 +96,30 @@ def full(expression: TensorExpression) -> Outcome:
     """Match ``out[y] = value``; the value may be the element of a tensor of rank 0."""
     (definition,) = expression.outputs[:1]
     value, element = literal(definition.body), uncast(definition.body)
-    scalar = atom(element)
-    position = expression.params.index(scalar) if scalar in expression.params else -1
     if (
         isinstance(element, Load)
         and not element.indices
         and (definition.axes or element.tensor.scalar)
     ):
-        position = element.tensor.position
-    if position >= 0:
         shape = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}
-        return [Proposal("relax.full", (position,), shape)]
+        return [Proposal("relax.full", (element.tensor.position,), shape)]
     if len(expression.outputs) != 1 or value is None:
         return Refusal("the compute is not a literal")
     shape = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}
     named = {0: "relax.zeros", 1: "relax.ones"}
     proposals = [Proposal("relax.full", (), {**shape, "fill_value": value})]
     return [*proposals, *(Proposal(name, (), shape) for k, name in named.items() if value == k)]
+
+
+@recogniser("full_of_scalar", precedence=364, ops=("relax.full",))
+def full_of_scalar(expression: TensorExpression) -> Outcome:
+    """Match ``out[y] = n`` for an integer parameter, unless an operator has it as an attribute."""
+    (definition,) = expression.outputs[:1]
+    value = uncast(definition.body)
+    if len(expression.outputs) != 1 or not isinstance(value, Var) or value not in expression.params:
+        return Refusal("the compute is not a scalar parameter")
+    attrs = {"shape": dims(definition.out.shape), "dtype": definition.out.dtype}
+    return [Proposal("relax.full", (expression.params.index(value),), attrs)]
 
 
 @recogniser("arange", precedence=352, ops=("relax.arange",))

@@ -50,7 +50,9 @@ class LogicalForm:
     @cached_property
     def places(self) -> tuple[PhysicalIndices | None, ...]:
         return tuple(
-            place(self.state.of(k), param.shape) if isinstance(param, TensorVar) else None
+            place(self.state.of(k), param.shape)
+            if isinstance(param, TensorVar) and not param.scalar
+            else None
             for k, param in enumerate(self.physical.params)
         )
 

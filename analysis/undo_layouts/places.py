@@ -22,6 +22,8 @@ def place(moves: Sequence[CoordinateChange], shape: tuple[Int, ...]) -> Physical
 def unchanged_layouts(params: Sequence[TensorVar | Var]) -> tuple[BufferLayout | None, ...]:
     """Return, for each parameter, the layout in which its buffer is the logical one."""
     return tuple(
-        place((), param.shape).layout(param.shape) if isinstance(param, TensorVar) else None
+        place((), param.shape).layout(param.shape)
+        if isinstance(param, TensorVar) and not param.scalar
+        else None
         for param in params
     )

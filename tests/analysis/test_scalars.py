@@ -9,7 +9,16 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.analysis import Chain, OpInfo, Refusal, lift, op_info, op_infos
+from opinfo.analysis import (
+    Chain,
+    LayoutNormalised,
+    OpInfo,
+    Refusal,
+    layout_normalised,
+    lift,
+    op_info,
+    op_infos,
+)
 from opinfo.analysis.lifting.tir.from_tir import Unliftable
 
 _HEAD = """
@@ -106,6 +115,19 @@ def test_a_chain_names_a_scalar_by_its_position() -> None:
     full = op_infos(_func("a", "int32", "int32", after=True))
     assert isinstance(full, Chain)
     assert full.steps[0].operands == (1,)
+
+
+def test_a_scalar_has_no_layout() -> None:
+    source = _HEAD.format(
+        params='x: T.Buffer((8, 4), "float32"), a: T.float32, out: T.Buffer((4, 8), "float32")',
+        value="x[vj, vi] * a",
+    )
+    found = layout_normalised(tvm.script.from_source(source))
+    assert isinstance(found, LayoutNormalised) and found.logical.name == "relax.multiply"
+    assert [b is None for b in found.buffers] == [False, True, False]
+    plain = layout_normalised(_func("x[vi, vj] * a", "float32", "float32", "float32"))
+    assert isinstance(plain, LayoutNormalised)
+    assert [b is None for b in plain.buffers] == [False, True, False]
 
 
 def test_a_handle_is_no_number() -> None:
