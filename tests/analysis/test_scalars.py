@@ -20,6 +20,7 @@ from opinfo.analysis import (
     op_infos,
 )
 from opinfo.analysis.lifting.tir.from_tir import Unliftable
+from opinfo.testing.rebuild import check_rebuilt
 
 _HEAD = """
 # from tvm.script import tirx as T
@@ -43,11 +44,13 @@ def _func(value: str, out: str, scalar: str, x: str = "", after: bool = False) -
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint32"])
 def test_a_number_is_an_operand_without_dimensions(dtype: str, after: bool) -> None:
-    info = op_info(_func("x[vi, vj] * a", dtype, dtype, dtype, after))
+    func = _func("x[vi, vj] * a", dtype, dtype, dtype, after)
+    info = op_info(func)
     assert isinstance(info, OpInfo)
     assert info.name == "relax.multiply"
     assert set(info.operands) == {0, 2 if after else 1}
     assert info.kind == "kElemWise"  # for fusion a scalar is not an operand
+    check_rebuilt(func, info)
 
 
 @pytest.mark.parametrize(
@@ -120,10 +123,10 @@ def test_a_chain_names_a_scalar_by_its_position() -> None:
 def test_a_scalar_has_no_layout() -> None:
     source = _HEAD.format(
         params='x: T.Buffer((8, 4), "float32"), a: T.float32, out: T.Buffer((4, 8), "float32")',
-        value="x[vj, vi] * a",
+        value="x[vj, vi] + a",
     )
     found = layout_normalised(tvm.script.from_source(source))
-    assert isinstance(found, LayoutNormalised) and found.logical.name == "relax.multiply"
+    assert isinstance(found, LayoutNormalised) and found.logical.name == "relax.add"
     assert [b is None for b in found.buffers] == [False, True, False]
     plain = layout_normalised(_func("x[vi, vj] * a", "float32", "float32", "float32"))
     assert isinstance(plain, LayoutNormalised)
