@@ -6,5 +6,12 @@ constructor and its documentation come from one Python function, the definition.
 
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
+from .rotary import apply_rotary_embedding, rotary_embedding
 
-__all__ = ["composite", "group_dequantize", "group_quantize"]
+__all__ = [
+    "apply_rotary_embedding",
+    "composite",
+    "group_dequantize",
+    "group_quantize",
+    "rotary_embedding",
+]
