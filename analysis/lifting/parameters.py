@@ -298,8 +298,10 @@ class Parameters:
             raise Unliftable("a buffer of vectors is not supported", buffer.name)
         shape = [self.reader.index(e) for e in items(ty.shape)]
         if existing is not None and (tuple(shape) != existing.shape or dtype != existing.dtype):
+            got = TensorVar(buffer.name, tuple(shape), dtype)
             raise Unliftable(
-                "a parameter has a different shape or dtype than expected", buffer.name
+                "a parameter has a different shape or dtype than expected",
+                f"{got!r} instead of {existing.dtype}[{', '.join(map(repr, existing.shape))}]",
             )
         tensor = existing or TensorVar(buffer.name, tuple(shape), dtype, position)
         self.scopes[tensor] = str(ty.storage_scope)
