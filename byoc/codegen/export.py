@@ -25,7 +25,7 @@ _START = """
 #if defined(__APPLE__)
 #define SECTION ".section __DATA,__data"
 #define NAME(symbol) "_" symbol
-#elif defined(__x86_64__)
+#elif defined(__x86_64__) && !defined(__clang__)  // clang knows the flag "l" since 17
 #define SECTION ".section .ldata,\\"awl\\",%progbits"
 #define NAME(symbol) symbol
 #else
