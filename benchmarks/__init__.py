@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOMS = ("analysis", "layout", "backends", "shapes", "attacks", "zoo", "overall")
+ROOMS = ("analysis", "layout", "backends", "shapes", "attacks", "zoo", "gpu", "overall")
 # `python -m benchmarks.op_info` finds a command in any folder; imports name the folder.
 __path__ += [str(Path(__file__).parent / room) for room in ROOMS]

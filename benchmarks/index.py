@@ -155,6 +155,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             more=("zoo-amx.md", "zoo-avx512.md"),
         ),
     },
+    "gpu": {
+        "gpu": Command("an NVIDIA backend, or schedules for a GPU; needs a GPU"),
+    },
     "overall": {
         "imports": Command(
             "what `opinfo` imports",
@@ -193,7 +196,8 @@ def page() -> str:
     for room, commands in COMMANDS.items():
         rows = [_row(room, name, command) for name, command in commands.items()]
         head = ("benchmark", "command", "result", "run it after changing")
-        parts.append(f"## {room.capitalize()}\n\n{table(head, rows)}\n")
+        title = "GPU" if room == "gpu" else room.capitalize()
+        parts.append(f"## {title}\n\n{table(head, rows)}\n")
     return "\n".join(parts)
 
 

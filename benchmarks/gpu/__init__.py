@@ -1,0 +1,1 @@
+"""Whole models on an NVIDIA GPU; `python -m benchmarks.gpu --help`."""

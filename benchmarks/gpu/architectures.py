@@ -1,0 +1,121 @@
+"""Architectures with random weights for a GPU, in half precision unless said: `NETS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Net:
+    """An architecture.
+
+    Attributes:
+        build: Returns a torch module in evaluation mode; seed torch before.
+        inputs: Returns the inputs, of the batch size.
+        batches: The batch sizes that it is measured at.
+    """
+
+    build: Callable[[], Any]
+    inputs: Callable[[int], tuple[Any, ...]]
+    batches: tuple[int, ...] = (1, 32)
+
+
+def _image(model: str, size: int = 224, **options: Any) -> Net:
+    def build() -> Any:
+        from benchmarks.zoo.timm_models import timm
+
+        return timm().create_model(model, pretrained=False, **options)
+
+    def inputs(batch: int) -> tuple[Any, ...]:
+        import torch
+
+        return (torch.randn(batch, 3, size, size),)
+
+    return Net(build, inputs)
+
+
+def _text(kind: str, tokens: int, batches: tuple[int, ...], **options: Any) -> Net:
+    def build() -> Any:
+        import torch
+        import transformers
+
+        config = getattr(transformers, kind + "Config")(**options)
+        config._attn_implementation = "sdpa"
+        model = getattr(transformers, kind + "Model")(config)
+        cached = {} if kind == "Bert" else {"use_cache": False}
+
+        class Hidden(torch.nn.Module):
+            """The last hidden state alone."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self, ids: Any) -> Any:
+                return self.model(input_ids=ids, **cached).last_hidden_state
+
+        return Hidden()
+
+    def inputs(batch: int) -> tuple[Any, ...]:
+        import torch
+
+        return (torch.randint(0, 1000, (batch, tokens)),)
+
+    return Net(build, inputs, batches)
+
+
+def _decode(layers: int, past: int) -> Net:
+    """One token of a Llama-like model over a cache of a static length."""
+
+    def build() -> Any:
+        from .torch_modules import Decoder
+
+        return Decoder(layers)
+
+    def inputs(batch: int) -> tuple[Any, ...]:
+        import torch
+
+        from .torch_modules import Decoder
+
+        caches = [
+            torch.randn(batch, Decoder.KV_HEADS, past, Decoder.HEAD) for _ in range(2 * layers)
+        ]
+        return (torch.randn(batch, 1, Decoder.WIDTH), *caches)
+
+    return Net(build, inputs)
+
+
+def _module(name: str, size: int) -> Net:
+    def build() -> Any:
+        from . import torch_modules
+
+        return getattr(torch_modules, name)()
+
+    def inputs(batch: int) -> tuple[Any, ...]:
+        import torch
+
+        return (torch.randn(batch, 3, size, size),)
+
+    return Net(build, inputs)
+
+
+_LLAMA = dict(num_hidden_layers=8, hidden_size=2048, intermediate_size=5632, vocab_size=32000,
+              num_attention_heads=32, num_key_value_heads=8)  # fmt: skip
+
+NETS: Mapping[str, Net] = {
+    "resnet50": _image("resnet50"),
+    "mobilenet_v3": _image("mobilenetv3_large_100"),
+    "efficientnet_b0": _image("efficientnet_b0"),
+    "convnext_tiny": _image("convnext_tiny"),
+    "unet": _module("UNet", 256),
+    "yolo": _module("Yolo", 320),
+    "vit_b16": _image("vit_base_patch16_224"),
+    "swin_tiny": _image("swin_tiny_patch4_window7_224"),
+    "bert_base": _text("Bert", 128, (1, 32)),
+    "gpt2": _text("GPT2", 128, (1, 32)),
+    "llama_128": _text("Llama", 128, (1,), **_LLAMA),
+    "llama_1024": _text("Llama", 1024, (1,), **_LLAMA),
+    "llama_decode": _decode(8, 512),
+}
