@@ -22,6 +22,8 @@ from .models import as_module
 
 #: The class of TVM's own code if no backends are named: that of all backends.
 SHARED = 3
+#: The default backends on a GPU, the preferred one first.
+GPU_BACKENDS = ("cudnn", "cublaslt")
 
 
 def dispatch(
@@ -87,13 +89,13 @@ def choose_backends(
 ) -> BackendChoice:  # fmt: skip
     """Return the backends of a request, with classes and costs.
 
-    If none are named, all installed ones whose costs are known and TVM share one class, unless
-    ``priority`` says otherwise: an estimate must not compete with measured costs. Named backends
-    have classes as in `opinfo.byoc.dispatch`.
+    If none are named for a CPU, all installed ones whose costs are known and TVM share one class,
+    unless ``priority`` says otherwise: an estimate must not compete with measured costs. Named
+    backends, and the installed ones for a GPU, have classes as in `opinfo.byoc.dispatch`.
     """
     parsed = tvm.target.Target(target)
     if on_gpu(parsed):
-        return BackendChoice(() if backends is None else backends, priority, None)
+        return BackendChoice(installed(parsed) if backends is None else backends, priority, None)
     if backends is not None and not backends:
         return BackendChoice(backends, priority, None)
     threads = int(parsed.attrs.get("num-cores") or 1)
@@ -108,7 +110,9 @@ def choose_backends(
 
 
 def installed(target: Any = "llvm") -> list[str]:
-    """Return the default backends for a target: those that opinfo calibrates and that can run."""
-    if on_gpu(tvm.target.Target(target)):
-        return []
-    return [n for n in CALIBRATED if known(n) and unusable(find(n)) is None]
+    """Return the default backends for a target that can run.
+
+    For CPUs, those that opinfo calibrates; for NVIDIA GPUs, the libraries that come with CUDA.
+    """
+    names = GPU_BACKENDS if on_gpu(tvm.target.Target(target)) else CALIBRATED
+    return [n for n in names if known(n) and unusable(find(n)) is None]

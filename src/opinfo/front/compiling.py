@@ -48,8 +48,9 @@ def compile(
         model: A Relax module, which is not modified, or a file that `opinfo.load` reads.
         backends: Names or `Backend` objects, which take what they can, as in
             `opinfo.byoc.dispatch`. By default, the least expected cost decides between all
-            installed backends for CPUs and TVM's code; with `shapes`, TVM's code is used.
-            ``[]`` uses only TVM's code.
+            installed backends for CPUs and TVM's code; on a GPU, ``cudnn`` and ``cublaslt`` take
+            what they can where they are installed; with `shapes`, TVM's code is used. ``[]`` uses
+            only TVM's code.
         target: TVM's target, such as ``"llvm -mcpu=haswell -num-cores=2"`` or a dict; by default
             this CPU, with one thread. `Compiled.report` names it.
         shapes: How to compile symbolic functions that no backend takes: ``"jit"``, ``"aot"``,
