@@ -1,0 +1,97 @@
+"""Axes of a loop nest, adjacent ones merged where every access moves through them as through one.
+
+    for i, j: y[i, j] = x[i, j] + b[j]        (i), (j)
+    for i, j: y[i, j] = exp(x[i, j])          (i, j) as one axis f, i = f // n, j = f % n
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from .....analysis.blocks.loop_steps import Axis
+from .....analysis.blocks.strides import StridedAccess
+from .....analysis.blocks.tir import Values, static
+from .....analysis.lifting.tir.node import NodeDict
+from .gpu_program import extents, product
+from .thread_loops import number
+
+
+@dataclass(frozen=True)
+class MergedAxes:
+    """Groups of adjacent axes; each group is one axis of the product of their extents."""
+
+    groups: tuple[tuple[Axis, ...], ...]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [product(extents(group)) for group in self.groups]
+
+    @property
+    def total(self) -> int:
+        return product(self.sizes)
+
+    def at(self, positions: Sequence[Any]) -> Values:
+        """Return the value of every axis, given a position in each group."""
+        out = Values()
+        for group, position in zip(self.groups, positions, strict=True):
+            inner = 1
+            for k, axis in reversed(list(enumerate(group))):
+                extent = static(axis.extent) or 1
+                value = position if inner == 1 else position // number(inner)
+                value = value if k == 0 else value % number(extent)
+                out[axis.var] = number(0) if extent == 1 else value
+                inner *= extent
+        return out
+
+    def split(self, flat: Any) -> list[Any]:
+        """Return the position in each group of a position in all of them."""
+        out, inner = [], 1
+        for k, size in reversed(list(enumerate(self.sizes))):
+            value = flat if inner == 1 else flat // number(inner)
+            out.append(value if k == 0 else value % number(size))
+            inner *= size
+        return out[::-1]
+
+
+def merged(axes: Sequence[Axis], accesses: Sequence[StridedAccess], exprs: Sequence[Any]) -> MergedAxes:
+    """Merge adjacent axes; ``exprs`` are all values, in which an axis may occur by itself."""
+    alone = outside_loads(exprs)
+    groups: list[list[Axis]] = []
+    for axis in axes:
+        if groups and _joins(groups[-1][-1], axis, accesses, alone):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return MergedAxes(tuple(map(tuple, groups)))
+
+
+def _joins(
+    outer: Axis, inner: Axis, accesses: Sequence[StridedAccess], alone: NodeDict[None]
+) -> bool:
+    if outer.var in alone or inner.var in alone:
+        return static(outer.extent) == 1 or static(inner.extent) == 1
+    for access in accesses:
+        slow, fast = access.step(outer.var), access.step(inner.var)
+        if static(outer.extent) == 1 or static(inner.extent) == 1:
+            continue
+        if slow is None or fast is None or slow != fast * (static(inner.extent) or 0):
+            return False
+    return True
+
+
+def outside_loads(exprs: Sequence[Any]) -> NodeDict[None]:
+    """Return the variables that occur outside indices of loads."""
+    seen: NodeDict[None] = NodeDict()
+
+    def note(var: Any, visitor: Any) -> None:
+        seen[var] = None
+
+    rules = [(tvm.ir.TensorLoad, lambda expr, visitor: None), (tvm.ir.Var, note)]
+    for expr in exprs:
+        tvm_ffi.structural_visit(expr, rules)
+    return seen
