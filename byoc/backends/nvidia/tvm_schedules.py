@@ -18,9 +18,8 @@ from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ...codegen.memory import planning, unbounded
+from .schedules.gpu_schedule import DONE, gpu_scheduled
 
-#: The attribute with which dlight marks scheduled PrimFuncs.
-DONE = "tirx.is_scheduled"
 #: TVM's switch for CUDA graphs.
 GRAPHS = "relax.backend.use_cuda_graph"
 
@@ -69,7 +68,8 @@ def scheduled(mod: Any, target: Any) -> Any:
     ordered = mod.clone()
     for gvar, func in mod.functions_items():
         if _waits(func):
-            ordered.update_func(gvar, in_order(func))
+            own = gpu_scheduled(func)
+            ordered.update_func(gvar, own if own else in_order(func))
     rules = (dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(),
              dl.gpu.Fallback())  # fmt: skip
     with target:

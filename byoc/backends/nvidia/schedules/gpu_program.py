@@ -1,7 +1,7 @@
 """Read a PrimFunc as steps over axes, with the blocks that readers evaluate themselves.
 
-    for i, k: s[i] += x[i, k]        for i: m[i] = s[i] / 7        for i, k: y[i, k] = x[i, k] - m[i]
-    steps: s over (i; k), y over (i, k); definition: m[i] = s[i] / 7
+for i, k: s[i] += x[i, k]        for i: m[i] = s[i] / 7        for i, k: y[i, k] = x[i, k] - m[i]
+steps: s over (i; k), y over (i, k); definition: m[i] = s[i] / 7
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .....analysis.blocks.definitions import loads as loads_of
 from .....analysis.blocks.expand import Expander
 from .....analysis.blocks.inline import Use, inlinable
 from .....analysis.blocks.loop_steps import LoopStep, loop_step
-from .....analysis.blocks.tir import Values, calls, static
+from .....analysis.blocks.tir import Values, calls, is_guard, loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
 
 
@@ -75,6 +75,10 @@ def read_program(func: Any, keep: bool) -> GpuProgram:
         raise Unscheduled(str(error)) from None
     steps = tuple(map(loop_step, remaining))
     check_steps(steps)
+    for step in steps:
+        parts = [e for u in step.updates for e in _parts(u, definitions)]
+        if is_contraction(step, parts):
+            raise Unscheduled("a product of matrices")
     return GpuProgram(func, steps, definitions, kept, params)
 
 
@@ -157,6 +161,19 @@ def expanded(
     return lets, substitute(out, indices)
 
 
+def is_contraction(step: LoopStep, parts: Sequence[Any]) -> bool:
+    """Whether two loads of a reduction lack a spatial axis of each other, as in a product."""
+    axes = [a for a in step.spatial if static(a.extent) != 1]
+    used = [{k for k, a in enumerate(axes) if a.var in mentions(e)}
+            for part in parts for e in loads(part)]  # fmt: skip
+    return bool(step.reduced) and any(a - b and b - a for a in used for b in used)
+
+
+def _parts(update: Any, definitions: NodeDict[BlockDefinition]) -> list[Any]:
+    lets, value = expanded(update.value, definitions)
+    return [*(e for _, e in lets), value]
+
+
 def product(numbers: Sequence[int]) -> int:
     return reduce(mul, numbers, 1)
 
@@ -183,3 +200,24 @@ def itemsize(buffer: Any) -> int:
 
 def zero(axis: Any) -> Any:
     return tirx.IntImm(str(axis.var.ty.dtype), 0)
+
+
+def unguarded(expr: Any) -> list[Any]:
+    """Return the loads of an expression that are under no condition."""
+    found: list[Any] = []
+
+    def note(node: Any, visitor: Any) -> None:
+        found.append(node)
+        for index in items(node.indices):
+            visitor.visit(index)
+
+    def call(node: Any, visitor: Any) -> None:
+        if is_guard(node):
+            visitor.visit(node.args[0])
+        else:
+            visitor.default_visit(node)
+
+    rules = [(tvm.ir.TensorLoad, note), (tvm.ir.Call, call),
+             (tirx.Select, lambda node, visitor: visitor.visit(node.condition))]  # fmt: skip
+    tvm_ffi.structural_visit(expr, rules)
+    return found

@@ -16,6 +16,7 @@ from .gpu_program import GpuProgram, Unscheduled, read_program
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
 from .thread_loops import kernels
+from .transpose_kernel import transposed
 
 #: The attribute with which dlight marks scheduled PrimFuncs.
 DONE = "tirx.is_scheduled"
@@ -33,9 +34,15 @@ def _rows(program: GpuProgram) -> tuple[list[Any], list[Any]]:
     return [nest], buffers
 
 
+def _transposed(program: GpuProgram) -> tuple[list[Any], list[Any]]:
+    nest, buffers = transposed(program)
+    return [nest], buffers
+
+
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
-    ("rows", True, _rows), ("long rows", False, _rows), ("pointwise", False, _pointwise),
+    ("rows", True, _rows), ("long rows", False, _rows), ("transposed", False, _transposed),
+    ("pointwise", False, _pointwise),
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Axes of a loop nest, adjacent ones merged where every access moves through them as through one.
 
-    for i, j: y[i, j] = x[i, j] + b[j]        (i), (j)
-    for i, j: y[i, j] = exp(x[i, j])          (i, j) as one axis f, i = f // n, j = f % n
+for i, j: y[i, j] = x[i, j] + b[j]        (i), (j)
+for i, j: y[i, j] = exp(x[i, j])          (i, j) as one axis f, i = f // n, j = f % n
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm import tirx
 
 from .....analysis.blocks.loop_steps import Axis
 from .....analysis.blocks.strides import StridedAccess
 from .....analysis.blocks.tir import Values, static
-from .....analysis.lifting.tir.node import NodeDict
+from .....analysis.lifting.tir.node import NodeDict, items
 from .gpu_program import extents, product
 from .thread_loops import number
 
@@ -58,7 +59,9 @@ class MergedAxes:
         return out[::-1]
 
 
-def merged(axes: Sequence[Axis], accesses: Sequence[StridedAccess], exprs: Sequence[Any]) -> MergedAxes:
+def merged(
+    axes: Sequence[Axis], accesses: Sequence[StridedAccess], exprs: Sequence[Any]
+) -> MergedAxes:
     """Merge adjacent axes; ``exprs`` are all values, in which an axis may occur by itself."""
     alone = outside_loads(exprs)
     groups: list[list[Axis]] = []
@@ -95,3 +98,50 @@ def outside_loads(exprs: Sequence[Any]) -> NodeDict[None]:
     for expr in exprs:
         tvm_ffi.structural_visit(expr, rules)
     return seen
+
+
+def positions_of(groups: MergedAxes, place: Any, width: int, lane: Any) -> list[Any]:
+    """The position in each group of a lane of a vector along the last one."""
+    if not groups.groups:
+        return []
+    sizes = groups.sizes
+    last = sizes[-1] // width
+    outer = place if last == 1 else place // number(last)
+    inner = (place if len(sizes) == 1 else place % number(last)) * number(width) + lane
+    if last == 1:
+        inner = lane
+    positions = [inner]
+    count = 1
+    for k in range(len(sizes) - 2, -1, -1):
+        value = outer if count == 1 else outer // number(count)
+        positions.append(value if k == 0 else value % number(sizes[k]))
+        count *= sizes[k]
+    return positions[::-1]
+
+
+def simplified(expr: Any, analyzer: Any) -> Any:
+    """Return the expression with simplified indices and conditions; numbers stay as they are."""
+
+    def load_at(node: Any, mutator: Any) -> Any:
+        indices = [analyzer.simplify(mutator.mutate(i)) for i in items(node.indices)]
+        return tirx.BufferLoad(node.source, indices)
+
+    return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load_at)])
+
+
+def bound(axes: Sequence[Axis]) -> Any:
+    """Return an analyzer that knows the domains of axes."""
+    analyzer = tvm.sym.Analyzer()
+    for axis in axes:
+        analyzer.bind(axis.var, axis_range(axis))
+    return analyzer
+
+
+def static_range(extent: int) -> Any:
+    return tvm.ir.Range(number(0), number(extent))
+
+
+def axis_range(axis: Axis) -> Any:
+    dtype = str(axis.var.ty.dtype)
+    extent = static(axis.extent)
+    return tvm.ir.Range(tirx.IntImm(dtype, 0), tirx.IntImm(dtype, extent or 1))

@@ -17,10 +17,10 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
+from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, static, values
-from .....analysis.lifting.tir.node import NodeDict, items, substitute
+from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from .gpu_program import (
     GpuProgram,
     Unscheduled,
@@ -28,13 +28,22 @@ from .gpu_program import (
     extents,
     product,
 )
-from .merged_axes import MergedAxes, merged
+from .merged_axes import (
+    MergedAxes,
+    axis_range,
+    bound,
+    merged,
+    positions_of,
+    simplified,
+    static_range,
+)
+from .row_space import combiner
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .vector_loads import Lanes, narrowest_item, widest
 
 THREADS = 256
 #: Terms of a reduction that a thread unrolls, and that it computes at all.
-FEW, MANY = 64, 1024
+FEW, MANY = 16, 64
 
 
 def pointwise(program: GpuProgram, steps: Sequence[LoopStep]) -> tuple[Any, list[Any]]:
@@ -57,6 +66,8 @@ class _Points:
         for step in steps:
             if step.reduced and product(extents(step.reduced)) > MANY:
                 raise Unscheduled("a reduction has many terms")
+            if not step.reduced and any(u.buffer not in program.params for u in step.updates):
+                raise Unscheduled("a result is kept")
         self.check_reuse()
 
     def check_reuse(self) -> None:
@@ -149,9 +160,12 @@ class _Points:
         at = groups.at(positions)
         out: list[Any] = []
         for step in self.steps:
-            where = values(*((a.var, at[b.var]) for a, b in zip(step.spatial, self.axes, strict=True)))
-            emit = self.reduction if step.reduced else self.results
-            out += emit(step, where, lane, width, analyzer)
+            pairs = zip(step.spatial, self.axes, strict=True)
+            where = values(*((a.var, at[b.var]) for a, b in pairs))
+            if step.reduced:
+                out += self.reduction(step, where, lane, width, analyzer)
+            if any(u.buffer in self.program.params for u in step.updates):
+                out += self.results(step, where, lane, width, analyzer)
         return seq(out)
 
     def results(
@@ -160,7 +174,12 @@ class _Points:
         lanes = self.lanes(lane, width, analyzer)
         inner, after = [], []
         for update in step.updates:
-            lets, value = self.value(step, update, at, lanes, analyzer)
+            if update.buffer not in self.program.params:
+                continue
+            if step.reduced:
+                lets, value = [], load(self.sums[update.buffer], lane)
+            else:
+                lets, value = self.value(step, update.value, at, lanes, analyzer)
             indices = [analyzer.simplify(substitute(i, at)) for i in update.indices]
             if width == 1:
                 inner += [*lets, store(update.buffer, value, *indices)]
@@ -180,9 +199,10 @@ class _Points:
         terms = extents(step.reduced)
         out = []
         for update in step.updates:
-            register = self.register(f"{update.buffer.name}_acc", width, update.buffer)
+            dtype = accumulator_dtype(update)
+            register = local(f"{update.buffer.name}_acc", [width], dtype)
+            self.buffers.append(register)
             self.sums[update.buffer] = register
-            assert update.init is not None
             init = substitute(update.init, at)
             out.append(unrolled("u", width, lambda v, r=register, i=init: store(
                 r, substitute(i, values((lane, v))), v)))  # fmt: skip
@@ -196,7 +216,8 @@ class _Points:
         lanes = self.lanes(lane, width, analyzer)
         inner = []
         for update in step.updates:
-            lets, value = self.value(step, update, where, lanes, analyzer)
+            value = widened(update, self.sums[update.buffer])
+            lets, value = self.value(step, value, where, lanes, analyzer)
             inner += [*lets, store(self.sums[update.buffer], value, lane)]
         self.buffers += lanes.registers
         body = seq([*lanes.statements(),
@@ -208,9 +229,9 @@ class _Points:
         return [*out, body]
 
     def value(
-        self, step: LoopStep, update: Update, at: Values, lanes: Lanes, analyzer: Any
+        self, step: LoopStep, value: Any, at: Values, lanes: Lanes, analyzer: Any
     ) -> tuple[list[Any], Any]:
-        lets, value = expanded(update.value, self.program.definitions)
+        lets, value = expanded(value, self.program.definitions)
         binds = [tirx.Bind(var, lanes(simplified(substitute(bound_to, at), analyzer)))
                  for var, bound_to in lets]  # fmt: skip
         return binds, lanes(simplified(substitute(value, at), analyzer))
@@ -218,7 +239,11 @@ class _Points:
     def lanes(self, lane: Any, width: int, analyzer: Any) -> Lanes:
         def cached(expr: Any) -> Any | None:
             register = self.sums.get(expr.source)
-            return None if register is None else load(register, lane)
+            if register is None and any(expr.source.same_as(r) for _, r in self.sums.items()):
+                return load(expr.source, lane)
+            if register is None:
+                return None
+            return as_dtype(load(register, lane), str(expr.ty.dtype))
 
         return Lanes(lane, width, analyzer, cached)
 
@@ -228,54 +253,24 @@ class _Points:
         return buffer
 
 
+def accumulator_dtype(update: Update) -> str:
+    """Return the type in which a reduction is accumulated: float32 for sums of halves."""
+    try:
+        return combiner(update).dtype
+    except Unscheduled:
+        return str(update.buffer.ty.dtype)
+
+
+def widened(update: Update, register: Any) -> Any:
+    """Return the updated value over the register, which may have a wider type."""
+    if str(register.ty.dtype) == str(update.buffer.ty.dtype):
+        return update.value
+    combine = combiner(update)
+    return combine(load(register, number(0)), combine.term)
+
+
 def _stored(
     lanes: Lanes, buffer: Any, indices: list[Any], register: Any, lane: Any, analyzer: Any
 ) -> Any:
     return lanes.lanes(str(buffer.ty.dtype), lambda v: store(
         buffer, load(register, v), *(substitute(i, values((lane, v))) for i in indices)))  # fmt: skip
-
-
-def positions_of(groups: MergedAxes, place: Any, width: int, lane: Any) -> list[Any]:
-    """The position in each group of a lane of a vector along the last one."""
-    if not groups.groups:
-        return []
-    sizes = groups.sizes
-    last = sizes[-1] // width
-    outer = place if last == 1 else place // number(last)
-    inner = (place if len(sizes) == 1 else place % number(last)) * number(width) + lane
-    if last == 1:
-        inner = lane
-    positions = [inner]
-    count = 1
-    for k in range(len(sizes) - 2, -1, -1):
-        value = outer if count == 1 else outer // number(count)
-        positions.append(value if k == 0 else value % number(sizes[k]))
-        count *= sizes[k]
-    return positions[::-1]
-
-
-def simplified(expr: Any, analyzer: Any) -> Any:
-    """Return the expression with simplified indices and conditions; numbers stay as they are."""
-    def load_at(node: Any, mutator: Any) -> Any:
-        indices = [analyzer.simplify(mutator.mutate(i)) for i in items(node.indices)]
-        return tirx.BufferLoad(node.source, indices)
-
-    return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, load_at)])
-
-
-def bound(axes: Sequence[Axis]) -> Any:
-    """Return an analyzer that knows the domains of axes."""
-    analyzer = tvm.sym.Analyzer()
-    for axis in axes:
-        analyzer.bind(axis.var, axis_range(axis))
-    return analyzer
-
-
-def static_range(extent: int) -> Any:
-    return tvm.ir.Range(number(0), number(extent))
-
-
-def axis_range(axis: Axis) -> Any:
-    dtype = str(axis.var.ty.dtype)
-    extent = static(axis.extent)
-    return tvm.ir.Range(tirx.IntImm(dtype, 0), tirx.IntImm(dtype, extent or 1))

@@ -20,11 +20,10 @@ import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import Values, is_guard, loads, mentions, seq, values
+from .....analysis.blocks.tir import Values, loads, mentions, seq, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
-from .gpu_program import GpuProgram, Unscheduled, expanded, itemsize
-from .merged_axes import MergedAxes, merged
-from .pointwise_kernel import bound, positions_of, simplified, static_range
+from .gpu_program import GpuProgram, Unscheduled, expanded, itemsize, unguarded
+from .merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
 from .row_space import RowSpace, RowStep, combiner, row_space, same_index, substituted
 from .thread_loops import (
     BLOCK,
@@ -85,6 +84,8 @@ class _Rows:
     def __init__(self, program: GpuProgram, space: RowSpace, length: int) -> None:
         self.program, self.space, self.length = program, space, length
         self.groups = {id(s): self.merged(s) for s in space.steps}
+        if not any(map(self.is_contiguous, space.steps)):
+            raise Unscheduled("rows are not contiguous")
         width = widest(narrowest_item(self.vector_buffers()), length)
         for row in space.steps:
             if row.columns:
@@ -97,6 +98,15 @@ class _Rows:
         self.thread = tirx.Var("thread", "int64")
         self.analyzer = tvm.sym.Analyzer()
         self.uses: list[tuple[Any, Any, set[int]]] = []
+
+    def is_contiguous(self, row: RowStep) -> bool:
+        """Whether a step reads consecutive elements of a parameter along its columns."""
+        if not row.columns:
+            return False
+        lane, analyzer = row.columns[-1].var, bound([*self.space.rows, *row.columns])
+        return any(strided_access(e.source, items(e.indices), [lane], analyzer).step(lane) == 1
+                   for part in self.parts(row) for e in loads(substitute(part, row.at))
+                   if e.source in self.program.params)  # fmt: skip
 
     def vector_buffers(self) -> list[Any]:
         out = []
@@ -171,7 +181,9 @@ class _Rows:
         place = self.chunk * number(self.tile.threads) + self.thread
         if self.tile.chunks == 1:
             place = self.thread
-        for var, value in groups.at(positions_of(groups, place, self.tile.width, self.lane)).items():
+        for var, value in groups.at(
+            positions_of(groups, place, self.tile.width, self.lane)
+        ).items():
             where[var] = value
         return where
 
@@ -238,7 +250,7 @@ class _Rows:
                           for part in ("acc", "row"))  # fmt: skip
             self.buffers += [acc, total]
             lets, term = self.value(row, combine.term, where, lanes)
-            init = as_dtype(update.init, combine.dtype)
+            init = combine.start(update.init)
             first.append(store(acc, init, number(0)))
             inner += [*lets, store(acc, combine(load(acc, number(0)), term), number(0))]
             after.append(reduce_threads(THREAD, self.tile.threads, total, init, acc, combine))
@@ -349,32 +361,13 @@ class _Rows:
 def _tile(rows: int, vectors: int, width: int) -> RowTile:
     threads = WARP
     few = max(1, min(CHUNKS, 32 // width))
-    while threads < MOST_THREADS and vectors > threads and (
-        vectors > threads * few or rows * threads < ENOUGH
+    while (
+        threads < MOST_THREADS
+        and vectors > threads
+        and (vectors > threads * few or rows * threads < ENOUGH)
     ):
         threads *= 2
     together = 1
     if threads == WARP:
         together = next(k for k in range(8, 0, -1) if rows % k == 0)
     return RowTile(width, vectors, threads, together)
-
-
-def unguarded(expr: Any) -> list[Any]:
-    """Return the loads of an expression that are under no condition."""
-    found: list[Any] = []
-
-    def note(node: Any, visitor: Any) -> None:
-        found.append(node)
-        for index in items(node.indices):
-            visitor.visit(index)
-
-    def call(node: Any, visitor: Any) -> None:
-        if is_guard(node):
-            visitor.visit(node.args[0])
-        else:
-            visitor.default_visit(node)
-
-    rules = [(tvm.ir.TensorLoad, note), (tvm.ir.Call, call),
-             (tirx.Select, lambda node, visitor: visitor.visit(node.condition))]  # fmt: skip
-    tvm_ffi.structural_visit(expr, rules)
-    return found

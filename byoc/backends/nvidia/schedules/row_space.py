@@ -1,8 +1,8 @@
 """The rows that all steps of a PrimFunc share, and each step's elements within a row.
 
-    for i; k: s[i] += x[i, k]                            rows i, columns k
-    for i, k: y[i, k] = x[i, k] / s[i]                   rows i, columns k
-    for n, c, p: y[n, c, p] = x[n, c, p] - m[n, c // 8]  rows n, c // 8, columns c % 8, p
+for i; k: s[i] += x[i, k]                            rows i, columns k
+for i, k: y[i, k] = x[i, k] / s[i]                   rows i, columns k
+for n, c, p: y[n, c, p] = x[n, c, p] - m[n, c // 8]  rows n, c // 8, columns c % 8, p
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .....analysis.blocks.loop_steps import Axis, LoopStep
 from .....analysis.blocks.tir import Values, loads, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from .gpu_program import GpuProgram, Unscheduled, expanded, extents, product
+from .merged_axes import bound
 from .thread_loops import number
 
 
@@ -115,10 +116,11 @@ class _Reader:
     def placed(self, step: LoopStep) -> NodeDict[tuple[int, int]]:
         """Return the row axis that an axis is, or has as its leading digit before ``inner``."""
         found: NodeDict[tuple[int, int]] = NodeDict()
+        analyzer = bound(step.axes)
         for expr in self.reads(step):
             for index, k in zip(items(expr.indices), self.results[expr.source], strict=True):
                 if k is not None:
-                    self.place(step, index, k, found)
+                    self.place(step, analyzer.simplify(index), k, found)
         if not len(found.items()):
             self.leading(step, found)
         if sorted(k for k, _ in found.values()) != list(range(len(self.rows))):
@@ -168,6 +170,12 @@ class Combiner:
 
     def __call__(self, a: Any, b: Any) -> Any:
         return self.kind(as_dtype(a, self.dtype), as_dtype(b, self.dtype))
+
+    def start(self, init: Any) -> Any:
+        """Return the initial value as a literal of the accumulator's type."""
+        if str(init.ty.dtype) == self.dtype:
+            return init
+        return tirx.FloatImm(self.dtype, float(init.value))
 
 
 def combiner(update: Any) -> Combiner:

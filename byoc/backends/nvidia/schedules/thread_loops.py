@@ -81,6 +81,22 @@ def reduce_threads(
     return thread_loop(tag, extent, body)
 
 
+def padded(tile: Any, body: Any) -> Any:
+    """Return ``body``, which writes a tile in shared memory, such that columns avoid conflicts.
+
+    TVM adds elements between the tile's rows, four bytes beyond a multiple of its 32 banks.
+    """
+    size = max(1, int(tvm.DataType(str(tile.ty.dtype)).itemsize))
+    each = max(1, 4 // size)
+    align = [(0, 0, 32 * each, each)]
+    whole = tirx.BufferRegion(
+        tile, [tvm.ir.Range.from_min_extent(number(0), e) for e in items(tile.ty.shape)]
+    )
+    block = tvm.s_tir.SBlock([], [], [whole], tile.name, body,
+                             annotations={"buffer_dim_align": align})  # fmt: skip
+    return tvm.s_tir.SBlockRealize([], tirx.IntImm("bool", True), block)
+
+
 def kernels(func: Any, nests: Sequence[Any], buffers: Sequence[Any]) -> Any:
     """Return the PrimFunc with other loop nests, over buffers of its own."""
     root = tvm.s_tir.SBlock([], [], [], "root", seq(list(nests)), None, list(buffers))

@@ -1,8 +1,8 @@
 """Expressions over the lanes of a vector, with contiguous loads as vectors in registers.
 
-    for v: y[8 * j + v] = x[8 * j + v] * s[j]
-    Before: value(v) = x[8 * j + v] * s[j]
-    After:  for v in T.vectorized(8): x_reg[v] = x[8 * j + v];  value(v) = x_reg[v] * s[j]
+for v: y[8 * j + v] = x[8 * j + v] * s[j]
+Before: value(v) = x[8 * j + v] * s[j]
+After:  for v in T.vectorized(8): x_reg[v] = x[8 * j + v];  value(v) = x_reg[v] * s[j]
 """
 
 from __future__ import annotations
