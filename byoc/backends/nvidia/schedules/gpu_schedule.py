@@ -12,6 +12,7 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis import Refusal
+from .column_kernel import columns_kernel
 from .gpu_program import GpuProgram, Unscheduled, read_program
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
@@ -34,6 +35,11 @@ def _rows(program: GpuProgram) -> tuple[list[Any], list[Any]]:
     return [nest], buffers
 
 
+def _columns(program: GpuProgram) -> tuple[list[Any], list[Any]]:
+    nest, buffers = columns_kernel(program)
+    return [nest], buffers
+
+
 def _transposed(program: GpuProgram) -> tuple[list[Any], list[Any]]:
     nest, buffers = transposed(program)
     return [nest], buffers
@@ -41,8 +47,9 @@ def _transposed(program: GpuProgram) -> tuple[list[Any], list[Any]]:
 
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
-    ("rows", True, _rows), ("long rows", False, _rows), ("transposed", False, _transposed),
-    ("pointwise", False, _pointwise),
+    ("rows", True, _rows), ("long rows", False, _rows),
+    ("columns", True, _columns), ("long columns", False, _columns),
+    ("transposed", False, _transposed), ("pointwise", False, _pointwise),
 )  # fmt: skip
 
 

@@ -73,24 +73,16 @@ def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
         Unscheduled: The steps share no rows, rows are of different lengths, or too long to keep
             what several steps read.
     """
-    space = row_space(program)
-    lengths = {s.length for s in space.steps if s.columns}
-    if len(lengths) != 1:
-        raise Unscheduled("rows have different lengths")
-    return _Rows(program, space, lengths.pop())()
+    return RowEmitter(program, *row_space(program))()
 
 
-class _Rows:
+class RowEmitter:
+    """Emits the phases of a kernel in which threads share a row; lanes are elements of the row."""
+
     def __init__(self, program: GpuProgram, space: RowSpace, length: int) -> None:
         self.program, self.space, self.length = program, space, length
         self.groups = {id(s): self.merged(s) for s in space.steps}
-        if not any(map(self.is_contiguous, space.steps)):
-            raise Unscheduled("rows are not contiguous")
-        width = widest(narrowest_item(self.vector_buffers()), length)
-        for row in space.steps:
-            if row.columns:
-                width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
-        self.tile = _tile(space.count, length // width, width)
+        self.tile = self.shape()
         self.buffers: list[Any] = []
         self.row_values: NodeDict[Any] = NodeDict()  # registers of reductions
         self.kept: list[tuple[Any, list[Any], Any]] = []  # buffer, flat index or indices, register
@@ -98,6 +90,15 @@ class _Rows:
         self.thread = tirx.Var("thread", "int64")
         self.analyzer = tvm.sym.Analyzer()
         self.uses: list[tuple[Any, Any, set[int]]] = []
+
+    def shape(self) -> RowTile:
+        if not any(map(self.is_contiguous, self.space.steps)):
+            raise Unscheduled("rows are not contiguous")
+        width = widest(narrowest_item(self.vector_buffers()), self.length)
+        for row in self.space.steps:
+            if row.columns:
+                width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
+        return _tile(self.space.count, self.length // width, width)
 
     def is_contiguous(self, row: RowStep) -> bool:
         """Whether a step reads consecutive elements of a parameter along its columns."""
@@ -178,12 +179,8 @@ class _Rows:
         groups, where = self.groups[id(row)], Values()
         for var, value in at.items():
             where[var] = value
-        place = self.chunk * number(self.tile.threads) + self.thread
-        if self.tile.chunks == 1:
-            place = self.thread
-        for var, value in groups.at(
-            positions_of(groups, place, self.tile.width, self.lane)
-        ).items():
+        positions = positions_of(groups, self.place(), self.tile.width, self.lane)
+        for var, value in groups.at(positions).items():
             where[var] = value
         return where
 
@@ -191,17 +188,20 @@ class _Rows:
         """The condition that a chunk is within the row, or None."""
         if self.tile.exact:
             return None
-        return self.chunk * number(self.tile.threads) + self.thread < number(self.tile.vectors)
+        return self.place() < number(self.tile.vectors)
+
+    def place(self) -> Any:
+        """The vector of a thread in its row."""
+        if self.tile.chunks == 1:
+            return self.thread
+        return self.chunk * number(self.tile.threads) + self.thread
 
     def chunks(self, body: Any) -> Any:
         tile = self.tile
         whole = when(self.valid(), body)
         if tile.chunks > CHUNKS:
             return serial("c", tile.chunks, lambda c: substitute(whole, values((self.chunk, c))))
-        return unrolled("c", tile.chunks, lambda c: self.analyzed(whole, c))
-
-    def analyzed(self, body: Any, c: Any) -> Any:
-        return substitute(body, values((self.chunk, c)))
+        return unrolled("c", tile.chunks, lambda c: substitute(whole, values((self.chunk, c))))
 
     def each_lane(self, body: Any) -> Any:
         return unrolled("u", self.tile.width, lambda v: substitute(body, values((self.lane, v))))
@@ -216,21 +216,30 @@ class _Rows:
             lets, value = self.value(row, update.value, where, lanes)
             indices = [self.analyzer.simplify(substituted(row, i, where)) for i in update.indices]
             if update.buffer in self.program.kept:
-                register = self.register(f"{update.buffer.name}_row",
-                                         [self.tile.chunks, self.tile.width], update.buffer)  # fmt: skip
+                shape = [self.tile.chunks, self.tile.width]
+                register = self.register(f"{update.buffer.name}_row", shape, update.buffer)
                 self.kept.append((update.buffer, indices, register))
                 inner += [*lets, store(register, value, self.chunk, self.lane)]
-            elif not contiguous(update.buffer, indices, self.lane, self.tile.width, self.analyzer):
-                inner += [*lets, store(update.buffer, value, *indices)]
-            else:
-                register = self.register(f"{update.buffer.name}_out", [self.tile.width],
-                                         update.buffer)  # fmt: skip
-                inner += [*lets, store(register, value, self.lane)]
-                after.append(lanes.lanes(str(update.buffer.ty.dtype), lambda v, r=register,
-                    b=update.buffer, i=indices: store(b, load(r, v), *(
-                        substitute(e, values((self.lane, v))) for e in i))))  # fmt: skip
+                continue
+            each, copies = self.vector_store(update.buffer, indices, value, lanes)
+            inner += [*lets, each]
+            after += copies
         self.buffers += lanes.registers
         return self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner)), *after]))
+
+    def vector_store(
+        self, buffer: Any, indices: list[Any], value: Any, lanes: Lanes
+    ) -> tuple[Any, list[Any]]:
+        """The store of each lane, and the copies of all lanes after it, if they are contiguous."""
+        if not contiguous(buffer, indices, self.lane, self.tile.width, self.analyzer):
+            return store(buffer, value, *indices), []
+        register = self.register(f"{buffer.name}_out", [self.tile.width], buffer)
+
+        def copy(v: Any) -> Any:
+            place = (substitute(e, values((self.lane, v))) for e in indices)
+            return store(buffer, load(register, v), *place)
+
+        return store(register, value, self.lane), [lanes.lanes(str(buffer.ty.dtype), copy)]
 
     def once(self, row: RowStep, at: Values) -> Any:
         """The results of a row without columns, which one thread stores."""
@@ -317,13 +326,16 @@ class _Rows:
         if kept and not self.resident:
             raise Unscheduled("rows are too long to keep their values")
 
+    def total(self, register: Any) -> Any:
+        return load(register, number(0))
+
     def lanes(self) -> Lanes:
         lanes = Lanes(self.lane, self.tile.width, self.analyzer)
 
         def cached(expr: Any) -> Any | None:
             total = self.row_values.get(expr.source)
             if total is not None:
-                return as_dtype(load(total, number(0)), str(expr.ty.dtype))
+                return as_dtype(self.total(total), str(expr.ty.dtype))
             if expr.source in self.program.kept:
                 return self.kept_value(expr)
             return self.shared_value(expr, lanes) if self.resident else None

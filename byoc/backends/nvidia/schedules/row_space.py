@@ -23,6 +23,10 @@ from .merged_axes import bound
 from .thread_loops import number
 
 
+#: Elements of a row that threads can share; a thread computes shorter ones alone.
+SHORTEST = 24
+
+
 @dataclass(frozen=True)
 class RowStep:
     """A step over rows: ``at`` has its axes as functions of ``rows`` and of its ``columns``."""
@@ -48,11 +52,11 @@ class RowSpace:
         return product(extents(self.rows))
 
 
-def row_space(program: GpuProgram) -> RowSpace:
-    """Return the rows of a program.
+def row_space(program: GpuProgram) -> tuple[RowSpace, int]:
+    """Return the rows of a program, and their length.
 
     Raises:
-        Unscheduled: Its steps share no rows.
+        Unscheduled: Its steps share no rows, or rows are short or of different lengths.
     """
     reductions = [s for s in program.steps if s.reduced]
     if not reductions:
@@ -60,7 +64,13 @@ def row_space(program: GpuProgram) -> RowSpace:
     first = [a for a in reductions[0].spatial if static(a.extent) != 1]
     rows = tuple(Axis(tirx.Var(f"r{k}", "int64"), a.extent) for k, a in enumerate(first))
     reader = _Reader(program, rows)
-    return RowSpace(rows, tuple(map(reader.step, program.steps)))
+    space = RowSpace(rows, tuple(map(reader.step, program.steps)))
+    lengths = {s.length for s in space.steps if s.columns}
+    if len(lengths) != 1:
+        raise Unscheduled("rows have different lengths")
+    if (length := lengths.pop()) < SHORTEST:
+        raise Unscheduled("rows are short")
+    return space, length
 
 
 class _Reader:
