@@ -47,6 +47,7 @@ def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
     """Build a kernel both ways; returns the path or the error of each way, and the parameters."""
     import tvm
 
+    from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
     from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
     from opinfo.byoc.prepare.fuse import fuse
     from opinfo.byoc.prepare.prepare import prepare
@@ -55,7 +56,7 @@ def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
     try:
-        mod = fuse(prepare(module(kernel, job[1])))
+        mod = fuse_rows(fuse(prepare(module(kernel, job[1]))))
         funcs = [f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
         if len(funcs) != 1:
             return out | {"error": f"{len(funcs)} PrimFuncs"}

@@ -18,6 +18,7 @@ from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ...codegen.memory import planning, unbounded
+from .schedules.fuse_rows import fuse_rows
 from .schedules.gpu_schedule import DONE, gpu_scheduled
 
 #: TVM's switch for CUDA graphs.
@@ -43,7 +44,7 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    lowered = scheduled(fuse(mod), target)
+    lowered = scheduled(fuse_rows(fuse(mod)), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = unbounded(lowered)
     with planning(lowered), graphs():
