@@ -16,6 +16,8 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +31,7 @@ from benchmarks.backends.gpu_kernel_cases import KERNELS, Kernel, module
 
 MIB = 1 << 20
 #: Seconds after which no further kernel is timed.
-BUDGET = 130
+BUDGET = 100
 WAYS = ("opinfo", "tvm")
 
 
@@ -113,11 +115,13 @@ def bandwidth(torch: Any) -> float:
 
 def captured(torch: Any, calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
     """All calls as one CUDA graph; they are called once before."""
+    import tvm_ffi
+
     for call in calls[:2]:
         call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph), tvm_ffi.use_torch_stream():
         for call in calls:
             call()
     return graph.replay  # type: ignore[no-any-return]
@@ -230,15 +234,19 @@ HEAD = (f"{'kind':12}{'kernel':40}{'type':9}{'MiB':>8}{'opinfo us':>10}{'TVM us'
         f"{'torch us':>10}{'share':>6}{'error':>9}")  # fmt: skip
 
 
-def report(builds: list[dict[str, Any]], started: float) -> list[dict[str, Any]]:
-    """Time all kernels and print the table; a failure costs its line only."""
+def report(folder: Path, first: int) -> int:
+    """Time kernels from the one with this number on, and print the table.
+
+    A failure costs its line only. After one that leaves the device unusable, the process ends with
+    status 10; a new one can go on after the kernels that are noted in the folder.
+    """
     import torch
 
-    limit = bandwidth(torch)
-    print(f"{torch.cuda.get_device_name()}, copy {limit / 1e9:.0f} GB/s, built in "
-          f"{time.perf_counter() - started:.0f} s\n{HEAD}", flush=True)  # fmt: skip
-    rows = []
-    for built in builds:
+    builds = json.loads((folder / "builds.json").read_text())
+    started, limit = time.perf_counter(), bandwidth(torch)
+    print(f"{torch.cuda.get_device_name()}, copy {limit / 1e9:.0f} GB/s\n{HEAD}", flush=True)
+    for k, built in list(enumerate(builds))[first:]:
+        (folder / "next").write_text(str(k + 1))
         kernel = KERNELS[built["job"][0]]
         label = f"{kernel.kind} {kernel.name} {kernel.shapes[0]} {built['job'][1]}"
         if time.perf_counter() - started > BUDGET:
@@ -247,11 +255,29 @@ def report(builds: list[dict[str, Any]], started: float) -> list[dict[str, Any]]
         try:
             if "error" in built:
                 raise RuntimeError(built["error"])
-            rows.append(measure(torch, built, limit))
-            print(line(rows[-1]), flush=True)
+            row = measure(torch, built, limit)
+            print(line(row), flush=True)
+            (folder / f"row_{k}.json").write_text(json.dumps(row))
+            torch.cuda.synchronize()
         except Exception as error:
             print(f"{label}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-    return rows
+        try:
+            torch.cuda.synchronize()
+        except Exception:  # the device is lost for this process
+            return 10
+    return 0
+
+
+def timed_apart(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all kernels, timed in a process that is replaced if it loses the device."""
+    at = folder / "next"
+    at.write_text("0")
+    for _ in range(6):
+        words = [sys.executable, "-m", "benchmarks.gpu_kernels", "--timed", str(folder),
+                 "--first", at.read_text()]  # fmt: skip
+        if subprocess.run(words).returncode == 0:
+            break
+    return [json.loads(p.read_text()) for p in sorted(folder.glob("row_*.json"))]
 
 
 def main() -> int:
@@ -262,24 +288,34 @@ def main() -> int:
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--build", action="store_true", help="only build; needs no GPU")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--timed", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.timed:
+        return report(options.timed, options.first)
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            work = partial(build, folder=folder, arch=options.arch)
+            work = partial(build, folder=name, arch=options.arch)
             builds = list(pool.map(work, jobs(options.only)))
+        print(f"built in {time.perf_counter() - started:.0f} s", flush=True)
         if options.build:
             for built in builds:
-                kernel = KERNELS[built["job"][0]]
-                notes = {k: v for k, v in built.items() if k not in ("job", "params")}
-                bad = {k: v for k, v in notes.items() if not v.endswith(".so")}
-                print(f"{kernel.kind} {kernel.name} {kernel.shapes[0]} {built['job'][1]}: "
-                      f"{bad or 'built'}", flush=True)  # fmt: skip
+                print(_built(built), flush=True)
             return 0
-        rows = report(builds, started)
+        (folder / "builds.json").write_text(json.dumps(builds))
+        rows = timed_apart(folder)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
     return 0
+
+
+def _built(built: dict[str, Any]) -> str:
+    """The line of a kernel that was only built."""
+    kernel = KERNELS[built["job"][0]]
+    bad = {k: v for k, v in built.items() if k not in ("job", "params") and not v.endswith(".so")}
+    return f"{kernel.kind} {kernel.name} {kernel.shapes[0]} {built['job'][1]}: {bad or 'built'}"
 
 
 if __name__ == "__main__":
