@@ -275,7 +275,7 @@ def timed_apart(folder: Path) -> list[dict[str, Any]]:
     for _ in range(6):
         words = [sys.executable, "-m", "benchmarks.gpu_kernels", "--timed", str(folder),
                  "--first", at.read_text()]  # fmt: skip
-        if subprocess.run(words).returncode == 0:
+        if subprocess.run(words).returncode != 10:
             break
     return [json.loads(p.read_text()) for p in sorted(folder.glob("row_*.json"))]
 
