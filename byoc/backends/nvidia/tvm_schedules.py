@@ -17,10 +17,15 @@ from tvm.relax.backend.cuda import pipeline
 from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
+from ....analysis.blocks.blocks import Opaque, stages
 from ...codegen.memory import planning, unbounded
+from ...prepare.raise_ops import raise_ops
+from .schedules.fuse_rows import fuse_rows
+from .schedules.gpu_schedule import DONE, gpu_scheduled
+from .schedules.valid_names import with_valid_names
 
-#: The attribute with which dlight marks scheduled PrimFuncs.
-DONE = "tirx.is_scheduled"
+#: Operators that `relax.backend.DispatchSortScan` lowers for a target.
+SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
 #: TVM's switch for CUDA graphs.
 GRAPHS = "relax.backend.use_cuda_graph"
 
@@ -41,14 +46,31 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     ``relax.backend.use_cuda_graph`` to False.
     """
     target = gpu(target)
+    mod = with_scans(mod)
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    lowered = scheduled(fuse(mod), target)
+    lowered = scheduled(fuse_rows(fuse(mod)), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = unbounded(lowered)
     with planning(lowered), graphs():
         return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
+
+
+def with_scans(mod: Any) -> Any:
+    """The module with scans and sorts that were lowered for a CPU as operators again.
+
+    TVM has lowerings of these for a GPU.
+    """
+    lowered = [f for _, f in mod.functions_items() if _waits(f) and not _is_standard(f)]
+    return raise_ops(mod, certificate="extern", ops=SCANS).module if lowered else mod
+
+
+def _is_standard(func: Any) -> bool:
+    try:
+        return bool(stages(func))
+    except Opaque:
+        return False
 
 
 def graphs() -> Any:
@@ -69,7 +91,9 @@ def scheduled(mod: Any, target: Any) -> Any:
     ordered = mod.clone()
     for gvar, func in mod.functions_items():
         if _waits(func):
-            ordered.update_func(gvar, in_order(func))
+            func = with_valid_names(func)
+            own = gpu_scheduled(func)
+            ordered.update_func(gvar, own if own else in_order(func))
     rules = (dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(),
              dl.gpu.Fallback())  # fmt: skip
     with target:
