@@ -19,10 +19,11 @@ from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
+from . import attention
 from .dtypes import typed
 from .estimated_cost import cost
 from .gemm import added_to, full_size, sums
-from .locate import CUDART, CUDNN, available, options
+from .locate import CUDART, CUDNN, CUDNN_FRONTEND, available, options
 from .source import GpuFunction, joined_source
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -205,11 +206,13 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
     rounds: list[tuple[str, str]] = []
 
     def body(frame: GpuFunction) -> list[str]:
-        lines, rounding = _body(frame)
+        fused = attention.is_fused(frame.region)
+        lines, rounding = attention.body(frame) if fused else _body(frame)
         rounds.extend([(frame.region.symbol, "; ".join(rounding))] * bool(rounding))
         return lines
 
-    text, constants = joined_source("cudnn.hpp", regions, body)
+    names = ["cudnn.hpp", *["attention.hpp"] * any(map(attention.is_fused, regions))]
+    text, constants = joined_source(names, regions, body)
     return text, constants, tuple(rounds)
 
 
@@ -217,7 +220,8 @@ def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     text, constants, rounds = source(regions)
     symbols = tuple(r.symbol for r in regions)
-    return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
+    libraries = (*LIBRARIES, *[CUDNN_FRONTEND] * any(map(attention.is_fused, regions)))
+    return Code(text, symbols, constants.named(symbols[0]), options(*libraries), rounds)
 
 
 def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
@@ -304,6 +308,6 @@ def _numpy(region: Region) -> Any:
 
 
 BACKEND = Backend(
-    "cudnn", patterns(), convert, lambda: available(*LIBRARIES),
+    "cudnn", (*patterns(), *attention.patterns()), convert, lambda: available(*LIBRARIES),
     {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...backend.region import Call, Region, Tensor
 from .implementation_probe import ask, implementation, job_of, of_one_batch
 from .measured_forms import chosen_forms
-from .recipes.attention import is_attention
+from ..common.attention_region import is_attention
 from .recipes.conv import CONV
 
 
