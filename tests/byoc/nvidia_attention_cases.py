@@ -76,7 +76,7 @@ def _split(emit: Build, x: Any, batch: int, count: int) -> Any:
     return emit(op.permute_dims(parts, [0, 2, 1, 3]))
 
 
-def _as_torch(emit: Build, q: Any, k: Any, v: Any, mask: Any = None, scale: float = 0.5) -> Any:
+def _as_torch(emit: Build, q: Any, k: Any, v: Any, mask: Any = None, scale: float = 0.25) -> Any:
     """Heads as torch exports their attention: in float32, batch and heads as one axis."""
     dtype = q.ty.dtype
     q, k, v = (_wide(emit, x) for x in (q, k, v))
@@ -127,7 +127,9 @@ def _in_halves(emit: Build, q: Any, k: Any, v: Any) -> Any:
 
 def _wide_softmax(emit: Build, q: Any, k: Any, v: Any) -> Any:
     scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
-    weights = emit(nn.softmax(_wide(emit, emit(op.multiply(scores, relax.const(0.25, "bfloat16"))))))
+    weights = emit(
+        nn.softmax(_wide(emit, emit(op.multiply(scores, relax.const(0.25, "bfloat16")))))
+    )
     return emit(op.matmul(emit(op.astype(weights, "bfloat16")), v))
 
 
@@ -178,6 +180,7 @@ def _by_position(f: Callable[..., Array]) -> Callable[..., Array]:
 Q, K, V = (2, 3, 5, 16), (2, 3, 9, 16), (2, 3, 9, 8)
 PADDED = np.where(np.arange(9) % 4 == 1, -INF, np.arange(9) / 8).reshape(1, 1, 1, 9)
 BY_HEAD = (np.arange(3 * 45).reshape(1, 3, 5, 9) % 7 / 4).astype("float32")
+CORNER = "s.corner = cudnn_frontend::DiagonalAlignment_t::"
 PLAIN = "{2, 3, 7, 16}, {336, 16, 48, 1}, 0}"
 
 
@@ -187,14 +190,14 @@ def _thirds(x: Array) -> list[Array]:
 
 CASES: dict[str, Case] = {
     "three tensors": Case(((14, 48),) * 3, _three, lambda *xs: merged(attended(
-        *(heads(x.reshape(2, 7, 48), 3) for x in xs), 0.5)), ("s.scale = 0.5f", f"s.q {PLAIN}",
+        *(heads(x.reshape(2, 7, 48), 3) for x in xs), 0.25)), ("s.scale = 0.25f", f"s.q {PLAIN}",
         f"s.k {PLAIN}", f"s.v {PLAIN}", f"s.o {PLAIN}")),
-    "one tensor": Case(((2, 7, 144),), _one_tensor, lambda x: merged(attended(*_thirds(x), 0.5)),
+    "one tensor": Case(((2, 7, 144),), _one_tensor, lambda x: merged(attended(*_thirds(x), 0.25)),
                        ("s.q {2, 3, 7, 16}, {1008, 16, 144, 1}, 0}",
                         "s.k {2, 3, 7, 16}, {1008, 16, 144, 1}, 48}",
                         "s.v {2, 3, 7, 16}, {1008, 16, 144, 1}, 96}")),
     "one tensor, sliced after": Case(
-        ((14, 144),), _sliced, lambda x: merged(attended(*_thirds(x.reshape(2, 7, 144)), 0.5)),
+        ((14, 144),), _sliced, lambda x: merged(attended(*_thirds(x.reshape(2, 7, 144)), 0.25)),
         ("s.v {2, 3, 7, 16}, {1008, 16, 144, 1}, 96}",)),
     "in halves": Case(((6, 5, 16), (6, 9, 16), (6, 9, 8)), _in_halves,
                       lambda *xs: attended(*xs, 0.25), ("s.scale = 0.25f",
@@ -203,21 +206,21 @@ CASES: dict[str, Case] = {
         (Q, K, V), _wide_softmax, lambda *xs: attended(*xs, 0.25),
         ("s.type = cudnn_frontend::DataType_t::BFLOAT16",), "bfloat16"),
     "causal": Case((Q, Q, Q), _constant(causal(5, 5)), lambda *xs: attended(
-        *xs, 0.5, causal(5, 5)), ("s.corner = cudnn_frontend::DiagonalAlignment_t::TOP_LEFT",)),
+        *xs, 0.25, causal(5, 5)), (f"{CORNER}TOP_LEFT",)),
     "causal, more keys": Case((Q, K, V), _constant(causal(5, 9, -3e38)), lambda *xs: attended(
-        *xs, 0.5, causal(5, 9)), ("s.corner = cudnn_frontend::DiagonalAlignment_t::BOTTOM_RIGHT",)),
-    "keys hidden": Case((Q, K, V), _constant(PADDED), lambda *xs: attended(*xs, 0.5, PADDED),
+        *xs, 0.25, causal(5, 9)), (f"{CORNER}BOTTOM_RIGHT",)),
+    "keys hidden": Case((Q, K, V), _constant(PADDED), lambda *xs: attended(*xs, 0.25, PADDED),
                         ("s.mask {1, 1, 5, 9}, {45, 45, 9, 1}, 0}",)),
-    "a bias by head": Case((Q, K, V), _constant(BY_HEAD), lambda *xs: attended(*xs, 0.5, BY_HEAD),
+    "a bias by head": Case((Q, K, V), _constant(BY_HEAD), lambda *xs: attended(*xs, 0.25, BY_HEAD),
                            ("s.mask {1, 3, 5, 9}, {135, 45, 9, 1}, 0}",), "bfloat16"),
-    "no mask": Case((Q, K, V), _constant(np.zeros((1, 1, 5, 9))), lambda *xs: attended(*xs, 0.5),
-                    ("s.scale = 0.5f",)),
+    "no mask": Case((Q, K, V), _constant(np.zeros((1, 1, 5, 9))), lambda *xs: attended(*xs, 0.25),
+                    ("s.scale = 0.25f",)),
     "keys hidden at run time": Case(
         (Q, K, V, (2, 9)), _hidden_at_run_time, lambda q, k, v, m: attended(
-            q, k, v, 0.5, np.where(m, 0.0, -1e4).reshape(2, 1, 1, 9)),
+            q, k, v, 0.25, np.where(m, 0.0, -1e4).reshape(2, 1, 1, 9)),
         ("s.mask {2, 1, 5, 9}, {9, 45, 0, 1}, 0}",), masks=(3,)),
     "shared keys": Case(((2, 4, 5, 16), (2, 2, 9, 16), (2, 2, 9, 16)), _grouped,
-                        lambda q, k, v: merged(attended(q, k.repeat(2, 1), v.repeat(2, 1), 0.5,
+                        lambda q, k, v: merged(attended(q, k.repeat(2, 1), v.repeat(2, 1), 0.25,
                                                         causal(5, 9))),
                         ("s.q {2, 4, 5, 16}, {320, 80, 16, 1}, 0}",
                          "s.k {2, 2, 9, 16}, {288, 144, 16, 1}, 0}")),
@@ -226,5 +229,10 @@ CASES: dict[str, Case] = {
     "causal operator": Case(((2, 7, 3, 16),) * 3, _operator(causal_mask="TopLeft"),
                             _by_position(lambda *xs: attended(*xs, 0.25, causal(7, 7))),
                             ("s.scale = 0.25f",
-                             "s.corner = cudnn_frontend::DiagonalAlignment_t::TOP_LEFT")),
+                             f"{CORNER}TOP_LEFT")),
+    "operator with a bias": Case(
+        ((2, 5, 3, 16), (2, 9, 3, 16), (2, 9, 3, 8)), lambda e, *xs: e(nn.attention(
+            *xs, relax.const(BY_HEAD.astype("float16")))),
+        _by_position(lambda *xs: attended(*xs, 0.25, BY_HEAD)),
+        ("s.mask {1, 3, 5, 9}, {135, 45, 9, 1}, 0}",)),
 }  # fmt: skip

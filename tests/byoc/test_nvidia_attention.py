@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -141,7 +140,7 @@ REFUSED: dict[str, tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...
                                "not exact in float16"),
     "float32": (lambda e, *x: _as_torch(e, *x), (Q, K, V), "float32", (), "expected halves"),
     "a head of 12": (lambda e, *x: _as_torch(e, *x), _heads(12), "float16", (),
-                     "not side by side, or not aligned"),
+                     "heads in rows of a multiple of 16 bytes"),
     "a head of 136": (lambda e, *x: _as_torch(e, *x), _heads(136), "float16", (),
                       "has 136 elements, expected at most 128"),
     "one key": (lambda e, *x: _as_torch(e, *x), ((2, 3, 5, 16), (2, 3, 1, 16), (2, 3, 1, 16)),
@@ -149,8 +148,9 @@ REFUSED: dict[str, tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...
     "negative scale": (_negative, (Q, K, V), "float16", (), "scores are scaled by -0.5"),
     "scores used elsewhere": (_scores_used, (Q, K, V), "float16", (), ""),
     "result used in float32": (_kept_wide, (Q, K, V), "float16", (), ""),
-    "window": (lambda e, *x: e(nn.attention(*x, window_size=2, causal_mask="TopLeft")),
-               ((2, 7, 3, 16),) * 3, "float16", (), ""),
+    "operator, a mask that is an input": (
+        lambda e, *x: e(nn.attention(*x)), ((2, 5, 3, 16), (2, 9, 3, 16), (2, 9, 3, 8),
+                                            (2, 1, 5, 9)), "float16", (), "may be infinite"),
 }  # fmt: skip
 
 

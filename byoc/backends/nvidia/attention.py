@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ....layout.graph.relax_graph import Op
 from ...backend.region import Array, Region, Tensor
 from ...backend.region import region as region_of
 from ...patterns.pattern import Node, Pattern, PatternStep, one
@@ -32,9 +33,9 @@ from ..common.attention_region import (
 )
 from ..common.moved_axes import MOVES, Strided, common_steps
 from ..common.region_source import ints, number
+from .dtypes import HALVES
 from .source import GpuFunction
 
-HALVES = ("float16", "bfloat16")
 ATTENTION = "relax.nn.attention"
 #: Elements of a head; the kernel takes multiples of the second.
 LARGEST_HEAD, ELEMENTS = 128, 8
@@ -42,6 +43,8 @@ LARGEST_HEAD, ELEMENTS = 128, 8
 ALIGNED = 8
 #: Terms below it hide a key: a sum of products of halves of a head is far smaller.
 HIDDEN = -1e30
+
+INFINITE = "the mask may be infinite, and hide whole rows, whose softmax is not a number"
 
 Four = tuple[int, int, int, int]
 
@@ -108,7 +111,7 @@ def open_mask(node: Node) -> str | None:
     if node.info.name != "relax.add" or node.others[0].constant:
         return None
     if bounds(node.others[0], node.infos) is None:
-        return "the mask may be infinite, and hide whole rows, whose softmax is not a number"
+        return INFINITE
     return None
 
 
@@ -134,24 +137,32 @@ def patterns() -> tuple[Pattern, ...]:
     return (
         Pattern("attention", *first.steps[:at], closed, after),
         RULES.pattern("attention_float32", moves, cast, after),
-        Pattern("attention_operator", one(ATTENTION, halves, known, unwindowed, alone)),
+        Pattern(
+            "attention_operator",
+            one(ATTENTION, halves, known, open_bias, alone, takes=widened),
+            one("relax.astype", halves, narrowed),
+        ),
     )
 
 
-def unwindowed(node: Node) -> str | None:
-    """An operator that is attention, without a window."""
-    attrs = node.info.attrs
-    if attrs.get("window_size") is not None:
-        return f"window_size is {attrs['window_size']}, expected None"
-    if len(node.info.operands) > 3:
-        bias = node.operand(3)
-        if bias is None or (not bias.constant and bounds(bias, node.infos) is None):
-            return "the mask may be infinite, and hide whole rows, whose softmax is not a number"
-    return None
+def open_bias(node: Node) -> str | None:
+    """The bias of an operator, if it has one, hides no row as a whole; see `open_mask`."""
+    bias = node.operand(3)
+    if bias is None or bias.constant or bounds(bias, node.infos) is not None:
+        return None
+    return INFINITE
+
+
+def widened(node: Node) -> list[Op]:
+    """The casts of the operands of an operator to float32."""
+    sources = (node.source(k) for k in range(len(node.info.operands)))
+    return [n.op for n in sources
+            if n is not None and n.info.name == "relax.astype" and not narrows(n)]  # fmt: skip
 
 
 def alone(node: Node) -> str | None:
-    return whole(region_of("", [node.op], node.infos).region)
+    ops = [*dict.fromkeys(widened(node)), node.op]
+    return whole(region_of("", ops, node.infos).region)
 
 
 def is_fused(region: Region) -> bool:
@@ -191,13 +202,17 @@ def sdpa(region: Region) -> Sdpa | str:
 
 def _operator(region: Region) -> Sdpa | str:
     """The call for an operator that is attention, over (batch, position, heads, elements)."""
-    (call,) = region.calls
-    q, k, v, *bias = (o for o in call.operands if isinstance(o, Tensor))
+    call = region.find(ATTENTION)
+    assert call is not None
+    given = [o for o in call.operands if isinstance(o, Tensor)]
+    q, k, v, *bias = (region.calls[o.index].operands[0] if o.source == "call" else o for o in given)
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        return "an operand is a literal"
     if (reason := _types((q, k, v), region)) is not None:
         return reason
     places = [Strided.plain(t.shape).permuted((0, 2, 1, 3)) for t in (q, k, v, call.result)]
     terms = [Source(b, Strided.plain(b.shape).broadcast((*places[0].shape[:3], k.shape[1])))
-             for b in bias]  # fmt: skip
+             for b in bias if isinstance(b, Tensor)]  # fmt: skip
     places += [t.place for t in terms]
     common = common_steps([batch(p) for p in places])
     if common is None or not all(static(t.shape) for t in (q, k, v)):
@@ -228,7 +243,8 @@ CORNERS = {None: "", "TopLeft": "TOP_LEFT", "BottomRight": "BOTTOM_RIGHT"}
 def _types(tensors: Sequence[Tensor], region: Region) -> str | None:
     dtypes = {t.dtype for t in tensors}
     if len(dtypes) != 1 or not dtypes <= set(HALVES):
-        return f"queries, keys and values are {', '.join(sorted(dtypes))}, expected halves"
+        return (f"queries, keys, values are read as {', '.join(sorted(dtypes))}, expected halves, "
+                "and heads in rows of a multiple of 16 bytes")  # fmt: skip
     if region.result.dtype not in (*dtypes, "float32"):
         return f"the result is {region.result.dtype}, the queries are {tensors[0].dtype}"
     if any(t.source == "constant" for t in tensors):

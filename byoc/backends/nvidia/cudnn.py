@@ -20,9 +20,9 @@ from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
 from . import attention
-from .dtypes import typed
+from .dtypes import HALVES, typed
 from .estimated_cost import cost
-from .gemm import added_to, full_size, sums
+from .gemm import added_to, full_size, other_operand, sums
 from .locate import CUDART, CUDNN, CUDNN_FRONTEND, available, options
 from .source import GpuFunction, joined_source
 
@@ -33,9 +33,6 @@ ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "CLIPPED_RELU", "relax
 DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)
-
-
-HALVES = ("float16", "bfloat16")
 
 
 def summed(dtype: str) -> Condition:
@@ -278,7 +275,7 @@ def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
     region, body = frame.region, []
     calls = [call for call in folded.epilogue if call.op not in SAME]
     activation = calls.pop() if calls and calls[-1].op in ACTIVATIONS else None
-    bias, residual = added_to(calls)
+    bias, residual = added_to([(c, other_operand(c)) for c in calls])
     how = ACTIVATIONS[activation.op] if activation is not None else "IDENTITY"
     if folded.shift is not None:
         shift = folded.shift.astype(_numpy(region))
@@ -309,5 +306,5 @@ def _numpy(region: Region) -> Any:
 
 BACKEND = Backend(
     "cudnn", (*patterns(), *attention.patterns()), convert, lambda: available(*LIBRARIES),
-    {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version,
+    {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version, views=True,
 )  # fmt: skip
