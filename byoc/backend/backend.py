@@ -52,6 +52,8 @@ class Backend:
             reference code, which costs more, one that begins with ``winograd`` a convolution
             with fewer multiplications, and one that begins with ``attention`` products around
             a softmax whose operands are never in memory as a whole.
+        views: Whether its patterns read operands through slices and moves. Products of one tensor
+            are merged for it, and slices of a moved tensor get moves of their own.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Backend:
     version: Callable[[], str] = field(default=lambda: "")
     coarse: tuple[Coarse, ...] = ()
     implementation: Callable[[Region], str | None] | None = None
+    views: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

@@ -122,6 +122,39 @@ PRODUCTS: dict[str, Case] = {
                             dtype="bfloat16"),
 }  # fmt: skip
 
+
+def _layer(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    """A product of halves as torch exports it: rows merged, what follows in float32."""
+    half = str(x.ty.dtype)
+    y = emit(op.matmul(x, const(24, 32), out_dtype="float32"))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(32), "float32"))), half))
+    y = emit(op.reshape(y, (2, 8, 32)))
+    wide = [emit(op.astype(v, "float32")) for v in (z, y)]
+    return emit(op.astype(emit(op.add(*wide)), half))
+
+
+def _rounded_twice(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    half = str(x.ty.dtype)
+    y = emit(op.astype(emit(op.matmul(x, const(24, 32), out_dtype="float32")), half))
+    y = emit(op.astype(emit(op.add(emit(op.astype(y, "float32")), op.astype(const(32), "float32"))),
+                       half))  # fmt: skip
+    y = emit(nn.relu(emit(op.add(emit(op.astype(y, "float32")), emit(op.astype(z, "float32"))))))
+    return emit(op.reshape(emit(op.astype(y, half)), (2, 2, 4, 32)))
+
+
+PRODUCTS |= {
+    "float16 layer": Case("cublaslt", ((16, 24), (2, 8, 32)), _layer,
+                          "matmul add astype reshape astype astype add astype", "float16"),
+    "bfloat16 layer": Case("cublaslt", ((16, 24), (2, 8, 32)), _layer,
+                           "matmul add astype reshape astype astype add astype", "bfloat16"),
+    "float16 rounded twice": Case(
+        "cublaslt", ((16, 24), (16, 32)), _rounded_twice,
+        "matmul astype astype add astype astype astype add relu astype reshape", "float16"),
+    "reshaped residual": Case(
+        "cublaslt", ((16, 24), (2, 8, 32)), lambda e, c, x, z: e(nn.relu(e(op.add(e(op.reshape(
+            e(op.add(e(op.matmul(x, c(24, 32))), c(32))), (2, 8, 32))), z)))),
+        "matmul add reshape add relu"),
+}  # fmt: skip
 IMAGE, PICTURE = (2, 16, 9, 8), (2, 9, 8, 16)
 NHWC: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
 

@@ -136,7 +136,7 @@ def test_attributes_of_convolutions_arrive(wanted: dict[str, str], times: int) -
     ({"epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS", "turned_b": "true", "bias": "c.tensor(2)"}, 2),
     ({"type": "CUDA_R_16F", "result": "CUDA_R_32F"}, 2),
     ({"result": "CUDA_R_32F", "type": "CUDA_R_16F", "epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS"}, 1),
-    ({"residual": "c.tensor(1)", "epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS"}, 2),
+    ({"residual": "c.tensor(1)", "epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS"}, 4),
 ])  # fmt: skip
 def test_attributes_of_products_arrive(wanted: dict[str, str], times: int) -> None:
     assert _sets("cublaslt", **wanted) == times

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...backend.backend import Backend, Code
-from ...backend.region import Region
+from ...backend.region import Region, Tensor
 from ..common.region_source import Constants, number
 from .dtypes import CUDA
 from .estimated_cost import cost
-from .gemm import gemm, patterns
+from .gemm import as_half, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
 from .source import GpuFunction, joined_source
 
@@ -43,13 +43,23 @@ def _body(frame: GpuFunction) -> list[str]:
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")
     if product.bias is not None:
-        body.append(f"g.bias = {frame.view(product.bias)};")
+        body.append(f"g.bias = {_bias(frame, product.bias)};")
     if product.residual is not None:
         body.append(f"g.residual = {frame.view(product.residual)};")
     how = EPILOGUES[product.activation]
     if product.bias is not None:
         how = "BIAS" if how == "DEFAULT" else f"{how}_BIAS"
     return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
+
+
+def _bias(frame: GpuFunction, bias: Tensor) -> str:
+    """The C++ of the bias, which is of the dtype of the result."""
+    dtype = frame.region.result.dtype
+    if bias.source != "constant" or bias.dtype == dtype:
+        return frame.view(bias)
+    array = as_half(frame.region.constants[bias.index], dtype)
+    assert array is not None
+    return frame.constant(array)
 
 
 BACKEND = Backend(

@@ -19,10 +19,11 @@ from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
-from .dtypes import typed
+from . import attention
+from .dtypes import HALVES, typed
 from .estimated_cost import cost
-from .gemm import added_to, full_size, sums
-from .locate import CUDART, CUDNN, available, options
+from .gemm import added_to, full_size, other_operand, sums
+from .locate import CUDART, CUDNN, CUDNN_FRONTEND, available, options
 from .source import GpuFunction, joined_source
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -32,9 +33,6 @@ ACTIVATIONS = {"relax.nn.relu": "RELU", "relax.nn.relu6": "CLIPPED_RELU", "relax
 DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
           "bfloat16": "CUDNN_DATA_BFLOAT16"}  # fmt: skip
 LIBRARIES = (CUDNN, CUDART)
-
-
-HALVES = ("float16", "bfloat16")
 
 
 def summed(dtype: str) -> Condition:
@@ -205,11 +203,13 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
     rounds: list[tuple[str, str]] = []
 
     def body(frame: GpuFunction) -> list[str]:
-        lines, rounding = _body(frame)
+        fused = attention.is_fused(frame.region)
+        lines, rounding = attention.body(frame) if fused else _body(frame)
         rounds.extend([(frame.region.symbol, "; ".join(rounding))] * bool(rounding))
         return lines
 
-    text, constants = joined_source("cudnn.hpp", regions, body)
+    names = ["cudnn.hpp", *["attention.hpp"] * any(map(attention.is_fused, regions))]
+    text, constants = joined_source(names, regions, body)
     return text, constants, tuple(rounds)
 
 
@@ -217,7 +217,8 @@ def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
     text, constants, rounds = source(regions)
     symbols = tuple(r.symbol for r in regions)
-    return Code(text, symbols, constants.named(symbols[0]), options(*LIBRARIES), rounds)
+    libraries = (*LIBRARIES, *[CUDNN_FRONTEND] * any(map(attention.is_fused, regions)))
+    return Code(text, symbols, constants.named(symbols[0]), options(*libraries), rounds)
 
 
 def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
@@ -274,7 +275,7 @@ def _after(frame: GpuFunction, folded: Folded, data: str) -> list[str]:
     region, body = frame.region, []
     calls = [call for call in folded.epilogue if call.op not in SAME]
     activation = calls.pop() if calls and calls[-1].op in ACTIVATIONS else None
-    bias, residual = added_to(calls)
+    bias, residual = added_to([(c, other_operand(c)) for c in calls])
     how = ACTIVATIONS[activation.op] if activation is not None else "IDENTITY"
     if folded.shift is not None:
         shift = folded.shift.astype(_numpy(region))
@@ -304,6 +305,6 @@ def _numpy(region: Region) -> Any:
 
 
 BACKEND = Backend(
-    "cudnn", patterns(), convert, lambda: available(*LIBRARIES),
-    {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version,
+    "cudnn", (*patterns(), *attention.patterns()), convert, lambda: available(*LIBRARIES),
+    {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version, views=True,
 )  # fmt: skip
