@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ....analysis.proposal.proposal import Constant
+from ....layout.graph.relax_graph import Op
 from ...patterns.conditions import constant
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
@@ -154,40 +156,77 @@ FACTORS = ("relax.add", "relax.subtract", "relax.multiply", "relax.divide")
 def patterns() -> tuple[Pattern, ...]:
     """For channels first and last: with constants by channel, or with a bias known at run time."""
     out = []
+    convs = (*CONV, *TRANSPOSED)
     for last in (True, False):
         anchor = (typed, layouts(last), weights, window)
-        after = (maybe("relax.add", full_size), maybe(ACTIVATIONS, typed, clipped))
+        residual = maybe("relax.add", full_size)
+        after = (residual, maybe(ACTIVATIONS, typed, clipped), residual)
         name = "conv_channels_last" if last else "conv_channels_first"
-        out.append(
-            Pattern(
-                name,
-                one((*CONV, *TRANSPOSED), *anchor, constant(1)),
-                many(FACTORS, by_constant(last)),
-                *after,
-            )
-        )
-        out.append(
-            Pattern(
-                f"{name}_inputs",
-                one((*CONV, *TRANSPOSED), *anchor),
-                maybe("relax.add", by_channel(last)),
-                *after,
-            )
-        )
+        scaled, bias = many(FACTORS, by_constant(last)), maybe("relax.add", by_channel(last))
+        out.append(Pattern(name, one(convs, *anchor, constant(1)), scaled, *after))
+        out.append(Pattern(f"{name}_inputs", one(convs, *anchor), bias, *after))
         out += [p for dtype in HALVES for p in _rounded(dtype, last, name)]
     return tuple(out)
 
 
 def _rounded(dtype: str, last: bool, name: str) -> list[Pattern]:
-    """A half-precision program in float32, with its casts: cuDNN rounds once, at the end."""
-    anchor = one(CONV, summed(dtype), layouts(last), weights, window, constant(1))
-    narrow = one("relax.astype", cast("float32", dtype))
-    widen = one("relax.astype", cast(dtype, "float32"))
-    scaled = many(FACTORS, by_constant(last))
+    """A half-precision program, parts of it in float32: cuDNN rounds once, at the end.
+
+    conv2d -> add (bias) -> astype (half) -> astype (float32) -> add (residual) -> astype -> relu
+
+    The last operator of a region has a result in half precision: each pattern ends with another.
+    """
+    anchor = one((*CONV, *TRANSPOSED), summed(dtype), layouts(last), weights, window, constant(1))
+    casts, scaled = many("relax.astype", rounding(dtype)), many(FACTORS, by_constant(last))
+    residual = replace(one("relax.add", addend(dtype), takes=widened_addend), least=0)
+    activation = maybe(ACTIVATIONS, typed, clipped)
+    summed_up = (anchor, scaled, casts, scaled, casts, residual, casts)
     return [
-        Pattern(f"{name}_{dtype}", anchor, narrow),
-        Pattern(f"{name}_{dtype}_scaled", anchor, narrow, widen, scaled,
-                maybe(ACTIVATIONS, typed, clipped), narrow),
-        Pattern(f"{name}_{dtype}_activated", anchor, narrow, widen, scaled, narrow, widen,
-                one(ACTIVATIONS, typed, clipped), narrow),
+        Pattern(f"{name}_{dtype}", *summed_up, activation, casts, residual,
+                one("relax.astype", cast("float32", dtype))),
+        Pattern(f"{name}_{dtype}_activated", *summed_up, one(ACTIVATIONS, of(dtype), clipped)),
+        Pattern(f"{name}_{dtype}_added", *summed_up, activation, casts,
+                one("relax.add", of(dtype), full_size)),
     ]  # fmt: skip
+
+
+def of(dtype: str) -> Condition:
+    """Return a condition: all tensors have this dtype."""
+
+    def check(node: Node) -> str | None:
+        found = sorted({v.dtype for v in node.tensors})
+        return None if found == [dtype] else f"the dtypes are {', '.join(found)}, expected {dtype}"
+
+    return check
+
+
+def rounding(dtype: str) -> Condition:
+    """Return a condition: a cast from this dtype to float32, or back."""
+    narrow, wide = cast("float32", dtype), cast(dtype, "float32")
+    return lambda node: None if narrow(node) is None or wide(node) is None else narrow(node)
+
+
+def addend(dtype: str) -> Condition:
+    """Return a condition: a tensor of this dtype is added, perhaps as float32."""
+
+    def check(node: Node) -> str | None:
+        if (reason := full_size(node)) is not None or node.result.dtype == dtype:
+            return reason
+        (source,) = widened_sources(node) or (None,)
+        if source is not None and cast(dtype, "float32")(source) is None:
+            return None
+        return f"a float32 tensor is added, expected one that was {dtype}"
+
+    return check
+
+
+def widened_addend(node: Node) -> tuple[Op, ...]:
+    """The cast of what is added."""
+    return tuple(source.op for source in widened_sources(node))
+
+
+def widened_sources(node: Node) -> tuple[Node, ...]:
+    if len(node.others) != 1:
+        return ()
+    sources = (node.source(k) for k in range(2) if node.operand(k) is not node.chain)
+    return tuple(s for s in sources if s is not None and s.info.name == "relax.astype")

@@ -18,7 +18,6 @@ from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
 from .conv_patterns import kernel_layout, patterns
 from .estimated_cost import cost
-from .gemm import other_operand
 from .locate import CUDART, CUDNN, available, options
 from .source import GpuFunction, joined_source
 
@@ -125,16 +124,38 @@ def _after(frame: GpuFunction, folded: Folded) -> list[str]:
     region, body = frame.region, []
     if folded.shift is not None:
         body.append(f"v.bias = {frame.constant(folded.shift.astype(_numpy(region)))};")
+    chain, widened = _chain(region)
     names = ["residual", "added"]
     for call in folded.epilogue:
         if call.op in ACTIVATIONS:
             body += _activation(call)
             names = ["added"]
         elif call.op not in SAME:
-            operand = other_operand(call)
+            operand = next(o for o in _tensors(call) if not _is_call(o) or o.index not in chain)
+            operand = widened.get(operand.index, operand) if _is_call(operand) else operand
             whole = same_shape(operand.shape, call.result.shape)
             body.append(f"v.{names.pop(0) if whole else 'bias'} = {frame.view(operand)};")
     return body
+
+
+def _chain(region: Region) -> tuple[set[int], dict[int, Tensor]]:
+    """The results that depend on the convolution, and what the casts of others are casts of."""
+    chain, widened = {region.calls[0].result.index}, {}
+    for call in region.calls[1:]:
+        tensors = _tensors(call)
+        if any(_is_call(o) and o.index in chain for o in tensors):
+            chain.add(call.result.index)
+        else:
+            widened[call.result.index] = tensors[0]
+    return chain, widened
+
+
+def _tensors(call: Call) -> list[Tensor]:
+    return [o for o in call.operands if isinstance(o, Tensor)]
+
+
+def _is_call(tensor: Tensor) -> bool:
+    return tensor.source == "call"
 
 
 def _activation(call: Call) -> list[str]:
