@@ -220,6 +220,31 @@ def _given(emit: Any, const: Any, x: Any, w: Any, b: Any) -> Any:
     return emit(nn.relu(emit(op.add(emit(nn.conv2d(x, w, padding=1)), b))))
 
 
+def _bottleneck(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    """The end of a block as exporters write it: sums in float32, the activation in half."""
+    half = str(x.ty.dtype)
+    y = emit(nn.conv2d(x, const(24, 16, 3, 3), padding=1, out_dtype="float32"))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(1, 24, 1, 1), "float32"))), half))
+    y = emit(op.add(emit(op.astype(y, "float32")), emit(op.astype(z, "float32"))))
+    return emit(nn.relu(emit(op.astype(y, half))))
+
+
+def _linear_block(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    """As above, without an activation: z comes first."""
+    half = str(x.ty.dtype)
+    y = emit(nn.conv2d(x, const(24, 3, 3, 16), padding=1, out_dtype="float32", **NHWC))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(24), "float32"))), half))
+    y = emit(op.add(emit(op.astype(z, "float32")), emit(op.astype(y, "float32"))))
+    return emit(op.astype(y, half))
+
+
+def _transposed(emit: Any, const: Any, x: Any) -> Any:
+    y = emit(nn.conv2d_transpose(x, const(16, 6, 3, 2), strides=(2, 3), padding=(1, 0),
+                                 output_padding=(1, 0), groups=4))  # fmt: skip
+    y = emit(op.multiply(y, const(1, 24, 1, 1, positive=True)))
+    return emit(nn.relu(emit(op.add(y, const(1, 24, 1, 1)))))
+
+
 CONVOLUTIONS: dict[str, Case] = {
     "conv": _conv(IMAGE, (24, 16, 3, 3), padding=1),
     "strided, dilated": _conv(IMAGE, (24, 16, 3, 2), strides=(2, 1), dilation=(1, 2),
@@ -263,6 +288,20 @@ CONVOLUTIONS: dict[str, Case] = {
         ops="astype astype multiply add astype astype relu astype"),
     "float16 relu in float32": _in_float32(
         lambda y, c: nn.relu(y), ops="astype astype relu astype", last=False, dtype="float16"),
+    "silu, residual": _chain(_channels, lambda y, c, z: nn.silu(y), _add, ops="add silu add",
+                             more=1),
+    "two residuals": _chain(_add, _relu, _add, ops="add relu add", more=1),
+    "float16 residual in float32": Case("cudnn", (IMAGE, (2, 24, 9, 8)), _bottleneck,
+        "conv2d add astype astype astype add astype relu", "float16"),
+    "bfloat16 residual in float32": Case("cudnn", (PICTURE, (2, 9, 8, 24)), _linear_block,
+        "conv2d add astype astype astype add astype", "bfloat16"),
+    "transposed": Case("cudnn", (IMAGE,), _transposed, "conv2d_transpose multiply add relu"),
+    "float16 transposed": Case("cudnn", (IMAGE,), lambda e, c, x: e(nn.conv2d_transpose(
+        x, c(16, 24, 3, 3), strides=2, dilation=2, padding=1)), "conv2d_transpose", "float16"),
+    "conv1d_transpose": Case("cudnn", ((2, 16, 11),), lambda e, c, x: e(nn.conv1d_transpose(
+        x, c(16, 8, 3), strides=2, padding=1, output_padding=1)), "conv1d_transpose"),
+    "conv3d_transpose": Case("cudnn", ((1, 8, 4, 5, 6),), lambda e, c, x: e(nn.conv3d_transpose(
+        x, c(8, 6, 2, 3, 3), strides=(1, 2, 2))), "conv3d_transpose"),
     "bfloat16 NHWC": _chain(_channels, _relu, ops="add relu", last=True, dtype="bfloat16"),
 }  # fmt: skip
 #: What CUTLASS takes of them, and what only it takes.

@@ -112,14 +112,14 @@ def _sets(backend: str, **wanted: str) -> int:
 
 @pytest.mark.parametrize(("wanted", "times"), [
     ({"strides": "2, 1", "dilation": "1, 2", "padding": "2, 1", "order": "0, 1, 2, 3"}, 1),
-    ({"strides": "1, 2", "groups": "2", "order": "0, 3, 1, 2", "kernel": "CUDNN_TENSOR_NHWC"}, 1),
-    ({"groups": "16", "kernel": "CUDNN_TENSOR_NCHW"}, 1),
+    ({"strides": "1, 2", "groups": "2", "order": "0, 3, 1, 2", "last": "true"}, 1),
+    ({"groups": "16", "last": "false"}, 1),
     ({"strides": "2", "padding": "1", "order": "0, 1, 2"}, 1),
     ({"strides": "1, 1, 1", "padding": "0, 1, 1", "order": "0, 1, 2, 3, 4"}, 1),
-    ({"activation": "CUDNN_ACTIVATION_CLIPPED_RELU", "limit": "6.0f"}, 1),
-    ({"activation": "CUDNN_ACTIVATION_CLIPPED_RELU", "limit": "0.5f"}, 1),
+    ({"activation": "CUDNN_POINTWISE_RELU_FWD", "limit": "6.0f"}, 1),
+    ({"activation": "CUDNN_POINTWISE_RELU_FWD", "limit": "0.5f"}, 1),
     ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 4),
-    ({"type": "CUDNN_DATA_BFLOAT16", "activation": "CUDNN_ACTIVATION_RELU"}, 2),
+    ({"type": "CUDNN_DATA_BFLOAT16", "activation": "CUDNN_POINTWISE_RELU_FWD"}, 2),
 ])  # fmt: skip
 def test_attributes_of_convolutions_arrive(wanted: dict[str, str], times: int) -> None:
     listed = ("strides", "dilation", "padding", "order")

@@ -39,7 +39,7 @@ def joined_source(
     """One C++ file: shared code, the library's headers, the regions, and the init function.
 
     Args:
-        header: The library's header, or several.
+        header: The library's header, or several in their order.
         regions: The regions; each becomes an exported function.
         body: Returns the statements that create a region's kernel in the context ``c``.
 

@@ -22,7 +22,6 @@ from .gpu_program import GpuProgram, Unscheduled, expanded, extents, product
 from .merged_axes import bound
 from .thread_loops import number
 
-
 #: Elements of a row that threads can share; a thread computes shorter ones alone.
 SHORTEST = 24
 
