@@ -17,6 +17,7 @@ from tvm import relax
 
 from opinfo.byoc.backend.backend import Code
 from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backends.nvidia import attention
 from opinfo.byoc.backends.nvidia.attention import corner
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
@@ -26,6 +27,12 @@ from .nvidia_attention_cases import CASES, INF, Build, K, Q, V, _as_torch, _cons
 from .test_nvidia import TOLERANCE, on_stub
 
 nn, op = relax.op.nn, relax.op
+
+
+@pytest.fixture(autouse=True)
+def frontend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The headers of the stub are those of cuDNN's frontend."""
+    monkeypatch.setattr(attention, "missing", lambda: None)
 
 
 def module(builds: list[tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...]]]) -> Any:
@@ -169,6 +176,16 @@ def test_nothing_else_is_taken() -> None:
 @pytest.mark.parametrize("name", [n for n, r in REFUSED.items() if r[4]])
 def test_a_refusal_names_its_reason(name: str) -> None:
     assert any(REFUSED[name][4] in o.why for o in refused().left)
+
+
+def test_without_the_frontend_nothing_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "missing", lambda: "cudnn_frontend.h is not installed")
+    case = CASES["in halves"]
+    backend = replace(find("cudnn"), available=lambda: None)
+    done = dispatch(prepare(module([(case.build, case.shapes, case.dtype, ())]), [backend]),
+                    [backend])  # fmt: skip
+    assert not done.taken
+    assert any("cudnn_frontend.h is not installed" in o.why for o in done.left)
 
 
 @pytest.mark.parametrize(("mask", "expected"), [

@@ -34,6 +34,7 @@ from ..common.attention_region import (
 from ..common.moved_axes import MOVES, Strided, common_steps
 from ..common.region_source import ints, number
 from .dtypes import HALVES
+from .locate import CUDNN_FRONTEND
 from .source import GpuFunction
 
 ATTENTION = "relax.nn.attention"
@@ -121,7 +122,17 @@ def whole(attention: Region) -> str | None:
     return found if isinstance(found, str) else None
 
 
-RULES = AttentionRules(halves, MOVES, reads, open_mask, whole)
+def missing() -> str | None:
+    """Why code for cuDNN's frontend cannot be built; None if it can."""
+    return CUDNN_FRONTEND.missing()
+
+
+def usable(node: Node) -> str | None:
+    """cuDNN's frontend is installed."""
+    return missing()
+
+
+RULES = AttentionRules(halves, MOVES, reads, open_mask, lambda: missing(), whole)
 
 
 def patterns() -> tuple[Pattern, ...]:
@@ -139,7 +150,7 @@ def patterns() -> tuple[Pattern, ...]:
         RULES.pattern("attention_float32", moves, cast, after),
         Pattern(
             "attention_operator",
-            one(ATTENTION, halves, known, open_bias, alone, takes=widened),
+            one(ATTENTION, halves, known, usable, open_bias, alone, takes=widened),
             one("relax.astype", halves, narrowed),
         ),
     )
