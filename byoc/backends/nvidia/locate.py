@@ -76,9 +76,11 @@ class CudaLibrary:
     def _candidates(self) -> Iterator[tuple[Path, ...]]:
         needed = [folder for library in self.needs for folder in library.includes()]
         included = [folder for name in self.others for folder in _installed(name, "include")]
-        for folder in _folders(self.packages, "include"):
-            if (folder / self.header).exists():
-                yield tuple(dict.fromkeys((folder, *needed, *included)))
+        own = [f for f in _folders(self.packages, "include") if (f / self.header).exists()]
+        toolkits = [root / "include" for root in _roots()]
+        for more in ((), toolkits):  # versions are mixed only if nothing else compiles
+            for folder in own:
+                yield tuple(dict.fromkeys((folder, *needed, *included, *more)))
 
     def _error(self, folders: tuple[Path, ...]) -> str | None:
         return _compile_error(self.header, folders)
