@@ -283,11 +283,11 @@ def _views(found: Placed) -> tuple[View, View, View, View] | str:
             along[k][1] = low
     if len(extents) > 2:
         return f"there are {len(extents)} axes of batches and heads"
-    views = [_view(p, extents, s, shared if k in (0, 3) else 1)
-             for k, (p, s) in enumerate(zip(places, along, strict=False))]  # fmt: skip
+    views = [_view(p, extents, s, shared if n in (0, 3) else 1)
+             for n, (p, s) in enumerate(zip(places, along, strict=False))]  # fmt: skip
     if isinstance(wrong := next((v for v in views if isinstance(v, str)), None), str):
         return wrong
-    q, k, v, o = (v for v in views if isinstance(v, View))
+    q, k, v, o = (view for view in views if isinstance(view, View))
     return q, k, v, o
 
 
