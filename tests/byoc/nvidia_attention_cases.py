@@ -189,14 +189,18 @@ def _thirds(x: Array) -> list[Array]:
 
 
 CASES: dict[str, Case] = {
-    "three tensors": Case(((14, 48),) * 3, _three, lambda *xs: merged(attended(*(heads(x.reshape(2, 7, 48), 3) for x in xs), scale=0.25)), ("s.scale = 0.25f", f"s.q {PLAIN}",
+    "three tensors": Case(((14, 48),) * 3, _three, lambda *xs: merged(attended(
+        *(heads(x.reshape(2, 7, 48), 3) for x in xs), scale=0.25)),
+        ("s.scale = 0.25f", f"s.q {PLAIN}",
         f"s.k {PLAIN}", f"s.v {PLAIN}", f"s.o {PLAIN}")),
-    "one tensor": Case(((2, 7, 144),), _one_tensor, lambda x: merged(attended(*_thirds(x), scale=0.25)),
+    "one tensor": Case(((2, 7, 144),), _one_tensor, lambda x: merged(attended(
+        *_thirds(x), scale=0.25)),
                        ("s.q {2, 3, 7, 16}, {1008, 16, 144, 1}, 0}",
                         "s.k {2, 3, 7, 16}, {1008, 16, 144, 1}, 48}",
                         "s.v {2, 3, 7, 16}, {1008, 16, 144, 1}, 96}")),
     "one tensor, sliced after": Case(
-        ((14, 144),), _sliced, lambda x: merged(attended(*_thirds(x.reshape(2, 7, 144)), scale=0.25)),
+        ((14, 144),), _sliced, lambda x: merged(attended(
+            *_thirds(x.reshape(2, 7, 144)), scale=0.25)),
         ("s.v {2, 3, 7, 16}, {1008, 16, 144, 1}, 96}",)),
     "in halves": Case(((6, 5, 16), (6, 9, 16), (6, 9, 8)), _in_halves,
                       lambda *xs: attended(*xs, scale=0.25), ("s.scale = 0.25f",

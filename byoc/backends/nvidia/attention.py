@@ -287,8 +287,8 @@ def _views(found: Placed) -> tuple[View, View, View, View] | str:
              for n, (p, s) in enumerate(zip(places, along, strict=False))]  # fmt: skip
     if isinstance(wrong := next((v for v in views if isinstance(v, str)), None), str):
         return wrong
-    q, k, v, o = (view for view in views if isinstance(view, View))
-    return q, k, v, o
+    first, second, third, result = (view for view in views if isinstance(view, View))
+    return first, second, third, result
 
 
 def _view(place: Strided, extents: Sequence[int], along: Sequence[int], times: int) -> View | str:
