@@ -99,9 +99,10 @@ def reads(place: Strided, across: int) -> bool:
     if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
         return False
     rows = -3 - across
-    steps = [step for axis in place.axes[:-2] for _, step in axis]
-    steps += [step for _, step in place.axes[rows]]
-    return place.step(rows) is not None and all(s % ALIGNED == 0 for s in steps)
+    outer = [step for axis in place.axes[:-2] for _, step in axis]
+    inner = [step for _, step in place.axes[rows]]
+    aligned = all(s % ALIGNED == 0 for s in (*outer, *inner))
+    return place.step(rows) is not None and aligned and 0 not in inner
 
 
 def open_mask(node: Node) -> str | None:
@@ -288,6 +289,8 @@ def _views(found: Placed) -> tuple[View, View, View, View] | str:
     if isinstance(wrong := next((v for v in views if isinstance(v, str)), None), str):
         return wrong
     first, second, third, result = (view for view in views if isinstance(view, View))
+    if first.extents[:2] != result.extents[:2]:
+        return "heads share queries"
     return first, second, third, result
 
 
