@@ -79,7 +79,8 @@ def graphed(call: Callable[[], Any]) -> Callable[[], Any]:
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="relaxed"):
             for _ in range(CALLS):
                 call()
-    return graph.replay
+    replay: Callable[[], Any] = graph.replay
+    return replay
 
 
 def timed(calls: Sequence[Callable[[], Any]]) -> list[float]:
@@ -233,7 +234,7 @@ def product(folder: Path, dtype: str, m: int, k: int, n: int, residual: bool) ->
 
 def jobs(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     for name in CASES:
-        yield f"case {name}", lambda n=name: case(n, folder)  # type: ignore[misc]
+        yield f"case {name}", lambda n=name: case(n, folder)
     for b in (1, 32):
         for s in (128, 197, 1024):
             for kind in ("", "causal", "mask"):
@@ -242,13 +243,13 @@ def jobs(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
                     lambda b=b, s=s, kind=kind: attention(
                         folder, "float16", b, 12, 12, s, 64, kind
                     ),
-                )  # type: ignore[misc]
+                )
     for b in (1, 4):
         for kind in ("", "causal"):
             yield (
                 f"attention b{b} h32/8 s1024 d128 {kind}".strip(),
                 lambda b=b, kind=kind: attention(folder, "float16", b, 32, 8, 1024, 128, kind),
-            )  # type: ignore[misc]
+            )
     yield ("attention b32 h12 s197 d64 bfloat16", lambda:
            attention(folder, "bfloat16", 32, 12, 12, 197, 64, ""))  # fmt: skip
     for rows in (128, 197, 32 * 128, 32 * 197):
@@ -258,7 +259,7 @@ def jobs(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             yield (
                 f"product {rows}x{k}x{n}{more}",
                 lambda m=rows, k=k, n=n, r=residual: product(folder, "float16", m, k, n, r),
-            )  # type: ignore[misc]
+            )
 
 
 def main() -> int:

@@ -52,7 +52,7 @@ def _unrounded(value: Value, infos: Infos, depth: int) -> Bounds | None:
     if info.name == "relax.where" and len(given) == 3:
         return _combined(given[1], given[2], lambda a, b: (min(*a, *b), max(*a, *b)))
     combine = _TWO.get(info.name)
-    return None if combine is None or len(given) != 2 else _combined(*given, combine)
+    return None if combine is None or len(given) != 2 else _combined(given[0], given[1], combine)
 
 
 def _arguments(op: Op, info: OpInfo, infos: Infos, depth: int) -> list[Bounds | None]:

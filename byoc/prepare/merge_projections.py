@@ -130,6 +130,8 @@ class _Block:
         """Whether two variables are one, or reshapes of one to the same shape."""
         if one.same_as(other):
             return True
+        first: Any
+        second: Any
         first, second = (self.of[v].value if v in self.of else None for v in (one, other))
         return (named(first, "relax.reshape") and named(second, "relax.reshape")
                 and first.args[0].same_as(second.args[0])

@@ -6,7 +6,7 @@ After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
 with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
 place, products of the same tensor become one (`byoc.prepare.merge_projections`), and each slice of
-a moved tensor gets its own move (`byoc.prepare.own_moves`). What is bound outside of dataflow
+a moved tensor gets its own move (`byoc.prepare.split_slices`). What is bound outside of dataflow
 blocks moves into such, as in the branches of a conditional, so that regions form there.
 """
 
@@ -31,11 +31,10 @@ from .integers import named
 from .merge_products import merge_products
 from .merge_projections import merge_projections
 from .mutate import mutated
-from .own_moves import own_moves
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
-from .split_slices import split_slices
+from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
 
 

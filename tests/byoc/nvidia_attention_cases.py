@@ -46,7 +46,7 @@ class Case:
         return arrays
 
 
-def attended(q: Array, k: Array, v: Array, scale: float, mask: Any = 0.0) -> Array:
+def attended(q: Any, k: Any, v: Any, scale: Any, mask: Any = 0.0) -> Array:
     """Attention over (..., positions, elements) in float64."""
     scores = q @ np.swapaxes(k, -1, -2) * scale + mask
     weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -190,30 +190,36 @@ def _thirds(x: Array) -> list[Array]:
 
 CASES: dict[str, Case] = {
     "three tensors": Case(((14, 48),) * 3, _three, lambda *xs: merged(attended(
-        *(heads(x.reshape(2, 7, 48), 3) for x in xs), 0.25)), ("s.scale = 0.25f", f"s.q {PLAIN}",
+        *(heads(x.reshape(2, 7, 48), 3) for x in xs), scale=0.25)),
+        ("s.scale = 0.25f", f"s.q {PLAIN}",
         f"s.k {PLAIN}", f"s.v {PLAIN}", f"s.o {PLAIN}")),
-    "one tensor": Case(((2, 7, 144),), _one_tensor, lambda x: merged(attended(*_thirds(x), 0.25)),
+    "one tensor": Case(((2, 7, 144),), _one_tensor, lambda x: merged(attended(
+        *_thirds(x), scale=0.25)),
                        ("s.q {2, 3, 7, 16}, {1008, 16, 144, 1}, 0}",
                         "s.k {2, 3, 7, 16}, {1008, 16, 144, 1}, 48}",
                         "s.v {2, 3, 7, 16}, {1008, 16, 144, 1}, 96}")),
     "one tensor, sliced after": Case(
-        ((14, 144),), _sliced, lambda x: merged(attended(*_thirds(x.reshape(2, 7, 144)), 0.25)),
+        ((14, 144),), _sliced, lambda x: merged(attended(
+            *_thirds(x.reshape(2, 7, 144)), scale=0.25)),
         ("s.v {2, 3, 7, 16}, {1008, 16, 144, 1}, 96}",)),
     "in halves": Case(((6, 5, 16), (6, 9, 16), (6, 9, 8)), _in_halves,
-                      lambda *xs: attended(*xs, 0.25), ("s.scale = 0.25f",
+                      lambda *xs: attended(*xs, scale=0.25), ("s.scale = 0.25f",
                       "s.k {1, 6, 9, 16}, {864, 144, 16, 1}, 0}")),
     "bfloat16, softmax in float32": Case(
-        (Q, K, V), _wide_softmax, lambda *xs: attended(*xs, 0.25),
+        (Q, K, V), _wide_softmax, lambda *xs: attended(*xs, scale=0.25),
         ("s.type = cudnn_frontend::DataType_t::BFLOAT16",), "bfloat16"),
     "causal": Case((Q, Q, Q), _constant(causal(5, 5)), lambda *xs: attended(
-        *xs, 0.25, causal(5, 5)), (f"{CORNER}TOP_LEFT",)),
+        *xs, scale=0.25, mask=causal(5, 5)), (f"{CORNER}TOP_LEFT",)),
     "causal, more keys": Case((Q, K, V), _constant(causal(5, 9, -3e38)), lambda *xs: attended(
-        *xs, 0.25, causal(5, 9)), (f"{CORNER}BOTTOM_RIGHT",)),
-    "keys hidden": Case((Q, K, V), _constant(PADDED), lambda *xs: attended(*xs, 0.25, PADDED),
+        *xs, scale=0.25, mask=causal(5, 9)), (f"{CORNER}BOTTOM_RIGHT",)),
+    "keys hidden": Case((Q, K, V), _constant(PADDED), lambda *xs: attended(
+        *xs, scale=0.25, mask=PADDED),
                         ("s.mask {1, 1, 5, 9}, {45, 45, 9, 1}, 0}",)),
-    "a bias by head": Case((Q, K, V), _constant(BY_HEAD), lambda *xs: attended(*xs, 0.25, BY_HEAD),
+    "a bias by head": Case((Q, K, V), _constant(BY_HEAD), lambda *xs: attended(
+        *xs, scale=0.25, mask=BY_HEAD),
                            ("s.mask {1, 3, 5, 9}, {135, 45, 9, 1}, 0}",), "bfloat16"),
-    "no mask": Case((Q, K, V), _constant(np.zeros((1, 1, 5, 9))), lambda *xs: attended(*xs, 0.25),
+    "no mask": Case((Q, K, V), _constant(np.zeros((1, 1, 5, 9))), lambda *xs: attended(
+        *xs, scale=0.25),
                     ("s.scale = 0.25f",)),
     "keys hidden at run time": Case(
         (Q, K, V, (2, 9)), _hidden_at_run_time, lambda q, k, v, m: attended(
@@ -225,14 +231,14 @@ CASES: dict[str, Case] = {
                         ("s.q {2, 4, 5, 16}, {320, 80, 16, 1}, 0}",
                          "s.k {2, 2, 9, 16}, {288, 144, 16, 1}, 0}")),
     "operator": Case(((2, 5, 3, 16), (2, 9, 3, 16), (2, 9, 3, 8)), _operator(scale=0.3),
-                     _by_position(lambda *xs: attended(*xs, 0.3)), ("s.scale = 0.3f",)),
+                     _by_position(lambda *xs: attended(*xs, scale=0.3)), ("s.scale = 0.3f",)),
     "causal operator": Case(((2, 7, 3, 16),) * 3, _operator(causal_mask="TopLeft"),
-                            _by_position(lambda *xs: attended(*xs, 0.25, causal(7, 7))),
+                            _by_position(lambda *xs: attended(*xs, scale=0.25, mask=causal(7, 7))),
                             ("s.scale = 0.25f",
                              f"{CORNER}TOP_LEFT")),
     "operator with a bias": Case(
         ((2, 5, 3, 16), (2, 9, 3, 16), (2, 9, 3, 8)), lambda e, *xs: e(nn.attention(
             *xs, relax.const(BY_HEAD.astype("float16")))),
-        _by_position(lambda *xs: attended(*xs, 0.25, BY_HEAD)),
+        _by_position(lambda *xs: attended(*xs, scale=0.25, mask=BY_HEAD)),
         ("s.mask {1, 3, 5, 9}, {135, 45, 9, 1}, 0}",)),
 }  # fmt: skip

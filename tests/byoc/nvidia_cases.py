@@ -150,6 +150,10 @@ PRODUCTS |= {
     "float16 rounded twice": Case(
         "cublaslt", ((16, 24), (16, 32)), _rounded_twice,
         "matmul astype astype add astype astype astype add relu astype reshape", "float16"),
+    "float16, one row": Case(
+        "cublaslt", ((1, 24),), lambda e, c, x: e(op.astype(e(op.add(e(op.matmul(
+            x, c(24, 32), out_dtype="float32")), op.astype(c(1, 32), "float32"))), x.ty.dtype)),
+        "matmul add astype", "float16"),
     "reshaped residual": Case(
         "cublaslt", ((16, 24), (2, 8, 32)), lambda e, c, x, z: e(nn.relu(e(op.add(e(op.reshape(
             e(op.add(e(op.matmul(x, c(24, 32))), c(32))), (2, 8, 32))), z)))),

@@ -153,6 +153,9 @@ REFUSED: dict[str, tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...
     "one key": (lambda e, *x: _as_torch(e, *x), ((2, 3, 5, 16), (2, 3, 1, 16), (2, 3, 1, 16)),
                 "float16", (), "there is one key"),
     "negative scale": (_negative, (Q, K, V), "float16", (), "scores are scaled by -0.5"),
+    "queries for all heads": (
+        lambda e, q, k, v: _as_torch(e, e(op.broadcast_to(q, Q)), k, v), ((2, 1, 5, 16), K, V),
+        "float16", (), "heads share queries"),
     "scores used elsewhere": (_scores_used, (Q, K, V), "float16", (), ""),
     "result used in float32": (_kept_wide, (Q, K, V), "float16", (), ""),
     "operator, a mask that is an input": (

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def"
 """Preparation for backends that read views in place: merged projections, a move for each slice."""
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from tvm.script import relax as R
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.patterns.value_bounds import bounds
 from opinfo.byoc.prepare.merge_projections import merge_projections
-from opinfo.byoc.prepare.own_moves import own_moves
 from opinfo.byoc.prepare.prepare import prepare
+from opinfo.byoc.prepare.split_slices import own_moves
 
 from ..run import run
 

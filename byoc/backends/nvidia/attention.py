@@ -99,9 +99,10 @@ def reads(place: Strided, across: int) -> bool:
     if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
         return False
     rows = -3 - across
-    steps = [step for axis in place.axes[:-2] for _, step in axis]
-    steps += [step for _, step in place.axes[rows]]
-    return place.step(rows) is not None and all(s % ALIGNED == 0 for s in steps)
+    outer = [step for axis in place.axes[:-2] for _, step in axis]
+    inner = [step for _, step in place.axes[rows]]
+    aligned = all(s % ALIGNED == 0 for s in (*outer, *inner))
+    return place.step(rows) is not None and aligned and 0 not in inner
 
 
 def open_mask(node: Node) -> str | None:
@@ -283,12 +284,14 @@ def _views(found: Placed) -> tuple[View, View, View, View] | str:
             along[k][1] = low
     if len(extents) > 2:
         return f"there are {len(extents)} axes of batches and heads"
-    views = [_view(p, extents, s, shared if k in (0, 3) else 1)
-             for k, (p, s) in enumerate(zip(places, along, strict=False))]  # fmt: skip
+    views = [_view(p, extents, s, shared if n in (0, 3) else 1)
+             for n, (p, s) in enumerate(zip(places, along, strict=False))]  # fmt: skip
     if isinstance(wrong := next((v for v in views if isinstance(v, str)), None), str):
         return wrong
-    q, k, v, o = (v for v in views if isinstance(v, View))
-    return q, k, v, o
+    first, second, third, result = (view for view in views if isinstance(view, View))
+    if first.extents[:2] != result.extents[:2]:
+        return "heads share queries"
+    return first, second, third, result
 
 
 def _view(place: Strided, extents: Sequence[int], along: Sequence[int], times: int) -> View | str:

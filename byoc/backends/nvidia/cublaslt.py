@@ -43,21 +43,21 @@ def _body(frame: GpuFunction) -> list[str]:
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")
     if product.bias is not None:
-        body.append(f"g.bias = {_bias(frame, product.bias)};")
+        body.append(f"g.bias = {_added(frame, product.bias)};")
     if product.residual is not None:
-        body.append(f"g.residual = {frame.view(product.residual)};")
+        body.append(f"g.residual = {_added(frame, product.residual)};")
     how = EPILOGUES[product.activation]
     if product.bias is not None:
         how = "BIAS" if how == "DEFAULT" else f"{how}_BIAS"
     return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
 
 
-def _bias(frame: GpuFunction, bias: Tensor) -> str:
-    """The C++ of the bias, which is of the dtype of the result."""
+def _added(frame: GpuFunction, term: Tensor) -> str:
+    """The C++ of a bias or a residual, which is of the dtype of the result."""
     dtype = frame.region.result.dtype
-    if bias.source != "constant" or bias.dtype == dtype:
-        return frame.view(bias)
-    array = as_half(frame.region.constants[bias.index], dtype)
+    if term.source != "constant" or term.dtype == dtype:
+        return frame.view(term)
+    array = as_half(frame.region.constants[term.index], dtype)
     assert array is not None
     return frame.constant(array)
 
