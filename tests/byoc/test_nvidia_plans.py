@@ -96,7 +96,7 @@ FORMS = {(1, 1, 1): "0", (1, 0, 1): "1", (0, 0, 1): "2", (0, 0, 0): "3"}
 
 @pytest.mark.parametrize("ways", FORMS)
 def test_what_no_engine_fuses_is_split(
-    ways: tuple[int, ...], library: Path, cache: Path, tmp_path: Path
+    ways: tuple[int, int, int], library: Path, cache: Path, tmp_path: Path
 ) -> None:
     assert run(process(library, tmp_path / "so"), *ways, 0) > 0
     (record,) = cache.iterdir()
