@@ -242,6 +242,16 @@ def _linear_block(emit: Any, const: Any, x: Any, z: Any) -> Any:
     return emit(op.astype(y, half))
 
 
+def _silu_in_float32(emit: Any, const: Any, x: Any) -> Any:
+    """x * sigmoid(x) as exporters write it, with a cast around each operator."""
+    half = str(x.ty.dtype)
+    y = emit(nn.conv2d(x, const(24, 16, 3, 3), padding=1, out_dtype="float32"))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(1, 24, 1, 1), "float32"))), half))
+    gate = emit(op.astype(emit(op.sigmoid(emit(op.astype(y, "float32")))), half))
+    product = op.multiply(emit(op.astype(y, "float32")), emit(op.astype(gate, "float32")))
+    return emit(op.astype(emit(product), half))
+
+
 def _transposed(emit: Any, const: Any, x: Any) -> Any:
     y = emit(nn.conv2d_transpose(x, const(16, 6, 3, 2), strides=(2, 3), padding=(1, 0),
                                  output_padding=(1, 0), groups=4))  # fmt: skip
@@ -299,6 +309,8 @@ CONVOLUTIONS: dict[str, Case] = {
         "conv2d add astype astype astype add astype relu", "float16"),
     "bfloat16 residual in float32": Case("cudnn", (PICTURE, (2, 9, 8, 24)), _linear_block,
         "conv2d add astype astype astype add astype", "bfloat16"),
+    "float16 silu in float32": Case("cudnn", (IMAGE,), _silu_in_float32,
+        "conv2d add astype astype astype sigmoid astype astype multiply astype", "float16"),
     "transposed": Case("cudnn", (IMAGE,), _transposed, "conv2d_transpose multiply add relu"),
     "float16 transposed": Case("cudnn", (IMAGE,), lambda e, c, x: e(nn.conv2d_transpose(
         x, c(16, 24, 3, 3), strides=2, dilation=2, padding=1)), "conv2d_transpose", "float16"),

@@ -350,7 +350,8 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
   } else if (name == CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
     const int64_t value = 7;
     const auto kind = CUDNN_KNOB_TYPE_SPLIT_K;
-    const char *v = reinterpret_cast<const char*>(&value), *k = reinterpret_cast<const char*>(&kind);
+    const char* v = reinterpret_cast<const char*>(&value);
+    const char* k = reinterpret_cast<const char*>(&kind);
     filled(0)->values[CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE].assign(v, v + 8);
     filled(0)->values[CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE].assign(k, k + 4);
     *count = 1;
