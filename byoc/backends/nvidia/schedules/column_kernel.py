@@ -1,11 +1,11 @@
 """Reductions over axes that are not contiguous: lanes are neighbouring rows.
 
-    for j; k: s[j] += x[k, j]
+for j; k: s[j] += x[k, j]
 
-    s_acc[v] += x[k, 8 * t + v]                 each thread: 8 rows, every 16th k
-    s_part[p, 8 * t + v] = s_acc[v]             shared memory
-    s_sum[j] = sum of s_part[p, j] over p       one thread for each row
-    y[k, 8 * t + v] = x[…] / s_sum[8 * t + v]   a softmax: again each thread
+s_acc[v] += x[k, 8 * t + v]                 each thread: 8 rows, every 16th k
+s_part[p, 8 * t + v] = s_acc[v]             shared memory
+s_sum[j] = sum of s_part[p, j] over p       one thread for each row
+y[k, 8 * t + v] = x[…] / s_sum[8 * t + v]   a softmax: again each thread
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .....analysis.lifting.tir.node import as_dtype, items, substitute
 from .gpu_program import GpuProgram, Unscheduled, itemsize
 from .merged_axes import MergedAxes, bound, merged, positions_of, static_range
 from .row_kernel import RowEmitter, RowTile
-from .row_space import RowSpace, combiner, row_space, substituted
+from .row_space import combiner, row_space, substituted
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .vector_loads import narrowest_item, widest
 
@@ -100,7 +100,9 @@ class _Columns(RowEmitter):
     def over_threads(self, body: Any) -> Any:
         def threads(x: Any) -> Any:
             side = x % number(self.across) if self.tile.threads > 1 else x
-            return substitute(body, values((self.side, side), (self.thread, x // number(self.across))))
+            return substitute(
+                body, values((self.side, side), (self.thread, x // number(self.across)))
+            )
 
         return thread_loop(THREAD, self.tile.threads * self.across, threads)
 
@@ -181,7 +183,9 @@ class _Columns(RowEmitter):
             if update.buffer not in self.program.params:
                 continue
             indices = [self.analyzer.simplify(substituted(row, i, at)) for i in update.indices]
-            value = as_dtype(self.total(self.row_values[update.buffer]), str(update.buffer.ty.dtype))
+            value = as_dtype(
+                self.total(self.row_values[update.buffer]), str(update.buffer.ty.dtype)
+            )
             each, copies = self.vector_store(update.buffer, indices, value, lanes)
             out.append(each)
             after += copies

@@ -10,7 +10,6 @@ Reductions of few terms, as in pooling and depthwise convolutions, run inside of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -46,25 +45,28 @@ THREADS = 256
 FEW, MANY = 16, 64
 
 
-def pointwise(program: GpuProgram, steps: Sequence[LoopStep]) -> tuple[Any, list[Any]]:
+def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
     """Return the kernel of steps over the same axes, and its buffers.
+
+    ``most`` is the number of terms of a reduction that a thread may compute.
 
     Raises:
         Unscheduled: The steps are over different axes, or reduce many terms.
     """
-    return _Points(program, steps).kernel()
+    return _Points(program, most).kernel()
 
 
 class _Points:
-    def __init__(self, program: GpuProgram, steps: Sequence[LoopStep]) -> None:
-        self.program, self.steps = program, steps
+    def __init__(self, program: GpuProgram, most: int) -> None:
+        self.program = program
+        self.steps = steps = program.steps
         self.axes = steps[-1].spatial
         if any(extents(s.spatial) != extents(self.axes) for s in steps):
             raise Unscheduled("the steps are over different axes")
         self.buffers: list[Any] = []
         self.sums: NodeDict[Any] = NodeDict()  # the registers of reductions
         for step in steps:
-            if step.reduced and product(extents(step.reduced)) > MANY:
+            if step.reduced and product(extents(step.reduced)) > most:
                 raise Unscheduled("a reduction has many terms")
             if not step.reduced and any(u.buffer not in program.params for u in step.updates):
                 raise Unscheduled("a result is kept")

@@ -20,7 +20,18 @@ from .....analysis.blocks.tir import Values, loads, seq, static, values
 from .....analysis.lifting.tir.node import items, substitute
 from .gpu_program import GpuProgram, Unscheduled, expanded, itemsize, product, unguarded
 from .merged_axes import MergedAxes, bound, merged, simplified, static_range
-from .thread_loops import BLOCK, THREAD, load, local, number, padded, store, thread_loop, unrolled, when
+from .thread_loops import (
+    BLOCK,
+    THREAD,
+    load,
+    local,
+    number,
+    padded,
+    store,
+    thread_loop,
+    unrolled,
+    when,
+)
 from .vector_loads import Lanes, contiguous, narrowest_item, widest
 
 #: Elements of a side and of an area of a tile, threads of a block, and bytes of its shared memory.
@@ -183,8 +194,7 @@ class _Transpose:
         dtype = str(register.ty.dtype)
         copy = lanes.lanes(dtype, one) if vector else unrolled("v", width, one)
         put = unrolled(
-            "v", width, lambda v: store(
-            staged.tile, load(register, i, v), line, first + v)
+            "v", width, lambda v: store(staged.tile, load(register, i, v), line, first + v)
         )
         put = padded(staged.tile, self.repeated(times, i, when(inside, put)))
         return seq([self.repeated(times, i, when(inside, copy)), put])

@@ -1,7 +1,7 @@
 """Names that CUDA accepts, in place of a model's own.
 
-    Before: def f(p: T.Buffer((4,), "float32"), …)       p is called gpu_0/data_0
-    After:  def f(gpu_0_data_0: T.Buffer((4,), "float32"), …)
+Before: def f(p: T.Buffer((4,), "float32"), …)       p is called gpu_0/data_0
+After:  def f(gpu_0_data_0: T.Buffer((4,), "float32"), …)
 """
 
 from __future__ import annotations
