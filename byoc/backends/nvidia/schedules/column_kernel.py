@@ -10,6 +10,7 @@ y[k, 8 * t + v] = x[…] / s_sum[8 * t + v]   a softmax: again each thread
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -89,8 +90,8 @@ class _Columns(RowEmitter):
         for var, extent in ((block, blocks), (self.side, self.across), (self.thread, tile.threads),
                             (self.chunk, tile.chunks), (self.lane, tile.width)):  # fmt: skip
             self.analyzer.bind(var, static_range(extent))
-        at = self.row_groups.at(positions_of(
-            self.row_groups, block * number(self.across) + self.side, tile.width, self.lane))  # fmt: skip
+        vector = block * number(self.across) + self.side
+        at = self.row_groups.at(positions_of(self.row_groups, vector, tile.width, self.lane))
         self.count_uses(at)
         self.check_registers()
         body = seq([part for step in self.space.steps for part in self.phase(step, at)])
@@ -142,7 +143,7 @@ class _Columns(RowEmitter):
             self.buffers += [acc, part, total]
             lets, term = self.value(row, combine.term, where, lanes)
             init = combine.start(update.init)
-            first.append(unrolled("u", tile.width, lambda v, a=acc, i=init: store(a, i, v)))
+            first.append(unrolled("u", tile.width, partial(store, acc, init)))
             inner += [*lets, store(acc, combine(load(acc, self.lane), term), self.lane)]
             after.append(self.shared(acc, part))
             after.append(self.combined(part, total, init, combine, rows))

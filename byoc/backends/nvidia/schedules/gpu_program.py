@@ -94,7 +94,7 @@ def check_static(buffers: Sequence[Any]) -> None:
 
 
 def check_steps(steps: Sequence[LoopStep]) -> None:
-    """Check that a step updates elements, and that one step writes each buffer, before its reads."""
+    """Check that steps update elements, and that one writes each buffer, before its reads."""
     written = NodeDict[None]()
     for step in steps:
         if not step.updates:

@@ -1,7 +1,7 @@
 """Elements that depend on no others: each thread computes one vector.
 
     for i, j: y[i, j] = f(x[i, j], b[j])
-    blockIdx.x, threadIdx.x over all vectors of y: 16 bytes of x and b into registers, f, 16 bytes out
+    blockIdx.x, threadIdx.x over vectors of y: 16 bytes of x and b into registers, 16 bytes out
 
 Reductions of few terms, as in pooling and depthwise convolutions, run inside of the thread:
 
@@ -10,6 +10,7 @@ Reductions of few terms, as in pooling and depthwise convolutions, run inside of
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import tvm
@@ -178,9 +179,9 @@ class _Points:
         for update in step.updates:
             if update.buffer not in self.program.params:
                 continue
-            if step.reduced:
-                lets, value = [], load(self.sums[update.buffer], lane)
-            else:
+            lets: list[Any] = []
+            value = load(self.sums[update.buffer], lane) if step.reduced else None
+            if not step.reduced:
                 lets, value = self.value(step, update.value, at, lanes, analyzer)
             indices = [analyzer.simplify(substitute(i, at)) for i in update.indices]
             if width == 1:
@@ -206,8 +207,7 @@ class _Points:
             self.buffers.append(register)
             self.sums[update.buffer] = register
             init = substitute(update.init, at)
-            out.append(unrolled("u", width, lambda v, r=register, i=init: store(
-                r, substitute(i, values((lane, v))), v)))  # fmt: skip
+            out.append(unrolled("u", width, partial(_started, register, init, lane)))
         loops = [tirx.Var(a.var.name, str(a.var.ty.dtype)) for a in step.reduced]
         where = Values()
         for var, value in at.items():
@@ -222,8 +222,8 @@ class _Points:
             lets, value = self.value(step, value, where, lanes, analyzer)
             inner += [*lets, store(self.sums[update.buffer], value, lane)]
         self.buffers += lanes.registers
-        body = seq([*lanes.statements(),
-                    unrolled("u", width, lambda v: substitute(seq(inner), values((lane, v))))])  # fmt: skip
+        each = unrolled("u", width, lambda v: substitute(seq(inner), values((lane, v))))
+        body = seq([*lanes.statements(), each])
         kind = tirx.ForKind.UNROLLED if product(terms) <= FEW else tirx.ForKind.SERIAL
         for var, extent in reversed(list(zip(loops, terms, strict=True))):
             if extent > 1:
@@ -271,8 +271,16 @@ def widened(update: Update, register: Any) -> Any:
     return combine(load(register, number(0)), combine.term)
 
 
+def _started(register: Any, init: Any, lane: Any, v: Any) -> Any:
+    return store(register, substitute(init, values((lane, v))), v)
+
+
 def _stored(
     lanes: Lanes, buffer: Any, indices: list[Any], register: Any, lane: Any, analyzer: Any
 ) -> Any:
-    return lanes.lanes(str(buffer.ty.dtype), lambda v: store(
-        buffer, load(register, v), *(substitute(i, values((lane, v))) for i in indices)))  # fmt: skip
+    def one(v: Any) -> Any:
+        return store(
+            buffer, load(register, v), *(substitute(i, values((lane, v))) for i in indices)
+        )
+
+    return lanes.lanes(str(buffer.ty.dtype), one)

@@ -156,8 +156,8 @@ class _Transpose:
 
     def at(self, other: Any, a: Any, b: Any) -> Values:
         """The axes at a position along the read, one along the write, and one of all others."""
-        rest = MergedAxes(tuple(g for k, g in enumerate(self.groups.groups)
-                                if k not in (self.read_group, len(self.groups.groups) - 1)))  # fmt: skip
+        moved = (self.read_group, len(self.groups.groups) - 1)
+        rest = MergedAxes(tuple(g for k, g in enumerate(self.groups.groups) if k not in moved))
         positions = rest.split(other)
         positions.insert(self.read_group, a)
         out = self.groups.at([*positions, b])
