@@ -26,7 +26,9 @@ from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop
 from .vector_loads import narrowest_item, widest
 
 #: Threads of a block, threads side by side, and blocks that fill a GPU.
-THREADS, ACROSS, ENOUGH = 512, 32, 132
+THREADS, ACROSS, ENOUGH = 512, 32, 128
+#: Bytes that memory reads together, and that a thread loads at least.
+SECTOR, SMALLEST = 32, 4
 
 
 def columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
@@ -46,11 +48,8 @@ class _Columns(RowEmitter):
 
     def shape(self) -> RowTile:
         self.row_groups = self.merged_rows()
-        width = widest(narrowest_item(self.vector_buffers()), self.row_groups.sizes[-1])
-        vectors = self.space.count // width
-        across = [k for k in range(1, ACROSS + 1) if vectors % k == 0]
-        enough = [k for k in across if vectors // k >= ENOUGH and k * width * 2 >= 32]
-        self.across = max(enough or [k for k in across if k >= 4] or across)
+        size = narrowest_item(self.vector_buffers())
+        width, self.across = _sides(self.space.count, self.row_groups.sizes[-1], size)
         threads = 1
         while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
             threads *= 2
@@ -194,3 +193,23 @@ class _Columns(RowEmitter):
             return []
         body = seq([self.each_lane(seq(out)), *after])
         return [self.over_threads(when(tirx.EQ(self.thread, number(0)), body))]
+
+
+def _sides(rows: int, extent: int, size: int) -> tuple[int, int]:
+    """Return the lanes of a thread and the threads side by side.
+
+    They are as many as leave enough blocks, but read at least 32 bytes, which memory reads anyway.
+    """
+    width = widest(size, extent)
+    while True:
+        vectors = rows // width
+        across = [k for k in range(1, ACROSS + 1) if vectors % k == 0]
+        enough = [k for k in across if vectors // k >= ENOUGH and k * width * size >= SECTOR]
+        if enough:
+            return width, max(enough)
+        if width == 1 or width * size <= SMALLEST:
+            break
+        width //= 2
+    width = widest(size, extent)
+    across = [k for k in range(1, ACROSS + 1) if rows // width % k == 0]
+    return width, min((k for k in across if k * width * size >= SECTOR), default=across[-1])
