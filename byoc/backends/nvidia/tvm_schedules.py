@@ -17,6 +17,7 @@ from tvm.relax.backend.cuda import pipeline
 from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
+from ....analysis import op_info
 from ....analysis.blocks.blocks import Opaque, stages
 from ...codegen.memory import planning, unbounded
 from ...prepare.raise_ops import raise_ops
@@ -62,8 +63,10 @@ def with_scans(mod: Any) -> Any:
 
     TVM has lowerings of these for a GPU.
     """
-    lowered = [f for _, f in mod.functions_items() if _waits(f) and not _is_standard(f)]
-    return raise_ops(mod, certificate="extern", ops=SCANS).module if lowered else mod
+    others = [f for _, f in mod.functions_items() if _waits(f) and not _is_standard(f)]
+    if not any(getattr(op_info(f), "name", "") in SCANS for f in others):
+        return mod  # raising reads all PrimFuncs
+    return raise_ops(mod, certificate="extern", ops=SCANS).module
 
 
 def _is_standard(func: Any) -> bool:
