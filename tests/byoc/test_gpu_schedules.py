@@ -152,6 +152,9 @@ CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
     "mean of pixels": ("columns", False, lambda e, x: e(op.mean(x, [1, 2])), ((2, 5, 5, 40),)),
     "softmax of columns": ("columns", False, lambda e, x: e(nn.softmax(x, axis=1)),
                            ((2, 40, 48),)),
+    "image": ("narrow", True, lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])), ((2, 3, 8, 12),)),
+    "image, widened": ("narrow", True, lambda e, x: e(op.astype(
+        e(op.permute_dims(x, [0, 2, 3, 1])), "float32")), ((2, 3, 8, 12),)),
     "transpose": ("transposed", True, lambda e, x: e(op.permute_dims(x, [0, 2, 1])),
                   ((1, 20, 72),)),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from tvm import tirx
 from .....analysis import Refusal
 from .column_kernel import columns_kernel
 from .gpu_program import GpuProgram, Unscheduled, read_program
+from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
 from .thread_loops import kernels
@@ -29,7 +30,8 @@ Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
 RULES: tuple[tuple[str, bool, Rule], ...] = (
     ("rows", True, rows_kernel), ("long rows", False, rows_kernel),
     ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
-    ("transposed", False, transposed), ("pointwise", False, pointwise),
+    ("transposed", False, transposed), ("narrow", False, narrow),
+    ("pointwise", False, pointwise),
 )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ class Lanes:
     def lanes(self, dtype: str, body: Callable[[Any], Any]) -> Any:
         """Return the statements of all lanes, as vectors of at most 16 bytes."""
         size = max(1, int(tvm.DataType(dtype).itemsize))
-        each = min(self.width, WIDEST // size) if dtype in VECTORS else 1
+        each = widest(size, self.width) if dtype in VECTORS else 1
         return unrolled("h", self.width // each, lambda h: vectorized(
             "v", each, lambda v: body(_plus(h, each, v))))  # fmt: skip
 
