@@ -62,6 +62,8 @@ def transposed(program: GpuProgram) -> tuple[Any, list[Any]]:
 class SingleStep:
     """A step without reductions that reads along another axis than it writes."""
 
+    read_group: int
+
     def __init__(self, program: GpuProgram) -> None:
         steps = program.steps
         if len(steps) != 1 or len(steps[0].updates) != 1 or steps[0].reduced:
