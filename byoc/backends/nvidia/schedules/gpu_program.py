@@ -207,20 +207,9 @@ def extents(axes: Sequence[Any]) -> list[int]:
     return [size for size in sizes if size is not None]
 
 
-def nodes(expr: Any, kind: Any) -> list[Any]:
-    """Return the nodes of one kind in an expression."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (kind, found.append))
-    return found
-
-
 def itemsize(buffer: Any) -> int:
     """Return the bytes of an element; a bool has one."""
     return max(1, int(tvm.DataType(str(buffer.ty.dtype)).itemsize))
-
-
-def zero(axis: Any) -> Any:
-    return tirx.IntImm(str(axis.var.ty.dtype), 0)
 
 
 def unguarded(expr: Any) -> list[Any]:

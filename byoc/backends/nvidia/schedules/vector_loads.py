@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.strides import StridedAccess, strided_access
-from .....analysis.blocks.tir import is_guard, mentions, seq, static, values
+from .....analysis.blocks.tir import is_guard, mentions, static, values
 from .....analysis.lifting.tir.node import items, substitute
 from .gpu_program import itemsize
 from .thread_loops import load, local, number, store, unrolled, vectorized, when
@@ -203,7 +203,3 @@ def _same(a: Any, b: Any) -> bool:
     return (a is None and b is None) or (
         a is not None and b is not None and bool(tvm_ffi.structural_equal(a, b))
     )
-
-
-def sequence(parts: list[Any]) -> Any:
-    return seq(parts)
