@@ -56,6 +56,7 @@ def _add(kind: str, name: str, build: Any, torch: Any, *shapes: Shape, **more: A
 
 
 BIG = (8192, 2048)
+s: Shape
 for s in (BIG, (32, 197, 3072), (197, 3072), (4096, 3072)):
     _add("elementwise", "bias, GELU", lambda e, x, b: e(nn.gelu(e(op.add(x, b)))),
          lambda F, x, b: F.gelu(x + b), s, s[-1:])  # fmt: skip

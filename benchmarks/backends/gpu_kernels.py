@@ -54,7 +54,8 @@ def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
     from opinfo.byoc.prepare.fuse import fuse
     from opinfo.byoc.prepare.prepare import prepare
 
-    kernel, out = KERNELS[job[0]], {"job": list(job)}
+    kernel = KERNELS[job[0]]
+    out: dict[str, Any] = {"job": list(job)}
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
     try:
@@ -64,7 +65,9 @@ def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
             return out | {"error": f"{len(funcs)} PrimFuncs"}
         out["params"] = [p.name for p in funcs[0].params]
         ways: dict[str, Callable[[], Any]] = {
-            "opinfo": lambda: gpu_scheduled(funcs[0]), "tvm": lambda: by_tvm(funcs[0], target)}  # fmt: skip
+            "opinfo": lambda: gpu_scheduled(funcs[0]),
+            "tvm": lambda: by_tvm(funcs[0], target),
+        }
         for way, schedule in ways.items():
             path = str(Path(folder) / f"{job[0]}_{job[1]}_{way}.so")
             out[way] = compiled(schedule, target, path)
@@ -110,7 +113,7 @@ def bandwidth(torch: Any) -> float:
     """Bytes read and written in a second by a copy of 256 MiB."""
     a = torch.empty(256 * MIB, dtype=torch.uint8, device="cuda")
     b = torch.empty_like(a)
-    return 2 * 256 * MIB / timed(torch, [partial(b.copy_, a)] * 10, 7)
+    return float(2 * 256 * MIB) / timed(torch, [partial(b.copy_, a)] * 10, 7)
 
 
 def captured(torch: Any, calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
@@ -139,7 +142,7 @@ def timed(torch: Any, calls: Sequence[Callable[[], Any]], rounds: int) -> float:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1e3 / len(calls))
-    return statistics.median(times)
+    return float(statistics.median(times))
 
 
 def once(torch: Any, call: Callable[[], Any]) -> float:
@@ -281,8 +284,8 @@ def timed_apart(folder: Path) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_kernels",
-                                     description=__doc__.splitlines()[0] if __doc__ else None)  # fmt: skip
+    about = __doc__.splitlines()[0] if __doc__ else None
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_kernels", description=about)
     parser.add_argument("--only", default="", help="a part of kind, name and type")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--arch", default="sm_90")

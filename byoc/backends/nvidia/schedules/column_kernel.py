@@ -10,6 +10,7 @@ y[k, 8 * t + v] = x[…] / s_sum[8 * t + v]   a softmax: again each thread
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -25,7 +26,9 @@ from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop
 from .vector_loads import narrowest_item, widest
 
 #: Threads of a block, threads side by side, and blocks that fill a GPU.
-THREADS, ACROSS, ENOUGH = 512, 32, 132
+THREADS, ACROSS, ENOUGH = 512, 32, 128
+#: Bytes that memory reads together, and that a thread loads at least.
+SECTOR, SMALLEST = 32, 4
 
 
 def columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
@@ -45,11 +48,8 @@ class _Columns(RowEmitter):
 
     def shape(self) -> RowTile:
         self.row_groups = self.merged_rows()
-        width = widest(narrowest_item(self.vector_buffers()), self.row_groups.sizes[-1])
-        vectors = self.space.count // width
-        across = [k for k in range(1, ACROSS + 1) if vectors % k == 0]
-        enough = [k for k in across if vectors // k >= ENOUGH and k * width * 2 >= 32]
-        self.across = max(enough or [k for k in across if k >= 4] or across)
+        size = narrowest_item(self.vector_buffers())
+        width, self.across = _sides(self.space.count, self.row_groups.sizes[-1], size)
         threads = 1
         while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
             threads *= 2
@@ -89,8 +89,8 @@ class _Columns(RowEmitter):
         for var, extent in ((block, blocks), (self.side, self.across), (self.thread, tile.threads),
                             (self.chunk, tile.chunks), (self.lane, tile.width)):  # fmt: skip
             self.analyzer.bind(var, static_range(extent))
-        at = self.row_groups.at(positions_of(
-            self.row_groups, block * number(self.across) + self.side, tile.width, self.lane))  # fmt: skip
+        vector = block * number(self.across) + self.side
+        at = self.row_groups.at(positions_of(self.row_groups, vector, tile.width, self.lane))
         self.count_uses(at)
         self.check_registers()
         body = seq([part for step in self.space.steps for part in self.phase(step, at)])
@@ -142,7 +142,7 @@ class _Columns(RowEmitter):
             self.buffers += [acc, part, total]
             lets, term = self.value(row, combine.term, where, lanes)
             init = combine.start(update.init)
-            first.append(unrolled("u", tile.width, lambda v, a=acc, i=init: store(a, i, v)))
+            first.append(unrolled("u", tile.width, partial(store, acc, init)))
             inner += [*lets, store(acc, combine(load(acc, self.lane), term), self.lane)]
             after.append(self.shared(acc, part))
             after.append(self.combined(part, total, init, combine, rows))
@@ -193,3 +193,23 @@ class _Columns(RowEmitter):
             return []
         body = seq([self.each_lane(seq(out)), *after])
         return [self.over_threads(when(tirx.EQ(self.thread, number(0)), body))]
+
+
+def _sides(rows: int, extent: int, size: int) -> tuple[int, int]:
+    """Return the lanes of a thread and the threads side by side.
+
+    They are as many as leave enough blocks, but read at least 32 bytes, which memory reads anyway.
+    """
+    width = widest(size, extent)
+    while True:
+        vectors = rows // width
+        across = [k for k in range(1, ACROSS + 1) if vectors % k == 0]
+        enough = [k for k in across if vectors // k >= ENOUGH and k * width * size >= SECTOR]
+        if enough:
+            return width, max(enough)
+        if width == 1 or width * size <= SMALLEST:
+            break
+        width //= 2
+    width = widest(size, extent)
+    across = [k for k in range(1, ACROSS + 1) if rows // width % k == 0]
+    return width, min((k for k in across if k * width * size >= SECTOR), default=across[-1])

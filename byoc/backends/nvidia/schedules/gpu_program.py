@@ -15,13 +15,14 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.sym import detect_linear_equation
 
 from .....analysis.blocks.blocks import Opaque, Stage, standard
 from .....analysis.blocks.definitions import BlockDefinition, Undefined, resolve
 from .....analysis.blocks.definitions import loads as loads_of
 from .....analysis.blocks.expand import Expander
 from .....analysis.blocks.inline import Use, inlinable
-from .....analysis.blocks.loop_steps import LoopStep, loop_step
+from .....analysis.blocks.loop_steps import Axis, LoopStep, loop_step
 from .....analysis.blocks.tir import Values, calls, is_guard, loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
 
@@ -45,12 +46,13 @@ class GpuProgram:
     params: NodeDict[None]
 
 
-def read_program(func: Any, keep: bool) -> GpuProgram:
+def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
     """Return the steps of a PrimFunc.
 
     Args:
         func: A PrimFunc in TIR's standard form.
         keep: Keep the results of function calls that several steps read.
+        products: Allow products of matrices, and convolutions of several channels.
 
     Raises:
         Unscheduled: It has another form, symbolic shapes, or parameters that may overlap.
@@ -76,8 +78,8 @@ def read_program(func: Any, keep: bool) -> GpuProgram:
     steps = tuple(map(loop_step, remaining))
     check_steps(steps)
     for step in steps:
-        parts = [e for u in step.updates for e in _parts(u, definitions)]
-        if is_contraction(step, parts):
+        parts = [e for u in step.updates for e in value_parts(u, definitions)]
+        if not products and is_contraction(step, parts):
             raise Unscheduled("a product of matrices")
     return GpuProgram(func, steps, definitions, kept, params)
 
@@ -92,7 +94,7 @@ def check_static(buffers: Sequence[Any]) -> None:
 
 
 def check_steps(steps: Sequence[LoopStep]) -> None:
-    """Check that a step updates elements, and that one step writes each buffer, before its reads."""
+    """Check that steps update elements, and that one writes each buffer, before its reads."""
     written = NodeDict[None]()
     for step in steps:
         if not step.updates:
@@ -169,7 +171,26 @@ def is_contraction(step: LoopStep, parts: Sequence[Any]) -> bool:
     return bool(step.reduced) and any(a - b and b - a for a in used for b in used)
 
 
-def _parts(update: Any, definitions: NodeDict[BlockDefinition]) -> list[Any]:
+def has_windows(step: LoopStep, parts: Sequence[Any]) -> bool:
+    """Whether a reduction reads overlapping windows, as a pool with a stride below its kernel."""
+    spatial = [a for a in step.spatial if static(a.extent) != 1]
+    reduced = [a for a in step.reduced if static(a.extent) != 1]
+    indices = [i for part in parts for e in loads(part) for i in items(e.indices)]
+    return any(_overlaps(i, a, r) for i in indices for a in spatial for r in reduced)
+
+
+def _overlaps(index: Any, axis: Axis, term: Axis) -> bool:
+    used = mentions(index)
+    if axis.var not in used or term.var not in used:
+        return False
+    found = [detect_linear_equation(index, [v.var]) for v in (axis, term)]
+    steps = [static(f[0]) if len(f) else None for f in found]
+    if steps[0] is None or steps[1] is None:
+        return False
+    return 0 < abs(steps[0]) < abs(steps[1]) * (static(term.extent) or 0)
+
+
+def value_parts(update: Any, definitions: NodeDict[BlockDefinition]) -> list[Any]:
     lets, value = expanded(update.value, definitions)
     return [*(e for _, e in lets), value]
 
@@ -186,20 +207,9 @@ def extents(axes: Sequence[Any]) -> list[int]:
     return [size for size in sizes if size is not None]
 
 
-def nodes(expr: Any, kind: Any) -> list[Any]:
-    """Return the nodes of one kind in an expression."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(expr, (kind, found.append))
-    return found
-
-
 def itemsize(buffer: Any) -> int:
     """Return the bytes of an element; a bool has one."""
     return max(1, int(tvm.DataType(str(buffer.ty.dtype)).itemsize))
-
-
-def zero(axis: Any) -> Any:
-    return tirx.IntImm(str(axis.var.ty.dtype), 0)
 
 
 def unguarded(expr: Any) -> list[Any]:

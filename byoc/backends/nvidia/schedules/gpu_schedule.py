@@ -6,6 +6,7 @@ rules are for the others.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from tvm import tirx
 from .....analysis import Refusal
 from .column_kernel import columns_kernel
 from .gpu_program import GpuProgram, Unscheduled, read_program
+from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
 from .thread_loops import kernels
@@ -22,34 +24,14 @@ from .transpose_kernel import transposed
 #: The attribute with which dlight marks scheduled PrimFuncs.
 DONE = "tirx.is_scheduled"
 
-Rule = Callable[[GpuProgram], tuple[list[Any], list[Any]]]
-
-
-def _pointwise(program: GpuProgram) -> tuple[list[Any], list[Any]]:
-    nest, buffers = pointwise(program, program.steps)
-    return [nest], buffers
-
-
-def _rows(program: GpuProgram) -> tuple[list[Any], list[Any]]:
-    nest, buffers = rows_kernel(program)
-    return [nest], buffers
-
-
-def _columns(program: GpuProgram) -> tuple[list[Any], list[Any]]:
-    nest, buffers = columns_kernel(program)
-    return [nest], buffers
-
-
-def _transposed(program: GpuProgram) -> tuple[list[Any], list[Any]]:
-    nest, buffers = transposed(program)
-    return [nest], buffers
-
+Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
 
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
-    ("rows", True, _rows), ("long rows", False, _rows),
-    ("columns", True, _columns), ("long columns", False, _columns),
-    ("transposed", False, _transposed), ("pointwise", False, _pointwise),
+    ("rows", True, rows_kernel), ("long rows", False, rows_kernel),
+    ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
+    ("transposed", False, transposed), ("narrow", False, narrow),
+    ("pointwise", False, pointwise),
 )  # fmt: skip
 
 
@@ -60,9 +42,21 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
     reasons = []
     for name, keep, rule in RULES:
         try:
-            nests, buffers = rule(read_program(func, keep))
+            nest, buffers = rule(read_program(func, keep))
         except Unscheduled as error:
             reasons.append(f"{name}: {error}")
             continue
-        return kernels(func, nests, buffers).with_attr(DONE, True)
-    return Refusal("; ".join(reasons))
+        return kernels(func, [nest], buffers).with_attr(DONE, True)
+    return Refusal("; ".join(dict.fromkeys(reasons)))
+
+
+def directly_scheduled(func: Any) -> Any | Refusal:
+    """Return a PrimFunc in which a thread computes each vector of results by itself.
+
+    It is for products and convolutions that no other schedule fits.
+    """
+    try:
+        nest, buffers = pointwise(read_program(func, False, products=True), most=sys.maxsize)
+    except Unscheduled as error:
+        return Refusal(f"direct: {error}")
+    return kernels(func, [nest], buffers).with_attr(DONE, True)

@@ -1,7 +1,7 @@
 """Elements that depend on no others: each thread computes one vector.
 
     for i, j: y[i, j] = f(x[i, j], b[j])
-    blockIdx.x, threadIdx.x over all vectors of y: 16 bytes of x and b into registers, f, 16 bytes out
+    blockIdx.x, threadIdx.x over vectors of y: 16 bytes of x and b into registers, 16 bytes out
 
 Reductions of few terms, as in pooling and depthwise convolutions, run inside of the thread:
 
@@ -10,7 +10,7 @@ Reductions of few terms, as in pooling and depthwise convolutions, run inside of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -46,25 +46,28 @@ THREADS = 256
 FEW, MANY = 16, 64
 
 
-def pointwise(program: GpuProgram, steps: Sequence[LoopStep]) -> tuple[Any, list[Any]]:
+def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
     """Return the kernel of steps over the same axes, and its buffers.
+
+    ``most`` is the number of terms of a reduction that a thread may compute.
 
     Raises:
         Unscheduled: The steps are over different axes, or reduce many terms.
     """
-    return _Points(program, steps).kernel()
+    return _Points(program, most).kernel()
 
 
 class _Points:
-    def __init__(self, program: GpuProgram, steps: Sequence[LoopStep]) -> None:
-        self.program, self.steps = program, steps
+    def __init__(self, program: GpuProgram, most: int) -> None:
+        self.program = program
+        self.steps = steps = program.steps
         self.axes = steps[-1].spatial
         if any(extents(s.spatial) != extents(self.axes) for s in steps):
             raise Unscheduled("the steps are over different axes")
         self.buffers: list[Any] = []
         self.sums: NodeDict[Any] = NodeDict()  # the registers of reductions
         for step in steps:
-            if step.reduced and product(extents(step.reduced)) > MANY:
+            if step.reduced and product(extents(step.reduced)) > most:
                 raise Unscheduled("a reduction has many terms")
             if not step.reduced and any(u.buffer not in program.params for u in step.updates):
                 raise Unscheduled("a result is kept")
@@ -176,9 +179,9 @@ class _Points:
         for update in step.updates:
             if update.buffer not in self.program.params:
                 continue
-            if step.reduced:
-                lets, value = [], load(self.sums[update.buffer], lane)
-            else:
+            lets: list[Any] = []
+            value = load(self.sums[update.buffer], lane) if step.reduced else None
+            if not step.reduced:
                 lets, value = self.value(step, update.value, at, lanes, analyzer)
             indices = [analyzer.simplify(substitute(i, at)) for i in update.indices]
             if width == 1:
@@ -204,8 +207,7 @@ class _Points:
             self.buffers.append(register)
             self.sums[update.buffer] = register
             init = substitute(update.init, at)
-            out.append(unrolled("u", width, lambda v, r=register, i=init: store(
-                r, substitute(i, values((lane, v))), v)))  # fmt: skip
+            out.append(unrolled("u", width, partial(_started, register, init, lane)))
         loops = [tirx.Var(a.var.name, str(a.var.ty.dtype)) for a in step.reduced]
         where = Values()
         for var, value in at.items():
@@ -220,8 +222,8 @@ class _Points:
             lets, value = self.value(step, value, where, lanes, analyzer)
             inner += [*lets, store(self.sums[update.buffer], value, lane)]
         self.buffers += lanes.registers
-        body = seq([*lanes.statements(),
-                    unrolled("u", width, lambda v: substitute(seq(inner), values((lane, v))))])  # fmt: skip
+        each = unrolled("u", width, lambda v: substitute(seq(inner), values((lane, v))))
+        body = seq([*lanes.statements(), each])
         kind = tirx.ForKind.UNROLLED if product(terms) <= FEW else tirx.ForKind.SERIAL
         for var, extent in reversed(list(zip(loops, terms, strict=True))):
             if extent > 1:
@@ -269,8 +271,16 @@ def widened(update: Update, register: Any) -> Any:
     return combine(load(register, number(0)), combine.term)
 
 
+def _started(register: Any, init: Any, lane: Any, v: Any) -> Any:
+    return store(register, substitute(init, values((lane, v))), v)
+
+
 def _stored(
     lanes: Lanes, buffer: Any, indices: list[Any], register: Any, lane: Any, analyzer: Any
 ) -> Any:
-    return lanes.lanes(str(buffer.ty.dtype), lambda v: store(
-        buffer, load(register, v), *(substitute(i, values((lane, v))) for i in indices)))  # fmt: skip
+    def one(v: Any) -> Any:
+        return store(
+            buffer, load(register, v), *(substitute(i, values((lane, v))) for i in indices)
+        )
+
+    return lanes.lanes(str(buffer.ty.dtype), one)

@@ -42,6 +42,8 @@ from .thread_loops import (
 from .vector_loads import Lanes, VectorLoad, contiguous, narrowest_item, widest
 
 WARP, MOST_THREADS = 32, 1024
+#: Threads of a block that has several rows.
+TOGETHER = 256
 #: Threads that fill a GPU; rows get more threads until there are as many.
 ENOUGH = 132 * 512
 #: Bytes of a row that a thread keeps in registers, and vectors that it unrolls.
@@ -379,7 +381,12 @@ def _tile(rows: int, vectors: int, width: int) -> RowTile:
         and (vectors > threads * few or rows * threads < ENOUGH)
     ):
         threads *= 2
-    together = 1
-    if threads == WARP:
-        together = next(k for k in range(8, 0, -1) if rows % k == 0)
-    return RowTile(width, vectors, threads, together)
+    if threads > WARP:
+        return RowTile(width, vectors, threads, 1)
+    threads = next((t for t in (32, 16, 8, 4) if 4 * vectors >= 3 * t * -(-vectors // t)), WARP)
+    most = TOGETHER // threads
+    together = [k for k in range(most, 0, -1) if rows % k == 0]
+    whole = [k for k in together if k * threads % WARP == 0]
+    if not whole:  # a block is whole warps
+        threads, together = WARP, [k for k in together if k <= TOGETHER // WARP]
+    return RowTile(width, vectors, threads, (whole or together)[0])

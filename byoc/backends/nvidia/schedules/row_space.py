@@ -18,7 +18,15 @@ from tvm import tirx
 from .....analysis.blocks.loop_steps import Axis, LoopStep
 from .....analysis.blocks.tir import Values, loads, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
-from .gpu_program import GpuProgram, Unscheduled, expanded, extents, product
+from .gpu_program import (
+    GpuProgram,
+    Unscheduled,
+    expanded,
+    extents,
+    has_windows,
+    product,
+    value_parts,
+)
 from .merged_axes import bound
 from .thread_loops import number
 
@@ -82,6 +90,9 @@ class _Reader:
 
     def reduction(self, step: LoopStep) -> RowStep:
         spatial = [a for a in step.spatial if static(a.extent) != 1]
+        parts = [e for u in step.updates for e in value_parts(u, self.program.definitions)]
+        if has_windows(step, parts):
+            raise Unscheduled("windows of a reduction overlap")
         if extents(spatial) != extents(self.rows):
             raise Unscheduled("reductions are over different rows")
         at = self.units(step)

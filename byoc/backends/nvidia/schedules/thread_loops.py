@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from .....analysis.blocks.tir import integer, loop, seq
+from .....analysis.blocks.tir import loop, seq
 from .....analysis.lifting.tir.node import as_dtype, items
 
 INDEX = "int64"
@@ -102,7 +102,3 @@ def kernels(func: Any, nests: Sequence[Any], buffers: Sequence[Any]) -> Any:
     root = tvm.s_tir.SBlock([], [], [], "root", seq(list(nests)), None, list(buffers))
     body = tvm.s_tir.SBlockRealize([], tirx.IntImm("bool", True), root)
     return tirx.PrimFunc(items(func.params), body, func.ret_type, func.attrs)
-
-
-def as_index(value: int, like: Any) -> Any:
-    return integer(value, like)

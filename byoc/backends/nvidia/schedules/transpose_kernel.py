@@ -56,29 +56,24 @@ def transposed(program: GpuProgram) -> tuple[Any, list[Any]]:
     Raises:
         Unscheduled: It has no such read, or the axes are short.
     """
-    if len(program.steps) != 1 or len(program.steps[0].updates) != 1 or program.steps[0].reduced:
-        raise Unscheduled("more than one result")
     return _Transpose(program)()
 
 
-class _Transpose:
+class SingleStep:
+    """A step without reductions that reads along another axis than it writes."""
+
+    read_group: int
+
     def __init__(self, program: GpuProgram) -> None:
-        self.step = program.steps[0]
+        steps = program.steps
+        if len(steps) != 1 or len(steps[0].updates) != 1 or steps[0].reduced:
+            raise Unscheduled("more than one result")
+        self.step = steps[0]
         (self.update,) = self.step.updates
         self.lets, self.value = expanded(self.update.value, program.definitions)
         self.parts = [*(e for _, e in self.lets), self.value]
         self.axes = self.step.axes
         self.groups = self.merged()
-        self.read_group, accesses = self.find()
-        sizes = self.groups.sizes
-        self.reads, self.writes = sizes[self.read_group], sizes[-1]
-        self.shape()
-        self.staged = [self.stage(e) for e in accesses]
-        if sum(product([int(s) for s in s.tile.ty.shape]) * itemsize(s.tile)
-               for s in self.staged) > SHARED:  # fmt: skip
-            raise Unscheduled("tiles exceed shared memory")
-        self.along_read, self.along_write = tirx.Var("a", "int64"), tirx.Var("b", "int64")
-        self.buffers = [s.tile for s in self.staged]
 
     def merged(self) -> MergedAxes:
         variables, analyzer = [a.var for a in self.axes], bound(self.axes)
@@ -108,9 +103,38 @@ class _Transpose:
                 found.append(expr)
         if place is None:
             raise Unscheduled("no load is contiguous along another axis")
-        if self.groups.sizes[place] < SHORT or self.groups.sizes[-1] < SHORT:
-            raise Unscheduled("an axis is short")
         return place, found
+
+    def others(self, flat: Any) -> list[Any]:
+        """The positions in all groups but the last and the one of the reads."""
+        moved = (self.read_group, len(self.groups.groups) - 1)
+        rest = MergedAxes(tuple(g for k, g in enumerate(self.groups.groups) if k not in moved))
+        return rest.split(flat)
+
+    def axes_at(self, positions: list[Any]) -> Values:
+        """The axes at a position in each group."""
+        out = self.groups.at(positions)
+        for axis in self.axes:
+            if static(axis.extent) == 1:
+                out[axis.var] = tirx.IntImm(str(axis.var.ty.dtype), 0)
+        return out
+
+
+class _Transpose(SingleStep):
+    def __init__(self, program: GpuProgram) -> None:
+        super().__init__(program)
+        self.read_group, accesses = self.find()
+        sizes = self.groups.sizes
+        if sizes[self.read_group] < SHORT or sizes[-1] < SHORT:
+            raise Unscheduled("an axis is short")
+        self.reads, self.writes = sizes[self.read_group], sizes[-1]
+        self.shape()
+        self.staged = [self.stage(e) for e in accesses]
+        if sum(product([int(s) for s in s.tile.ty.shape]) * itemsize(s.tile)
+               for s in self.staged) > SHARED:  # fmt: skip
+            raise Unscheduled("tiles exceed shared memory")
+        self.along_read, self.along_write = tirx.Var("a", "int64"), tirx.Var("b", "int64")
+        self.buffers = [s.tile for s in self.staged]
 
     def shape(self) -> None:
         """Choose the sides of a tile, powers of two."""
@@ -120,7 +144,7 @@ class _Transpose:
             side //= 2
         self.b = min(side, _power(self.writes))
         self.a = min(side * side // self.b, _power(self.reads))
-        self.others = others
+        self.rest = others
 
     def stage(self, expr: Any) -> Staged:
         dtype = str(expr.source.ty.dtype)
@@ -130,7 +154,7 @@ class _Transpose:
 
     def __call__(self) -> tuple[Any, list[Any]]:
         tiles_a, tiles_b = -(-self.reads // self.a), -(-self.writes // self.b)
-        blocks = self.others * tiles_a * tiles_b
+        blocks = self.rest * tiles_a * tiles_b
         block, thread = tirx.Var("block", "int64"), tirx.Var("thread", "int64")
         tile_a, tile_b = block // number(tiles_b) % number(tiles_a), block % number(tiles_b)
         other = block // number(tiles_a * tiles_b)
@@ -156,15 +180,9 @@ class _Transpose:
 
     def at(self, other: Any, a: Any, b: Any) -> Values:
         """The axes at a position along the read, one along the write, and one of all others."""
-        rest = MergedAxes(tuple(g for k, g in enumerate(self.groups.groups)
-                                if k not in (self.read_group, len(self.groups.groups) - 1)))  # fmt: skip
-        positions = rest.split(other)
+        positions = self.others(other)
         positions.insert(self.read_group, a)
-        out = self.groups.at([*positions, b])
-        for axis in self.axes:
-            if static(axis.extent) == 1:
-                out[axis.var] = tirx.IntImm(str(axis.var.ty.dtype), 0)
-        return out
+        return self.axes_at([*positions, b])
 
     def read(
         self, staged: Staged, width: int, threads: int, thread: Any, other: Any,

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.strides import StridedAccess, strided_access
-from .....analysis.blocks.tir import is_guard, mentions, seq, static, values
+from .....analysis.blocks.tir import is_guard, mentions, static, values
 from .....analysis.lifting.tir.node import items, substitute
 from .gpu_program import itemsize
 from .thread_loops import load, local, number, store, unrolled, vectorized, when
@@ -84,7 +84,7 @@ class Lanes:
     def lanes(self, dtype: str, body: Callable[[Any], Any]) -> Any:
         """Return the statements of all lanes, as vectors of at most 16 bytes."""
         size = max(1, int(tvm.DataType(dtype).itemsize))
-        each = min(self.width, WIDEST // size) if dtype in VECTORS else 1
+        each = widest(size, self.width) if dtype in VECTORS else 1
         return unrolled("h", self.width // each, lambda h: vectorized(
             "v", each, lambda v: body(_plus(h, each, v))))  # fmt: skip
 
@@ -203,7 +203,3 @@ def _same(a: Any, b: Any) -> bool:
     return (a is None and b is None) or (
         a is not None and b is not None and bool(tvm_ffi.structural_equal(a, b))
     )
-
-
-def sequence(parts: list[Any]) -> Any:
-    return seq(parts)
