@@ -121,16 +121,35 @@ def _dense(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
     return emit(nn.relu(emit(op.add(emit(op.matmul(x, emit(op.permute_dims(weight)))), bias))))
 
 
+def _last(x: Any, weight: Any, **attrs: Any) -> Any:
+    return nn.conv2d(x, weight, padding=int(weight.ty.shape[1]) // 2, data_layout="NHWC",
+                     kernel_layout="OHWI", **attrs)  # fmt: skip
+
+
 def _conv(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
-    y = nn.conv2d(
-        x, weight, padding=int(weight.ty.shape[1]) // 2, data_layout="NHWC", kernel_layout="OHWI"
-    )
-    return emit(nn.relu(emit(op.add(emit(y), bias))))
+    return emit(nn.relu(emit(op.add(emit(_last(x, weight)), bias))))
 
 
 def _grouped(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
-    y = nn.conv2d(x, weight, padding=1, groups=int(weight.ty.shape[0]), data_layout="NHWC",
-                  kernel_layout="OHWI")  # fmt: skip
+    y = _last(x, weight, groups=int(weight.ty.shape[0]))
+    return emit(nn.relu(emit(op.add(emit(y), bias))))
+
+
+def _stem(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    return emit(nn.relu(emit(op.add(emit(_last(x, weight, strides=2)), bias))))
+
+
+def _block(emit: Any, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+    y = emit(op.add(emit(op.add(emit(_last(x, weight)), bias)), residual))
+    return emit(nn.relu(y))
+
+
+def _silu(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    return emit(nn.silu(emit(op.add(emit(_last(x, weight)), bias))))
+
+
+def _transposed(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    y = nn.conv2d_transpose(x, weight, strides=2, padding=1)
     return emit(nn.relu(emit(op.add(emit(y), bias))))
 
 
@@ -144,6 +163,7 @@ def _batch(emit: Any, x: Any, y: Any) -> Any:
 
 GRAPHS: dict[str, Callable[..., Any]] = {
     "dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first, "batch": _batch,
+    "stem": _stem, "residual": _block, "silu": _silu, "transposed": _transposed,
 }  # fmt: skip
 GEMMS = ("cublaslt", "cutlass")
 for m, k, n in ((128, 768, 3072), (4096, 4096, 4096)):
@@ -157,8 +177,20 @@ for t in ("float16", "float32"):
            by=("cudnn",))  # fmt: skip
     _speed("conv NCHW 3x3 128 28x28", "conv NCHW", t, (32, 128, 28, 28), (128, 128, 3, 3),
            (1, 128, 1, 1), by=("cudnn",))  # fmt: skip
-_speed("depthwise 3x3 128 56x56", "depthwise", "float16", (32, 56, 56, 128), (128, 3, 3, 1), (128,),
-       by=("cudnn",))  # fmt: skip
+    _speed("residual 1x1 64 56x56", "residual", t, (32, 56, 56, 64), (256, 1, 1, 64), (256,),
+           (32, 56, 56, 256), by=("cudnn",))  # fmt: skip
+    _speed("residual 1x1 256 14x14, batch 1", "residual", t, (1, 14, 14, 256), (1024, 1, 1, 256),
+           (1024,), (1, 14, 14, 1024), by=("cudnn",))  # fmt: skip
+    _speed("conv 3x3 256 14x14, batch 1", "conv", t, (1, 14, 14, 256), (256, 3, 3, 256), (256,),
+           by=("cudnn",))  # fmt: skip
+    _speed("stem 7x7 3 224x224", "stem", t, (32, 224, 224, 3), (64, 7, 7, 3), (64,), by=("cudnn",))
+    _speed("silu 1x1 96 56x56", "silu", t, (32, 56, 56, 96), (24, 1, 1, 96), (24,), by=("cudnn",))
+    _speed("transposed 4x4 256 32x32", "transposed", t, (8, 256, 32, 32), (256, 128, 4, 4),
+           (1, 128, 1, 1), by=("cudnn",))  # fmt: skip
+    _speed("depthwise 3x3 128 56x56", "depthwise", t, (32, 56, 56, 128), (128, 3, 3, 1), (128,),
+           by=("cudnn",))  # fmt: skip
+    _speed("depthwise 7x7 96 56x56", "depthwise", t, (32, 56, 56, 96), (96, 7, 7, 1), (96,),
+           by=("cudnn",))  # fmt: skip
 
 
 def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:

@@ -109,14 +109,34 @@ def speed(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     values = [*(xs[k] for k in job["order"]), out]
     function(*values)
     d = difference(out, expected.cpu().numpy())
-    row = {"apart": d, "wrong": [] if d <= TOLERANCE[job["dtype"]] else [f"{d:.1e}"]}
+    wrong = [] if d <= TOLERANCE[job["dtype"]] else [f"{d:.1e}"]
+    row: dict[str, Any] = {"apart": d, "wrong": wrong}
     plain = machine(folder, f"{job['file']}_plain")
     prepare: Callable[..., Any] = PREPARED.get(job["graph"], unchanged)
     operands = prepare(*xs)
     run = TIMED.get(job["graph"], reference)
     ours, theirs = timed([lambda: function(*values), lambda: run(*operands)])
     (tvms,) = timed([lambda: plain(*xs)], each=3, rounds=3)
-    return {**row, "ms": ours, "torch_ms": theirs, "tvm_ms": tvms, "ratio": ours / theirs}
+    row |= {"ms": ours, "torch_ms": theirs, "tvm_ms": tvms, "ratio": ours / theirs}
+    try:
+        replays = [replay(lambda: function(*values)), replay(lambda: run(*operands))]
+        kernels, others = (t / REPLAYED for t in timed(replays, each=5))
+    except Exception as error:  # reported; the times of single calls are kept
+        return {**row, "wrong": [*row["wrong"], f"as a CUDA graph: {error}"[:300]]}
+    return {**row, "graph_ms": kernels, "torch_graph_ms": others, "graph_ratio": kernels / others}
+
+
+#: Calls in a CUDA graph.
+REPLAYED = 20
+
+
+def replay(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return the launch of a CUDA graph of `REPLAYED` calls: without the host's time for each."""
+    graph = torch.cuda.CUDAGraph()
+    with tvm_ffi.use_torch_stream(torch.cuda.graph(graph)):
+        for _ in range(REPLAYED):
+            call()
+    return graph.replay  # type: ignore[no-any-return]
 
 
 def dense(x: Any, weight: Any, bias: Any) -> Any:
@@ -131,24 +151,49 @@ def first(x: Any, weight: Any, bias: Any) -> Any:
     )
 
 
-def last(x: Any, weight: Any, bias: Any) -> Any:
-    return first(*channels_last(x, weight, bias)).permute(0, 2, 3, 1)
+def stem(x: Any, weight: Any, bias: Any) -> Any:
+    pad = weight.shape[2] // 2
+    return torch.relu(torch.nn.functional.conv2d(x, weight, bias, stride=2, padding=pad))
+
+
+def residual(x: Any, weight: Any, bias: Any, added: Any) -> Any:
+    pad = weight.shape[2] // 2
+    y = torch.nn.functional.conv2d(x, weight, bias, padding=pad)
+    return torch.relu_(y.add_(added))
+
+
+def silu(x: Any, weight: Any, bias: Any) -> Any:
+    return torch.nn.functional.silu(torch.nn.functional.conv2d(x, weight, bias))
+
+
+def transposed(x: Any, weight: Any, bias: Any) -> Any:
+    return torch.relu(torch.nn.functional.conv_transpose2d(
+        x, weight, bias.reshape(-1), stride=2, padding=1))  # fmt: skip
+
+
+def of_last(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NHWC tensors and its result in NHWC."""
+    return lambda *xs: function(*channels_last(*xs)).permute(0, 2, 3, 1)
 
 
 def unchanged(*xs: Any) -> Any:
     return xs
 
 
-def channels_last(x: Any, weight: Any, bias: Any) -> Any:
+def channels_last(*xs: Any) -> Any:
     """Return views of NHWC tensors with the axes in torch's order."""
-    return x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), bias
+    return tuple(x.permute(0, 3, 1, 2) if x.ndim == 4 else x for x in xs)
 
 
-REFERENCES: dict[str, Callable[..., Any]] = {
-    "dense": dense, "conv": last, "depthwise": last, "conv NCHW": first, "batch": torch.matmul,
+LAST: dict[str, Callable[..., Any]] = {
+    "conv": first, "depthwise": first, "stem": stem, "residual": residual, "silu": silu,
 }  # fmt: skip
-PREPARED: dict[str, Callable[..., Any]] = {"conv": channels_last, "depthwise": channels_last}
-TIMED: dict[str, Callable[..., Any]] = {"conv": first, "depthwise": first}
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "dense": dense, "conv NCHW": first, "batch": torch.matmul, "transposed": transposed,
+    **{name: of_last(function) for name, function in LAST.items()},
+}  # fmt: skip
+PREPARED: dict[str, Callable[..., Any]] = dict.fromkeys(LAST, channels_last)
+TIMED = LAST
 
 
 def timed(calls: Sequence[Callable[[], Any]], each: int = 50, rounds: int = 9) -> list[float]:

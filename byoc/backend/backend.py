@@ -52,6 +52,10 @@ class Backend:
             reference code, which costs more, one that begins with ``winograd`` a convolution
             with fewer multiplications, and one that begins with ``attention`` products around
             a softmax whose operands are never in memory as a whole.
+        views: Whether its patterns read operands through slices and moves. Products of one tensor
+            are merged for it, and slices of a moved tensor get moves of their own.
+        bandwidth: Bytes that the device's memory moves in a microsecond, which is what conversions
+            of layouts cost; None for that of a CPU.
     """
 
     name: str
@@ -63,6 +67,8 @@ class Backend:
     version: Callable[[], str] = field(default=lambda: "")
     coarse: tuple[Coarse, ...] = ()
     implementation: Callable[[Region], str | None] | None = None
+    views: bool = False
+    bandwidth: float | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

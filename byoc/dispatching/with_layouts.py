@@ -8,10 +8,10 @@ x[m] ∈ {0, 1}                      a backend takes match m: ops, each in one a
 the rows of `choose.rows`          higher priority classes win
 minimise  … + Σ (cost[m] - Σ_{o in m} staying[o]) x[m]
 
-A conversion costs the bytes that it moves; a microsecond counts as `BYTES` bytes. The rows of
-classes do not depend on layouts, as any region can be surrounded by conversions. Only the layouts
-of the solution are kept. The matches are then chosen as for any module in these layouts, which
-gives the same ones.
+A conversion costs the bytes that it moves; a microsecond counts as `BYTES` bytes, or as those that
+the memory of the backends' device moves in one. The rows of classes do not depend on layouts, as
+any region can be surrounded by conversions. Only the layouts of the solution are kept. The matches
+are then chosen as for any module in these layouts, which gives the same ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .plan_file import Laid
 if TYPE_CHECKING:
     from ..measure import Measure
 
-#: Bytes that move in a microsecond, at 10 GB/s.
+#: Bytes that move in a microsecond, at 10 GB/s: those of a CPU.
 BYTES = 1e4
 
 
@@ -153,7 +153,7 @@ class Regions:
             kept = rows(plain, self.rules.classes, must, self.lowered.ring, variants.idle)
         except NoSolution:
             return
-        bytes_ = BYTES / unit
+        bytes_ = max(BYTES, *(b.bandwidth or 0.0 for b in self.backends), 0.0) / unit
         saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
         numbers = self.numbers = tuple(map(problem.program.variable, saved))
         variable_of = {(op, choice): y for op, choice, y in problem.alternatives}

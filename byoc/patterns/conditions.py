@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ...analysis.proposal.proposal import Constant
 from .pattern import Condition, Node, listed
 from .suggest import Unmet, cast
 
@@ -67,6 +71,26 @@ def constant(k: int) -> Condition:
         return None if fixed else f"operand {k} is not constant"
 
     return is_constant
+
+
+def elements(node: Node, k: int) -> npt.NDArray[Any] | None:
+    """The elements of a constant or a literal operand; None for other operands.
+
+    Args:
+        node: The operator.
+        k: The operand's number.
+
+    Returns:
+        An array of its shape and dtype, of one element for a literal.
+    """
+
+    if k >= len(node.info.operands):
+        return None
+    operand = node.info.operands[k]
+    if isinstance(operand, Constant):
+        return np.asarray([operand.value])
+    value = node.op.values[operand]
+    return None if value is None or not value.constant else np.asarray(value.expr.value.numpy())
 
 
 float32 = dtype("float32")

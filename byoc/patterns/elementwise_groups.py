@@ -2,6 +2,8 @@
 
 Before: a = add(v, 3); b = clip(a, 0, 6); c = divide(b, 6); w = multiply(v, c)
 After:  w = hard_swish(v)
+
+Casts to float32 and back count as nothing: the function is that of real numbers.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def group(value: Value, infos: Infos) -> Group | None:
         ops.append(op)
         polys[op.outputs[0]] = result
         inside = set(map(_origin, ops))
-        function = unary.named(result) if value.only_in(inside) else None
+        whole = value.only_in(inside) and op.outputs[0].dtype == value.dtype
+        function = unary.named(result) if whole else None
         if function is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
             return Group(tuple(ops), value, _info(*function, infos[op].info))
     return None
@@ -70,7 +73,7 @@ def _next(
             if _origin(op) in inside or len(op.outputs) != 1:
                 continue
             (out,) = op.outputs
-            if out.dtype != value.dtype or not same_shape(out.shape, value.shape):
+            if out.dtype not in _wider(value.dtype) or not same_shape(out.shape, value.shape):
                 continue
             result = _result(op, polys, infos)
             if result is not None:
@@ -78,10 +81,17 @@ def _next(
     return None
 
 
+def _wider(dtype: str) -> tuple[str, ...]:
+    """The dtypes that hold each number of a dtype: exporters compute half precision in float32."""
+    return (dtype, "float32") if dtype in ("float16", "bfloat16") else (dtype,)
+
+
 def _result(op: Op, polys: dict[Value, Poly], infos: Infos) -> Poly | None:
     info = infos[op].info
     if not isinstance(info, OpInfo) or info.relaid:
         return None
+    if info.name == "relax.astype":
+        return _operand(info.operands[0], op, polys)
     literals = {k: _literal(info.attrs[k]) for k in ("x1", "x2") if k in info.attrs}
     operands = [
         literals.get("x1"),

@@ -4,8 +4,10 @@ Before: R.nn.batch_norm(x, gamma, beta, mean, var)     R.sum(R.stack((a, b), axi
 After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
 Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
-with the same weights become one (`byoc.prepare.merge_products`). What is bound outside of
-dataflow blocks moves into such, as in the branches of a conditional, so that regions form there.
+with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
+place, products of the same tensor become one (`byoc.prepare.merge_projections`), and each slice of
+a moved tensor gets its own move (`byoc.prepare.split_slices`). What is bound outside of dataflow
+blocks moves into such, as in the branches of a conditional, so that regions form there.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from ..backend.guarded_calls import guarded
 from .fold_constants import fold_constants
 from .integers import named
 from .merge_products import merge_products
+from .merge_projections import merge_projections
 from .mutate import mutated
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .sink_reshapes import sink_reshapes
-from .split_slices import split_slices
+from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
 
 
@@ -55,22 +58,25 @@ class Preparer:
     def __init__(self, mod: Any) -> None:
         self.mod = mod
         self._raised: dict[bool, Any] = {}  # by whether a backend is coarse
-        self._lowered: list[tuple[Any, Any]] = []  # by the raised module
+        self._lowered: list[tuple[Any, bool, Any]] = []  # by the raised module, and for views
 
     def __call__(self, backends: Sequence[str | Backend] = (), relaid: bool = True) -> Any:
         """The lowered module for these backends; see `prepare`."""
         stage("legalising")
         named_backends = resolve_backends(backends)
         coarse = any(b.coarse for b in named_backends)
+        views = any(b.views for b in named_backends)
         raised = self._raised_for(coarse)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
         if not taking(usable) or not quantised(raised):
-            if all(raised is not known for known, _ in self._lowered):
-                self._lowered.append((raised, _lowered(raised)))
-            return next(out for known, out in self._lowered if raised is known)
+            for known, of, out in self._lowered:
+                if raised is known and of == views:
+                    return out
+            self._lowered.append((raised, views, _lowered(raised, views)))
+            return self._lowered[-1][2]
         held_back = parametrise_scales(raised)
         return bind_scales(
-            _lowered(held_back.module), held_back.scales, usable, fold_constants, relaid
+            _lowered(held_back.module, views), held_back.scales, usable, fold_constants, relaid
         )
 
     def _raised_for(self, coarse: bool) -> Any:
@@ -84,11 +90,13 @@ class Preparer:
         return self._raised[coarse]
 
 
-def _lowered(mod: Any) -> Any:
+def _lowered(mod: Any, views: bool = False) -> Any:
     raised = drop_softmax_guards(fold_constants(mod))
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(fold_constants(out))
+    if views:
+        out = own_moves(merge_projections(split_slices(out)))
     return fold_constants(legalise_module(merge_products(out)))
 
 
@@ -112,10 +120,21 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
                 return self.combined(call, combine)
         if named(call, "relax.where"):
             return _selected(call)
+        if any(named(call, f"relax.nn.{n}") for n in ("attention", "attention_bias")):
+            return self.in_float32(call)
         same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
         spread = named(call, "relax.broadcast_to")
         same = same or (spread and tvm_ffi.structural_equal(call.ty, call.args[0].ty))
         return call.args[0] if same else call
+
+    def in_float32(self, call: Any) -> Any:
+        """Attention of halves, which TVM lowers to float32, with the cast of its result."""
+        dtype = str(call.ty.dtype)
+        if dtype not in ("float16", "bfloat16"):
+            return call
+        args = [self.builder_.emit(relax.op.astype(a, "float32")) for a in call.args]
+        wide = self.builder_.emit(relax.Call(call.op, args, call.attrs, call.ty_args))
+        return relax.op.astype(wide, dtype)
 
     def combined(self, call: Any, combine: Any) -> Any:
         """A reduction over stacked tensors as operators of two."""

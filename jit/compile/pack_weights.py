@@ -17,11 +17,11 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from ...analysis.blocks.tir import dtype_of, integer, loads, mentions, static
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.tvm_compat import GenericConst, SBlock, array_of
 from ..config.sites import is_call_tir
 from ..schedule.loops.machine import VectorUnits, machine
-from ..schedule.nest.tir import dtype_of, integer, loads, mentions, static
 
 #: Vectors of a panel: as many as a tile has, and at least two, because a tile of a single vector
 #: loads more than it multiplies.

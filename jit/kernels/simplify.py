@@ -14,12 +14,12 @@ from typing import Any
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from ...analysis.blocks.loop_steps import Axis
+from ...analysis.blocks.tir import integer
+from ...analysis.blocks.tir import static as number
 from ...analysis.lifting.tir.node import items
 from ..dims.symbolic_dims import static
-from ..schedule.nest.program import Axis
 from ..schedule.nest.strided_access import analyzer_of
-from ..schedule.nest.tir import integer
-from ..schedule.nest.tir import static as number
 
 DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 

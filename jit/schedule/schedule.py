@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ...analysis import Refusal
+from ...analysis.blocks.tir import loop, seq, values
 from ...analysis.lifting.tir.node import NodeDict, items, substitute
 from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, symbols
@@ -31,7 +32,6 @@ from .nest.digits import split_digits
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
-from .nest.tir import loop, seq, values
 from .rules import rules
 from .scheduled import Scheduled
 

@@ -122,6 +122,43 @@ PRODUCTS: dict[str, Case] = {
                             dtype="bfloat16"),
 }  # fmt: skip
 
+
+def _layer(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    """A product of halves as torch exports it: rows merged, what follows in float32."""
+    half = str(x.ty.dtype)
+    y = emit(op.matmul(x, const(24, 32), out_dtype="float32"))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(32), "float32"))), half))
+    y = emit(op.reshape(y, (2, 8, 32)))
+    wide = [emit(op.astype(v, "float32")) for v in (z, y)]
+    return emit(op.astype(emit(op.add(*wide)), half))
+
+
+def _rounded_twice(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    half = str(x.ty.dtype)
+    y = emit(op.astype(emit(op.matmul(x, const(24, 32), out_dtype="float32")), half))
+    y = emit(op.astype(emit(op.add(emit(op.astype(y, "float32")), op.astype(const(32), "float32"))),
+                       half))  # fmt: skip
+    y = emit(nn.relu(emit(op.add(emit(op.astype(y, "float32")), emit(op.astype(z, "float32"))))))
+    return emit(op.reshape(emit(op.astype(y, half)), (2, 2, 4, 32)))
+
+
+PRODUCTS |= {
+    "float16 layer": Case("cublaslt", ((16, 24), (2, 8, 32)), _layer,
+                          "matmul add astype reshape astype astype add astype", "float16"),
+    "bfloat16 layer": Case("cublaslt", ((16, 24), (2, 8, 32)), _layer,
+                           "matmul add astype reshape astype astype add astype", "bfloat16"),
+    "float16 rounded twice": Case(
+        "cublaslt", ((16, 24), (16, 32)), _rounded_twice,
+        "matmul astype astype add astype astype astype add relu astype reshape", "float16"),
+    "float16, one row": Case(
+        "cublaslt", ((1, 24),), lambda e, c, x: e(op.astype(e(op.add(e(op.matmul(
+            x, c(24, 32), out_dtype="float32")), op.astype(c(1, 32), "float32"))), x.ty.dtype)),
+        "matmul add astype", "float16"),
+    "reshaped residual": Case(
+        "cublaslt", ((16, 24), (2, 8, 32)), lambda e, c, x, z: e(nn.relu(e(op.add(e(op.reshape(
+            e(op.add(e(op.matmul(x, c(24, 32))), c(32))), (2, 8, 32))), z)))),
+        "matmul add reshape add relu"),
+}  # fmt: skip
 IMAGE, PICTURE = (2, 16, 9, 8), (2, 9, 8, 16)
 NHWC: dict[str, Any] = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
 
@@ -187,6 +224,41 @@ def _given(emit: Any, const: Any, x: Any, w: Any, b: Any) -> Any:
     return emit(nn.relu(emit(op.add(emit(nn.conv2d(x, w, padding=1)), b))))
 
 
+def _bottleneck(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    """The end of a block as exporters write it: sums in float32, the activation in half."""
+    half = str(x.ty.dtype)
+    y = emit(nn.conv2d(x, const(24, 16, 3, 3), padding=1, out_dtype="float32"))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(1, 24, 1, 1), "float32"))), half))
+    y = emit(op.add(emit(op.astype(y, "float32")), emit(op.astype(z, "float32"))))
+    return emit(nn.relu(emit(op.astype(y, half))))
+
+
+def _linear_block(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    """As above, without an activation: z comes first."""
+    half = str(x.ty.dtype)
+    y = emit(nn.conv2d(x, const(24, 3, 3, 16), padding=1, out_dtype="float32", **NHWC))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(24), "float32"))), half))
+    y = emit(op.add(emit(op.astype(z, "float32")), emit(op.astype(y, "float32"))))
+    return emit(op.astype(y, half))
+
+
+def _silu_in_float32(emit: Any, const: Any, x: Any) -> Any:
+    """x * sigmoid(x) as exporters write it, with a cast around each operator."""
+    half = str(x.ty.dtype)
+    y = emit(nn.conv2d(x, const(24, 16, 3, 3), padding=1, out_dtype="float32"))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(1, 24, 1, 1), "float32"))), half))
+    gate = emit(op.astype(emit(op.sigmoid(emit(op.astype(y, "float32")))), half))
+    product = op.multiply(emit(op.astype(y, "float32")), emit(op.astype(gate, "float32")))
+    return emit(op.astype(emit(product), half))
+
+
+def _transposed(emit: Any, const: Any, x: Any) -> Any:
+    y = emit(nn.conv2d_transpose(x, const(16, 6, 3, 2), strides=(2, 3), padding=(1, 0),
+                                 output_padding=(1, 0), groups=4))  # fmt: skip
+    y = emit(op.multiply(y, const(1, 24, 1, 1, positive=True)))
+    return emit(nn.relu(emit(op.add(y, const(1, 24, 1, 1)))))
+
+
 CONVOLUTIONS: dict[str, Case] = {
     "conv": _conv(IMAGE, (24, 16, 3, 3), padding=1),
     "strided, dilated": _conv(IMAGE, (24, 16, 3, 2), strides=(2, 1), dilation=(1, 2),
@@ -230,6 +302,22 @@ CONVOLUTIONS: dict[str, Case] = {
         ops="astype astype multiply add astype astype relu astype"),
     "float16 relu in float32": _in_float32(
         lambda y, c: nn.relu(y), ops="astype astype relu astype", last=False, dtype="float16"),
+    "silu, residual": _chain(_channels, lambda y, c, z: nn.silu(y), _add, ops="add silu add",
+                             more=1),
+    "two residuals": _chain(_add, _relu, _add, ops="add relu add", more=1),
+    "float16 residual in float32": Case("cudnn", (IMAGE, (2, 24, 9, 8)), _bottleneck,
+        "conv2d add astype astype astype add astype relu", "float16"),
+    "bfloat16 residual in float32": Case("cudnn", (PICTURE, (2, 9, 8, 24)), _linear_block,
+        "conv2d add astype astype astype add astype", "bfloat16"),
+    "float16 silu in float32": Case("cudnn", (IMAGE,), _silu_in_float32,
+        "conv2d add astype astype astype sigmoid astype astype multiply astype", "float16"),
+    "transposed": Case("cudnn", (IMAGE,), _transposed, "conv2d_transpose multiply add relu"),
+    "float16 transposed": Case("cudnn", (IMAGE,), lambda e, c, x: e(nn.conv2d_transpose(
+        x, c(16, 24, 3, 3), strides=2, dilation=2, padding=1)), "conv2d_transpose", "float16"),
+    "conv1d_transpose": Case("cudnn", ((2, 16, 11),), lambda e, c, x: e(nn.conv1d_transpose(
+        x, c(16, 8, 3), strides=2, padding=1, output_padding=1)), "conv1d_transpose"),
+    "conv3d_transpose": Case("cudnn", ((1, 8, 4, 5, 6),), lambda e, c, x: e(nn.conv3d_transpose(
+        x, c(8, 6, 2, 3, 3), strides=(1, 2, 2))), "conv3d_transpose"),
     "bfloat16 NHWC": _chain(_channels, _relu, ops="add relu", last=True, dtype="bfloat16"),
 }  # fmt: skip
 #: What CUTLASS takes of them, and what only it takes.

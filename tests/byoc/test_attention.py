@@ -16,8 +16,7 @@ from tvm import relax
 
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.region import Region
-from opinfo.byoc.backends.onednn import ONEDNN, raced_kernel
-from opinfo.byoc.backends.onednn.attention_pattern import ATTENTION
+from opinfo.byoc.backends.onednn import ATTENTION, ONEDNN, raced_kernel
 from opinfo.byoc.backends.onednn.implementation_probe import job_of
 from opinfo.byoc.backends.onednn.measured_forms import CLOSE, form_times
 from opinfo.byoc.backends.onednn.raced_kernel import kernel

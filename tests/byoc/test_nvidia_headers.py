@@ -69,3 +69,20 @@ def test_what_is_not_installed_is_said(installed: Path) -> None:
         "cuda_for_test.h of CUDA is not installed (pip install runtime)")  # fmt: skip
     put(installed / "runtime/include/cuda_for_test.h")
     assert RUNTIME.missing() == "libcudart_test is not installed (pip install runtime)"
+
+
+def test_a_library_may_be_headers_alone(installed: Path) -> None:
+    graphs = CudaLibrary("graphs", "graphs_for_test.h", "", ("graphs",), ("cccl",), (RUNTIME,))
+    put(installed / "toolkit/include/cuda_for_test.h")
+    put(installed / "toolkit/lib/libcudart_test.so.13")
+    assert graphs.missing() == (
+        "graphs_for_test.h of graphs is not installed (pip install graphs)")  # fmt: skip
+    put(installed / "graphs/include/graphs_for_test.h", "#include <nv/target>\n")
+    reason = graphs.missing()
+    assert reason is not None and reason.endswith("(pip install cccl)")
+    put(installed / "cccl/include/nv/target")
+    folders = [installed / name / "include" for name in ("graphs", "toolkit", "cccl")]
+    assert graphs.includes() == tuple(folders) and graphs.missing() is None
+    assert graphs.library() is None and graphs.version() == ""
+    assert [o for o in locate.options(graphs) if o != "-std=c++17"] == [
+        "-O1", *(f"-I{f}" for f in folders)]  # fmt: skip

@@ -11,7 +11,8 @@ import tvm
 from tvm import relax
 from tvm.script import tirx as T
 
-from opinfo.byoc.backends.nvidia.tvm_schedules import DONE, compiled, in_order, scheduled
+from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import DONE
+from opinfo.byoc.backends.nvidia.tvm_schedules import compiled, in_order, scheduled
 
 from ..layout import nets
 

@@ -1,14 +1,15 @@
 """Tensors that others see in moved axes, without a copy: digits of a linear index with their steps.
 
 An axis is a row of digits, the most significant one first. A permutation moves axes, a reshape
-divides and regroups digits. Steps count elements.
+divides and regroups digits, a slice shortens one and moves the first element. Steps count elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 Digit = tuple[int, int]
 """An extent greater than 1, and how far apart its elements lie."""
@@ -20,9 +21,11 @@ class Strided:
 
     Attributes:
         axes: The digits of each axis.
+        offset: How far the first element lies from the start of that memory.
     """
 
     axes: tuple[tuple[Digit, ...], ...]
+    offset: int = 0
 
     @staticmethod
     def plain(shape: Sequence[int]) -> Strided:
@@ -38,7 +41,7 @@ class Strided:
         return tuple(prod(e for e, _ in axis) for axis in self.axes)
 
     def permuted(self, order: Sequence[int]) -> Strided:
-        return Strided(tuple(self.axes[k] for k in order))
+        return replace(self, axes=tuple(self.axes[k] for k in order))
 
     def reshaped(self, shape: Sequence[int]) -> Strided | None:
         """The tensor in another shape; None if an extent does not divide another one."""
@@ -57,18 +60,75 @@ class Strided:
                 rest = [*_digits([(low, step)]), *rest]
                 extent //= size // low
             axes.append(tuple(axis))
-        return None if rest else Strided(tuple(axes))
+        return None if rest else replace(self, axes=tuple(axes))
 
     def broadcast(self, shape: Sequence[int]) -> Strided:
         """The tensor in a shape that it broadcasts to; repeated elements are in the same place."""
         own = (*[()] * (len(shape) - len(self.axes)), *self.axes)
         axes = tuple(axis or _digits([(int(e), 0)]) for axis, e in zip(own, shape, strict=True))
-        return Strided(axes)
+        return replace(self, axes=axes)
+
+    def sliced(self, axis: int, begin: int, extent: int) -> Strided | None:
+        """The elements of an axis from ``begin`` on; None if they are not equally far apart."""
+        digits = _joined(self.axes[axis])
+        if len(digits) > 1 and extent != self.shape[axis]:
+            return None
+        step = digits[0][1] if digits else 0
+        kept = digits if len(digits) > 1 else _digits([(extent, step)])
+        axes = (*self.axes[:axis], kept, *self.axes[axis + 1 :])
+        return Strided(axes, self.offset + begin * step)
 
     def step(self, axis: int) -> int | None:
         """How far apart the elements of an axis lie; None if it varies. It is 1 for one element."""
         digits = _joined(self.axes[axis])
         return (digits[0][1] if digits else 1) if len(digits) < 2 else None
+
+
+#: Operators whose result is their operand in other axes, a part of it or repeated.
+MOVES = ("relax.reshape", "relax.permute_dims", "relax.astype", "relax.expand_dims",
+         "relax.squeeze", "relax.flatten", "relax.broadcast_to", "relax.strided_slice")  # fmt: skip
+
+
+def moved(
+    place: Strided, op: str, attrs: Mapping[str, Any], shape: Sequence[int]
+) -> Strided | None:
+    """The operand of one of `MOVES` as its result of this shape; None if that takes a copy."""
+    match op:
+        case "relax.permute_dims":
+            return place.permuted(_order(attrs["axes"], len(place.axes)))
+        case "relax.broadcast_to":
+            return place.broadcast(shape)
+        case "relax.strided_slice":
+            return _sliced(place, attrs, shape)
+        case "relax.astype":
+            return place
+    return place.reshaped(shape)
+
+
+def unmoved(
+    place: Strided, op: str, attrs: Mapping[str, Any], shape: Sequence[int]
+) -> Strided | None:
+    """The result of a move that keeps all elements as its operand of this shape, or None."""
+    if op != "relax.permute_dims":
+        return moved(place, op, attrs, shape)
+    order = _order(attrs["axes"], len(place.axes))
+    return place.permuted([order.index(k) for k in range(len(order))])
+
+
+def _order(axes: Sequence[Any] | None, rank: int) -> list[int]:
+    return [*range(rank)][::-1] if axes is None else [int(a) % rank for a in axes]
+
+
+def _sliced(place: Strided, attrs: Mapping[str, Any], shape: Sequence[int]) -> Strided | None:
+    """A slice with step 1, one axis after another; ``shape`` is that of the result."""
+    sliced: Strided | None = place
+    for axis, begin, step in zip(attrs["axes"], attrs["begin"], attrs["strides"], strict=True):
+        k = int(axis) % len(place.axes)
+        first = int(begin) + (place.shape[k] if int(begin) < 0 else 0)
+        if sliced is None or int(step) != 1 or not 0 <= first <= place.shape[k] - shape[k]:
+            return None
+        sliced = sliced.sliced(k, first, shape[k])
+    return sliced
 
 
 def _digits(digits: Sequence[Digit]) -> tuple[Digit, ...]:

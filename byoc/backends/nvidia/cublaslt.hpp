@@ -1,6 +1,8 @@
 // cuBLASLt: one matmul with its epilogue.
 #include <cublasLt.h>
 
+#include <array>
+
 namespace opinfo_nvidia {
 namespace {
 
@@ -31,9 +33,8 @@ inline cublasLtHandle_t handle_on(int device) {
 class Matmul : public Kernel {
  public:
   Matmul(const Context& c, const Gemm& g) : g_(g), device_(c.device), handle_(handle_on(device_)) {
-    const Extents& out = g.d.extents;
     const int64_t cols = g.d.last(1), sum = g.turned_a ? g.a.last(2) : g.a.last(1);
-    const int64_t rows = g.merge ? g.d.count() / cols : g.d.last(2);
+    const int64_t rows = g.merge ? g.d.count() / cols : g.a.last(g.turned_a ? 1 : 2);
     const int64_t batch = g.d.count() / (rows * cols);
     agree(c, sum * rows * batch, sum * cols * batch, sum * rows, sum * cols, cols);
     check(cublasLtMatmulDescInit(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul");
@@ -47,23 +48,27 @@ class Matmul : public Kernel {
     matrix(b_, g.type, g.turned_b ? sum : cols, g.turned_b ? cols : sum, batch, stride(g.b));
     matrix(a_, g.type, g.turned_a ? rows : sum, g.turned_a ? sum : rows, batch,
            g.merge ? 0 : stride(g.a));
-    matrix(d_, g.result, cols, rows, batch, out.size() > 2 && !g.merge ? rows * cols : 0);
+    matrix(d_, g.result, cols, rows, batch, batch > 1 ? rows * cols : 0);
     choose(c);
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
-    const float beta = g_.residual ? 1.0f : 0.0f;
-    cublasLtMatmulDescOpaque_t desc = desc_;  // with this call's bias: others may run beside it
-    if (g_.bias.from >= 0) bias_in(desc, g_.bias.in(data));
-    void* out = g_.d.in(data);
-    check(cublasLtMatmul(handle_, &desc, &g_.alpha, g_.b.in(data), &b_, g_.a.in(data), &a_, &beta,
-                         g_.residual ? g_.residual.in(data) : out, &d_, out, &d_, &algo_,
-                         workspace(device_, stream, bytes_), bytes_, stream),
-          "cublasLtMatmul");
+    check(run(data, stream), "cublasLtMatmul");
   }
 
  private:
   static constexpr size_t kWorkspace = size_t{32} << 20;
+  static constexpr int kMany = 16, kRounds = 3, kCalls = 5;
+
+  cublasStatus_t run(void* const* data, cudaStream_t stream) const {
+    const float beta = g_.residual ? 1.0f : 0.0f;
+    cublasLtMatmulDescOpaque_t desc = desc_;  // with this call's bias: others may run beside it
+    if (g_.bias.from >= 0) bias_in(desc, g_.bias.in(data));
+    void* out = g_.d.in(data);
+    return cublasLtMatmul(handle_, &desc, &g_.alpha, g_.b.in(data), &b_, g_.a.in(data), &a_, &beta,
+                          g_.residual ? g_.residual.in(data) : out, &d_, out, &d_, &algo_,
+                          workspace(device_, stream, bytes_), bytes_, stream);
+  }
 
   // Elements from one matrix of the batch to the next; 0 where all of it meets the same one.
   static int64_t stride(const Operand& t) {
@@ -78,7 +83,7 @@ class Matmul : public Kernel {
                       (g_.b.count() == b || g_.b.count() == one_b) &&
                       g_.b.last(g_.turned_b ? 2 : 1) == cols &&
                       (!g_.bias || g_.bias.count() == cols) &&
-                      (!g_.residual || g_.residual.extents == g_.d.extents);
+                      (!g_.residual || g_.residual.count() == g_.d.count());
     if (!fits)
       OPINFO_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
   }
@@ -106,7 +111,8 @@ class Matmul : public Kernel {
           "batch");
   }
 
-  // The best algorithm by the library's own estimate, for addresses as aligned as these.
+  // The algorithm that is fastest here, of those that the library names for addresses as aligned as
+  // these: measured once for each product. In a capture, the first one, which it estimates so.
   void choose(const Context& c) {
     cublasLtMatmulPreference_t wish = nullptr;
     check(cublasLtMatmulPreferenceCreate(&wish), "preference");
@@ -119,16 +125,81 @@ class Matmul : public Kernel {
                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       cublasLtMatmulPreferenceSetAttribute(wish, which, &alignment, sizeof(alignment));
-    cublasLtMatmulHeuristicResult_t best;
-    int found = 0;
+    // Parts of a sum are added in float32, whatever the result's type.
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_INPLACE |
+                                CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                         &reductions, sizeof(reductions));
+    std::array<cublasLtMatmulHeuristicResult_t, kMany> named;
+    int count = 0;
     const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, &desc_, &b_, &a_, &d_, &d_, wish,
-                                                       1, &best, &found);
+                                                       kMany, named.data(), &count);
     cublasLtMatmulPreferenceDestroy(wish);
-    if (status != CUBLAS_STATUS_SUCCESS || found == 0)
+    if (status != CUBLAS_STATUS_SUCCESS || count == 0)
       OPINFO_THROW(RuntimeError) << c.name << ": cuBLASLt has no algorithm for it: "
                                   << cublasLtGetStatusString(status);
-    algo_ = best.algo;
-    bytes_ = best.workspaceSize;
+    take(named[0]);
+    const cudaStream_t stream = stream_of(device_);
+    void* out = g_.d.in(c.data);
+    const bool in_place = g_.residual && g_.residual.in(c.data) == out;
+    if (count == 1 || in_place || Capture(stream).id() != 0) return;
+    static std::mutex mutex;
+    static std::map<std::vector<int64_t>, cublasLtMatmulHeuristicResult_t> fastest;
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto key = problem(c);
+    auto known = fastest.find(key);
+    if (known == fastest.end())
+      known = fastest.emplace(key, raced(c, stream, named.data(), count)).first;
+    take(known->second);
+  }
+
+  void take(const cublasLtMatmulHeuristicResult_t& algorithm) {
+    algo_ = algorithm.algo;
+    bytes_ = algorithm.workspaceSize;
+  }
+
+  // What the time of a product depends on.
+  std::vector<int64_t> problem(const Context& c) const {
+    std::vector<int64_t> key{device_, c.alignment, g_.type, g_.result, g_.epilogue, g_.turned_a,
+                             g_.turned_b, g_.merge, static_cast<bool>(g_.residual)};
+    for (const Operand* t : {&g_.a, &g_.b, &g_.d}) {
+      key.push_back(static_cast<int64_t>(t->extents.size()));
+      key.insert(key.end(), t->extents.begin(), t->extents.end());
+    }
+    return key;
+  }
+
+  cublasLtMatmulHeuristicResult_t raced(const Context& c, cudaStream_t stream,
+                                        const cublasLtMatmulHeuristicResult_t* named, int count) {
+    int fastest = 0;
+    float best = INFINITY;
+    for (int round = 0; round < kRounds; ++round)  // in turns: clocks change
+      for (int k = 0; k < count; ++k) {
+        if (round > 0 && times_[k] > 2 * best) continue;
+        take(named[k]);
+        times_[k] = std::min(round == 0 ? INFINITY : times_[k], timed(c, stream));
+        if (times_[k] < best) best = times_[k], fastest = k;
+      }
+    return named[fastest];
+  }
+
+  // Milliseconds of a few calls with the algorithm that is taken; infinite if it does not run.
+  float timed(const Context& c, cudaStream_t stream) const {
+    cudaEvent_t events[2];
+    for (auto& e : events) check(cudaEventCreate(&e), "event");
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    for (int k = 0; k < kCalls + 1 && status == CUBLAS_STATUS_SUCCESS; ++k) {
+      if (k == 1) check(cudaEventRecord(events[0], stream), "event");
+      status = run(c.data, stream);
+    }
+    float time = INFINITY;
+    if (status == CUBLAS_STATUS_SUCCESS) {
+      check(cudaEventRecord(events[1], stream), "event");
+      check(cudaEventSynchronize(events[1]), "event");
+      check(cudaEventElapsedTime(&time, events[0], events[1]), "event");
+    }
+    for (auto& e : events) cudaEventDestroy(e);
+    return time;
   }
 
   Gemm g_;
@@ -138,6 +209,7 @@ class Matmul : public Kernel {
   mutable cublasLtMatrixLayoutOpaque_t a_, b_, d_;  // only read, by an interface without const
   cublasLtMatmulAlgo_t algo_;
   size_t bytes_ = 0;
+  std::array<float, kMany> times_{};
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> matmul(const Context& c, const Gemm& g) {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...backend.backend import Backend, Code
-from ...backend.region import Region
+from ...backend.region import Region, Tensor
 from ..common.region_source import Constants, number
 from .dtypes import CUDA
-from .estimated_cost import cost
-from .gemm import gemm, patterns
+from .estimated_cost import BANDWIDTH, cost
+from .gemm import as_half, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
 from .source import GpuFunction, joined_source
 
@@ -43,16 +43,27 @@ def _body(frame: GpuFunction) -> list[str]:
     if product.alpha != 1.0:
         body.append(f"g.alpha = {number(product.alpha)};")
     if product.bias is not None:
-        body.append(f"g.bias = {frame.view(product.bias)};")
+        body.append(f"g.bias = {_added(frame, product.bias)};")
     if product.residual is not None:
-        body.append(f"g.residual = {frame.view(product.residual)};")
+        body.append(f"g.residual = {_added(frame, product.residual)};")
     how = EPILOGUES[product.activation]
     if product.bias is not None:
         how = "BIAS" if how == "DEFAULT" else f"{how}_BIAS"
     return [*body, f"g.epilogue = CUBLASLT_EPILOGUE_{how};", "return matmul(c, g);"]
 
 
+def _added(frame: GpuFunction, term: Tensor) -> str:
+    """The C++ of a bias or a residual, which is of the dtype of the result."""
+    dtype = frame.region.result.dtype
+    if term.source != "constant" or term.dtype == dtype:
+        return frame.view(term)
+    array = as_half(frame.region.constants[term.index], dtype)
+    assert array is not None
+    return frame.constant(array)
+
+
 BACKEND = Backend(
     "cublaslt", patterns([a for a in EPILOGUES if a], casts=True), convert,
     lambda: available(*LIBRARIES), {"relax.matmul": ()}, cost, CUBLASLT.version,
+    bandwidth=BANDWIDTH,
 )  # fmt: skip

@@ -1,226 +1,353 @@
-// cuDNN: a convolution, a residual, a bias by channel and an activation; in one kernel where it can.
-#include <cudnn.h>
-
+// A convolution and what follows it, as plans of cuDNN. It follows cudnn_plans.hpp.
 namespace opinfo_nvidia {
 namespace {
 
-inline void check(cudnnStatus_t status, const char* what) {
-  if (status != CUDNN_STATUS_SUCCESS)
-    OPINFO_THROW(RuntimeError) << what << ": " << cudnnGetErrorString(status);
-}
+constexpr int kNoActivation = -1;
 
-// y = act(x * w + residual + bias). `order`: the axes of x and y as N, C, then the pixels.
+// y = act(x * w + residual + bias) + added. `order`: the axes of x and y as N, C, then the pixels.
 struct Conv {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  cudnnTensorFormat_t kernel = CUDNN_TENSOR_NCHW;  // OIHW, or OHWI where it is NHWC
-  std::vector<int> order, strides, dilation, padding;
-  int groups = 1;
-  Operand x, w, y, bias, residual;
-  cudnnActivationMode_t activation = CUDNN_ACTIVATION_IDENTITY;
+  bool last = false;        // the axes of w: O, pixels, I; else O, I, pixels
+  bool transposed = false;  // the axes of w are those of the convolution that it is a gradient of
+  std::vector<int> order;
+  Extents strides, dilation, padding;
+  int64_t groups = 1;
+  Operand x, w, y, residual, bias, added;
+  int activation = kNoActivation;
   double limit = 0.0;  // of a clipped relu
 };
 
-// One handle a thread and device: it holds the stream of the call.
-inline cudnnHandle_t handle_on(int device) {
-  static thread_local std::map<int, cudnnHandle_t> all;
-  cudnnHandle_t& h = all[device];
-  if (h == nullptr) check(cudnnCreate(&h), "cudnnCreate");
-  return h;
-}
+// The ways to compute it.
+enum Form {
+  kWhole,      // one graph
+  kWithZeros,  // with a residual times 0: the fused kernels of float32 expect one
+  kSplit,      // the convolution, then the rest as a graph
+  kInSteps,    // the convolution, then a kernel for each step
+  kForms
+};
 
 class Convolution : public Kernel {
  public:
-  Convolution(const Context& c, const Conv& v) : v_(v), device_(c.device) {
-    check(cudnnCreateTensorDescriptor(&x_), "tensor");
-    check(cudnnCreateTensorDescriptor(&y_), "tensor");
-    check(cudnnCreateTensorDescriptor(&bias_), "tensor");
-    check(cudnnCreateFilterDescriptor(&w_), "filter");
-    check(cudnnCreateConvolutionDescriptor(&conv_), "convolution");
-    check(cudnnCreateActivationDescriptor(&act_), "activation");
-    tensor(x_, v.x.extents);
-    tensor(y_, v.y.extents);
-    describe();
-    cudnnHandle_t h = handle_on(device_);
-    const cudaStream_t stream = stream_of(device_);
-    check(cudnnSetStream(h, stream), "cudnnSetStream");
-    choose(c, h, stream);
-  }
-
-  ~Convolution() override {
-    cudnnDestroyTensorDescriptor(x_);
-    cudnnDestroyTensorDescriptor(y_);
-    cudnnDestroyTensorDescriptor(bias_);
-    cudnnDestroyFilterDescriptor(w_);
-    cudnnDestroyConvolutionDescriptor(conv_);
-    cudnnDestroyActivationDescriptor(act_);
+  Convolution(const Context& c, const Conv& v)
+      : v_(v), name_(c.name), device_(c.device), alignment_(std::min(c.alignment, 16)) {
+    y_ = image(v_.y.extents);
+    check_operands();
+    if (v_.residual) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.residual, 0.0});
+    if (v_.bias) steps_.push_back({CUDNN_POINTWISE_ADD, by_channel(), v_.bias, 0.0});
+    if (v_.activation != kNoActivation)
+      steps_.push_back({static_cast<cudnnPointwiseMode_t>(v_.activation), {}, {}, v_.limit});
+    if (v_.added) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.added, 0.0});
+    choose(c, handle_on(device_));
+    for (const Part& p : parts_) bytes_ = std::max(bytes_, p.plan.bytes);
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
     cudnnHandle_t h = handle_on(device_);
     check(cudnnSetStream(h, stream), "cudnnSetStream");
-    const size_t bytes = taken_.memory;
-    void* room = workspace(device_, stream, bytes);
-    check(fused_ ? at_once(h, data, taken_.algo, room, bytes)
-                 : in_steps(h, data, taken_.algo, room, bytes),
-          fused_ ? "cudnnConvolutionBiasActivationForward" : "cudnnConvolutionForward");
+    const int64_t scratch = form_ == kSplit ? scratch_bytes() : 0;
+    char* room = static_cast<char*>(workspace(device_, stream, scratch + bytes_));
+    for (const Part& p : parts_)
+      check(p.plan.run(h, p.graph, data, room, room + scratch, one_at_a_time_), name_);
+    if (form_ == kInSteps) check(in_steps(h, data), name_);
   }
 
  private:
-  static constexpr size_t kWorkspace = size_t{256} << 20;
+  static constexpr int kConfigurations = 24;
+  static constexpr size_t kPlans = 10;
+  static constexpr std::chrono::milliseconds kPatience{1500};
 
-  // Pixels of one axis are a row of an image.
-  static std::vector<int> pixels(std::vector<int> sizes, int unit) {
+  struct Part {
+    Graph graph;
+    Plan plan;
+  };
+
+  // One axis of pixels is a row of an image.
+  static Extents pixels(Extents sizes, int64_t unit) {
     if (sizes.size() == 1) sizes.insert(sizes.begin(), unit);
     return sizes;
   }
 
-  void tensor(cudnnTensorDescriptor_t t, const Extents& extents) const {
+  View view(const Extents& extents, const std::vector<int>& order) const {
     Extents steps(extents.size(), 1);
     for (size_t k = extents.size() - 1; k-- > 0;) steps[k] = steps[k + 1] * extents[k + 1];
-    std::vector<int> dims, strides;
-    for (int axis : v_.order) {
-      dims.push_back(static_cast<int>(extents[axis]));
-      strides.push_back(static_cast<int>(steps[axis]));
+    View out{v_.type, {}, {}, alignment_};
+    for (int axis : order) {
+      out.extents.push_back(extents[axis]);
+      out.steps.push_back(steps[axis]);
     }
-    if (dims.size() == 3) {
-      dims.insert(dims.begin() + 2, 1);
-      strides.insert(strides.begin() + 2, strides[2] * dims[3]);
+    if (out.extents.size() == 3) {
+      out.extents.insert(out.extents.begin() + 2, 1);
+      out.steps.insert(out.steps.begin() + 2, out.steps[2] * out.extents[3]);
     }
-    check(cudnnSetTensorNdDescriptor(t, v_.type, static_cast<int>(dims.size()), dims.data(),
-                                     strides.data()),
-          "tensor");
+    return out;
   }
 
-  void describe() {
-    const Extents& e = v_.w.extents;  // O, then I and the pixels in the order of the format
-    const bool last = v_.kernel == CUDNN_TENSOR_NHWC;
-    std::vector<int> dims{static_cast<int>(e[0]), static_cast<int>(last ? e.back() : e[1])};
-    std::vector<int> window(e.begin() + (last ? 1 : 2), e.end() - (last ? 1 : 0));
-    window = pixels(window, 1);
-    dims.insert(dims.end(), window.begin(), window.end());
-    const int rank = static_cast<int>(dims.size());
-    check(cudnnSetFilterNdDescriptor(w_, v_.type, v_.kernel, rank, dims.data()), "filter");
-    std::vector<int> ones(rank, 1);
-    ones[1] = dims[0];
-    std::vector<int> steps(rank, 1);
-    steps[0] = dims[0];
-    check(cudnnSetTensorNdDescriptor(bias_, v_.type, rank, ones.data(), steps.data()), "bias");
-    const auto padding = pixels(v_.padding, 0), strides = pixels(v_.strides, 1),
-               dilation = pixels(v_.dilation, 1);
-    check(cudnnSetConvolutionNdDescriptor(conv_, rank - 2, padding.data(), strides.data(),
-                                          dilation.data(), CUDNN_CROSS_CORRELATION,
-                                          CUDNN_DATA_FLOAT),
-          "convolution");
-    check(cudnnSetConvolutionGroupCount(conv_, v_.groups), "groups");
-    check(cudnnSetConvolutionMathType(conv_, math()), "math");
-    check(cudnnSetActivationDescriptor(act_, v_.activation, CUDNN_PROPAGATE_NAN, v_.limit),
-          "activation");
-    if (v_.activation == CUDNN_ACTIVATION_SWISH)
-      check(cudnnSetActivationDescriptorSwishBeta(act_, 1.0), "activation");
-    if (v_.bias && v_.bias.count() != dims[0])
-      OPINFO_THROW(ValueError) << "a bias of " << v_.bias.count() << " for " << dims[0];
-    if (v_.residual && v_.residual.extents != v_.y.extents)
-      OPINFO_THROW(ValueError) << "a residual that is not as large as the result";
+  View image(const Extents& extents) const { return view(extents, v_.order); }
+
+  View kernel() const {
+    const int rank = static_cast<int>(v_.w.extents.size());
+    std::vector<int> order{0, v_.last ? rank - 1 : 1};
+    for (int k = 1; k < rank - 1; ++k) order.push_back(v_.last ? k : k + 1);
+    return view(v_.w.extents, order);
   }
 
-  // float32 is multiplied as float32, not as tf32.
-  cudnnMathType_t math() const {
-    return v_.type == CUDNN_DATA_FLOAT ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  View by_channel() const {
+    View out{v_.type, Extents(y_.extents.size(), 1), Extents(y_.extents.size(), 1), alignment_};
+    out.extents[1] = out.steps[0] = y_.extents[1];
+    return out;
   }
 
-  // The algorithm, in one kernel or in steps, that is fastest here: measured once for each shape.
-  void choose(const Context& c, cudnnHandle_t h, cudaStream_t stream) {
-    constexpr int kMany = 16;
-    cudnnConvolutionFwdAlgoPerf_t measured[kMany];
-    int count = 0;
-    void* room = workspace(device_, stream, kWorkspace);
-    check(cudnnFindConvolutionForwardAlgorithmEx(
-              h, x_, v_.x.in(c.data), w_, v_.w.in(c.data), conv_, y_, v_.y.in(c.data), kMany,
-              &count, measured, room, kWorkspace),
-          c.name);
-    std::vector<cudnnConvolutionFwdAlgoPerf_t> usable;
-    for (int k = 0; k < count; ++k)  // those that add the products: no Winograd, no FFT
-      if (measured[k].status == CUDNN_STATUS_SUCCESS && measured[k].memory <= kWorkspace &&
-          measured[k].algo <= CUDNN_CONVOLUTION_FWD_ALGO_DIRECT &&
-          (v_.type != CUDNN_DATA_FLOAT || measured[k].mathType != CUDNN_TENSOR_OP_MATH))
-        usable.push_back(measured[k]);
-    if (usable.empty())
-      OPINFO_THROW(RuntimeError) << c.name << ": cuDNN has no algorithm for this convolution";
-    float best = -1.0f;
-    for (const auto& a : usable) {
-      attempt(h, c.data, stream, a, true, &best);
-      attempt(h, c.data, stream, a, false, &best);
+  int64_t scratch_bytes() const {
+    return (v_.y.count() * (v_.type == CUDNN_DATA_FLOAT ? 4 : 2) + 255) / 256 * 256;
+  }
+
+  void check_operands() const {
+    const View x = image(v_.x.extents), w = kernel();
+    const auto& [in, out] = v_.transposed ? std::tie(y_, x) : std::tie(x, y_);
+    if (w.extents[0] != out.extents[1] || w.extents[1] * v_.groups != in.extents[1])
+      OPINFO_THROW(ValueError) << name_ << ": the weights do not fit the channels";
+    if (v_.bias && v_.bias.count() != y_.extents[1])
+      OPINFO_THROW(ValueError) << name_ << ": a bias of " << v_.bias.count() << " for "
+                               << y_.extents[1] << " channels";
+    for (const Operand* o : {&v_.residual, &v_.added})
+      if (*o && o->extents != v_.y.extents)
+        OPINFO_THROW(ValueError) << name_ << ": an addend that is not as large as the result";
+  }
+
+  bool applies(int form) const {
+    if (form == kWhole) return true;
+    if (steps_.empty()) return false;
+    return form != kWithZeros || (v_.type == CUDNN_DATA_FLOAT && v_.bias && !v_.residual);
+  }
+
+  // The graphs of a form. Raises if cuDNN refuses an operation.
+  std::vector<Graph> graphs(int form) const {
+    std::vector<Graph> out(form == kSplit ? 2 : 1);
+    Graph& g = out[0];
+    const bool fused = form == kWhole || form == kWithZeros;
+    const int x = g.tensor(image(v_.x.extents), v_.x), w = g.tensor(kernel(), v_.w);
+    const int y = fused && !steps_.empty() ? g.intermediate(y_)
+                  : form == kSplit         ? g.scratch(y_)
+                                           : g.tensor(y_, v_.y);
+    g.convolution(pixels(v_.padding, 0), pixels(v_.strides, 1), pixels(v_.dilation, 1),
+                  v_.transposed, x, w, y);
+    if (form == kSplit)
+      follow(out[1], out[1].scratch(y_));
+    else if (form == kWithZeros)
+      follow(g, with_zeros(g, y));
+    else if (fused)
+      follow(g, y);
+    return out;
+  }
+
+  // The result is the residual: what it holds does not matter.
+  int with_zeros(Graph& g, int from) const {
+    const int to = g.intermediate(y_);
+    g.pointwise({CUDNN_POINTWISE_ADD, y_, v_.y, 0.0}, from, g.tensor(y_, v_.y), to, 0.0f);
+    return to;
+  }
+
+  void follow(Graph& g, int from) const {
+    for (size_t k = 0; k < steps_.size(); ++k) {
+      const Step& s = steps_[k];
+      const int other = s.other ? g.tensor(s.view, s.other) : -1;
+      const int to = k + 1 == steps_.size() ? g.tensor(y_, v_.y) : g.intermediate(y_);
+      g.pointwise(s, from, other, to);
+      from = to;
     }
-    if (best < 0)
-      OPINFO_THROW(RuntimeError) << c.name << ": no algorithm of cuDNN runs this convolution";
-    check(cudnnSetConvolutionMathType(conv_, taken_.mathType), "math");
   }
 
-  // Whether one kernel may do what follows the convolution.
-  bool fusable(cudnnConvolutionFwdAlgo_t algo) const {
-    return v_.bias && (v_.activation == CUDNN_ACTIVATION_RELU ||
-                       (v_.activation == CUDNN_ACTIVATION_IDENTITY &&
-                        algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM));
+  // All that the best way depends on.
+  std::string key() const {
+    std::ostringstream out;
+    out << told_of(device_) << " conv " << v_.type << v_.last << v_.transposed << " g" << v_.groups
+        << " a" << alignment_;
+    const auto put = [&](const char* name, const Extents& e) {
+      out << " " << name;
+      for (int64_t k : e) out << "," << k;
+    };
+    put("order", Extents(v_.order.begin(), v_.order.end()));
+    put("x", v_.x.extents);
+    put("w", v_.w.extents);
+    put("y", v_.y.extents);
+    put("s", v_.strides);
+    put("d", v_.dilation);
+    put("p", v_.padding);
+    out << " +" << bool(v_.residual) << bool(v_.bias) << bool(v_.added) << " act " << v_.activation
+        << " " << v_.limit;
+    return out.str();
   }
 
-  // Take a way to compute it if it takes less time than the best one so far, in milliseconds.
-  void attempt(cudnnHandle_t h, void* const* data, cudaStream_t stream,
-               const cudnnConvolutionFwdAlgoPerf_t& a, bool fused, float* best) {
-    if (fused && !fusable(a.algo)) return;
-    check(cudnnSetConvolutionMathType(conv_, a.mathType), "math");
-    void* room = workspace(device_, stream, kWorkspace);
-    cudaEvent_t events[2];
-    for (auto& e : events) check(cudaEventCreate(&e), "event");
-    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    for (int k = 0; k < 12 && status == CUDNN_STATUS_SUCCESS; ++k) {
-      if (k == 2) check(cudaEventRecord(events[0], stream), "event");
-      status = fused ? at_once(h, data, a.algo, room, kWorkspace)
-                     : in_steps(h, data, a.algo, room, kWorkspace);
+  void choose(const Context& c, cudnnHandle_t h) {
+    const std::string all = key();
+    const Record known = Records::all().find(all);
+    if (known.form >= 0 && known.form < kForms && applies(known.form) && taken(h, known)) return;
+    const cudaStream_t stream = stream_of(device_);
+    const Capture capture(stream);
+    if (capture.id() != 0) {  // nothing may be timed now
+      for (int form = 0; form < kForms; ++form)
+        if (applies(form) && measured(c, h, form, nullptr) >= 0) return;
+    } else {
+      check(cudaStreamSynchronize(stream), "stream");
+      Timer timer(h);
+      float best = -1.0f;
+      std::vector<Part> fastest;
+      for (int form = 0; form < kForms; ++form) {
+        if (!applies(form) || (form == kInSteps && best >= 0)) continue;
+        const float time = measured(c, h, form, &timer);
+        if (time < 0 || (best >= 0 && best <= time)) continue;
+        best = time;
+        form_ = form;
+        fastest = parts_;
+      }
+      parts_ = fastest;
+      if (best >= 0) {
+        Record record{form_, {}};
+        for (const Part& p : parts_) record.choices.push_back(p.plan.choice);
+        Records::all().put(all, record);
+        return;
+      }
     }
-    float time = 0.0f;
-    check(cudaEventRecord(events[1], stream), "event");
-    check(cudaEventSynchronize(events[1]), "event");
-    if (status == CUDNN_STATUS_SUCCESS)
-      check(cudaEventElapsedTime(&time, events[0], events[1]), "event");
-    for (auto& e : events) cudaEventDestroy(e);
-    if (status != CUDNN_STATUS_SUCCESS || (*best >= 0 && *best <= time)) return;
-    *best = time;
-    taken_ = a;
-    fused_ = fused;
+    OPINFO_THROW(RuntimeError) << name_ << ": no engine of cuDNN runs this convolution " << why_;
   }
 
-  cudnnStatus_t at_once(cudnnHandle_t h, void* const* data, cudnnConvolutionFwdAlgo_t algo,
-                        void* room, size_t bytes) const {
-    const float one = 1.0f, other = v_.residual ? 1.0f : 0.0f;
-    void* out = v_.y.in(data);
-    return cudnnConvolutionBiasActivationForward(
-        h, &one, x_, v_.x.in(data), w_, v_.w.in(data), conv_, algo, room, bytes, &other, y_,
-        v_.residual ? v_.residual.in(data) : out, bias_, v_.bias.in(data), act_, y_, out);
+  // Whether a remembered way can be taken again.
+  bool taken(cudnnHandle_t h, const Record& record) {
+    try {
+      std::vector<Graph> parts = graphs(record.form);
+      if (parts.size() != record.choices.size()) return false;
+      parts_.clear();
+      for (size_t k = 0; k < parts.size(); ++k) {
+        const Descriptor made = parts[k].made(h);
+        if (!made) return false;
+        Plan plan = planned(h, made, record.choices[k], v_.type);
+        if (!plan) return false;
+        parts_.push_back({parts[k], plan});
+      }
+    } catch (const opinfo::Error&) {
+      return false;
+    }
+    form_ = record.form;
+    return true;
   }
 
-  cudnnStatus_t in_steps(cudnnHandle_t h, void* const* data, cudnnConvolutionFwdAlgo_t algo,
-                         void* room, size_t bytes) const {
+  // Milliseconds of the fastest plans of a form, in `parts_`; negative if it has none.
+  float measured(const Context& c, cudnnHandle_t h, int form, Timer* timer) {
+    parts_.clear();
+    float total = 0.0f;
+    try {
+      for (const Graph& g : graphs(form)) {
+        float time = -1.0f;
+        const Plan plan = fastest(c, h, g, timer, &time);
+        if (!plan) return -1.0f;
+        parts_.push_back({g, plan});
+        total += time;
+      }
+    } catch (const opinfo::Error& e) {
+      why_ = "(" + std::string(e.what()) + ")";
+      return -1.0f;
+    }
+    if (timer == nullptr) form_ = form;
+    return total;
+  }
+
+  // Without a timer, the first plan that cuDNN can make.
+  Plan fastest(const Context& c, cudnnHandle_t h, const Graph& graph, Timer* timer,
+               float* best) const {
+    const Descriptor made = graph.made(h);
+    Plan out;
+    if (!made) return out;
+    std::vector<Descriptor> configs = configurations(made, CUDNN_HEUR_MODE_A, kConfigurations);
+    for (const Descriptor& d : configurations(made, CUDNN_HEUR_MODE_FALLBACK, kConfigurations))
+      configs.push_back(d);
+    const auto begin = std::chrono::steady_clock::now();
+    std::set<std::string> tried;
+    for (const Descriptor& config : configs) {
+      if (tried.size() >= kPlans) break;
+      if (tried.size() >= 4 && std::chrono::steady_clock::now() - begin > kPatience) break;
+      const Choice choice = chosen(config, v_.type);
+      if (choice.engine < 0 || !tried.insert(Record{0, {choice}}.text()).second) continue;
+      const Plan plan = planned(h, made, config, choice);
+      if (!plan) continue;
+      if (timer == nullptr) {
+        *best = 0.0f;
+        return plan;
+      }
+      char* room = static_cast<char*>(timer->room(scratch_bytes() + plan.bytes));
+      if (room == nullptr) continue;
+      const float time = (*timer)([&] {
+        return plan.run(h, graph, c.data, room, room + scratch_bytes(), one_at_a_time_);
+      });
+      if (time < 0 || (*best >= 0 && *best <= time)) continue;
+      *best = time;
+      out = plan;
+    }
+    return out;
+  }
+
+  cudnnStatus_t in_steps(cudnnHandle_t h, void* const* data) const {
     const float one = 1.0f, zero = 0.0f;
     void* out = v_.y.in(data);
-    auto status = cudnnConvolutionForward(h, &one, x_, v_.x.in(data), w_, v_.w.in(data), conv_,
-                                          algo, room, bytes, &zero, y_, out);
-    if (status == CUDNN_STATUS_SUCCESS && v_.bias)
-      status = cudnnAddTensor(h, &one, bias_, v_.bias.in(data), &one, y_, out);
-    if (status == CUDNN_STATUS_SUCCESS && v_.residual)
-      status = cudnnAddTensor(h, &one, y_, v_.residual.in(data), &one, y_, out);
-    if (status == CUDNN_STATUS_SUCCESS && v_.activation != CUDNN_ACTIVATION_IDENTITY)
-      status = cudnnActivationForward(h, act_, &one, y_, out, &zero, y_, out);
+    Legacy y(y_), other;
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    for (const Step& s : steps_) {
+      if (status != CUDNN_STATUS_SUCCESS) break;
+      if (s.other) {
+        other.set(s.view);
+        status = cudnnAddTensor(h, &one, other.tensor, s.other.in(data), &one, y.tensor, out);
+      } else {
+        y.set(s);
+        status = cudnnActivationForward(h, y.activation, &one, y.tensor, out, &zero, y.tensor, out);
+      }
+    }
     return status;
   }
 
+  // Descriptors of the older API, which has a kernel for each step whatever the layout.
+  struct Legacy {
+    Legacy() {
+      check(cudnnCreateTensorDescriptor(&tensor), "tensor");
+      check(cudnnCreateActivationDescriptor(&activation), "activation");
+    }
+    explicit Legacy(const View& v) : Legacy() { set(v); }
+    Legacy(const Legacy&) = delete;
+    ~Legacy() {
+      cudnnDestroyTensorDescriptor(tensor);
+      cudnnDestroyActivationDescriptor(activation);
+    }
+    void set(const View& v) {
+      const std::vector<int> extents(v.extents.begin(), v.extents.end()),
+          steps(v.steps.begin(), v.steps.end());
+      check(cudnnSetTensorNdDescriptor(tensor, v.type, static_cast<int>(extents.size()),
+                                       extents.data(), steps.data()),
+            "tensor");
+    }
+    void set(const Step& s) {
+      const auto mode = s.mode == CUDNN_POINTWISE_SIGMOID_FWD ? CUDNN_ACTIVATION_SIGMOID
+                        : s.mode == CUDNN_POINTWISE_TANH_FWD  ? CUDNN_ACTIVATION_TANH
+                        : s.mode == CUDNN_POINTWISE_SWISH_FWD ? CUDNN_ACTIVATION_SWISH
+                        : s.limit > 0                         ? CUDNN_ACTIVATION_CLIPPED_RELU
+                                                              : CUDNN_ACTIVATION_RELU;
+      check(cudnnSetActivationDescriptor(activation, mode, CUDNN_PROPAGATE_NAN, s.limit),
+            "activation");
+      if (mode == CUDNN_ACTIVATION_SWISH)
+        check(cudnnSetActivationDescriptorSwishBeta(activation, 1.0), "activation");
+    }
+    cudnnTensorDescriptor_t tensor = nullptr;
+    cudnnActivationDescriptor_t activation = nullptr;
+  };
+
   Conv v_;
+  const char* name_;
   int device_;
-  cudnnTensorDescriptor_t x_ = nullptr, y_ = nullptr, bias_ = nullptr;
-  cudnnFilterDescriptor_t w_ = nullptr;
-  cudnnConvolutionDescriptor_t conv_ = nullptr;
-  cudnnActivationDescriptor_t act_ = nullptr;
-  cudnnConvolutionFwdAlgoPerf_t taken_{};
-  bool fused_ = false;
+  int64_t alignment_;
+  View y_;
+  std::vector<Step> steps_;
+  int form_ = kWhole;
+  std::vector<Part> parts_;
+  int64_t bytes_ = 0;
+  std::string why_;
+  mutable std::mutex one_at_a_time_;
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> convolution(const Context& c, const Conv& v) {

@@ -6,6 +6,7 @@ from ...patterns.pattern import Node
 
 #: DLPack's code and bits.
 DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16)}
+HALVES = ("float16", "bfloat16")
 CUDA = {"float32": "CUDA_R_32F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
 
 

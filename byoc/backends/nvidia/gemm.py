@@ -5,15 +5,18 @@ Shared by cuBLASLt and CUTLASS: the patterns, and the product that a region comp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ....analysis.proposal.proposal import Constant
-from ...backend.region import Call, Region, Tensor
-from ...patterns.pattern import Condition, Node, Pattern, maybe, one
+from ....layout.graph.relax_graph import Op, Value
+from ...backend.region import Array, Call, Region, Tensor
+from ...patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
 from ...patterns.symbolic_shapes import same, same_shape
 from ..common.region_source import literal
-from .dtypes import typed
+from .dtypes import HALVES, typed
 
 #: Dtypes of the operands and the result of a product.
 TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
@@ -119,20 +122,128 @@ def patterns(
     """Patterns of a product, perhaps of a transposed operand, and its epilogue.
 
     ``both``: bias and residual, else one of them. ``casts``: a product of halves may be cast to
-    float32 first, in which it is summed anyway.
+    float32 first, in which it is summed anyway; reshapes may divide and merge rows; and a program
+    of halves may compute what follows in float32, with casts between the steps.
     """
     scale = maybe(("relax.multiply", "relax.divide"), typed, by_literal)
     after = maybe(activations, typed)
     bias, residual = ("relax.add", row), ("relax.add", full_size)
+    rows = (many("relax.reshape", same_columns),) if casts else ()
     out = []
     for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
         cast = (maybe("relax.astype", widened),) if casts else ()
-        anchor = (*start, one("relax.matmul", factors, *extra), *cast, scale)
-        more = (maybe(*residual),) if both else ()
-        out.append(Pattern(name, *anchor, maybe(*bias), *more, after))
-        optional_bias = (maybe(*bias),) if both else ()
-        out.append(Pattern(f"{name}_residual", *anchor, one(*residual), *optional_bias, after))
+        product = (*start, one("relax.matmul", factors, *extra))
+        anchor = (*product, *cast, scale, *rows)
+        more = (maybe(*residual), *rows) if both else ()
+        out.append(Pattern(name, *anchor, maybe(*bias), *rows, *more, after, *rows))
+        optional_bias = (maybe(*bias), *rows) if both else ()
+        out.append(
+            Pattern(f"{name}_residual", *anchor, one(*residual), *rows, *optional_bias, after)
+        )
+        if casts:
+            out += [_rounded(f"{name}_{dtype}", product, activations, dtype) for dtype in HALVES]
     return tuple(out)
+
+
+def _rounded(
+    name: str, product: Sequence[PatternStep], activations: Collection[str], dtype: str
+) -> Pattern:
+    """A product of halves and its epilogue in float32, with casts and reshapes between."""
+    of_dtype = dtypes(dtype)
+    between = many(("relax.reshape", "relax.astype"), of_dtype, same_columns)
+    scale = maybe(("relax.multiply", "relax.divide"), of_dtype, by_literal)
+
+    def added(fits: Condition) -> PatternStep:
+        return PatternStep(frozenset(("relax.add",)), (of_dtype, fits), 0, 1, widened_term)
+
+    narrow = one("relax.astype", of_dtype, narrowed)
+    steps = (scale, between, added(exact_row(dtype)), between, added(half_term(dtype)), between,
+             maybe(activations, of_dtype))  # fmt: skip
+    anchor = (*product[:-1], replace(product[-1], conditions=(factors, of_dtype)))
+    return Pattern(name, *anchor, between, *steps, narrow, many("relax.reshape", same_columns))
+
+
+def dtypes(half: str) -> Condition:
+    """Return a condition: all tensors are of a half dtype or float32."""
+
+    def check(node: Node) -> str | None:
+        found = sorted({v.dtype for v in node.tensors} - {half, "float32"})
+        return f"a tensor is {found[0]}, expected {half} or float32" if found else None
+
+    return check
+
+
+def narrowed(node: Node) -> str | None:
+    value = node.operand(0)
+    wide = value is not None and value.dtype == "float32" and node.result.dtype in HALVES
+    return None if wide else "it is not a cast of float32 to float16 or bfloat16"
+
+
+def same_columns(node: Node) -> str | None:
+    """A reshape divides or merges rows only."""
+    value = node.operand(0)
+    if node.info.name != "relax.reshape":
+        return None
+    if value is None or not value.rank or not node.result.rank:
+        return "a tensor has no axes"
+    if same(value.shape[-1], node.result.shape[-1]):
+        return None
+    return f"the last extent is {value.shape[-1]} before and {node.result.shape[-1]} after"
+
+
+def _term(node: Node) -> Value | None:
+    """The other operand of a sum, before its cast to float32."""
+    k = 1 if node.operand(0) is node.chain else 0
+    cast = node.source(k)
+    if cast is not None and cast.info.name == "relax.astype" and widened(cast) is None:
+        return cast.operand(0)
+    return node.operand(k)
+
+
+def widened_term(node: Node) -> Sequence[Op]:
+    """The cast of the other operand to float32."""
+    cast = node.source(1 if node.operand(0) is node.chain else 0)
+    is_cast = cast is not None and cast.info.name == "relax.astype" and widened(cast) is None
+    return (cast.op,) if cast is not None and is_cast else ()
+
+
+def exact_row(half: str) -> Condition:
+    """Return a condition: a sum with one half for each column, perhaps written as float32."""
+
+    def check(node: Node) -> str | None:
+        if (reason := row(node)) is not None:
+            return reason
+        value = _term(node)
+        if value is None or not value.constant:
+            return None if value is not None and value.dtype == half else f"it is not {half}"
+        return None if as_half(value.expr.value.numpy(), half) is not None else (
+            f"a bias has numbers that are not exact in {half}")  # fmt: skip
+
+    return check
+
+
+def as_half(array: Array, dtype: str) -> Array | None:
+    """An array in a half dtype; None if that changes a number."""
+    import ml_dtypes
+
+    with np.errstate(over="ignore"):
+        half: Array = array.astype(getattr(ml_dtypes, dtype, dtype))
+    equal = np.array_equal(half.astype("float32"), array.astype("float32"), equal_nan=True)
+    return half if equal else None
+
+
+def half_term(half: str) -> Condition:
+    """Return a condition: a sum with a half for each element, perhaps cast to float32."""
+
+    def check(node: Node) -> str | None:
+        if (reason := full_size(node)) is not None:
+            return reason
+        value = _term(node)
+        if value is not None and value.dtype == half and not value.constant:
+            return None
+        return f"a residual is not computed in {half}"
+
+    return check
 
 
 @dataclass(frozen=True)
@@ -171,31 +282,46 @@ def gemm(region: Region) -> Gemm:
         operands[k], turned[k] = first.operands[0], True
     a, b = operands
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
-    after = region.calls[region.calls.index(product) + 1 :]
     alpha, activation = 1.0, None
-    added: list[Call] = []
-    for call in after:
+    added: list[tuple[Call, Tensor]] = []
+    after = list(_chain(region, product))
+    for call, other in after:
         number = literal(call, "x2")
-        if call.op == "relax.add":
-            added.append(call)
-        elif call.op == "relax.astype":
+        if other is not None:
+            added.append((call, other))
+        elif call.op in ("relax.astype", "relax.reshape"):
             continue
         elif number is None:
             activation = call.op
         else:
             alpha = alpha * number if call.op == "relax.multiply" else alpha / number
     bias, residual = added_to(added)
-    merge = len(a.shape) > 2 and _ones(b.shape[:-2]) and not turned[0]
-    cast = any(c.op == "relax.astype" for c in after)
+    outer = len(a.shape) > 2 or len(region.result.shape) > 2
+    merge = outer and _ones(b.shape[:-2]) and not turned[0]
+    cast = any(call.op == "relax.astype" for call, _ in after) and region.result.dtype == "float32"
     return Gemm(a, b, (turned[0], turned[1]), merge, alpha, bias, residual, activation, cast)
 
 
-def added_to(calls: Sequence[Call]) -> tuple[Tensor | None, Tensor | None]:
+def _chain(region: Region, product: Call) -> Iterator[tuple[Call, Tensor | None]]:
+    """What follows a product, and the tensor that each adds, before its cast to float32."""
+    at, casts = product.result.index, dict[int, Tensor]()
+    for call in region.calls[region.calls.index(product) + 1 :]:
+        tensors = [o for o in call.operands if isinstance(o, Tensor)]
+        chained = [t for t in tensors if (t.source, t.index) == ("call", at)]
+        if not chained:
+            casts[call.result.index] = tensors[0]
+            continue
+        at = call.result.index
+        others = [t for t in tensors if t not in chained] if call.op == "relax.add" else []
+        yield call, casts.get(others[0].index, others[0]) if others and (
+            others[0].source == "call") else next(iter(others), None)  # fmt: skip
+
+
+def added_to(sums: Sequence[tuple[Call, Tensor]]) -> tuple[Tensor | None, Tensor | None]:
     """The bias and the residual: the first operand with the result's shape is the residual."""
     bias: Tensor | None = None
     residual: Tensor | None = None
-    for call in calls:
-        operand = other_operand(call)
+    for call, operand in sums:
         if residual is None and same_shape(operand.shape, call.result.shape):
             residual = operand
         else:

@@ -1,7 +1,7 @@
 """Find NVIDIA's headers and libraries: in packages from PyPI, or in a system toolkit.
 
 A package may hold headers that include others which it lacks, so the first folder is taken whose
-header compiles.
+header finds all that it includes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import tvm
 
 from ...patterns.failure import first_error
-from ..common.installed import linked, no_compiler
+from ..common.installed import homes, linked, no_compiler
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CudaLibrary:
     Attributes:
         name: Its name for people.
         header: Its header.
-        shared: Its shared object, without the suffix.
+        shared: Its shared object, without the suffix; empty if all of it is in the headers.
         packages: Packages of PyPI that may hold both, the newest first.
         others: Packages of PyPI with headers that its header includes.
         needs: Libraries whose headers its header includes.
@@ -48,6 +48,8 @@ class CudaLibrary:
 
     def library(self) -> Path | None:
         """The shared object, by the name that it has at run time."""
+        if not self.shared:
+            return None
         for folder in _folders(self.packages, "lib"):
             for name in (f"{self.shared}.so.*", f"{self.shared}.so"):
                 paths = sorted(folder.glob(name), key=lambda path: len(path.name))
@@ -67,16 +69,18 @@ class CudaLibrary:
                 return reason
         if not self.includes():
             return self._no_header()
-        if self.library() is None:
+        if self.shared and self.library() is None:
             return f"{self.shared} is not installed ({_install(self.packages)})"
         return None
 
     def _candidates(self) -> Iterator[tuple[Path, ...]]:
         needed = [folder for library in self.needs for folder in library.includes()]
         included = [folder for name in self.others for folder in _installed(name, "include")]
-        for folder in _folders(self.packages, "include"):
-            if (folder / self.header).exists():
-                yield tuple(dict.fromkeys((folder, *needed, *included)))
+        own = [f for f in _folders(self.packages, "include") if (f / self.header).exists()]
+        toolkits = [root / "include" for root in _roots()]
+        for more in ((), toolkits):  # versions are mixed only if nothing else compiles
+            for folder in own:
+                yield tuple(dict.fromkeys((folder, *needed, *included, *more)))
 
     def _error(self, folders: tuple[Path, ...]) -> str | None:
         return _compile_error(self.header, folders)
@@ -96,6 +100,10 @@ CUBLASLT = CudaLibrary("cuBLASLt", "cublasLt.h", "libcublasLt",
                    ("nvidia-cublas", "nvidia-cublas-cu12"), needs=(CUDART,))  # fmt: skip
 CUDNN = CudaLibrary("cuDNN", "cudnn.h", "libcudnn", ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"),
                 needs=(CUDART,))  # fmt: skip
+#: cuDNN's graph API for C++: `cuda_fp16.h` needs `nv/target`, and its kernels `nvrtc.h`.
+CUDNN_FRONTEND = CudaLibrary("cuDNN's frontend", "cudnn_frontend.h", "",
+                         ("nvidia-cudnn-frontend",), ("nvidia-cuda-cccl", "nvidia-cuda-nvrtc"),
+                         needs=(CUDNN,))  # fmt: skip
 TENSORRT = CudaLibrary("TensorRT", "NvInfer.h", "libnvinfer", (), needs=(CUDART,))
 
 
@@ -120,9 +128,9 @@ def options(*libraries: CudaLibrary) -> tuple[str, ...]:
     for lib in libraries:
         if (reason := lib.missing()) is not None:
             raise RuntimeError(reason)
-        (include, *more), shared = lib.includes(), lib.library()
-        assert shared is not None
-        out += [*linked(include, shared), *(f"-I{folder}" for folder in more)]
+        folders, shared = lib.includes(), lib.library()
+        out += ["-std=c++17"] if shared is None else linked(folders[0], shared)
+        out += [f"-I{folder}" for folder in folders[shared is not None :]]
     return tuple(out)
 
 
@@ -132,8 +140,11 @@ def _install(packages: tuple[str, ...]) -> str:
 
 @functools.cache
 def _compile_error(header: str, folders: tuple[Path, ...]) -> str | None:
-    """Why a header does not compile; None if it does, or if no compiler is there to say so."""
-    command = ["g++", "-x", "c++", "-std=c++17", "-fsyntax-only", "-"]
+    """Why a header does not compile; None if it does, or if no compiler is there to say so.
+
+    It is only preprocessed: that finds what is missing, and cuDNN's frontend takes 20 s to parse.
+    """
+    command = ["g++", "-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", "-"]
     command += [f"-I{folder}" for folder in folders]
     if no_compiler() is not None:
         return None
@@ -163,12 +174,13 @@ def _installed(package: str, kind: str) -> tuple[Path, ...]:
 
 
 def _roots() -> Iterator[Path]:
-    """Roots of toolkits: from the environment, of nvcc, and in the default places."""
-    for name in ("CUDA_HOME", "CUDA_PATH", "TENSORRT_HOME"):
+    """Roots of toolkits: from the environment, of nvcc, of torch, and in the default places."""
+    for name in ("CUDA_HOME", "CUDA_PATH", "TENSORRT_HOME", "CUDNN_FRONTEND_HOME"):
         if os.environ.get(name):
             yield Path(os.environ[name])
     compiler = shutil.which("nvcc")
     if compiler is not None:
         yield Path(compiler).resolve().parents[1]
+    yield from homes("torch")
     yield Path("/usr/local/cuda")
     yield from sorted(Path("/usr/local").glob("cuda-*"), reverse=True)

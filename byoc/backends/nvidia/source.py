@@ -32,12 +32,14 @@ class GpuFunction(RegionSource):
 
 
 def joined_source(
-    header: str, regions: Sequence[Region], body: Callable[[GpuFunction], Sequence[str]]
+    header: str | Sequence[str],
+    regions: Sequence[Region],
+    body: Callable[[GpuFunction], Sequence[str]],
 ) -> tuple[str, Constants]:
-    """One C++ file: shared code, the library's header, the regions, and the init function.
+    """One C++ file: shared code, the library's headers, the regions, and the init function.
 
     Args:
-        header: The library's header.
+        header: The library's header, or several in their order.
         regions: The regions; each becomes an exported function.
         body: Returns the statements that create a region's kernel in the context ``c``.
 
@@ -46,7 +48,8 @@ def joined_source(
     """
     constants = Constants()
     functions = [_function(r, body(GpuFunction(r, constants))) for r in regions]
-    heads = headers(__package__, "runtime.hpp", header)
+    names = (header,) if isinstance(header, str) else header
+    heads = headers(__package__, "runtime.hpp", *names)
     return "".join([heads, *functions, init_function(regions[0].symbol)]), constants
 
 

@@ -17,10 +17,16 @@ from tvm.relax.backend.cuda import pipeline
 from tvm.s_tir import dlight as dl
 from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
+from ....analysis import op_info
+from ....analysis.blocks.blocks import Opaque, stages
 from ...codegen.memory import planning, unbounded
+from ...prepare.raise_ops import raise_ops
+from .schedules.fuse_rows import fuse_rows
+from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
+from .schedules.valid_names import with_valid_names
 
-#: The attribute with which dlight marks scheduled PrimFuncs.
-DONE = "tirx.is_scheduled"
+#: Operators that `relax.backend.DispatchSortScan` lowers for a target.
+SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
 #: TVM's switch for CUDA graphs.
 GRAPHS = "relax.backend.use_cuda_graph"
 
@@ -41,14 +47,33 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     ``relax.backend.use_cuda_graph`` to False.
     """
     target = gpu(target)
+    mod = with_scans(mod)
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    lowered = scheduled(fuse(mod), target)
+    lowered = scheduled(fuse_rows(fuse(mod)), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = unbounded(lowered)
     with planning(lowered), graphs():
         return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
+
+
+def with_scans(mod: Any) -> Any:
+    """The module with scans and sorts that were lowered for a CPU as operators again.
+
+    TVM has lowerings of these for a GPU.
+    """
+    others = [f for _, f in mod.functions_items() if _waits(f) and not _is_standard(f)]
+    if not any(getattr(op_info(f), "name", "") in SCANS for f in others):
+        return mod  # raising reads all PrimFuncs
+    return raise_ops(mod, certificate="extern", ops=SCANS).module
+
+
+def _is_standard(func: Any) -> bool:
+    try:
+        return bool(stages(func))
+    except Opaque:
+        return False
 
 
 def graphs() -> Any:
@@ -66,16 +91,44 @@ def scheduled(mod: Any, target: Any) -> Any:
     on memory of the GPU.
     """
     _refuse([g for g, f in mod.functions_items() if _waits(f) and not _in_blocks(f)])
-    ordered = mod.clone()
+    out = mod.clone()
     for gvar, func in mod.functions_items():
         if _waits(func):
-            ordered.update_func(gvar, in_order(func))
-    rules = (dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(),
-             dl.gpu.Fallback())  # fmt: skip
-    with target:
-        out = dl.ApplyDefaultSchedule(*rules)(ordered)
+            out.update_func(gvar, _scheduled(func, target))
     _refuse([g for g, f in out.functions_items() if _waits(f)])
     return out
+
+
+def _scheduled(func: Any, target: Any) -> Any:
+    """The PrimFunc bound to threads by the first rule that fits, else unchanged.
+
+    TVM's rules for products go before a product by single threads, its other rules after it.
+    """
+    func = with_valid_names(func)
+    own = gpu_scheduled(func)
+    if own:
+        return own
+    ordered = in_order(func)
+    for rule in (dl.gpu.Matmul(), dl.gpu.GEMV()):
+        if (out := _by_tvm(ordered, rule, target)) is not None:
+            return out
+    own = directly_scheduled(func)
+    if own:
+        return own
+    for rule in (dl.gpu.Reduction(), dl.gpu.GeneralReduction(), dl.gpu.Fallback()):
+        if (out := _by_tvm(ordered, rule, target)) is not None:
+            return out
+    return func
+
+
+def _by_tvm(func: Any, rule: Any, target: Any) -> Any | None:
+    """The PrimFunc scheduled by a rule of TVM; None if it does not apply, or raises."""
+    try:
+        with target:
+            mod = dl.ApplyDefaultSchedule(rule)(tvm.IRModule({"main": func}))
+    except Exception:  # an assertion of the rule about the PrimFunc
+        return None
+    return mod["main"] if mod["main"].attrs.get(DONE, False) else None
 
 
 def _refuse(gvars: Sequence[Any]) -> None:

@@ -3,8 +3,9 @@
 from ...backend.backend import Backend
 from ...backend.flops import moved, products
 from ...backend.region import Region
+from ...patterns.conditions import float32
 from ...prepare.integers import DEQUANTIZE
-from .attention_pattern import ATTENTION
+from ..common.attention_pattern import AttentionRules
 from .convert import convert
 from .int8 import QUANTISED
 from .locate import available, version
@@ -12,6 +13,8 @@ from .patterns import PATTERNS
 from .raced_kernel import kernel
 from .recipes.conv import CONV, CONV_TRANSPOSE
 
+#: Softmax of a product, times values: loops of our own over float32.
+ATTENTION = AttentionRules(float32).pattern("attention")
 #: The layouts in which its kernels over plain tensors are fast.
 WANTS: dict[str, tuple[str, ...]] = {
     "relax.nn.conv1d": ("NWC", "OWI"),

@@ -14,9 +14,9 @@ from math import isfinite, prod
 
 import numpy as np
 
-from ....analysis.proposal.proposal import Constant
 from ....layout.graph.relax_graph import Op, Value
 from ...backend.region import Array
+from ...patterns.conditions import elements
 from ...patterns.pattern import Condition, Node, Pattern, PatternStep, maybe, one
 from ...patterns.suggest import Unmet, bind, want
 from ...patterns.symbolic_shapes import same_shape, spread, static
@@ -35,17 +35,6 @@ CPU = "this CPU has no instructions for products of int8 (avx512_vnni)"
 def vnni(node: Node) -> str | None:
     """The CPU has VNNI: without it, sums of two products saturate at 16 bits."""
     return None if has_int8() else CPU
-
-
-def elements(node: Node, k: int) -> Array | None:
-    """The elements of a constant or a literal operand; None for other operands."""
-    if k >= len(node.info.operands):
-        return None
-    operand = node.info.operands[k]
-    if isinstance(operand, Constant):
-        return np.asarray([operand.value])
-    value = node.op.values[operand]
-    return None if value is None or not value.constant else np.asarray(value.expr.value.numpy())
 
 
 def parameters(node: Node) -> tuple[Array, Array] | str:

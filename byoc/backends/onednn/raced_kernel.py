@@ -6,9 +6,9 @@ import functools
 from dataclasses import replace
 
 from ...backend.region import Call, Region, Tensor
+from ..common.attention_region import is_attention
 from .implementation_probe import ask, implementation, job_of, of_one_batch
 from .measured_forms import chosen_forms
-from .recipes.attention import is_attention
 from .recipes.conv import CONV
 
 

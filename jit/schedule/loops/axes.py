@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.strides import StridedAccess
 from ....analysis.lifting.tir.node import items
 from ..nest.kernel import Kernel
-from ..nest.program import Axis
-from ..nest.strided_access import StridedAccess
 from .machine import bits
 from .tile import Tile
 

@@ -21,12 +21,12 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.strides import StridedAccess
+from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, values
 from ....analysis.lifting.tir.node import NodeDict, items
 from ..nest.kernel import Kernel, Part, Plain, twice
-from ..nest.program import Axis
 from ..nest.segments import filled
-from ..nest.strided_access import StridedAccess
-from ..nest.tir import dtype_of, integer, loads, local, mentions, values
 from .axes import TYPICAL, extent
 from .machine import VectorUnits, bits
 

@@ -15,10 +15,20 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import (
+    Values,
+    dtype_of,
+    integer,
+    is_guard,
+    loads,
+    loop,
+    mentions,
+    seq,
+    values,
+)
 from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel, KernelOutput
-from ..nest.program import Axis
-from ..nest.tir import Values, dtype_of, integer, is_guard, loads, loop, mentions, seq, values
 from .loop_nest import Columns, LoopNest, Rows, Run
 
 #: Strides that are shuffled, and the fewest lanes.

@@ -17,11 +17,11 @@ from typing import Any
 
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import Values, integer, local, loop, mentions, seq, values
 from ....analysis.lifting.tir.node import as_dtype
 from ..nest.kernel import Accumulator, Kernel
-from ..nest.program import Axis
 from ..nest.symbolic_sizes import Bounds
-from ..nest.tir import Values, integer, local, loop, mentions, seq, values
 from .loop_nest import LoopNest, Rows, Run
 from .tile import columns
 

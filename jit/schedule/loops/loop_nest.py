@@ -22,10 +22,10 @@ from typing import Any
 
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import Values, calls, integer, local, loop, seq, values
 from ....analysis.lifting.tir.node import as_dtype, substitute
 from ..nest.kernel import Kernel
-from ..nest.program import Axis
-from ..nest.tir import Values, calls, integer, local, loop, seq, values
 from ..nest.vector_functions import FunctionExpander, vectorizable
 from .machine import VectorUnits
 from .tile import Tile, columns, pieces

@@ -20,11 +20,11 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.strides import StridedAccess, strided_access
+from ....analysis.blocks.tir import Values, dtype_of, integer, loads, local, loop, seq, values
 from ....analysis.lifting.tir.node import items, substitute
 from ..nest.kernel import Kernel
-from ..nest.program import Axis
-from ..nest.strided_access import StridedAccess, strided_access
-from ..nest.tir import Values, dtype_of, integer, loads, local, loop, seq, values
 from .loop_nest import Columns, LoopNest, Rows, Run
 from .machine import VectorUnits, bits
 from .tile import Tile

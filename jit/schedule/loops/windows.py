@@ -20,12 +20,12 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import detect_linear_equation
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.strides import StridedAccess
+from ....analysis.blocks.tir import dtype_of, integer, loads, local, mentions, static, values
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from ..nest.collapse import follows
 from ..nest.kernel import Kernel, KernelOutput, Part, twice
-from ..nest.program import Axis
-from ..nest.strided_access import StridedAccess
-from ..nest.tir import dtype_of, integer, loads, local, mentions, static, values
 from .axes import TYPICAL, depth, extent
 from .machine import VectorUnits, bits
 from .strided import identity, producer_of

@@ -17,11 +17,12 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.strides import StridedAccess, strided_access
+from ....analysis.blocks.tir import dtype_of, integer, local, static, values
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
 from .kernel import Kernel, KernelOutput
-from .program import Axis
-from .strided_access import StridedAccess, same, strided_access
-from .tir import dtype_of, integer, local, static, values
+from .strided_access import same
 
 
 def collapsed(kernel: Kernel, views: Views) -> Kernel:

@@ -12,10 +12,10 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import dtype_of, integer, static, values
 from ....analysis.lifting.tir.node import substitute
 from .kernel import Kernel, Part
-from .program import Axis
-from .tir import dtype_of, integer, static, values
 
 DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 

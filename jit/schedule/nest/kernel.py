@@ -19,15 +19,18 @@ import tvm_ffi
 from tvm import tirx
 
 from ....analysis.blocks.definitions import BlockDefinition
+from ....analysis.blocks.expand import Expander, Let
+from ....analysis.blocks.loop_steps import Axis, LoopStep, Update
+from ....analysis.blocks.strides import StridedAccess, strided_access
+from ....analysis.blocks.tir import Values, integer, is_guard, loads, static, values
 from ....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ....analysis.terms.flat import volume
 from ....layout.access.copies import copies
 from ...dims.symbolic_dims import variables
-from .inlined_blocks import Expander, Let, inline_blocks
-from .program import Axis, LoopProgram, LoopStep, Update
-from .strided_access import StridedAccess, analyzer_of, strided_access
+from .inlined_blocks import inline_blocks
+from .program import LoopProgram
+from .strided_access import analyzer_of
 from .symbolic_sizes import UNBOUNDED, Bounds, SymbolicSizes
-from .tir import Values, integer, is_guard, loads, static, values
 
 
 @dataclass(frozen=True)

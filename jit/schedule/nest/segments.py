@@ -17,10 +17,10 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import detect_linear_equation
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import dtype_of, integer, is_guard, mentions, static, values
 from ....analysis.lifting.tir.node import as_dtype
 from .kernel import Kernel, KernelOutput
-from .program import Axis
-from .tir import dtype_of, integer, is_guard, mentions, static, values
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from ....analysis.blocks.tir import dtype_of, integer, mentions, static
 from ....analysis.lifting.tir.node import NodeDict
 from ...dims.span import Span
-from .tir import dtype_of, integer, mentions, static
 
 #: Assumed upper end of an unbounded size, so that flat indices do not overflow.
 END = 2**31 - 1

@@ -17,7 +17,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .tir import calls, dtype_of, is_guard, mentions
+from ....analysis.blocks.tir import calls, dtype_of, is_guard, mentions
 
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
         5.0000001201e-1)  # fmt: skip

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from ....analysis import Refusal
+from ....analysis.blocks.loop_steps import Axis
 from ..loops.axes import choose_row_axis, choose_vector_axis, depth, extent, order, reuses
 from ..loops.loop_nest import LoopNest
 from ..loops.machine import VectorUnits, bits
 from ..loops.pack import Packed, choose_strip
 from ..loops.tile import Tile, best, columns, divisors
 from ..nest.kernel import Kernel
-from ..nest.program import Axis
 from ..nest.symbolic_sizes import Bounds
 from . import rule
 

@@ -12,12 +12,12 @@ from itertools import permutations
 from typing import Any
 
 from ....analysis import Refusal
+from ....analysis.blocks.loop_steps import Axis
 from ..loops.axes import extent
 from ..loops.lane_reduction import Lanes, term
 from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
 from ..nest.kernel import Kernel
-from ..nest.program import Axis
 from ..nest.vector_functions import vectorizable
 from . import rule
 

@@ -9,6 +9,8 @@ from itertools import takewhile
 from typing import Any
 
 from ....analysis import Refusal
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import Values, dtype_of, loop, seq
 from ..loops.axes import extent
 from ..loops.blocked import MOST, size_of
 from ..loops.deinterleave import Deinterleaved, strided_copy
@@ -17,9 +19,7 @@ from ..loops.machine import VectorUnits
 from ..loops.tile import Tile, columns
 from ..nest.collapse import Views, collapsed
 from ..nest.kernel import Kernel
-from ..nest.program import Axis
 from ..nest.segments import filled, segments
-from ..nest.tir import Values, dtype_of, loop, seq
 from . import rule
 
 #: Vectors in one step of the loop.

@@ -21,8 +21,10 @@ enum cublasLtMatrixLayoutAttribute_t { CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK
 };
+enum cublasLtReductionScheme_t { CUBLASLT_REDUCTION_SCHEME_INPLACE = 1,
+                                 CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
 using cublasLtHandle_t = int*;
 struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
@@ -38,7 +40,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 using cublasLtMatmulDesc_t = cublasLtMatmulDescOpaque_t*;
 using cublasLtMatrixLayout_t = cublasLtMatrixLayoutOpaque_t*;
 using cublasLtMatmulPreference_t = int*;
-struct cublasLtMatmulAlgo_t {};
+struct cublasLtMatmulAlgo_t { int name = 0; };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;
   size_t workspaceSize;
@@ -94,8 +96,9 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   const int64_t n = d->b ? b->rows : b->cols, l = d->b ? b->cols : b->rows;
   const bool fits = m == out->rows && n == out->cols && k == l && a->batch == out->batch &&
                     b->batch == out->batch && a->type == b->type;
-  *found = fits;
-  best->workspaceSize = 64;
+  *found = fits ? 2 : 0;
+  best[0].workspaceSize = best[1].workspaceSize = 64;
+  best[0].algo.name = 0, best[1].algo.name = 1;
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 inline cublasStatus_t cublasLtMatmul(

@@ -22,9 +22,20 @@ inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
   *time = 1.0f;
   return cudaSuccess;
 }
+enum { cudaStreamNonBlocking = 1 };
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+struct cudaDeviceProp {
+  char name[256] = "stub";
+  int major = 9, minor = 0, multiProcessorCount = 1;
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int) { return cudaSuccess; }
 // A test says which graph is being captured; 0 is none.
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed = 2 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+                             cudaStreamCaptureModeRelaxed };
 namespace stub {
 inline unsigned long long captured = 0;
 inline cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -40,10 +51,40 @@ inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mo
   return cudaSuccess;
 }
 
+// What is launched during a capture does not run, nor does a captured graph.
+using cudaGraph_t = int*;
+using cudaGraphExec_t = int*;
+namespace stub {
+inline bool recording = false;
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  stub::recording = true;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  stub::recording = false;
+  *graph = new int(0);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t*, cudaGraph_t,
+                                                 unsigned long long) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+
 template <typename T>
 cudaError_t cudaMalloc(T** p, size_t n) {
   if (stub::captured && stub::mode != cudaStreamCaptureModeRelaxed) return 900;
   *p = static_cast<T*>(std::malloc(n));
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* p) {
+  std::free(p);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t n, int) {

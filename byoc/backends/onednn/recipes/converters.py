@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ....prepare.integers import DEQUANTIZE, QUANTIZE
-from .attention import attention, is_attention
+from ...common.attention_region import is_attention
+from .attention import attention
 from .concat import concat
 from .conv import CONV, CONV_TRANSPOSE, convolution
 from .matmul import matmul

@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ....analysis.lifting.tir.node import NodeDict, as_dtype, items
+from ..lifting.tir.node import NodeDict, as_dtype, items
 
 Values = NodeDict[Any]
 

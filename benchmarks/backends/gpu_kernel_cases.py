@@ -1,0 +1,147 @@
+"""The kernels of `benchmarks.gpu_kernels`: each a graph of Relax, and the same in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax
+
+nn, op = relax.op.nn, relax.op
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """``build(emit, *inputs)`` in Relax and ``torch(F, *inputs)``; ``kind`` groups the table."""
+
+    kind: str
+    name: str
+    build: Callable[..., Any]
+    torch: Callable[..., Any]
+    shapes: tuple[Shape, ...]
+    dtypes: tuple[str, ...] = ()
+    both: bool = True  # also in float32
+
+
+def _norm(x: Any, w: Any, b: Any) -> Any:
+    return nn.layer_norm(x, w, b, axes=[-1], epsilon=1e-5)
+
+
+def _group(layout: str) -> Callable[..., Any]:
+    channel, axes = (1, [2, 3]) if layout == "NCHW" else (3, [1, 2])
+
+    def build(e: Any, x: Any, w: Any, b: Any) -> Any:
+        return e(nn.group_norm(x, w, b, num_groups=32, channel_axis=channel, axes=axes,
+                               epsilon=1e-5))  # fmt: skip
+
+    return build
+
+
+def _pixels(x: Any) -> Any:
+    """Channels first, as a view."""
+    return x.permute(0, 3, 1, 2)
+
+
+def _last(x: Any) -> Any:
+    return x.permute(0, 2, 3, 1)
+
+
+KERNELS: list[Kernel] = []
+
+
+def _add(kind: str, name: str, build: Any, torch: Any, *shapes: Shape, **more: Any) -> None:
+    KERNELS.append(Kernel(kind, name, build, torch, shapes, **more))
+
+
+BIG = (8192, 2048)
+s: Shape
+for s in (BIG, (32, 197, 3072), (197, 3072), (4096, 3072)):
+    _add("elementwise", "bias, GELU", lambda e, x, b: e(nn.gelu(e(op.add(x, b)))),
+         lambda F, x, b: F.gelu(x + b), s, s[-1:])  # fmt: skip
+_add("elementwise", "SiLU, product", lambda e, x, y: e(op.multiply(e(nn.silu(x)), y)),
+     lambda F, x, y: F.silu(x) * y, BIG, BIG)  # fmt: skip
+for s in (BIG, (32, 56, 56, 256), (1, 56, 56, 256)):
+    _add("elementwise", "residual, ReLU", lambda e, x, y: e(nn.relu(e(op.add(x, y)))),
+         lambda F, x, y: F.relu(x + y), s, s)  # fmt: skip
+_add("elementwise", "cast to float32", lambda e, x: e(op.astype(x, "float32")),
+     lambda F, x: x.float(), BIG, both=False)  # fmt: skip
+_add("elementwise", "scale of channels", lambda e, x, s: e(op.multiply(x, e(op.sigmoid(s)))),
+     lambda F, x, s: x * F.sigmoid(s), (32, 56, 56, 144), (32, 1, 1, 144))  # fmt: skip
+for s in (BIG, (32, 197, 768), (197, 768), (4096, 768), (128, 768), (4096, 4096)):
+    _add("norm", "layer norm", lambda e, x, w, b: e(_norm(x, w, b)),
+         lambda F, x, w, b: F.layer_norm(x, x.shape[-1:], w, b, 1e-5),
+         s, s[-1:], s[-1:])  # fmt: skip
+for s in (BIG, (32, 197, 768)):
+    _add("norm", "residual, layer norm", lambda e, x, r, w, b: e(_norm(e(op.add(x, r)), w, b)),
+         lambda F, x, r, w, b: F.layer_norm(x + r, x.shape[-1:], w, b, 1e-5),
+         s, s, s[-1:], s[-1:])  # fmt: skip
+for s in (BIG, (4096, 4096), (1, 4096)):
+    _add("norm", "RMS norm", lambda e, x, w: e(nn.rms_norm(x, w, axes=[-1], epsilon=1e-5)),
+         lambda F, x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), s, s[-1:])  # fmt: skip
+_add("norm", "group norm NCHW", _group("NCHW"), lambda F, x, w, b: F.group_norm(x, 32, w, b),
+     (16, 320, 64, 64), (320,), (320,))  # fmt: skip
+_add("norm", "group norm NHWC", _group("NHWC"),
+     lambda F, x, w, b: _last(F.group_norm(_pixels(x), 32, w, b)),
+     (16, 64, 64, 320), (320,), (320,))  # fmt: skip
+for s in ((16384, 1024), (32, 12, 197, 197), (12, 197, 197), (32, 12, 128, 128)):
+    _add("softmax", "softmax", lambda e, x: e(nn.softmax(x)), lambda F, x: F.softmax(x, -1), s)
+_add("softmax", "mask, softmax", lambda e, x, m: e(nn.softmax(e(op.add(x, m)))),
+     lambda F, x, m: F.softmax(x + m, -1), (32, 12, 128, 128), (32, 1, 1, 128))  # fmt: skip
+_add("softmax", "softmax, other axis", lambda e, x: e(nn.softmax(x, axis=1)),
+     lambda F, x: F.softmax(x, 1), (64, 128, 2048))  # fmt: skip
+for s in ((8, 2048, 1024), (32, 197, 768), (32, 3136, 256)):
+    _add("transpose", "permute 0, 2, 1", lambda e, x: e(op.permute_dims(x, [0, 2, 1])),
+         lambda F, x: x.permute(0, 2, 1).contiguous(), s)  # fmt: skip
+_add("transpose", "heads", lambda e, x: e(op.permute_dims(x, [0, 2, 1, 3])),
+     lambda F, x: x.permute(0, 2, 1, 3).contiguous(), (32, 197, 12, 64))  # fmt: skip
+_add("transpose", "NCHW to NHWC", lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])),
+     lambda F, x: _last(x).contiguous(), (32, 256, 56, 56))  # fmt: skip
+_add("transpose", "image to NHWC", lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])),
+     lambda F, x: _last(x).contiguous(), (32, 3, 224, 224))  # fmt: skip
+_add("transpose", "patches", lambda e, x: e(op.permute_dims(e(op.reshape(
+        x, (32, 3, 14, 16, 14, 16))), [0, 2, 4, 1, 3, 5])),
+     lambda F, x: x.reshape(32, 3, 14, 16, 14, 16).permute(0, 2, 4, 1, 3, 5).contiguous(),
+     (32, 3, 224, 224))  # fmt: skip
+for s in (BIG, (32, 2048)):
+    _add("reduction", "sum of rows", lambda e, x: e(op.sum(x, [-1])), lambda F, x: x.sum(-1), s)
+_add("reduction", "sum of columns", lambda e, x: e(op.sum(x, [0])), lambda F, x: x.sum(0), BIG)
+_add("reduction", "max of all", lambda e, x: e(op.max(x)), lambda F, x: x.max(), BIG)
+for b in (32, 1):
+    _add("reduction", "mean of pixels NHWC", lambda e, x: e(op.mean(x, [1, 2])),
+         lambda F, x: x.mean((1, 2)), (b, 7, 7, 2048))  # fmt: skip
+_add("reduction", "mean of pixels NHWC", lambda e, x: e(op.mean(x, [1, 2])),
+     lambda F, x: x.mean((1, 2)), (32, 56, 56, 144))  # fmt: skip
+_add("reduction", "mean of pixels NCHW", lambda e, x: e(op.mean(x, [2, 3])),
+     lambda F, x: x.mean((2, 3)), (32, 2048, 7, 7))  # fmt: skip
+for b in (32, 1):
+    _add("window", "max pool NHWC", lambda e, x: e(nn.max_pool2d(
+            x, (3, 3), (2, 2), padding=(1, 1), layout="NHWC")),
+         lambda F, x: _last(F.max_pool2d(_pixels(x), 3, 2, 1)), (b, 112, 112, 64))  # fmt: skip
+_add("window", "depthwise 3x3 NHWC", lambda e, x, w: e(nn.conv2d(
+        x, w, padding=1, groups=144, data_layout="NHWC", kernel_layout="HWOI")),
+     lambda F, x, w: _last(F.conv2d(_pixels(x), w.permute(2, 3, 0, 1), padding=1, groups=144)),
+     (32, 56, 56, 144), (3, 3, 144, 1))  # fmt: skip
+_add("movement", "embedding", lambda e, i, t: e(op.take(t, i, axis=0)),
+     lambda F, i, t: t[i], (32, 512), (30522, 768), dtypes=("int64", ""))  # fmt: skip
+_add("movement", "concat of tokens", lambda e, x, y: e(op.concat([x, y], axis=1)),
+     lambda F, x, y: F.cat([x, y], 1), (32, 1, 768), (32, 196, 768))  # fmt: skip
+_add("movement", "pad NHWC", lambda e, x: e(nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0])),
+     lambda F, x: F.pad(x, (0, 0, 1, 1, 1, 1)), (32, 56, 56, 256))  # fmt: skip
+_add("movement", "slice of last axis", lambda e, x: e(op.strided_slice(x, [2], [768], [1536])),
+     lambda F, x: x[..., 768:1536].contiguous(), (32, 197, 2304))  # fmt: skip
+_add("search", "argmax", lambda e, x: e(op.argmax(x, -1)), lambda F, x: x.argmax(-1), (512, 32000))
+
+
+def module(kernel: Kernel, dtype: str) -> Any:
+    """The Relax module of a kernel; inputs are of ``dtype`` where the kernel says nothing else."""
+    types = [t or dtype for t in kernel.dtypes] or [dtype] * len(kernel.shapes)
+    xs = [relax.Var(f"x{k}", relax.TensorType(s, t))
+          for k, (s, t) in enumerate(zip(kernel.shapes, types, strict=True))]  # fmt: skip
+    builder = relax.BlockBuilder()
+    with builder.function("main", xs):
+        with builder.dataflow():
+            out = builder.emit_output(kernel.build(builder.emit, *xs))
+        builder.emit_func_output(out)
+    return builder.get()

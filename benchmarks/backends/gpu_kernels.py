@@ -1,0 +1,325 @@
+"""Time what is left to TVM on a GPU: opinfo's schedules, TVM's own rules, and torch.
+
+    python -m benchmarks.gpu_kernels [--only TEXT] [--json FILE] [--build]
+
+One line a kernel: microseconds of a call with opinfo's schedule, with TVM's rules and in eager
+torch, all in CUDA graphs; the share of the device's bandwidth, counting each input and output once,
+against a copy of 256 MiB measured in the same run; and the largest error relative to the largest
+value of the same function in torch in float32. Kernels are built in parallel. Those of 16 MiB and
+more rotate over copies of their inputs, so that these are not in the cache. `--build` builds only,
+which needs no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benchmarks.backends.gpu_kernel_cases import KERNELS, Kernel, module
+
+MIB = 1 << 20
+#: Seconds after which no further kernel is timed.
+BUDGET = 100
+WAYS = ("opinfo", "tvm")
+
+
+def jobs(only: str) -> list[tuple[int, str]]:
+    """The number and the type of each kernel to run."""
+    every = [(k, t) for k, c in enumerate(KERNELS)
+             for t in (("float16", "float32") if c.both else ("float16",))]  # fmt: skip
+    return [(k, t) for k, t in every if only in f"{KERNELS[k].kind} {KERNELS[k].name} {t}"]
+
+
+# ---------------------------------------------------------------------------- building
+
+
+def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
+    """Build a kernel both ways; returns the path or the error of each way, and the parameters."""
+    import tvm
+
+    from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
+    from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
+    from opinfo.byoc.prepare.fuse import fuse
+    from opinfo.byoc.prepare.prepare import prepare
+
+    kernel = KERNELS[job[0]]
+    out: dict[str, Any] = {"job": list(job)}
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    try:
+        mod = fuse_rows(fuse(prepare(module(kernel, job[1]))))
+        funcs = [f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
+        if len(funcs) != 1:
+            return out | {"error": f"{len(funcs)} PrimFuncs"}
+        out["params"] = [p.name for p in funcs[0].params]
+        ways: dict[str, Callable[[], Any]] = {
+            "opinfo": lambda: gpu_scheduled(funcs[0]),
+            "tvm": lambda: by_tvm(funcs[0], target),
+        }
+        for way, schedule in ways.items():
+            path = str(Path(folder) / f"{job[0]}_{job[1]}_{way}.so")
+            out[way] = compiled(schedule, target, path)
+    except Exception as error:
+        out["error"] = f"{type(error).__name__}: {str(error)[:150]}"
+    return out
+
+
+def by_tvm(func: Any, target: Any) -> Any:
+    """The PrimFunc with TVM's rules only."""
+    import tvm
+    from tvm.s_tir import dlight as dl
+
+    from opinfo.byoc.backends.nvidia.tvm_schedules import in_order
+
+    rules = (dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(),
+             dl.gpu.Fallback())  # fmt: skip
+    with target:
+        mod = dl.ApplyDefaultSchedule(*rules)(tvm.IRModule({"main": in_order(func)}))
+    return mod["main"]
+
+
+def compiled(schedule: Callable[[], Any], target: Any, path: str) -> str:
+    """The path of the library, or the reason why there is none."""
+    import tvm
+
+    try:
+        func = schedule()
+        if not isinstance(func, tvm.tirx.PrimFunc):
+            return f"refused: {func.reason[:300]}"
+        mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
+        tvm.compile(mod, target=target).export_library(path)
+        return path
+    except Exception as error:
+        lines = [x for x in str(error).splitlines() if x.strip()] or [""]
+        return f"failed: {type(error).__name__}: {lines[0][:150]}"
+
+
+# ---------------------------------------------------------------------------- timing
+
+
+def bandwidth(torch: Any) -> float:
+    """Bytes read and written in a second by a copy of 256 MiB."""
+    a = torch.empty(256 * MIB, dtype=torch.uint8, device="cuda")
+    b = torch.empty_like(a)
+    return float(2 * 256 * MIB) / timed(torch, [partial(b.copy_, a)] * 10, 7)
+
+
+def captured(torch: Any, calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
+    """All calls as one CUDA graph; they are called once before."""
+    import tvm_ffi
+
+    for call in calls[:2]:
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), tvm_ffi.use_torch_stream():
+        for call in calls:
+            call()
+    return graph.replay  # type: ignore[no-any-return]
+
+
+def timed(torch: Any, calls: Sequence[Callable[[], Any]], rounds: int) -> float:
+    """Seconds of a call, the median of rounds."""
+    replay = captured(torch, calls)
+    replay()
+    times = []
+    for _ in range(rounds):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1e3 / len(calls))
+    return float(statistics.median(times))
+
+
+def once(torch: Any, call: Callable[[], Any]) -> float:
+    call()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def inputs(torch: Any, kernel: Kernel, dtype: str) -> list[Any]:
+    types = [t or dtype for t in kernel.dtypes] or [dtype] * len(kernel.shapes)
+    return [torch.randint(0, 1000, s, dtype=torch.int64, device="cuda") if t == "int64"
+            else torch.randn(s, device="cuda").to(getattr(torch, t))
+            for s, t in zip(kernel.shapes, types, strict=True)]  # fmt: skip
+
+
+class Functions:
+    """`torch.nn.functional` and the functions of torch itself under one name."""
+
+    def __init__(self, torch: Any) -> None:
+        self.places = (torch.nn.functional, torch)
+
+    def __getattr__(self, name: str) -> Any:
+        return next(getattr(p, name) for p in self.places if hasattr(p, name))
+
+
+def measure(torch: Any, built: dict[str, Any], limit: float) -> dict[str, Any]:
+    import tvm
+
+    kernel, dtype = KERNELS[built["job"][0]], built["job"][1]
+    functions = Functions(torch)
+    values = inputs(torch, kernel, dtype)
+    result = kernel.torch(functions, *values)
+    exact = kernel.torch(functions, *(v.float() if v.is_floating_point() else v for v in values))
+    size = sum(v.numel() * v.element_size() for v in (*values, result))
+    size -= _unread(values, result) if kernel.name == "embedding" else 0
+    copies = min(8, max(1, -(-160 * MIB // size))) if size >= 16 * MIB else 1
+    sets = [values, *([v.clone() for v in values] for _ in range(copies - 1))]
+    row: dict[str, Any] = {"kind": kernel.kind, "name": kernel.name, "dtype": dtype,
+                           "shape": list(kernel.shapes[0]), "bytes": size}  # fmt: skip
+    calls: dict[str, list[Callable[[], Any]]] = {
+        "torch": [partial(kernel.torch, functions, *s) for s in sets]}  # fmt: skip
+    for way in WAYS:
+        if not built[way].endswith(".so"):
+            row[f"{way}_note"] = built[way]
+            continue
+        main = tvm.runtime.load_module(built[way])["main"]
+        out = torch.empty_like(result, memory_format=torch.contiguous_format)
+        by_name = {f"x{k}": v for k, v in enumerate(values)}
+        args = [[dict(zip(by_name, s, strict=True)).get(p, out) for p in built["params"]]
+                for s in sets]  # fmt: skip
+        calls[way] = [partial(main, *a) for a in args]
+        try:
+            calls[way][0]()
+            torch.cuda.synchronize()
+            error = (out.double() - exact.double()).abs().max() / exact.double().abs().max()
+            row[f"{way}_error"] = float(error)
+        except Exception as problem:
+            row[f"{way}_note"] = f"{type(problem).__name__}: {str(problem)[:120]}"
+            del calls[way]
+    for way, each in calls.items():
+        try:
+            repeats = max(1, min(20, int(2e-3 / max(once(torch, each[0]), 1e-6))))
+            row[way] = timed(torch, [each[k % len(each)] for k in range(repeats)], 7) * 1e6
+        except Exception as problem:
+            row[f"{way}_note"] = f"{type(problem).__name__}: {str(problem)[:120]}"
+    if "opinfo" in row:
+        row["share"] = size / (row["opinfo"] * 1e-6) / limit
+    return row
+
+
+def _unread(values: list[Any], result: Any) -> int:
+    """Bytes of a table of which only the rows of the result are read."""
+    table = values[1]
+    return int(table.numel() * table.element_size() - result.numel() * result.element_size())
+
+
+def line(row: dict[str, Any]) -> str:
+    """A line of the table."""
+    name = f"{row['name']} {'x'.join(map(str, row['shape']))}"
+    cells = [f"{row[way]:10.1f}" if way in row else f"{'-':>10}" for way in (*WAYS, "torch")]
+    share = f"{row['share']:6.0%}" if "share" in row else f"{'-':>6}"
+    error = f"{row['opinfo_error']:9.1e}" if "opinfo_error" in row else f"{'-':>9}"
+    notes = "; ".join(f"{w}: {row[f'{w}_note']}" for w in (*WAYS, "torch") if f"{w}_note" in row)
+    return (f"{row['kind']:12}{name:40.40}{row['dtype']:9}{row['bytes'] / MIB:8.1f}"
+            f"{''.join(cells)}{share}{error}  {notes}")  # fmt: skip
+
+
+HEAD = (f"{'kind':12}{'kernel':40}{'type':9}{'MiB':>8}{'opinfo us':>10}{'TVM us':>10}"
+        f"{'torch us':>10}{'share':>6}{'error':>9}")  # fmt: skip
+
+
+def report(folder: Path, first: int) -> int:
+    """Time kernels from the one with this number on, and print the table.
+
+    A failure costs its line only. After one that leaves the device unusable, the process ends with
+    status 10; a new one can go on after the kernels that are noted in the folder.
+    """
+    import torch
+
+    builds = json.loads((folder / "builds.json").read_text())
+    started, limit = time.perf_counter(), bandwidth(torch)
+    print(f"{torch.cuda.get_device_name()}, copy {limit / 1e9:.0f} GB/s\n{HEAD}", flush=True)
+    for k, built in list(enumerate(builds))[first:]:
+        (folder / "next").write_text(str(k + 1))
+        kernel = KERNELS[built["job"][0]]
+        label = f"{kernel.kind} {kernel.name} {kernel.shapes[0]} {built['job'][1]}"
+        if time.perf_counter() - started > BUDGET:
+            print(f"{label}: not timed, out of time", flush=True)
+            continue
+        try:
+            if "error" in built:
+                raise RuntimeError(built["error"])
+            row = measure(torch, built, limit)
+            print(line(row), flush=True)
+            (folder / f"row_{k}.json").write_text(json.dumps(row))
+            torch.cuda.synchronize()
+        except Exception as error:
+            print(f"{label}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+        try:
+            torch.cuda.synchronize()
+        except Exception:  # the device is lost for this process
+            return 10
+    return 0
+
+
+def timed_apart(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all kernels, timed in a process that is replaced if it loses the device."""
+    at = folder / "next"
+    at.write_text("0")
+    for _ in range(6):
+        words = [sys.executable, "-m", "benchmarks.gpu_kernels", "--timed", str(folder),
+                 "--first", at.read_text()]  # fmt: skip
+        if subprocess.run(words).returncode != 10:
+            break
+    return [json.loads(p.read_text()) for p in sorted(folder.glob("row_*.json"))]
+
+
+def main() -> int:
+    about = __doc__.splitlines()[0] if __doc__ else None
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_kernels", description=about)
+    parser.add_argument("--only", default="", help="a part of kind, name and type")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--arch", default="sm_90")
+    parser.add_argument("--build", action="store_true", help="only build; needs no GPU")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--timed", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.timed:
+        return report(options.timed, options.first)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+            work = partial(build, folder=name, arch=options.arch)
+            builds = list(pool.map(work, jobs(options.only)))
+        print(f"built in {time.perf_counter() - started:.0f} s", flush=True)
+        if options.build:
+            for built in builds:
+                print(_built(built), flush=True)
+            return 0
+        (folder / "builds.json").write_text(json.dumps(builds))
+        rows = timed_apart(folder)
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    return 0
+
+
+def _built(built: dict[str, Any]) -> str:
+    """The line of a kernel that was only built."""
+    kernel = KERNELS[built["job"][0]]
+    bad = {k: v for k, v in built.items() if k not in ("job", "params") and not v.endswith(".so")}
+    return f"{kernel.kind} {kernel.name} {kernel.shapes[0]} {built['job'][1]}: {bad or 'built'}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

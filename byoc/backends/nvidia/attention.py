@@ -1,0 +1,425 @@
+"""Attention of halves by cuDNN's fused kernel: o = softmax(scale q kᵀ + mask) v.
+
+    q, k, v: views of float16 or bfloat16 tensors, of (batch, heads, positions, elements)
+
+A program may compute the scores, the softmax and the products in float32; the kernel keeps scores
+and sums in float32 and rounds the weights to halves before the second product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ....layout.graph.relax_graph import Op
+from ...backend.region import Array, Region, Tensor
+from ...backend.region import region as region_of
+from ...patterns.pattern import Node, Pattern, PatternStep, one
+from ...patterns.symbolic_shapes import static
+from ...patterns.value_bounds import bounds
+from ..common.attention_pattern import MOST, AttentionRules, known, lands, narrows
+from ..common.attention_region import (
+    Placed,
+    Source,
+    batch,
+    is_attention,
+    last_two,
+    placed,
+    traced,
+)
+from ..common.moved_axes import MOVES, Strided, common_steps
+from ..common.region_source import ints, number
+from .dtypes import HALVES
+from .locate import CUDNN_FRONTEND
+from .source import GpuFunction
+
+ATTENTION = "relax.nn.attention"
+#: Elements of a head; the kernel takes multiples of the second.
+LARGEST_HEAD, ELEMENTS = 128, 8
+#: Halves of 16 bytes: what the kernel reads at once.
+ALIGNED = 8
+#: Terms below it hide a key: a sum of products of halves of a head is far smaller.
+HIDDEN = -1e30
+
+INFINITE = "the mask may be infinite, and hide whole rows, whose softmax is not a number"
+
+Four = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor by batch, heads, rows and columns: extents, steps, and the offset of the first."""
+
+    extents: Four
+    steps: Four
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Sdpa:
+    """A region as one call of cuDNN's.
+
+    Attributes:
+        tensors: Queries, keys, values.
+        views: The views of these, then of the result.
+        scale: The factor of the scores.
+        causal: The corner from which keys after a query are hidden, or empty.
+        mask: The term that is added: a tensor of the call, or a constant of these elements.
+        mask_view: Its view.
+    """
+
+    tensors: tuple[Tensor, Tensor, Tensor]
+    views: tuple[View, View, View, View]
+    scale: float
+    causal: str = ""
+    mask: Tensor | Array | None = None
+    mask_view: View | None = None
+
+    @property
+    def rounds(self) -> str:
+        """How it rounds differently from its operators one by one."""
+        dtype = self.tensors[0].dtype
+        return f"scores are float32, their softmax is rounded to {dtype} before the second product"
+
+
+def halves(node: Node) -> str | None:
+    """All tensors are float32 or halves of one dtype."""
+    dtypes = sorted({v.dtype for v in node.tensors} - {"float32"})
+    if len(dtypes) > 1 or not set(dtypes) <= set(HALVES):
+        return f"the dtypes are {', '.join(dtypes)}, expected float16 or bfloat16, and float32"
+    return None
+
+
+def reads(place: Strided, across: int) -> bool:
+    """Whether the kernel reads a tensor where it lies: the elements of a head side by side."""
+    if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
+        return False
+    rows = -3 - across
+    outer = [step for axis in place.axes[:-2] for _, step in axis]
+    inner = [step for _, step in place.axes[rows]]
+    aligned = all(s % ALIGNED == 0 for s in (*outer, *inner))
+    return place.step(rows) is not None and aligned and 0 not in inner
+
+
+def open_mask(node: Node) -> str | None:
+    """A term that is computed at run time is a finite half: no row is masked as a whole.
+
+    A constant is examined with the whole region.
+    """
+    if node.info.name != "relax.add" or node.others[0].constant:
+        return None
+    if bounds(node.others[0], node.infos) is None:
+        return INFINITE
+    return None
+
+
+def whole(attention: Region) -> str | None:
+    """Why the kernel does not compute a region; None if it does."""
+    found = sdpa(attention)
+    return found if isinstance(found, str) else None
+
+
+def missing() -> str | None:
+    """Why code for cuDNN's frontend cannot be built; None if it can."""
+    return CUDNN_FRONTEND.missing()
+
+
+def usable(node: Node) -> str | None:
+    """cuDNN's frontend is installed."""
+    return missing()
+
+
+RULES = AttentionRules(halves, MOVES, reads, open_mask, lambda: missing(), whole)
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """Attention in halves, perhaps with products in float32 whose result is cast to halves."""
+    moves = PatternStep(frozenset(("relax.reshape", "relax.permute_dims")), (halves, lands,
+                        RULES.fits), 0, MOST)  # fmt: skip
+    after = PatternStep(moves.names, (halves, lands, RULES.fits, rounded), 0, MOST)
+    cast = one("relax.astype", halves, narrowed, RULES.fits)
+    first = RULES.pattern("attention", after)
+    at = len(first.steps) - 2
+    second = first.steps[at]
+    closed = PatternStep(second.names, (*second.conditions, rounded), takes=second.takes)
+    return (
+        Pattern("attention", *first.steps[:at], closed, after),
+        RULES.pattern("attention_float32", moves, cast, after),
+        Pattern(
+            "attention_operator",
+            one(ATTENTION, halves, known, usable, open_bias, alone, takes=widened),
+            one("relax.astype", halves, narrowed),
+        ),
+    )
+
+
+def open_bias(node: Node) -> str | None:
+    """The bias of an operator, if it has one, hides no row as a whole; see `open_mask`."""
+    bias = node.operand(3)
+    if bias is None or bias.constant or bounds(bias, node.infos) is not None:
+        return None
+    return INFINITE
+
+
+def widened(node: Node) -> list[Op]:
+    """The casts of the operands of an operator to float32."""
+    sources = (node.source(k) for k in range(len(node.info.operands)))
+    return [n.op for n in sources
+            if n is not None and n.info.name == "relax.astype" and not narrows(n)]  # fmt: skip
+
+
+def alone(node: Node) -> str | None:
+    ops = [*dict.fromkeys(widened(node)), node.op]
+    return whole(region_of("", ops, node.infos).region)
+
+
+def is_fused(region: Region) -> bool:
+    """Whether a region is a match of `patterns`."""
+    return is_attention(region) or region.find(ATTENTION) is not None
+
+
+def rounded(node: Node) -> str | None:
+    dtype = node.result.dtype
+    return None if dtype in HALVES else f"the result is {dtype}, expected float16 or bfloat16"
+
+
+def narrowed(node: Node) -> str | None:
+    return None if narrows(node) else "it is not a cast of float32 to float16 or bfloat16"
+
+
+def sdpa(region: Region) -> Sdpa | str:
+    """A region of `patterns` as one call, or why there is none."""
+    if region.find(ATTENTION) is not None:
+        return _operator(region)
+    attention = traced(region)
+    found = None if attention is None else placed(attention, region)
+    if attention is None or found is None or attention.values is None:
+        return "the axes of a tensor are divided in a way that takes a copy"
+    tensors = (attention.queries.tensor, attention.keys.tensor, attention.values.tensor)
+    if (reason := _types(tensors, region)) is not None:
+        return reason
+    if attention.values.factor != 1 or not attention.scale > 0:
+        return f"scores are scaled by {attention.scale:g}, values by {attention.values.factor:g}"
+    transposed = found.places[1].permuted((*range(len(found.places[1].axes) - 2), -1, -2))
+    found = Placed((found.places[0], transposed, *found.places[2:]), found.extents, found.along)
+    views = _views(found)
+    if isinstance(views, str):
+        return views
+    return _masked(Sdpa(tensors, views, attention.scale), attention.terms, found, region)
+
+
+def _operator(region: Region) -> Sdpa | str:
+    """The call for an operator that is attention, over (batch, position, heads, elements)."""
+    call = region.find(ATTENTION)
+    assert call is not None
+    given = [o for o in call.operands if isinstance(o, Tensor)]
+    q, k, v, *bias = (region.calls[o.index].operands[0] if o.source == "call" else o for o in given)
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        return "an operand is a literal"
+    if (reason := _types((q, k, v), region)) is not None:
+        return reason
+    places = [Strided.plain(t.shape).permuted((0, 2, 1, 3)) for t in (q, k, v, call.result)]
+    terms = [Source(b, Strided.plain(b.shape).broadcast((*places[0].shape[:3], k.shape[1])))
+             for b in bias if isinstance(b, Tensor)]  # fmt: skip
+    places += [t.place for t in terms]
+    common = common_steps([batch(p) for p in places])
+    if common is None or not all(static(t.shape) for t in (q, k, v)):
+        return "the axes of a tensor are divided in a way that takes a copy"
+    found = Placed(tuple(places), *common)
+    views = _views(found)
+    if isinstance(views, str):
+        return views
+    scale = call.attrs["scale"]
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    if scale <= 0:
+        return f"scores are scaled by {scale:g}"
+    corner = CORNERS[call.attrs["causal_mask"]]
+    if corner == "BOTTOM_RIGHT" and q.shape[1] > k.shape[1]:
+        return "the causal mask hides whole rows, whose softmax is not a number"
+    made = _masked(Sdpa((q, k, v), views, scale), terms, found, region)
+    if isinstance(made, str) or not corner:
+        return made
+    if made.causal or made.mask is not None:
+        return "a causal mask and another one are added to the scores"
+    return replace(made, causal=corner)
+
+
+#: The corner from which a causal mask starts, by the operator's attribute.
+CORNERS = {None: "", "TopLeft": "TOP_LEFT", "BottomRight": "BOTTOM_RIGHT"}
+
+
+def _types(tensors: Sequence[Tensor], region: Region) -> str | None:
+    dtypes = {t.dtype for t in tensors}
+    if len(dtypes) != 1 or not dtypes <= set(HALVES):
+        return (f"queries, keys, values are read as {', '.join(sorted(dtypes))}, expected halves, "
+                "and heads in rows of a multiple of 16 bytes")  # fmt: skip
+    if region.result.dtype not in (*dtypes, "float32"):
+        return f"the result is {region.result.dtype}, the queries are {tensors[0].dtype}"
+    if any(t.source == "constant" for t in tensors):
+        return "queries, keys or values are constant"
+    return None
+
+
+def _views(found: Placed) -> tuple[View, View, View, View] | str:
+    """Queries, keys, values and the result with the same axes of batches and heads."""
+    places, extents, along = found.places[:4], list(found.extents), [list(s) for s in found.along]
+    if not all(reads(place, -1) for place in places):
+        return "elements of a head are not side by side, or not aligned to 16 bytes"
+    largest = max(p.shape[-1] for p in places)
+    if largest > LARGEST_HEAD:
+        return f"a head has {largest} elements, expected at most {LARGEST_HEAD}"
+    if places[1].shape[-2] < 2:
+        return "there is one key"
+    shared = 1
+    if len(extents) == 3 and along[1][2] == along[2][2] == 0:  # keys that several heads share
+        shared = extents.pop()
+        for k in (0, 3):
+            low = along[k].pop()
+            if along[k][1] != shared * low:
+                return "heads with the same keys do not lie side by side"
+            along[k][1] = low
+    if len(extents) > 2:
+        return f"there are {len(extents)} axes of batches and heads"
+    views = [_view(p, extents, s, shared if n in (0, 3) else 1)
+             for n, (p, s) in enumerate(zip(places, along, strict=False))]  # fmt: skip
+    if isinstance(wrong := next((v for v in views if isinstance(v, str)), None), str):
+        return wrong
+    first, second, third, result = (view for view in views if isinstance(view, View))
+    if first.extents[:2] != result.extents[:2]:
+        return "heads share queries"
+    return first, second, third, result
+
+
+def _view(place: Strided, extents: Sequence[int], along: Sequence[int], times: int) -> View | str:
+    missing = 2 - len(extents)
+    outer, steps = [1] * missing + list(extents), [0] * missing + list(along)
+    if outer[0] > 1 and steps[0] == 0:
+        return "a tensor is shared by all of a batch"
+    outer[1] *= times
+    if steps[1] == 0:
+        outer[1] = 1
+    shape = (outer[0], outer[1], *place.shape[-2:])
+    full = [*steps[:2], *last_two(place)]
+    for axis in (2, 1, 0):  # the step of a single element says nothing: let it be aligned
+        if shape[axis] == 1:
+            full[axis] = shape[axis + 1] * full[axis + 1]
+    return View(_four(shape), _four(full), place.offset)
+
+
+def _four(values: Sequence[int]) -> Four:
+    a, b, c, d = map(int, values)
+    return a, b, c, d
+
+
+def _masked(call: Sdpa, terms: Sequence[Source], found: Placed, region: Region) -> Sdpa | str:
+    """The call with the terms of the scores: hidden keys, or one term that is added."""
+    rest: list[tuple[Source, int]] = []
+    causal = ""
+    for k, term in enumerate(terms, 4):
+        if term.tensor.source != "constant":
+            rest.append((term, k))
+            continue
+        array = _elements(region.constants[term.tensor.index], found, k)
+        if not array.any():
+            continue
+        if not causal and (causal := corner(array)):
+            continue
+        rest.append((term, k))
+    if len(rest) > 1 or (rest and causal):
+        return "several terms are added to the scores"
+    if not rest:
+        return Sdpa(call.tensors, call.views, call.scale, causal)
+    return _with_mask(call, *rest[0], found, region)
+
+
+def _elements(array: Array, found: Placed, k: int) -> Any:
+    """A constant term by the axes of batches, rows and keys; repeated elements share memory."""
+    steps = (*found.along[k], *last_two(found.places[k]))
+    shape = (*found.extents, *found.places[k].shape[-2:])
+    flat = np.ascontiguousarray(array).reshape(-1)[found.places[k].offset :].astype("float32")
+    return np.lib.stride_tricks.as_strided(flat, shape, [4 * s for s in steps], writeable=False)
+
+
+def corner(array: Any) -> str:
+    """The corner of a causal mask: 0 up to the diagonal from there, keys after it hidden."""
+    rows, keys = array.shape[-2:]
+    for name, shift in (("TOP_LEFT", 0), ("BOTTOM_RIGHT", keys - rows)):
+        after = np.arange(keys)[None, :] > np.arange(rows)[:, None] + shift
+        if shift >= 0 and (array[..., after] <= HIDDEN).all() and not array[..., ~after].any():
+            return name
+    return ""
+
+
+def _with_mask(call: Sdpa, term: Source, k: int, found: Placed, region: Region) -> Sdpa | str:
+    dtype, steps = call.tensors[0].dtype, list(found.along[k])
+    extents = [1 if s == 0 else e for e, s in zip(found.extents, steps, strict=True)]
+    if len(extents) > 2:  # heads share keys: those with the same keys are the third axis
+        if steps[1:] != [0, 0]:
+            return "heads share keys, and have masks of their own"
+        extents, steps = extents[:2], steps[:2]
+    missing = 2 - len(extents)
+    outer = [1] * missing + extents
+    rows, keys = found.places[k].shape[-2:]
+    if term.tensor.source != "constant":
+        if term.tensor.dtype != dtype:
+            return f"the mask is {term.tensor.dtype}, expected {dtype}"
+        row, column = last_two(found.places[k])
+        if column != 1:
+            return "the mask has one element for all keys"
+        full = [0] * missing + list(steps) + [row, 1]
+        for axis in (1, 0):
+            full[axis] = full[axis] or rows * keys
+        view = View(_four((*outer, rows, keys)), _four(full), found.places[k].offset)
+        return Sdpa(call.tensors, call.views, call.scale, "", term.tensor, view)
+    array = _elements(region.constants[term.tensor.index], found, k)
+    kept = array[tuple(slice(None) if s else slice(1) for s in found.along[k])]
+    exact = in_half(kept, dtype)
+    if isinstance(exact, str):
+        return exact
+    exact = np.ascontiguousarray(exact.reshape(*outer, rows, keys))
+    view = View(_four(exact.shape), (outer[1] * rows * keys, rows * keys, keys, 1))
+    return Sdpa(call.tensors, call.views, call.scale, "", exact, view)
+
+
+def in_half(array: Any, dtype: str) -> Any:
+    """A constant mask in a half dtype, hidden keys as -inf; or why the results would differ."""
+    import ml_dtypes
+
+    hidden = array <= HIDDEN
+    if hidden.all(-1).any():
+        return "the mask hides a whole row, whose softmax is not a number"
+    with np.errstate(over="ignore"):
+        half = np.where(hidden, -np.inf, array).astype(getattr(ml_dtypes, dtype, dtype))
+    if not np.array_equal(half.astype("float32")[~hidden], array[~hidden]):
+        return f"the mask has numbers that are not exact in {dtype}"
+    return half
+
+
+DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16"}
+
+
+def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
+    """C++ that fills an ``Sdpa``, and how the region rounds differently."""
+    call = sdpa(frame.region)
+    assert isinstance(call, Sdpa)
+    lines = ["Sdpa s;", f"s.type = cudnn_frontend::DataType_t::{DTYPES[call.tensors[0].dtype]};",
+             f"s.scale = {number(call.scale)};"]  # fmt: skip
+    for name, tensor, view in zip("qkvo", (*call.tensors, frame.region.result), call.views,
+                                  strict=True):  # fmt: skip
+        lines.append(f"s.{name} = {_cpp(frame.view(tensor), view)};")
+    if call.mask_view is not None:
+        operand = (frame.view(call.mask) if isinstance(call.mask, Tensor)
+                   else frame.constant(np.asarray(call.mask)))  # fmt: skip
+        lines.append(f"s.mask = {_cpp(operand, call.mask_view)};")
+    if call.causal:
+        lines += ["s.causal = true;",
+                  f"s.corner = cudnn_frontend::DiagonalAlignment_t::{call.causal};"]  # fmt: skip
+    return [*lines, "return attention(c, s);"], [call.rounds]
+
+
+def _cpp(operand: str, view: View) -> str:
+    return f"{{{operand}, {{{ints(view.extents)}}}, {{{ints(view.steps)}}}, {view.offset}}}"

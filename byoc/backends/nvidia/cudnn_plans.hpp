@@ -1,0 +1,315 @@
+// Plans of cuDNN's engines for a graph: which are allowed, how one is run and timed, and what is
+// remembered of the fastest. It follows cudnn_graph.hpp.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+namespace opinfo_nvidia {
+namespace {
+
+constexpr int64_t kWorkspace = int64_t{256} << 20;
+
+// An engine's number and the values of its knobs: enough to make the plan again.
+struct Choice {
+  int64_t engine = -1;
+  std::map<int64_t, int64_t> knobs;
+};
+
+struct Plan {
+  Descriptor plan, graph;
+  Choice choice;
+  int64_t bytes = 0;  // of its workspace
+
+  explicit operator bool() const { return static_cast<bool>(plan); }
+
+  // cuDNN does not say that two threads may run a plan at once.
+  cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, void* const* data, void* scratch,
+                    void* room, std::mutex& one_at_a_time) const {
+    std::vector<int64_t> ids;
+    std::vector<void*> addresses;
+    for (const Bound& b : graph.bound()) {
+      ids.push_back(b.id);
+      addresses.push_back(b.in(data, scratch));
+    }
+    Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
+        .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
+        .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, room)
+        .finalize("variant pack");
+    std::lock_guard<std::mutex> lock(one_at_a_time);
+    return cudnnBackendExecute(h, plan.raw(), pack.raw());
+  }
+};
+
+// The engine adds the products of the numbers as they are: no Winograd, no FFT, no tf32.
+inline bool allowed(const Descriptor& engine, cudnnDataType_t type) {
+  for (const auto note : engine.get<cudnnBackendNumericalNote_t>(
+           CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)) {
+    if (note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) continue;
+    if (note != CUDNN_NUMERICAL_NOTE_TENSOR_CORE || type == CUDNN_DATA_FLOAT) return false;
+  }
+  return true;
+}
+
+inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Descriptor& config,
+                    const Choice& choice) {
+  Plan out{Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), graph, choice};
+  out.plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, h)
+      .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+  if (!out.plan.finalized()) return Plan{};
+  const auto bytes = out.plan.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 1);
+  if (bytes.empty() || bytes[0] > kWorkspace) return Plan{};
+  out.bytes = bytes[0];
+  return out;
+}
+
+// The choice that a configuration of cuDNN's heuristics is; no engine if it must not be used.
+inline Choice chosen(const Descriptor& config, cudnnDataType_t type) {
+  const auto engines =
+      config.parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  if (engines.empty() || !allowed(engines[0], type)) return Choice{};
+  const auto number = engines[0].get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1);
+  if (number.empty()) return Choice{};
+  Choice choice{number[0], {}};
+  for (const Descriptor& knob :
+       config.parts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                    CUDNN_KNOB_TYPE_COUNTS)) {
+    const auto kind = knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, 1);
+    const auto value = knob.get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 1);
+    if (!kind.empty() && !value.empty()) choice.knobs[static_cast<int64_t>(kind[0])] = value[0];
+  }
+  return choice;
+}
+
+// The plan of a remembered choice; nothing if this cuDNN has it no more.
+inline Plan planned(cudnnHandle_t h, const Descriptor& graph, const Choice& choice,
+                    cudnnDataType_t type) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
+      .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
+  if (!engine.finalized() || !allowed(engine, type)) return Plan{};
+  Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  std::vector<Descriptor> knobs;
+  for (const auto& [kind, value] : choice.knobs) {
+    Descriptor knob(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(kind))
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
+    if (!knob.finalized()) return Plan{};
+    knobs.push_back(knob);
+  }
+  if (!knobs.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
+  return config.finalized() ? planned(h, graph, config, choice) : Plan{};
+}
+
+// Configurations in the order in which cuDNN expects them to be fast.
+inline std::vector<Descriptor> configurations(const Descriptor& graph,
+                                              cudnnBackendHeurMode_t mode, size_t most) {
+  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+      .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  if (!heuristics.finalized()) return {};
+  return heuristics.parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most);
+}
+
+// Times what is launched on a stream of its own, as a CUDA graph: at launch, small kernels cost
+// more on the host than on the device.
+class Timer {
+ public:
+  explicit Timer(cudnnHandle_t h) : handle_(h) {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    for (auto& e : events_) check(cudaEventCreate(&e), "event");
+    check(cudnnSetStream(h, stream_), "cudnnSetStream");
+  }
+  ~Timer() {
+    for (auto& e : events_) cudaEventDestroy(e);
+    cudaStreamDestroy(stream_);
+    if (room_ != nullptr) cudaFree(room_);
+    cudaGetLastError();  // of a plan that could not run: TVM asks for it after its own kernels
+  }
+
+  // Workspace of at least this size; null if there is none.
+  void* room(int64_t bytes) {
+    if (bytes <= size_) return room_;
+    if (room_ != nullptr) cudaFree(room_);
+    room_ = nullptr;
+    size_ = cudaMalloc(&room_, bytes) == cudaSuccess ? bytes : 0;
+    return size_ > 0 ? room_ : nullptr;
+  }
+
+  // Milliseconds; negative if it does not run, or not in a CUDA graph.
+  template <typename Launch>
+  float operator()(Launch launch) {
+    if (launch() != CUDNN_STATUS_SUCCESS || cudaStreamSynchronize(stream_) != cudaSuccess)
+      return -1.0f;
+    if (cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
+      return -1.0f;
+    bool good = true;
+    for (int k = 0; k < kTimes && good; ++k) good = launch() == CUDNN_STATUS_SUCCESS;
+    cudaGraph_t graph = nullptr;
+    good = cudaStreamEndCapture(stream_, &graph) == cudaSuccess && good && graph != nullptr;
+    const float time = good ? replayed(graph) : -1.0f;
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    return time;
+  }
+
+ private:
+  static constexpr int kTimes = 10;
+
+  float replayed(cudaGraph_t graph) {
+    cudaGraphExec_t exec = nullptr;
+    if (cudaGraphInstantiateWithFlags(&exec, graph, 0) != cudaSuccess) return -1.0f;
+    float best = -1.0f;
+    for (int k = 0; k < 3; ++k) {
+      float time = 0.0f;
+      const bool good = cudaEventRecord(events_[0], stream_) == cudaSuccess &&
+                        cudaGraphLaunch(exec, stream_) == cudaSuccess &&
+                        cudaEventRecord(events_[1], stream_) == cudaSuccess &&
+                        cudaEventSynchronize(events_[1]) == cudaSuccess &&
+                        cudaEventElapsedTime(&time, events_[0], events_[1]) == cudaSuccess;
+      if (good && k > 0 && (best < 0 || time < best)) best = time;
+    }
+    cudaGraphExecDestroy(exec);
+    return best < 0 ? best : best / kTimes;
+  }
+
+  cudnnHandle_t handle_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t events_[2] = {};
+  void* room_ = nullptr;
+  int64_t size_ = 0;
+};
+
+// The fastest way to run something: a form of it, and an engine for each graph of that form.
+struct Record {
+  int form = -1;
+  std::vector<Choice> choices;
+
+  std::string text() const {
+    std::ostringstream out;
+    out << form;
+    for (const Choice& c : choices) {
+      out << " " << c.engine << " " << c.knobs.size();
+      for (const auto& [kind, value] : c.knobs) out << " " << kind << " " << value;
+    }
+    return out.str() + " end";
+  }
+
+  static Record read(const std::string& text) {
+    std::istringstream in(text);
+    Record out;
+    std::string word;
+    if (!(in >> out.form) || out.form < 0) return Record{};
+    while (in >> word && word != "end") {
+      Choice c;
+      size_t count = 0;
+      if (!(std::istringstream(word) >> c.engine) || !(in >> count) || count > 1000) return {};
+      for (int64_t kind = 0, value = 0; count > 0; --count) {
+        if (!(in >> kind >> value)) return Record{};
+        c.knobs[kind] = value;
+      }
+      out.choices.push_back(c);
+    }
+    return word == "end" ? out : Record{};
+  }
+};
+
+// Records by a text that says all that they depend on; also in a file each, for other processes.
+class Records {
+ public:
+  static Records& all() {
+    static Records records;
+    return records;
+  }
+
+  // `form` is negative if there is none.
+  Record find(const std::string& key) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto [at, added] = known_.emplace(key, Record{});
+    if (added) at->second = load(key);
+    return at->second;
+  }
+
+  void put(const std::string& key, const Record& record) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    known_[key] = record;
+    const std::string path = file(key, true);
+    if (path.empty()) return;
+    const std::string part = path + "." + std::to_string(getpid());
+    std::ofstream out(part);
+    out << key << "\n" << record.text() << "\n";
+    out.close();
+    if (!out || std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
+  }
+
+ private:
+  static void warn(const std::string& path, const char* what) {
+    std::fprintf(stderr, "opinfo: %s %s; cuDNN's engines are timed again\n", path.c_str(), what);
+  }
+
+  Record load(const std::string& key) const {
+    const std::string path = file(key, false);
+    std::ifstream in(path);
+    if (path.empty() || !in) return Record{};
+    std::string told, text;
+    std::getline(in, told);
+    std::getline(in, text);
+    const Record record = Record::read(text);
+    if (record.form >= 0 && told == key) return record;
+    if (record.form < 0) warn(path, "is damaged");
+    return Record{};
+  }
+
+  static bool made(const std::string& folder) {
+    return mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
+  }
+
+  // Empty if there is no folder that only this user writes to.
+  static std::string file(const std::string& key, bool create) {
+    const char *chosen = std::getenv("OPINFO_CACHE"), *base = std::getenv("XDG_CACHE_HOME"),
+               *home = std::getenv("HOME");
+    std::string root = chosen != nullptr ? chosen : "";
+    if (root.empty()) {
+      root = base != nullptr && base[0] == '/' ? base : home != nullptr ? home : "";
+      if (root.empty()) return "";
+      if (base == nullptr || base[0] != '/') root += "/.cache";
+      if (create && !made(root)) return "";
+      root += "/opinfo";
+    }
+    const std::string folder = root + "/cudnn";
+    if (create && !(made(root) && made(folder))) return "";
+    struct stat info {};
+    if (stat(folder.c_str(), &info) != 0) return "";
+    if (info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
+      warn(folder, "can be written by other users");
+      return "";
+    }
+    uint64_t hash = 14695981039346656037ull;  // FNV-1a
+    for (unsigned char c : key) hash = (hash ^ c) * 1099511628211ull;
+    char name[32];
+    std::snprintf(name, sizeof(name), "/%016llx", static_cast<unsigned long long>(hash));
+    return folder + name;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Record> known_;
+};
+
+// The device and the library, in words.
+inline std::string told_of(int device) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  std::ostringstream out;
+  out << properties.name << " sm_" << properties.major << properties.minor << " x"
+      << properties.multiProcessorCount << " cudnn " << cudnnGetVersion();
+  return out.str();
+}
+
+}  // namespace
+}  // namespace opinfo_nvidia
+

@@ -1,0 +1,1 @@
+"""Schedules of PrimFuncs for NVIDIA GPUs, from access functions."""

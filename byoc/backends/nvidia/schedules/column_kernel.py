@@ -1,0 +1,215 @@
+"""Reductions over axes that are not contiguous: lanes are neighbouring rows.
+
+for j; k: s[j] += x[k, j]
+
+s_acc[v] += x[k, 8 * t + v]                 each thread: 8 rows, every 16th k
+s_part[p, 8 * t + v] = s_acc[v]             shared memory
+s_sum[j] = sum of s_part[p, j] over p       one thread for each row
+y[k, 8 * t + v] = x[…] / s_sum[8 * t + v]   a softmax: again each thread
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tvm import tirx
+
+from .....analysis.blocks.strides import strided_access
+from .....analysis.blocks.tir import Values, loads, seq, values
+from .....analysis.lifting.tir.node import as_dtype, items, substitute
+from .gpu_program import GpuProgram, Unscheduled, itemsize
+from .merged_axes import MergedAxes, bound, merged, positions_of, static_range
+from .row_kernel import RowEmitter, RowTile
+from .row_space import combiner, row_space, substituted
+from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
+from .vector_loads import narrowest_item, widest
+
+#: Threads of a block, threads side by side, and blocks that fill a GPU.
+THREADS, ACROSS, ENOUGH = 512, 32, 128
+#: Bytes that memory reads together, and that a thread loads at least.
+SECTOR, SMALLEST = 32, 4
+
+
+def columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
+    """Return the kernel of a program whose neighbouring rows are contiguous, and its buffers.
+
+    Raises:
+        Unscheduled: The steps share no rows, or neighbouring rows are not contiguous.
+    """
+    space, length = row_space(program)
+    if not space.rows:
+        raise Unscheduled("there is one row")
+    return _Columns(program, space, length)()
+
+
+class _Columns(RowEmitter):
+    """A block has ``across`` threads side by side, each with a vector of rows."""
+
+    def shape(self) -> RowTile:
+        self.row_groups = self.merged_rows()
+        size = narrowest_item(self.vector_buffers())
+        width, self.across = _sides(self.space.count, self.row_groups.sizes[-1], size)
+        threads = 1
+        while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
+            threads *= 2
+        if threads * self.across < 32:
+            raise Unscheduled("few threads share a row")
+        if not any(map(self.is_across, self.space.steps)):
+            raise Unscheduled("neighbouring rows are not contiguous")
+        return RowTile(width, self.length, threads, self.across)
+
+    def merged_rows(self) -> MergedAxes:
+        accesses, exprs = [], []
+        rows = [r.var for r in self.space.rows]
+        for row in self.space.steps:
+            analyzer = bound([*self.space.rows, *row.columns])
+            parts = [substitute(e, row.at) for e in self.parts(row)]
+            exprs += parts
+            reads = [(e.source, items(e.indices)) for p in parts for e in loads(p)]
+            writes = [(u.buffer, [substitute(i, row.at) for i in u.indices])
+                      for u in row.step.updates]  # fmt: skip
+            accesses += [strided_access(b, i, rows, analyzer) for b, i in reads + writes]
+        return merged(self.space.rows, accesses, exprs)
+
+    def is_across(self, row: Any) -> bool:
+        if not row.columns:
+            return False
+        lane, analyzer = self.space.rows[-1].var, bound([*self.space.rows, *row.columns])
+        return any(strided_access(e.source, items(e.indices), [lane], analyzer).step(lane) == 1
+                   for part in self.parts(row) for e in loads(substitute(part, row.at))
+                   if e.source in self.program.params)  # fmt: skip
+
+    # ------------------------------------------------------------------ the kernel
+
+    def __call__(self) -> tuple[Any, list[Any]]:
+        tile, vectors = self.tile, self.space.count // self.tile.width
+        blocks = vectors // self.across
+        block, self.side = tirx.Var("block", "int64"), tirx.Var("side", "int64")
+        for var, extent in ((block, blocks), (self.side, self.across), (self.thread, tile.threads),
+                            (self.chunk, tile.chunks), (self.lane, tile.width)):  # fmt: skip
+            self.analyzer.bind(var, static_range(extent))
+        vector = block * number(self.across) + self.side
+        at = self.row_groups.at(positions_of(self.row_groups, vector, tile.width, self.lane))
+        self.count_uses(at)
+        self.check_registers()
+        body = seq([part for step in self.space.steps for part in self.phase(step, at)])
+        nest = thread_loop(BLOCK, blocks, lambda b: substitute(body, values((block, b))))
+        return nest, self.buffers
+
+    def over_threads(self, body: Any) -> Any:
+        def threads(x: Any) -> Any:
+            side = x % number(self.across) if self.tile.threads > 1 else x
+            return substitute(
+                body, values((self.side, side), (self.thread, x // number(self.across)))
+            )
+
+        return thread_loop(THREAD, self.tile.threads * self.across, threads)
+
+    def where(self, row: Any, at: Values) -> Values:
+        groups, where = self.groups[id(row)], Values()
+        for var, value in at.items():
+            where[var] = value
+        for var, value in groups.at(positions_of(groups, self.place(), 1, number(0))).items():
+            where[var] = value
+        return where
+
+    def total(self, register: Any) -> Any:
+        return load(register, self.side * number(self.tile.width) + self.lane)
+
+    def once(self, row: Any, at: Values) -> Any:
+        lanes, out, after = self.lanes(), [], []
+        for update in row.step.updates:
+            lets, value = self.value(row, update.value, at, lanes)
+            indices = [self.analyzer.simplify(substituted(row, i, at)) for i in update.indices]
+            each, copies = self.vector_store(update.buffer, indices, value, lanes)
+            out += [*lets, each]
+            after += copies
+        self.buffers += lanes.registers
+        body = seq([*lanes.statements(), self.each_lane(seq(out)), *after])
+        return when(tirx.EQ(self.thread, number(0)), body)
+
+    def reduction(self, row: Any, at: Values) -> list[Any]:
+        tile, where, first, inner, after = self.tile, self.where(row, at), [], [], []
+        lanes, rows = self.lanes(), self.across * self.tile.width
+        for update in row.step.updates:
+            combine, name = combiner(update), update.buffer.name
+            acc = local(f"{name}_acc", [tile.width], combine.dtype)
+            part = local(f"{name}_part", [tile.threads, rows], combine.dtype, "shared")
+            total = local(f"{name}_sum", [rows], combine.dtype, "shared")
+            if tile.threads * rows * itemsize(part) > 32 * 1024:
+                raise Unscheduled("parts exceed shared memory")
+            self.buffers += [acc, part, total]
+            lets, term = self.value(row, combine.term, where, lanes)
+            init = combine.start(update.init)
+            first.append(unrolled("u", tile.width, partial(store, acc, init)))
+            inner += [*lets, store(acc, combine(load(acc, self.lane), term), self.lane)]
+            after.append(self.shared(acc, part))
+            after.append(self.combined(part, total, init, combine, rows))
+            self.row_values[update.buffer] = total
+        self.buffers += lanes.registers
+        phase = seq([*first, self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner))]))])
+        return [self.over_threads(phase), *after, *self.stored(row, at)]
+
+    def shared(self, acc: Any, part: Any) -> Any:
+        place = self.side * number(self.tile.width)
+        return self.over_threads(unrolled("u", self.tile.width, lambda v: store(
+            part, load(acc, v), self.thread, place + v)))  # fmt: skip
+
+    def combined(self, part: Any, total: Any, init: Any, combine: Any, rows: int) -> Any:
+        threads = self.tile.threads * self.across
+        acc = local(f"{total.name}_acc", [1], combine.dtype)
+        self.buffers.append(acc)
+        zero = number(0)
+
+        def row(at: Any) -> Any:
+            body = unrolled("p", self.tile.threads, lambda p: store(
+                acc, combine(load(acc, zero), load(part, p, at)), zero))  # fmt: skip
+            return seq([store(acc, init, zero), body, store(total, load(acc, zero), at)])
+
+        def thread(x: Any) -> Any:
+            out = []
+            for k in range(-(-rows // threads)):
+                at = x if k == 0 else number(k * threads) + x
+                inside = at < number(rows) if (k + 1) * threads > rows else None
+                out.append(when(inside, row(at)))
+            return seq(out)
+
+        return thread_loop(THREAD, threads, thread)
+
+    def stored(self, row: Any, at: Values) -> list[Any]:
+        lanes, out, after = self.lanes(), [], []
+        for update in row.step.updates:
+            if update.buffer not in self.program.params:
+                continue
+            indices = [self.analyzer.simplify(substituted(row, i, at)) for i in update.indices]
+            value = as_dtype(
+                self.total(self.row_values[update.buffer]), str(update.buffer.ty.dtype)
+            )
+            each, copies = self.vector_store(update.buffer, indices, value, lanes)
+            out.append(each)
+            after += copies
+        if not out:
+            return []
+        body = seq([self.each_lane(seq(out)), *after])
+        return [self.over_threads(when(tirx.EQ(self.thread, number(0)), body))]
+
+
+def _sides(rows: int, extent: int, size: int) -> tuple[int, int]:
+    """Return the lanes of a thread and the threads side by side.
+
+    They are as many as leave enough blocks, but read at least 32 bytes, which memory reads anyway.
+    """
+    width = widest(size, extent)
+    while True:
+        vectors = rows // width
+        across = [k for k in range(1, ACROSS + 1) if vectors % k == 0]
+        enough = [k for k in across if vectors // k >= ENOUGH and k * width * size >= SECTOR]
+        if enough:
+            return width, max(enough)
+        if width == 1 or width * size <= SMALLEST:
+            break
+        width //= 2
+    width = widest(size, extent)
+    across = [k for k in range(1, ACROSS + 1) if rows // width % k == 0]
+    return width, min((k for k in across if k * width * size >= SECTOR), default=across[-1])

@@ -1,0 +1,62 @@
+"""Schedule a PrimFunc for a GPU by what its accesses are, or refuse.
+
+Rules are tried in order; the first that applies to all steps of the PrimFunc is used. TVM's own
+rules are for the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+from .....analysis import Refusal
+from .column_kernel import columns_kernel
+from .gpu_program import GpuProgram, Unscheduled, read_program
+from .narrow_kernel import narrow
+from .pointwise_kernel import pointwise
+from .row_kernel import rows_kernel
+from .thread_loops import kernels
+from .transpose_kernel import transposed
+
+#: The attribute with which dlight marks scheduled PrimFuncs.
+DONE = "tirx.is_scheduled"
+
+Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
+
+#: Name, whether to keep the results of function calls that several steps read, and the rule.
+RULES: tuple[tuple[str, bool, Rule], ...] = (
+    ("rows", True, rows_kernel), ("long rows", False, rows_kernel),
+    ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
+    ("transposed", False, transposed), ("narrow", False, narrow),
+    ("pointwise", False, pointwise),
+)  # fmt: skip
+
+
+def gpu_scheduled(func: Any) -> Any | Refusal:
+    """Return a PrimFunc over threads that computes the same; ``func`` is not changed."""
+    if not isinstance(func, tirx.PrimFunc):
+        return Refusal(f"expected a PrimFunc, got {type(func).__name__}")
+    reasons = []
+    for name, keep, rule in RULES:
+        try:
+            nest, buffers = rule(read_program(func, keep))
+        except Unscheduled as error:
+            reasons.append(f"{name}: {error}")
+            continue
+        return kernels(func, [nest], buffers).with_attr(DONE, True)
+    return Refusal("; ".join(dict.fromkeys(reasons)))
+
+
+def directly_scheduled(func: Any) -> Any | Refusal:
+    """Return a PrimFunc in which a thread computes each vector of results by itself.
+
+    It is for products and convolutions that no other schedule fits.
+    """
+    try:
+        nest, buffers = pointwise(read_program(func, False, products=True), most=sys.maxsize)
+    except Unscheduled as error:
+        return Refusal(f"direct: {error}")
+    return kernels(func, [nest], buffers).with_attr(DONE, True)

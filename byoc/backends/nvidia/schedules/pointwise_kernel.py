@@ -1,0 +1,286 @@
+"""Elements that depend on no others: each thread computes one vector.
+
+    for i, j: y[i, j] = f(x[i, j], b[j])
+    blockIdx.x, threadIdx.x over vectors of y: 16 bytes of x and b into registers, 16 bytes out
+
+Reductions of few terms, as in pooling and depthwise convolutions, run inside of the thread:
+
+    for h, w, c; r, s: y[h, w, c] = max(y[h, w, c], x[2 * h + r, 2 * w + s, c])
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .....analysis.blocks.loop_steps import LoopStep, Update
+from .....analysis.blocks.strides import strided_access
+from .....analysis.blocks.tir import Values, loads, seq, static, values
+from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
+from .gpu_program import (
+    GpuProgram,
+    Unscheduled,
+    expanded,
+    extents,
+    product,
+)
+from .merged_axes import (
+    MergedAxes,
+    axis_range,
+    bound,
+    merged,
+    positions_of,
+    simplified,
+    static_range,
+)
+from .row_space import combiner
+from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
+from .vector_loads import Lanes, narrowest_item, widest
+
+THREADS = 256
+#: Terms of a reduction that a thread unrolls, and that it computes at all.
+FEW, MANY = 16, 64
+
+
+def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
+    """Return the kernel of steps over the same axes, and its buffers.
+
+    ``most`` is the number of terms of a reduction that a thread may compute.
+
+    Raises:
+        Unscheduled: The steps are over different axes, or reduce many terms.
+    """
+    return _Points(program, most).kernel()
+
+
+class _Points:
+    def __init__(self, program: GpuProgram, most: int) -> None:
+        self.program = program
+        self.steps = steps = program.steps
+        self.axes = steps[-1].spatial
+        if any(extents(s.spatial) != extents(self.axes) for s in steps):
+            raise Unscheduled("the steps are over different axes")
+        self.buffers: list[Any] = []
+        self.sums: NodeDict[Any] = NodeDict()  # the registers of reductions
+        for step in steps:
+            if step.reduced and product(extents(step.reduced)) > most:
+                raise Unscheduled("a reduction has many terms")
+            if not step.reduced and any(u.buffer not in program.params for u in step.updates):
+                raise Unscheduled("a result is kept")
+        self.check_reuse()
+
+    def check_reuse(self) -> None:
+        """Results of reductions are read where they are computed."""
+        written = NodeDict[Update]()
+        for step in self.steps:
+            for update in step.updates:
+                for expr in self.loads(update):
+                    if (source := written.get(expr.source)) is not None:
+                        self.check_place(step, expr, source)
+            for update in step.updates:
+                written[update.buffer] = update
+
+    def check_place(self, step: LoopStep, expr: Any, source: Update) -> None:
+        owner = next(s for s in self.steps if any(u is source for u in s.updates))
+        index = [substitute(i, self.renamed(owner)) for i in source.indices]
+        read = [substitute(i, self.renamed(step)) for i in items(expr.indices)]
+        if not all(tvm_ffi.structural_equal(a, b) for a, b in zip(index, read, strict=True)):
+            raise Unscheduled("a step reads elements of other threads")
+
+    def loads(self, update: Update) -> list[Any]:
+        return [e for part in self.parts(update) for e in loads(part)]
+
+    def parts(self, update: Update) -> list[Any]:
+        lets, value = expanded(update.value, self.program.definitions)
+        return [*(e for _, e in lets), value]
+
+    def renamed(self, step: LoopStep) -> Values:
+        """The axes of a step as those of the last."""
+        return values(*((a.var, b.var) for a, b in zip(step.spatial, self.axes, strict=True)))
+
+    # ------------------------------------------------------------------ shape
+
+    def merged(self) -> MergedAxes:
+        exprs, accesses, variables = [], [], [a.var for a in self.axes]
+        analyzer = bound(self.axes)
+        for step in self.steps:
+            at = self.renamed(step)
+            for axis in step.reduced:
+                analyzer.bind(axis.var, axis_range(axis))
+            for update in step.updates:
+                parts = [substitute(e, at) for e in self.parts(update)]
+                exprs += parts
+                reads = [(e.source, items(e.indices)) for part in parts for e in loads(part)]
+                writes = [(update.buffer, [substitute(i, at) for i in update.indices])]
+                accesses += [strided_access(b, i, variables, analyzer) for b, i in reads + writes]
+        return merged(self.axes, accesses, exprs)
+
+    def buffers_used(self) -> list[Any]:
+        out = []
+        for step in self.steps:
+            for update in step.updates:
+                out += [update.buffer, *(e.source for e in self.loads(update))]
+        return out
+
+    def width(self, groups: MergedAxes) -> int:
+        return widest(narrowest_item(self.buffers_used()), groups.sizes[-1] if groups.sizes else 1)
+
+    # ------------------------------------------------------------------ emission
+
+    def kernel(self) -> tuple[Any, list[Any]]:
+        groups = self.merged()
+        width = self.width(groups)
+        vectors = groups.total // width
+        threads = min(THREADS, -(-vectors // 32) * 32)
+        blocks = -(-vectors // threads)
+        nest = thread_loop(BLOCK, blocks, lambda block: thread_loop(THREAD, threads, lambda thread:
+            self.guarded(groups, width, vectors, block, blocks, thread, threads)))  # fmt: skip
+        return nest, self.buffers
+
+    def guarded(
+        self, groups: MergedAxes, width: int, vectors: int,
+        block: Any, blocks: int, thread: Any, threads: int,
+    ) -> Any:  # fmt: skip
+        place = block * number(threads) + thread
+        analyzer = tvm.sym.Analyzer()
+        analyzer.bind(block, static_range(blocks))
+        analyzer.bind(thread, static_range(threads))
+        exact = blocks * threads == vectors
+        condition = None if exact else place < number(vectors)
+        if exact:
+            return self.body(groups, width, place, analyzer)
+        with analyzer.constraint_scope(condition):
+            return when(condition, self.body(groups, width, place, analyzer))
+
+    def body(self, groups: MergedAxes, width: int, place: Any, analyzer: Any) -> Any:
+        lane = tirx.Var("v", str(place.ty.dtype))
+        analyzer.bind(lane, static_range(width))
+        positions = positions_of(groups, place, width, lane)
+        at = groups.at(positions)
+        out: list[Any] = []
+        for step in self.steps:
+            pairs = zip(step.spatial, self.axes, strict=True)
+            where = values(*((a.var, at[b.var]) for a, b in pairs))
+            if step.reduced:
+                out += self.reduction(step, where, lane, width, analyzer)
+            if any(u.buffer in self.program.params for u in step.updates):
+                out += self.results(step, where, lane, width, analyzer)
+        return seq(out)
+
+    def results(
+        self, step: LoopStep, at: Values, lane: Any, width: int, analyzer: Any
+    ) -> list[Any]:
+        lanes = self.lanes(lane, width, analyzer)
+        inner, after = [], []
+        for update in step.updates:
+            if update.buffer not in self.program.params:
+                continue
+            lets: list[Any] = []
+            value = load(self.sums[update.buffer], lane) if step.reduced else None
+            if not step.reduced:
+                lets, value = self.value(step, update.value, at, lanes, analyzer)
+            indices = [analyzer.simplify(substitute(i, at)) for i in update.indices]
+            if width == 1:
+                inner += [*lets, store(update.buffer, value, *indices)]
+                continue
+            register = self.register(f"{update.buffer.name}_out", width, update.buffer)
+            inner += [*lets, store(register, value, lane)]
+            after.append(_stored(lanes, update.buffer, indices, register, lane, analyzer))
+        body = seq(inner)
+        self.buffers += lanes.registers
+        lane0 = unrolled("u", width, lambda v: substitute(body, values((lane, v))))
+        return [*lanes.statements(), lane0, *after]
+
+    def reduction(
+        self, step: LoopStep, at: Values, lane: Any, width: int, analyzer: Any
+    ) -> list[Any]:
+        """Accumulate in registers, one for each lane."""
+        terms = extents(step.reduced)
+        out = []
+        for update in step.updates:
+            dtype = accumulator_dtype(update)
+            register = local(f"{update.buffer.name}_acc", [width], dtype)
+            self.buffers.append(register)
+            self.sums[update.buffer] = register
+            init = substitute(update.init, at)
+            out.append(unrolled("u", width, partial(_started, register, init, lane)))
+        loops = [tirx.Var(a.var.name, str(a.var.ty.dtype)) for a in step.reduced]
+        where = Values()
+        for var, value in at.items():
+            where[var] = value
+        for var, axis in zip(loops, step.reduced, strict=True):
+            analyzer.bind(var, axis_range(axis))
+            where[axis.var] = number(0) if static(axis.extent) == 1 else var
+        lanes = self.lanes(lane, width, analyzer)
+        inner = []
+        for update in step.updates:
+            value = widened(update, self.sums[update.buffer])
+            lets, value = self.value(step, value, where, lanes, analyzer)
+            inner += [*lets, store(self.sums[update.buffer], value, lane)]
+        self.buffers += lanes.registers
+        each = unrolled("u", width, lambda v: substitute(seq(inner), values((lane, v))))
+        body = seq([*lanes.statements(), each])
+        kind = tirx.ForKind.UNROLLED if product(terms) <= FEW else tirx.ForKind.SERIAL
+        for var, extent in reversed(list(zip(loops, terms, strict=True))):
+            if extent > 1:
+                body = tirx.For(var, number(0), number(extent), kind, body)
+        return [*out, body]
+
+    def value(
+        self, step: LoopStep, value: Any, at: Values, lanes: Lanes, analyzer: Any
+    ) -> tuple[list[Any], Any]:
+        lets, value = expanded(value, self.program.definitions)
+        binds = [tirx.Bind(var, lanes(simplified(substitute(bound_to, at), analyzer)))
+                 for var, bound_to in lets]  # fmt: skip
+        return binds, lanes(simplified(substitute(value, at), analyzer))
+
+    def lanes(self, lane: Any, width: int, analyzer: Any) -> Lanes:
+        def cached(expr: Any) -> Any | None:
+            register = self.sums.get(expr.source)
+            if register is None and any(expr.source.same_as(r) for _, r in self.sums.items()):
+                return load(expr.source, lane)
+            if register is None:
+                return None
+            return as_dtype(load(register, lane), str(expr.ty.dtype))
+
+        return Lanes(lane, width, analyzer, cached)
+
+    def register(self, name: str, width: int, like: Any) -> Any:
+        buffer = local(name, [width], str(like.ty.dtype))
+        self.buffers.append(buffer)
+        return buffer
+
+
+def accumulator_dtype(update: Update) -> str:
+    """Return the type in which a reduction is accumulated: float32 for sums of halves."""
+    try:
+        return combiner(update).dtype
+    except Unscheduled:
+        return str(update.buffer.ty.dtype)
+
+
+def widened(update: Update, register: Any) -> Any:
+    """Return the updated value over the register, which may have a wider type."""
+    if str(register.ty.dtype) == str(update.buffer.ty.dtype):
+        return update.value
+    combine = combiner(update)
+    return combine(load(register, number(0)), combine.term)
+
+
+def _started(register: Any, init: Any, lane: Any, v: Any) -> Any:
+    return store(register, substitute(init, values((lane, v))), v)
+
+
+def _stored(
+    lanes: Lanes, buffer: Any, indices: list[Any], register: Any, lane: Any, analyzer: Any
+) -> Any:
+    def one(v: Any) -> Any:
+        return store(
+            buffer, load(register, v), *(substitute(i, values((lane, v))) for i in indices)
+        )
+
+    return lanes.lanes(str(buffer.ty.dtype), one)

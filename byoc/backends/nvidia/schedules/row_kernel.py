@@ -1,0 +1,392 @@
+"""Norms, softmax and other functions of rows: a row is in the registers of its threads.
+
+    for i; k: s[i] += x[i, k]                      for i, k: y[i, k] = x[i, k] / s[i]
+
+    x_reg[c, v] = x[i, …]                          vectors of 16 bytes
+    s_acc[0] += x_reg[c, v]                        each thread
+    s_row[0] = sum of s_acc[0] over threadIdx.x    by shuffles
+    y[i, …] = x_reg[c, v] / s_row[0]
+
+A row has 32 threads, or more if it is long or rows are few; long rows are read again instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .....analysis.blocks.strides import strided_access
+from .....analysis.blocks.tir import Values, loads, mentions, seq, values
+from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
+from .gpu_program import GpuProgram, Unscheduled, expanded, itemsize, unguarded
+from .merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
+from .row_space import RowSpace, RowStep, combiner, row_space, same_index, substituted
+from .thread_loops import (
+    BLOCK,
+    ROW,
+    THREAD,
+    load,
+    local,
+    number,
+    reduce_threads,
+    serial,
+    store,
+    thread_loop,
+    unrolled,
+    when,
+)
+from .vector_loads import Lanes, VectorLoad, contiguous, narrowest_item, widest
+
+WARP, MOST_THREADS = 32, 1024
+#: Threads of a block that has several rows.
+TOGETHER = 256
+#: Threads that fill a GPU; rows get more threads until there are as many.
+ENOUGH = 132 * 512
+#: Bytes of a row that a thread keeps in registers, and vectors that it unrolls.
+REGISTERS, CHUNKS = 320, 8
+
+
+@dataclass(frozen=True)
+class RowTile:
+    """``threads`` of a row, each with ``chunks`` vectors of ``width``; ``rows`` of a block."""
+
+    width: int
+    vectors: int
+    threads: int
+    rows: int
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.vectors // self.threads)
+
+    @property
+    def exact(self) -> bool:
+        return self.chunks * self.threads == self.vectors
+
+
+def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
+    """Return the kernel of a program over rows, and its buffers.
+
+    Raises:
+        Unscheduled: The steps share no rows, rows are of different lengths, or too long to keep
+            what several steps read.
+    """
+    return RowEmitter(program, *row_space(program))()
+
+
+class RowEmitter:
+    """Emits the phases of a kernel in which threads share a row; lanes are elements of the row."""
+
+    def __init__(self, program: GpuProgram, space: RowSpace, length: int) -> None:
+        self.program, self.space, self.length = program, space, length
+        self.groups = {id(s): self.merged(s) for s in space.steps}
+        self.tile = self.shape()
+        self.buffers: list[Any] = []
+        self.row_values: NodeDict[Any] = NodeDict()  # registers of reductions
+        self.kept: list[tuple[Any, list[Any], Any]] = []  # buffer, flat index or indices, register
+        self.chunk, self.lane = tirx.Var("c", "int64"), tirx.Var("v", "int64")
+        self.thread = tirx.Var("thread", "int64")
+        self.analyzer = tvm.sym.Analyzer()
+        self.uses: list[tuple[Any, Any, set[int]]] = []
+
+    def shape(self) -> RowTile:
+        if not any(map(self.is_contiguous, self.space.steps)):
+            raise Unscheduled("rows are not contiguous")
+        width = widest(narrowest_item(self.vector_buffers()), self.length)
+        for row in self.space.steps:
+            if row.columns:
+                width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
+        return _tile(self.space.count, self.length // width, width)
+
+    def is_contiguous(self, row: RowStep) -> bool:
+        """Whether a step reads consecutive elements of a parameter along its columns."""
+        if not row.columns:
+            return False
+        lane, analyzer = row.columns[-1].var, bound([*self.space.rows, *row.columns])
+        return any(strided_access(e.source, items(e.indices), [lane], analyzer).step(lane) == 1
+                   for part in self.parts(row) for e in loads(substitute(part, row.at))
+                   if e.source in self.program.params)  # fmt: skip
+
+    def vector_buffers(self) -> list[Any]:
+        out = []
+        for row in self.space.steps:
+            if row.columns:
+                out += [e.source for part in self.parts(row) for e in loads(part)
+                        if e.source in self.program.params]  # fmt: skip
+                if not row.step.reduced:
+                    out += [u.buffer for u in row.step.updates if u.buffer in self.program.params]
+        return out
+
+    def parts(self, row: RowStep) -> list[Any]:
+        out = []
+        for update in row.step.updates:
+            lets, value = expanded(update.value, self.program.definitions)
+            out += [*(e for _, e in lets), value]
+        return out
+
+    def merged(self, row: RowStep) -> MergedAxes:
+        analyzer = bound([*self.space.rows, *row.columns])
+        columns = [c.var for c in row.columns]
+        parts = [substitute(e, row.at) for e in self.parts(row)]
+        accesses = [strided_access(e.source, items(e.indices), columns, analyzer)
+                    for part in parts for e in loads(part)]  # fmt: skip
+        if not row.step.reduced:
+            accesses += [strided_access(u.buffer, [substitute(i, row.at) for i in u.indices],
+                                        columns, analyzer) for u in row.step.updates]  # fmt: skip
+        return merged(row.columns, accesses, parts)
+
+    # ------------------------------------------------------------------ the kernel
+
+    def __call__(self) -> tuple[Any, list[Any]]:
+        tile, rows = self.tile, self.space.count
+        blocks = rows // tile.rows
+        block, line = tirx.Var("block", "int64"), tirx.Var("line", "int64")
+        for var, extent in ((block, blocks), (line, tile.rows), (self.thread, tile.threads),
+                            (self.chunk, tile.chunks), (self.lane, tile.width)):  # fmt: skip
+            self.analyzer.bind(var, static_range(extent))
+        row = block if tile.rows == 1 else block * number(tile.rows) + line
+        at = MergedAxes((self.space.rows,)).at([row]) if self.space.rows else Values()
+        self.count_uses(at)
+        self.check_registers()
+        phases: list[Any] = []
+        for step in self.space.steps:
+            phases += self.phase(step, at)
+        body = seq([p for p in phases])
+        nest = thread_loop(BLOCK, blocks, lambda b: self.lines(body, block, line, b))
+        return nest, self.buffers
+
+    def lines(self, body: Any, block: Any, line: Any, at: Any) -> Any:
+        if self.tile.rows == 1:
+            return substitute(body, values((block, at), (line, number(0))))
+        return thread_loop(ROW, self.tile.rows, lambda y: substitute(
+            body, values((block, at), (line, y))))  # fmt: skip
+
+    def over_threads(self, body: Any) -> Any:
+        return thread_loop(THREAD, self.tile.threads, lambda x: substitute(
+            body, values((self.thread, x))))  # fmt: skip
+
+    def phase(self, row: RowStep, at: Values) -> list[Any]:
+        if not row.step.reduced:
+            return [self.over_threads(self.spatial(row, at))]
+        return self.reduction(row, at)
+
+    # ------------------------------------------------------------------ columns
+
+    def where(self, row: RowStep, at: Values) -> Values:
+        """The axes of a step at a chunk and a lane of the row ``at``."""
+        groups, where = self.groups[id(row)], Values()
+        for var, value in at.items():
+            where[var] = value
+        positions = positions_of(groups, self.place(), self.tile.width, self.lane)
+        for var, value in groups.at(positions).items():
+            where[var] = value
+        return where
+
+    def valid(self) -> Any | None:
+        """The condition that a chunk is within the row, or None."""
+        if self.tile.exact:
+            return None
+        return self.place() < number(self.tile.vectors)
+
+    def place(self) -> Any:
+        """The vector of a thread in its row."""
+        if self.tile.chunks == 1:
+            return self.thread
+        return self.chunk * number(self.tile.threads) + self.thread
+
+    def chunks(self, body: Any) -> Any:
+        tile = self.tile
+        whole = when(self.valid(), body)
+        if tile.chunks > CHUNKS:
+            return serial("c", tile.chunks, lambda c: substitute(whole, values((self.chunk, c))))
+        return unrolled("c", tile.chunks, lambda c: substitute(whole, values((self.chunk, c))))
+
+    def each_lane(self, body: Any) -> Any:
+        return unrolled("u", self.tile.width, lambda v: substitute(body, values((self.lane, v))))
+
+    def spatial(self, row: RowStep, at: Values) -> Any:
+        if not row.columns:
+            return self.once(row, at)
+        where = self.where(row, at)
+        lanes = self.lanes()
+        inner, after = [], []
+        for update in row.step.updates:
+            lets, value = self.value(row, update.value, where, lanes)
+            indices = [self.analyzer.simplify(substituted(row, i, where)) for i in update.indices]
+            if update.buffer in self.program.kept:
+                shape = [self.tile.chunks, self.tile.width]
+                register = self.register(f"{update.buffer.name}_row", shape, update.buffer)
+                self.kept.append((update.buffer, indices, register))
+                inner += [*lets, store(register, value, self.chunk, self.lane)]
+                continue
+            each, copies = self.vector_store(update.buffer, indices, value, lanes)
+            inner += [*lets, each]
+            after += copies
+        self.buffers += lanes.registers
+        return self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner)), *after]))
+
+    def vector_store(
+        self, buffer: Any, indices: list[Any], value: Any, lanes: Lanes
+    ) -> tuple[Any, list[Any]]:
+        """The store of each lane, and the copies of all lanes after it, if they are contiguous."""
+        if not contiguous(buffer, indices, self.lane, self.tile.width, self.analyzer):
+            return store(buffer, value, *indices), []
+        register = self.register(f"{buffer.name}_out", [self.tile.width], buffer)
+
+        def copy(v: Any) -> Any:
+            place = (substitute(e, values((self.lane, v))) for e in indices)
+            return store(buffer, load(register, v), *place)
+
+        return store(register, value, self.lane), [lanes.lanes(str(buffer.ty.dtype), copy)]
+
+    def once(self, row: RowStep, at: Values) -> Any:
+        """The results of a row without columns, which one thread stores."""
+        lanes, out = self.lanes(), []
+        for update in row.step.updates:
+            lets, value = self.value(row, update.value, at, lanes)
+            indices = [self.analyzer.simplify(substituted(row, i, at)) for i in update.indices]
+            out += [*lets, store(update.buffer, value, *indices)]
+        return when(tirx.EQ(self.thread, number(0)), seq(out))
+
+    def reduction(self, row: RowStep, at: Values) -> list[Any]:
+        where, first, inner, after = self.where(row, at), [], [], []
+        lanes = self.lanes()
+        for update in row.step.updates:
+            combine = combiner(update)
+            acc, total = (local(f"{update.buffer.name}_{part}", [1], combine.dtype)
+                          for part in ("acc", "row"))  # fmt: skip
+            self.buffers += [acc, total]
+            lets, term = self.value(row, combine.term, where, lanes)
+            init = combine.start(update.init)
+            first.append(store(acc, init, number(0)))
+            inner += [*lets, store(acc, combine(load(acc, number(0)), term), number(0))]
+            after.append(reduce_threads(THREAD, self.tile.threads, total, init, acc, combine))
+            self.row_values[update.buffer] = total
+        self.buffers += lanes.registers
+        phase = seq([*first, self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner))]))])
+        return [self.over_threads(phase), *after, *self.stored(row, at)]
+
+    def stored(self, row: RowStep, at: Values) -> list[Any]:
+        """The results of a reduction that are the PrimFunc's own."""
+        out = []
+        for update in row.step.updates:
+            if update.buffer not in self.program.params:
+                continue
+            indices = [self.analyzer.simplify(substituted(row, i, at)) for i in update.indices]
+            value = load(self.row_values[update.buffer], number(0))
+            out.append(self.over_threads(when(tirx.EQ(self.thread, number(0)),
+                                              store(update.buffer, value, *indices))))  # fmt: skip
+        return out
+
+    def value(self, row: RowStep, expr: Any, where: Values, lanes: Lanes) -> tuple[list[Any], Any]:
+        lets, value = expanded(expr, self.program.definitions)
+        binds = [tirx.Bind(var, lanes(simplified(substituted(row, e, where), self.analyzer)))
+                 for var, e in lets]  # fmt: skip
+        return binds, lanes(simplified(substituted(row, value, where), self.analyzer))
+
+    def register(self, name: str, shape: list[int], like: Any) -> Any:
+        buffer = local(name, shape, str(like.ty.dtype))
+        self.buffers.append(buffer)
+        return buffer
+
+    # ------------------------------------------------------------------ what is in registers
+
+    def count_uses(self, at: Values) -> None:
+        """Note which loads of parameters several steps have."""
+        for k, row in enumerate(self.space.steps):
+            if not row.columns:
+                continue
+            where = self.where(row, at)
+            for part in self.parts(row):
+                for expr in unguarded(part):
+                    if expr.source in self.program.params:
+                        self.note(simplified(substituted(row, expr, where), self.analyzer), k)
+
+    def note(self, expr: Any, k: int) -> None:
+        if self.chunk not in mentions(expr) and self.thread not in mentions(expr):
+            return
+        flat = self.flat(expr)
+        for buffer, known, steps in self.uses:
+            if buffer.same_as(expr.source) and tvm_ffi.structural_equal(known, flat):
+                steps.add(k)
+                return
+        self.uses.append((expr.source, flat, {k}))
+
+    def flat(self, expr: Any) -> Any:
+        return strided_access(expr.source, items(expr.indices), [], self.analyzer).flat
+
+    def check_registers(self) -> None:
+        tile = self.tile
+        kept = [b for b, _ in self.program.kept.items()]
+        shared = [b for b, _, steps in self.uses if len(steps) > 1]
+        size = sum(itemsize(b) for b in [*kept, *shared]) * tile.chunks * tile.width
+        self.resident = size <= REGISTERS and tile.chunks <= CHUNKS
+        if kept and not self.resident:
+            raise Unscheduled("rows are too long to keep their values")
+
+    def total(self, register: Any) -> Any:
+        return load(register, number(0))
+
+    def lanes(self) -> Lanes:
+        lanes = Lanes(self.lane, self.tile.width, self.analyzer)
+
+        def cached(expr: Any) -> Any | None:
+            total = self.row_values.get(expr.source)
+            if total is not None:
+                return as_dtype(self.total(total), str(expr.ty.dtype))
+            if expr.source in self.program.kept:
+                return self.kept_value(expr)
+            return self.shared_value(expr, lanes) if self.resident else None
+
+        lanes.cached = cached
+        return lanes
+
+    def kept_value(self, expr: Any) -> Any:
+        for buffer, indices, register in self.kept:
+            if buffer.same_as(expr.source):
+                if same_index(items(expr.indices), indices, self.analyzer):
+                    return load(register, self.chunk, self.lane)
+                raise Unscheduled("a step reads values of other threads")
+        raise Unscheduled("a step reads what was not computed")
+
+    def shared_value(self, expr: Any, lanes: Lanes) -> Any | None:
+        flat = self.flat(expr)
+        if not any(b.same_as(expr.source) and len(s) > 1 and tvm_ffi.structural_equal(f, flat)
+                   for b, f, s in self.uses):  # fmt: skip
+            return None
+        for buffer, known, register in self.kept:
+            if buffer.same_as(expr.source) and tvm_ffi.structural_equal(known[0], flat):
+                return load(register, self.chunk, self.lane)
+        if lanes.guard is not None or lanes.scalar:
+            return None
+        shape = [self.tile.chunks, self.tile.width]
+        register = self.register(f"{expr.source.name}_row", shape, expr.source)
+        self.kept.append((expr.source, [flat], register))
+        vector = contiguous(expr.source, items(expr.indices), self.lane, self.tile.width,
+                            self.analyzer)  # fmt: skip
+        lanes.copies.append(VectorLoad(register, (self.chunk,), expr, None, vector))
+        return load(register, self.chunk, self.lane)
+
+
+def _tile(rows: int, vectors: int, width: int) -> RowTile:
+    threads = WARP
+    few = max(1, min(CHUNKS, 32 // width))
+    while (
+        threads < MOST_THREADS
+        and vectors > threads
+        and (vectors > threads * few or rows * threads < ENOUGH)
+    ):
+        threads *= 2
+    if threads > WARP:
+        return RowTile(width, vectors, threads, 1)
+    threads = next((t for t in (32, 16, 8, 4) if 4 * vectors >= 3 * t * -(-vectors // t)), WARP)
+    most = TOGETHER // threads
+    together = [k for k in range(most, 0, -1) if rows % k == 0]
+    whole = [k for k in together if k * threads % WARP == 0]
+    if not whole:  # a block is whole warps
+        threads, together = WARP, [k for k in together if k <= TOGETHER // WARP]
+    return RowTile(width, vectors, threads, (whole or together)[0])

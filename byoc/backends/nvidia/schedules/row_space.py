@@ -1,0 +1,240 @@
+"""The rows that all steps of a PrimFunc share, and each step's elements within a row.
+
+for i; k: s[i] += x[i, k]                            rows i, columns k
+for i, k: y[i, k] = x[i, k] / s[i]                   rows i, columns k
+for n, c, p: y[n, c, p] = x[n, c, p] - m[n, c // 8]  rows n, c // 8, columns c % 8, p
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .....analysis.blocks.loop_steps import Axis, LoopStep
+from .....analysis.blocks.tir import Values, loads, static, values
+from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
+from .gpu_program import (
+    GpuProgram,
+    Unscheduled,
+    expanded,
+    extents,
+    has_windows,
+    product,
+    value_parts,
+)
+from .merged_axes import bound
+from .thread_loops import number
+
+#: Elements of a row that threads can share; a thread computes shorter ones alone.
+SHORTEST = 24
+
+
+@dataclass(frozen=True)
+class RowStep:
+    """A step over rows: ``at`` has its axes as functions of ``rows`` and of its ``columns``."""
+
+    step: LoopStep
+    at: Values
+    columns: tuple[Axis, ...]
+
+    @property
+    def length(self) -> int:
+        return product(extents(self.columns))
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """The coordinates of a row, and the steps over all rows."""
+
+    rows: tuple[Axis, ...]
+    steps: tuple[RowStep, ...]
+
+    @property
+    def count(self) -> int:
+        return product(extents(self.rows))
+
+
+def row_space(program: GpuProgram) -> tuple[RowSpace, int]:
+    """Return the rows of a program, and their length.
+
+    Raises:
+        Unscheduled: Its steps share no rows, or rows are short or of different lengths.
+    """
+    reductions = [s for s in program.steps if s.reduced]
+    if not reductions:
+        raise Unscheduled("no step is a reduction")
+    first = [a for a in reductions[0].spatial if static(a.extent) != 1]
+    rows = tuple(Axis(tirx.Var(f"r{k}", "int64"), a.extent) for k, a in enumerate(first))
+    reader = _Reader(program, rows)
+    space = RowSpace(rows, tuple(map(reader.step, program.steps)))
+    lengths = {s.length for s in space.steps if s.columns}
+    if len(lengths) != 1:
+        raise Unscheduled("rows have different lengths")
+    if (length := lengths.pop()) < SHORTEST:
+        raise Unscheduled("rows are short")
+    return space, length
+
+
+class _Reader:
+    def __init__(self, program: GpuProgram, rows: tuple[Axis, ...]) -> None:
+        self.program, self.rows = program, rows
+        self.results: NodeDict[list[int | None]] = NodeDict()  # the row axis of each coordinate
+
+    def step(self, step: LoopStep) -> RowStep:
+        return self.reduction(step) if step.reduced else self.spatial(step)
+
+    def reduction(self, step: LoopStep) -> RowStep:
+        spatial = [a for a in step.spatial if static(a.extent) != 1]
+        parts = [e for u in step.updates for e in value_parts(u, self.program.definitions)]
+        if has_windows(step, parts):
+            raise Unscheduled("windows of a reduction overlap")
+        if extents(spatial) != extents(self.rows):
+            raise Unscheduled("reductions are over different rows")
+        at = self.units(step)
+        for axis, row in zip(spatial, self.rows, strict=True):
+            at[axis.var] = row.var
+        for update in step.updates:
+            self.results[update.buffer] = [self.coordinate(i, spatial) for i in update.indices]
+        return RowStep(step, at, tuple(a for a in step.reduced if static(a.extent) != 1))
+
+    def coordinate(self, index: Any, spatial: Sequence[Axis]) -> int | None:
+        for k, axis in enumerate(spatial):
+            if index.same_as(axis.var):
+                return k
+        if static(index) == 0 or not spatial or isinstance(index, tirx.Var):
+            return None
+        raise Unscheduled("a reduction stores at a computed index")
+
+    def units(self, step: LoopStep) -> Values:
+        return values(*((a.var, tirx.IntImm(str(a.var.ty.dtype), 0))
+                        for a in step.axes if static(a.extent) == 1))  # fmt: skip
+
+    def spatial(self, step: LoopStep) -> RowStep:
+        at, columns = self.units(step), []
+        found = self.placed(step)
+        for axis in step.axes:
+            if static(axis.extent) == 1:
+                continue
+            row = found.get(axis.var)
+            if row is None:
+                columns.append(axis)
+                continue
+            k, inner = row
+            if inner == 1:
+                at[axis.var] = self.rows[k].var
+                continue
+            column = Axis(tirx.Var(f"{axis.var.name}_in", "int64"), number(inner))
+            columns.append(column)
+            at[axis.var] = self.rows[k].var * number(inner) + column.var
+        return RowStep(step, at, tuple(columns))
+
+    def placed(self, step: LoopStep) -> NodeDict[tuple[int, int]]:
+        """Return the row axis that an axis is, or has as its leading digit before ``inner``."""
+        found: NodeDict[tuple[int, int]] = NodeDict()
+        analyzer = bound(step.axes)
+        for expr in self.reads(step):
+            for index, k in zip(items(expr.indices), self.results[expr.source], strict=True):
+                if k is not None:
+                    self.place(step, analyzer.simplify(index), k, found)
+        if not len(found.items()):
+            self.leading(step, found)
+        if sorted(k for k, _ in found.values()) != list(range(len(self.rows))):
+            raise Unscheduled("a step does not have one element or more of each row")
+        return found
+
+    def reads(self, step: LoopStep) -> list[Any]:
+        """Return the loads of reductions' results."""
+        out = []
+        for update in step.updates:
+            lets, value = expanded(update.value, self.program.definitions)
+            for part in [*(e for _, e in lets), value]:
+                out += [e for e in loads(part) if e.source in self.results]
+        return out
+
+    def place(self, step: LoopStep, index: Any, k: int, found: NodeDict[tuple[int, int]]) -> None:
+        inner = 1
+        if isinstance(index, tirx.FloorDiv):
+            inner, index = static(index.b) or 0, index.a
+        axis = next((a for a in step.axes if index.same_as(a.var)), None)
+        rows = static(self.rows[k].extent)
+        if axis is None or inner < 1 or rows is None or static(axis.extent) != rows * inner:
+            raise Unscheduled("a step reads other rows than its own")
+        if (known := found.get(axis.var)) is not None and known != (k, inner):
+            raise Unscheduled("a step reads several rows")
+        found[axis.var] = (k, inner)
+
+    def leading(self, step: LoopStep, found: NodeDict[tuple[int, int]]) -> None:
+        """Of a step that reads no result: its leading axes are the rows, if they have the size."""
+        axes = [a for a in step.axes if static(a.extent) != 1][: len(self.rows)]
+        if extents(axes) != extents(self.rows):
+            raise Unscheduled("a step has other rows")
+        for k, axis in enumerate(axes):
+            found[axis.var] = (k, 1)
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """A reduction as ``combine(accumulator, term)``, which may be reassociated.
+
+    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32.
+    """
+
+    kind: Any
+    term: Any
+    dtype: str
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        return self.kind(as_dtype(a, self.dtype), as_dtype(b, self.dtype))
+
+    def start(self, init: Any) -> Any:
+        """Return the initial value as a literal of the accumulator's type."""
+        if str(init.ty.dtype) == self.dtype:
+            return init
+        return tirx.FloatImm(self.dtype, float(init.value))
+
+
+def combiner(update: Any) -> Combiner:
+    """Return the combiner of an update whose initial value changes no result.
+
+    Raises:
+        Unscheduled: The update is not a sum, product, minimum or maximum.
+    """
+    value = update.value
+    for kind in (tirx.Add, tirx.Mul, tirx.Max, tirx.Min):
+        if not isinstance(value, kind):
+            continue
+        for own, term in ((value.a, value.b), (value.b, value.a)):
+            if isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(update.buffer):
+                _check_init(kind, update)
+                return Combiner(kind, term, _accumulator(kind, str(update.buffer.ty.dtype)))
+    raise Unscheduled("a reduction may not be associative")
+
+
+def _accumulator(kind: Any, dtype: str) -> str:
+    return "float32" if kind is tirx.Add and dtype in ("float16", "bfloat16") else dtype
+
+
+def _check_init(kind: Any, update: Any) -> None:
+    neutral = {tirx.Add: 0, tirx.Mul: 1}.get(kind)
+    if neutral is None:  # a minimum of the initial value with itself is the initial value
+        return
+    init = update.init
+    if not isinstance(init, (tirx.IntImm, tirx.FloatImm)) or float(init.value) != neutral:
+        raise Unscheduled("a reduction starts at another value than its neutral one")
+
+
+def substituted(row: RowStep, expr: Any, more: Values) -> Any:
+    """Return an expression of a step over rows and columns, these replaced by ``more``."""
+    return substitute(substitute(expr, row.at), more)
+
+
+def same_index(a: Sequence[Any], b: Sequence[Any], analyzer: Any) -> bool:
+    return len(a) == len(b) and all(
+        tvm_ffi.structural_equal(x, y) or analyzer.can_prove_equal(x, y)
+        for x, y in zip(a, b, strict=True)
+    )

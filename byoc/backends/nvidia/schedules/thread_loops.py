@@ -1,0 +1,104 @@
+"""Loops over threads, and reductions over the threads of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from .....analysis.blocks.tir import loop, seq
+from .....analysis.lifting.tir.node import as_dtype, items
+
+INDEX = "int64"
+BLOCK, THREAD, ROW = "blockIdx.x", "threadIdx.x", "threadIdx.y"
+Body = Callable[[Any], Any]
+
+
+def number(value: int) -> Any:
+    return tirx.IntImm(INDEX, value)
+
+
+def thread_loop(tag: str, extent: int, body: Body) -> Any:
+    """Return ``for var in T.thread_binding(extent, tag): body(var)``."""
+    var = tirx.Var(tag.replace("Idx.", "_"), INDEX)
+    axis = tirx.IterVar(None, tirx.Var(tag, INDEX), tirx.IterVar.ThreadIndex, tag)
+    kind = tirx.ForKind.THREAD_BINDING
+    return tirx.For(var, number(0), number(extent), kind, body(var), axis)
+
+
+def unrolled(stem: str, extent: int, body: Body) -> Any:
+    return loop(stem, number(extent), number(0), body, tirx.ForKind.UNROLLED)
+
+
+def vectorized(stem: str, extent: int, body: Body) -> Any:
+    return loop(stem, number(extent), number(0), body, tirx.ForKind.VECTORIZED)
+
+
+def serial(stem: str, extent: int, body: Body) -> Any:
+    return loop(stem, number(extent), number(0), body)
+
+
+def when(condition: Any, stmt: Any) -> Any:
+    """Return ``if condition: stmt``; the condition None is always true."""
+    return stmt if condition is None else tirx.IfThenElse(condition, stmt, None)
+
+
+def local(name: str, shape: Sequence[int], dtype: str, scope: str = "local") -> Any:
+    return tirx.decl_buffer([number(e) for e in shape], dtype, name=name, scope=scope)
+
+
+def load(buffer: Any, *indices: Any) -> Any:
+    return tirx.BufferLoad(buffer, list(indices))
+
+
+def store(buffer: Any, value: Any, *indices: Any) -> Any:
+    return tirx.BufferStore(buffer, as_dtype(value, str(buffer.ty.dtype)), list(indices))
+
+
+def reduce_threads(
+    tag: str, extent: int, result: Any, init: Any, part: Any, combine: Callable[[Any, Any], Any]
+) -> Any:
+    """Return a block that reduces ``part`` over threads to ``result``, with its loop over them.
+
+    Both are buffers of one element in the registers of each thread.
+    """
+    zero = number(0)
+
+    def region(buffer: Any) -> Any:
+        return tirx.BufferRegion(buffer, [tvm.ir.Range.from_min_extent(zero, number(1))])
+
+    def body(thread: Any) -> Any:
+        var = tirx.Var("v_" + tag[-1], INDEX)
+        domain = tvm.ir.Range.from_min_extent(number(0), number(extent))
+        axis = tirx.IterVar(domain, var, tirx.IterVar.CommReduce)
+        value = combine(load(result, zero), load(part, zero))
+        block = tvm.s_tir.SBlock([axis], [region(part)], [region(result)], result.name,
+                                 store(result, value, zero), store(result, init, zero))  # fmt: skip
+        return tvm.s_tir.SBlockRealize([thread], tirx.IntImm("bool", True), block)
+
+    return thread_loop(tag, extent, body)
+
+
+def padded(tile: Any, body: Any) -> Any:
+    """Return ``body``, which writes a tile in shared memory, such that columns avoid conflicts.
+
+    TVM adds elements between the tile's rows, four bytes beyond a multiple of its 32 banks.
+    """
+    size = max(1, int(tvm.DataType(str(tile.ty.dtype)).itemsize))
+    each = max(1, 4 // size)
+    align = [(0, 0, 32 * each, each)]
+    whole = tirx.BufferRegion(
+        tile, [tvm.ir.Range.from_min_extent(number(0), e) for e in items(tile.ty.shape)]
+    )
+    block = tvm.s_tir.SBlock([], [], [whole], tile.name, body,
+                             annotations={"buffer_dim_align": align})  # fmt: skip
+    return tvm.s_tir.SBlockRealize([], tirx.IntImm("bool", True), block)
+
+
+def kernels(func: Any, nests: Sequence[Any], buffers: Sequence[Any]) -> Any:
+    """Return the PrimFunc with other loop nests, over buffers of its own."""
+    root = tvm.s_tir.SBlock([], [], [], "root", seq(list(nests)), None, list(buffers))
+    body = tvm.s_tir.SBlockRealize([], tirx.IntImm("bool", True), root)
+    return tirx.PrimFunc(items(func.params), body, func.ret_type, func.attrs)

@@ -1,0 +1,261 @@
+"""Schedules for GPUs: the kernel that each PrimFunc becomes computes what the PrimFunc does.
+
+`tests.machine` executes the kernels thread by thread; `tests.interpret` is the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from opinfo.analysis import Refusal
+from opinfo.analysis.lifting.lift import lift
+from opinfo.analysis.lifting.tir.node import NodeDict, substitute
+from opinfo.analysis.proofs.equal import prove_equal
+from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
+from opinfo.byoc.backends.nvidia.schedules.gpu_program import Unscheduled, read_program
+from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
+    DONE,
+    RULES,
+    directly_scheduled,
+    gpu_scheduled,
+)
+from opinfo.byoc.backends.nvidia.schedules.valid_names import with_valid_names
+from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled, with_scans
+from opinfo.byoc.prepare.fuse import fuse
+from opinfo.byoc.prepare.prepare import prepare
+
+from ..interpret import interpret
+from ..machine import execute
+
+nn, op = relax.op.nn, relax.op
+Build = Callable[..., Any]
+TARGET = tvm.target.Target(
+    {"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 1024,
+     "max_shared_memory_per_block": 49152, "thread_warp_size": 32})  # fmt: skip
+
+
+def net(build: Build, *shapes: tuple[Any, ...], dtype: str = "float16") -> Any:
+    """A module; a shape may end in the type of its tensor."""
+    xs = []
+    for k, shape in enumerate(shapes):
+        own = isinstance(shape[-1], str)
+        kind = shape[-1] if own else dtype
+        xs.append(relax.Var(f"x{k}", relax.TensorType(shape[:-1] if own else shape, kind)))
+    bb = relax.BlockBuilder()
+    with bb.function("main", xs):
+        with bb.dataflow():
+            out = bb.emit_output(build(bb.emit, *xs))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def prim_func(build: Build, *shapes: tuple[Any, ...], **more: Any) -> Any:
+    """The only PrimFunc of a module as it is left to TVM."""
+    mod = fuse_rows(fuse(prepare(net(build, *shapes, **more))))
+    (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
+    return func
+
+
+def rule_of(func: Any) -> str:
+    for name, keep, rule in RULES:
+        try:
+            rule(read_program(func, keep))
+            return name
+        except Unscheduled:
+            continue
+    return "none"
+
+
+def operands(func: Any) -> list[Any]:
+    rng, written = np.random.default_rng(0), NodeDict[None]()
+
+    def note(stmt: Any) -> None:
+        written[stmt.buffer] = None
+
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, note))
+    out = []
+    for p in func.params:
+        if p in written or not is_buffer_var(p):
+            continue
+        shape, dtype = [int(e) for e in p.ty.shape], str(p.ty.dtype)
+        floats = dtype.startswith("float")
+        numbers = rng.standard_normal(shape) if floats else rng.integers(0, 9, shape)
+        out.append(numbers if floats else numbers.astype(dtype))
+    return out
+
+
+def kernel_of(func: Any) -> Any:
+    kernel = gpu_scheduled(func)
+    assert kernel, kernel
+    return kernel
+
+
+def check(func: Any, kernel: Any) -> None:
+    values = operands(func)
+    for got, want in zip(execute(kernel, values), interpret(func, values), strict=True):
+        np.testing.assert_allclose(got, want, 1e-6, 1e-9)
+
+
+def prove(func: Any, kernel: Any) -> None:
+    before = lift(func)
+    after = lift(kernel, before.params)
+    for a, b in zip(before.outputs, after.outputs, strict=True):
+        prove_equal(a.body, b.body)
+
+
+def norm(e: Any, x: Any, w: Any, b: Any) -> Any:
+    return e(nn.layer_norm(x, w, b, axes=[-1], epsilon=1e-5))
+
+
+def pool(e: Any, x: Any) -> Any:
+    return e(nn.max_pool2d(x, (3, 3), (2, 2), padding=(1, 1), layout="NHWC"))
+
+
+def depthwise(e: Any, x: Any, w: Any) -> Any:
+    return e(nn.conv2d(x, w, padding=1, groups=16, data_layout="NHWC", kernel_layout="HWOI"))
+
+
+def group(e: Any, x: Any, w: Any, b: Any) -> Any:
+    return e(nn.group_norm(x, w, b, num_groups=2, channel_axis=3, axes=[1, 2], epsilon=1e-5))
+
+
+#: Name: the rule, whether the kernel is proved, the graph, and the shapes.
+CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
+    "bias, gelu": ("pointwise", True, lambda e, x, b: e(nn.gelu(e(op.add(x, b)))),
+                   ((3, 24), (24,))),
+    "odd extents": ("pointwise", True, lambda e, x, y: e(op.add(x, y)), ((7, 13), (7, 13))),
+    "heads": ("pointwise", True, lambda e, x: e(op.permute_dims(x, [0, 2, 1, 3])),
+              ((2, 5, 3, 16),)),
+    "embedding": ("pointwise", True, lambda e, i, t: e(op.take(t, i, axis=0)),
+                  ((2, 5, "int64"), (9, 24))),
+    "concat": ("pointwise", True, lambda e, x, y: e(op.concat([x, y], axis=1)),
+               ((2, 3, 16), (2, 5, 16))),
+    "concat, innermost": ("pointwise", True, lambda e, x, y: e(op.concat([x, y], axis=1)),
+                          ((2, 12), (2, 20))),
+    "pad": ("pointwise", True, lambda e, x: e(nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0])),
+            ((2, 5, 5, 16),)),
+    "pool": ("pointwise", True, pool, ((2, 9, 9, 16),)),
+    "depthwise": ("pointwise", False, depthwise, ((1, 4, 4, 16), (3, 3, 16, 1))),
+    "residual, norm": ("rows", True, lambda e, x, r, w, b: norm(e, e(op.add(x, r)), w, b),
+                       ((2, 3, 72), (2, 3, 72), (72,), (72,))),
+    "softmax, odd": ("rows", False, lambda e, x: e(nn.softmax(x)), ((2, 3, 37),)),
+    "group norm": ("rows", True, group, ((2, 3, 4, 32), (32,), (32,))),
+    "sum of rows": ("rows", False, lambda e, x: e(op.sum(x, [-1])), ((4, 264),)),
+    "mean of pixels": ("columns", False, lambda e, x: e(op.mean(x, [1, 2])), ((2, 7, 7, 64),)),
+    "softmax of columns": ("columns", False, lambda e, x: e(nn.softmax(x, axis=1)),
+                           ((2, 40, 48),)),
+    "image": ("narrow", True, lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])), ((2, 3, 8, 12),)),
+    "image, widened": ("narrow", True, lambda e, x: e(op.astype(
+        e(op.permute_dims(x, [0, 2, 3, 1])), "float32")), ((2, 3, 8, 12),)),
+    "transpose": ("transposed", True, lambda e, x: e(op.permute_dims(x, [0, 2, 1])),
+                  ((1, 20, 72),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_computes_what_its_prim_func_does(name: str) -> None:
+    rule, proved, build, shapes = CASES[name]
+    func = prim_func(build, *shapes)
+    before = func.script()
+    kernel = kernel_of(func)
+    assert rule_of(func) == rule and kernel.attrs[DONE]
+    assert kernel.script().count('thread="blockIdx.x"') == 1
+    check(func, kernel)
+    if proved:
+        prove(func, kernel)
+    assert func.script() == before
+
+
+@pytest.mark.parametrize("name", ["bias, gelu", "residual, norm", "pad", "concat", "heads"])
+def test_loads_and_stores_have_16_bytes(name: str) -> None:
+    _, _, build, shapes = CASES[name]
+    text = kernel_of(prim_func(build, *shapes)).script()
+    assert text.count("T.vectorized(T.int64(8))") >= 2
+
+
+def test_long_rows_are_read_again() -> None:
+    func = prim_func(lambda e, x: e(nn.softmax(x)), (1, 70000), dtype="float32")
+    kernel = kernel_of(func)
+    assert rule_of(func) == "long rows" and "_row[" in kernel.script()
+    x = np.random.default_rng(0).standard_normal((1, 70000))
+    (got,) = execute(kernel, [x])
+    want = np.exp(x - x.max())
+    np.testing.assert_allclose(got, want / want.sum(), 1e-6)
+
+
+def test_sums_of_halves_are_accumulated_in_float32() -> None:
+    text = kernel_of(prim_func(lambda e, x: e(op.sum(x, [-1])), (4, 64))).script()
+    assert "red_acc = T.sblock_alloc_buffer((T.int64(1),), scope=" in text.replace("x0_", "")
+
+
+def product(e: Any, x: Any, y: Any) -> Any:
+    return e(op.matmul(x, y))
+
+
+def test_products_are_left_to_other_rules() -> None:
+    func = prim_func(product, (8, 16), (16, 24))
+    refusal = gpu_scheduled(func)
+    assert isinstance(refusal, Refusal) and "a product of matrices" in refusal.reason
+    check(func, directly_scheduled(func))
+
+
+def test_symbolic_shapes_are_left_to_other_rules() -> None:
+    n = tirx.Var("n", "int64")
+    refusal = gpu_scheduled(prim_func(lambda e, x: e(nn.relu(x)), (n, 16)))
+    assert isinstance(refusal, Refusal) and "symbolic" in refusal.reason
+
+
+def test_parameters_that_may_overlap_are_refused() -> None:
+    func = prim_func(lambda e, x: e(nn.relu(x)), (4, 16)).without_attr("tirx.noalias")
+    refusal = gpu_scheduled(func)
+    assert isinstance(refusal, Refusal) and "noalias" in refusal.reason
+
+
+def test_what_comes_before_a_norm_is_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, r, w, b: norm(e, e(op.add(x, r)), w, b),
+                           (2, 72), (2, 72), (72,), (72,))))  # fmt: skip
+    assert len(mod.functions) == 3 and len(fuse_rows(mod).functions) == 2
+
+
+def test_a_transpose_before_a_norm_is_not_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, w, b: norm(e, e(op.permute_dims(x, [0, 2, 1])), w, b),
+                           (2, 72, 40), (72,), (72,))))  # fmt: skip
+    assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
+
+
+def test_names_become_identifiers() -> None:
+    func = prim_func(lambda e, x: e(nn.relu(x)), (4, 16))
+    old = func.params[0]
+    strange: NodeDict[Any] = NodeDict()
+    strange[old] = tvm.ir.Var("gpu_0/data_0", old.ty)
+    bad = tirx.PrimFunc([strange[old], func.params[1]], substitute(func.body, strange),
+                        func.ret_type, func.attrs)  # fmt: skip
+    good = with_valid_names(bad)
+    assert good.params[0].name == "gpu_0_data_0" and bad.params[0].name == "gpu_0/data_0"
+    tvm.ir.assert_structural_equal(good, func)
+    assert with_valid_names(func) is func
+
+
+@pytest.mark.parametrize("scan", ["cumsum", "sort"])
+def test_scans_have_operators_again(scan: str) -> None:
+    mod = prepare(net(lambda e, x: e(getattr(op, scan)(x, -1)), (4, 50), dtype="float32"))
+    assert f"R.{scan}" not in mod.script() and f"R.{scan}" in with_scans(mod).script()
+
+
+def test_a_rule_that_raises_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: Any) -> Any:
+        raise AssertionError("a consumer is not inlined")
+
+    monkeypatch.setattr(tvm.s_tir.dlight.gpu.Matmul, "apply", fails)
+    mod = fuse(prepare(net(product, (64, 64), (64, 64))))
+    found = scheduled(mod, TARGET)
+    (func,) = [f for _, f in found.functions_items() if isinstance(f, tirx.PrimFunc)]
+    assert func.attrs[DONE] and "threadIdx.x" in func.script()

@@ -1,0 +1,156 @@
+"""The ways to run a convolution with cuDNN, and what is remembered of the fastest one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm_ffi
+
+from opinfo.byoc.backends.common.region_source import headers
+from opinfo.byoc.backends.nvidia.cudnn import HEADERS
+
+STUB = Path(__file__).parent / "nvidia_stub"
+#: relu(x * w + b) of a 1x1 convolution over rows of pixels; returns how many plans were run.
+HARNESS = """
+extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementwise, int captured,
+                   float* x, float* w, float* b, float* y) {
+  stub::fuses = fuses;
+  stub::fuses_without = without_residual;
+  stub::elementwise = elementwise;
+  stub::captured = captured;
+  stub::executed = 0;
+  void* data[] = {x, w, b, y};
+  Context c{"conv", 0, 16, {{1, 3, 1, pixels}, {4, 3, 1, 1}, {4}, {1, 4, 1, pixels}}, data};
+  Conv v;
+  v.order = {0, 1, 2, 3};
+  v.strides = v.dilation = {1, 1};
+  v.padding = {0, 0};
+  v.x = c.tensor(0);
+  v.w = c.tensor(1);
+  v.bias = c.tensor(2);
+  v.y = c.tensor(3);
+  v.activation = CUDNN_POINTWISE_RELU_FWD;
+  int executed = -1;
+  try {
+    const auto kernel = convolution(c, v);
+    executed = stub::executed;
+    (*kernel)(data, nullptr);
+  } catch (const opinfo::Error&) {
+    executed = -1;
+  }
+  stub::captured = 0;
+  return executed;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plans")
+    source, library = folder / "plans.cc", folder / "plans.so"
+    text = headers("opinfo.byoc.backends.nvidia", "runtime.hpp", *HEADERS)
+    source.write_text(text + HARNESS)
+    folders = [f"-I{p}" for p in (STUB, *tvm_ffi.libinfo.include_paths())]
+    runtime = tvm_ffi.libinfo.find_libtvm_ffi()
+    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-DOPINFO_DEVICE=kDLCPU", *folders,
+                    str(source), runtime, "-o", str(library)], check=True)  # fmt: skip
+    return library
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    return tmp_path / "cudnn"
+
+
+def process(library: Path, folder: Path) -> Any:
+    """The library with memory of its own, as another process has it."""
+    folder.mkdir(exist_ok=True)
+    copy = folder / f"{len(os.listdir(folder))}.so"
+    shutil.copy(library, copy)
+    return ctypes.CDLL(str(copy))
+
+
+def run(loaded: Any, *ways: int, pixels: int = 5) -> int:
+    """Run it, compare the result with numpy's; ``ways``: what the stub's engines take."""
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(s).astype("float32") for s in ((3, pixels), (4, 3), (4,)))
+    y = np.full((4, pixels), np.nan, "float32")
+    pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (x, w, b, y)]
+    executed = int(loaded.run(ctypes.c_int64(pixels), *ways, *pointers))
+    if executed >= 0:
+        np.testing.assert_allclose(y, np.maximum(w @ x + b[:, None], 0), rtol=1e-5, atol=1e-6)
+    return executed
+
+
+#: Whether engines fuse, also without a residual, and take elementwise graphs: the expected form.
+FORMS = {(1, 1, 1): "0", (1, 0, 1): "1", (0, 0, 1): "2", (0, 0, 0): "3"}
+
+
+@pytest.mark.parametrize("ways", FORMS)
+def test_what_no_engine_fuses_is_split(
+    ways: tuple[int, int, int], library: Path, cache: Path, tmp_path: Path
+) -> None:
+    assert run(process(library, tmp_path / "so"), *ways, 0) > 0
+    (record,) = cache.iterdir()
+    key, choice = record.read_text().splitlines()
+    assert choice.split()[0] == FORMS[ways] and choice.endswith(" end")
+    assert "sm_90 x1 cudnn 91900" in key and "w,4,3,1,1" in key
+    # The stub's engines 0 and 1 have Winograd and tensor cores.
+    assert choice.split()[1] == "2"
+
+
+def test_a_choice_is_kept_for_other_processes(library: Path, cache: Path, tmp_path: Path) -> None:
+    first = process(library, tmp_path / "so")
+    assert run(first, 1, 1, 1, 0) > 0 and run(first, 1, 1, 1, 0) == 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) == 0
+    assert run(first, 1, 1, 1, 0, pixels=6) > 0
+    assert len(list(cache.iterdir())) == 2
+
+
+@pytest.mark.parametrize("text", ["", "key\n0 2 1 0", "0 2 1 0 7 end\n", "{}\n-1 end\n"])
+def test_a_damaged_file_is_said_and_made_again(
+    text: str, library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    (record,) = cache.iterdir()
+    good = record.read_text()
+    record.write_text(text)
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    assert f"{record} is damaged; cuDNN's engines are timed again" in capfd.readouterr().err
+    assert record.read_text() == good
+
+
+def test_a_record_of_another_convolution_or_engine_is_not_taken(
+    library: Path, cache: Path, tmp_path: Path
+) -> None:
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    (record,) = cache.iterdir()
+    key, choice = record.read_text().splitlines()
+    for text in (f"{key} of old\n{choice}\n", f"{key}\n0 9 0 end\n", f"{key}\n0 1 0 end\n"):
+        record.write_text(text)
+        assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+        assert record.read_text() == f"{key}\n{choice}\n"
+
+
+def test_a_folder_that_others_can_write_to_is_not_read(
+    library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    cache.chmod(0o777)
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0) > 0
+    assert "can be written by other users" in capfd.readouterr().err
+
+
+def test_nothing_is_timed_while_a_graph_is_captured(
+    library: Path, cache: Path, tmp_path: Path
+) -> None:
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 7) == 0
+    assert not cache.exists()
