@@ -28,7 +28,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --durations 25
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 25
 
 # The oldest TVM that analysis, planning and raising run on; tests/oldest.py lists what it runs.
 oldest: $(VENV)-oldest/.dev

@@ -1,10 +1,18 @@
 """What tests run on: ``OPINFO_MCPU=haswell make test`` is a machine with AVX2 only; which TVM.
 
 After each test, the backends that it registered are forgotten.
+
+TVM's decorators call `inspect.stack`, which looks for the module of each frame that has no file
+in all loaded modules, several thousand. That there is none is said here once.
+
+Garbage is collected once all tests are known: modules are not garbage, and were a quarter of the
+time of collecting tests. From then on they are not looked at again.
 """
 
 from __future__ import annotations
 
+import gc
+import inspect
 import os
 from collections.abc import Iterator
 
@@ -18,9 +26,24 @@ from .oldest import expect_failures
 #: oneDNN's own names of what it may use, the first that the CPU has.
 ISA = {"avx512bw": "AVX512_CORE", "avx2": "AVX2", "sse2": "SSE41"}
 
+#: Names of code without a file: xdist's workers, imports, what TVM's parser and `exec` evaluate.
+NO_FILES = ("<string>", "<ast>", "<str>", "<stdin>", "<frozen runpy>",
+            "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")  # fmt: skip
+inspect.modulesbyfile.update(dict.fromkeys(NO_FILES, ""))  # no module has an empty name
+
 if os.environ.get(VARIABLE):
     found = next(isa for feature, isa in ISA.items() if feature in flags())
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", found)
+
+
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, among what tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

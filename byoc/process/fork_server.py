@@ -21,6 +21,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .without_torch import is_own, leave_out_torch
+
 
 class ForkServer:
     def __init__(self) -> None:
@@ -105,6 +107,8 @@ class ForkServer:
 
 def prepare(modules: Sequence[str]) -> None:
     """Import what jobs need before the first fork; failures are logged."""
+    if is_own(modules):
+        leave_out_torch()
     for name in modules:
         try:
             import_module(name)

@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ...byoc.process.without_torch import leave_out_torch
 from ..store.kernel_key import toolchain
 from .generic_kernel import GenericKernel, identity
 from .pace import Pace
@@ -33,6 +34,7 @@ def main() -> int:
     pace = Pace()
     # Hash the sources before importing them: a change in between then changes the key.
     versions = toolchain()
+    leave_out_torch()
     importlib.import_module(".build_kernel", __package__)
     builders: dict[str, KernelBuilder] = {}
     _say(answers, {"ready": os.getpid(), "toolchain": versions})

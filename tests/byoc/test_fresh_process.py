@@ -26,7 +26,9 @@ NETS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }
 
 LOADED = """
-import sys, numpy as np, tvm
+import sys
+sys.modules["torch"] = None  # TVM would import it
+import numpy as np, tvm
 from tvm import relax
 
 def load(name):
@@ -46,7 +48,9 @@ assert not any(m.startswith(foreign) for m in sys.modules)
 #: Calls from four threads at once, then from a fork of this process. The runtimes join threads of
 #: their own when a process exits, which a fork does not have: it ends at once, as others do.
 SHARED = """
-import os, signal, sys, numpy as np, tvm
+import os, signal, sys
+sys.modules["torch"] = None  # TVM would import it
+import numpy as np, tvm
 from concurrent.futures import ThreadPoolExecutor
 from tvm import relax
 

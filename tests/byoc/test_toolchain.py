@@ -38,6 +38,7 @@ FAST = """extern "C" int fast() {
 #: Whether numbers below the normal ones are kept, in a process of its own.
 LOADS = """
 import ctypes, sys
+sys.modules["torch"] = None  # TVM would import it
 import numpy as np
 import tvm
 from tvm import relax

@@ -111,7 +111,9 @@ def test_which_file_holds_what_counts_and_bytecode_does_not(copied: Path) -> Non
 
 
 LOADED = """
-import json, sys, tvm
+import json, sys
+sys.modules["torch"] = None  # TVM would import it
+import tvm
 from opinfo.jit.kernels.worker import _answer
 from tests.jit.kernels import product
 job = {"function": "f", "text": tvm.ir.save_json(product()), "values": {"n": 5}, "target": "llvm",
@@ -164,6 +166,7 @@ def test_features_of_the_cpu_count(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 SERVE = """
 import json, sys
+sys.modules["torch"] = None  # TVM would import it
 import numpy as np, tvm
 from opinfo.jit.kernels.build_kernel import loaded
 from opinfo.jit.store.kernel_key import key

@@ -22,6 +22,9 @@ def main() -> None:
 
 def _run() -> int | None:
     """Run the command; heavy imports happen here, where interrupts are handled."""
+    from ..byoc.process.without_torch import leave_out_torch
+
+    leave_out_torch()
     from .commands import app
 
     status: int | None = app(args=sys.argv[1:], prog_name="opinfo", standalone_mode=False)

@@ -18,6 +18,8 @@ from ..byoc.process.status import ended
 SCRIPT = """
 import sys
 from importlib import import_module
+if not sys.argv[1:]:
+    sys.modules["torch"] = None  # TVM imports it if it is there, which takes seconds
 import tvm
 from tvm import relax
 

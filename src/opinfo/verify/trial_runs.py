@@ -30,6 +30,7 @@ from tvm import relax
 from ..byoc.process.folder import Folder
 from ..byoc.process.patience import Patience
 from ..byoc.process.spawn import spawn
+from ..byoc.process.without_torch import command
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], object]
@@ -117,7 +118,7 @@ class TrialProcess:
         values = {str(k): x for k, x in enumerate(inputs)}
         tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
         self._read, self._ready = b"", False
-        self._child = spawn([sys.executable, "-m", __name__, str(self._folder.path)], threads)
+        self._child = spawn(command(__name__, str(self._folder.path)), threads)
 
     def _asked(self, libraries: Sequence[Path]) -> tuple[list[bool], list[list[float]]]:
         """Return which libraries could be loaded, and milliseconds of the calls of each."""

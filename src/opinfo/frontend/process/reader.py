@@ -19,10 +19,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ...analysis.registry.registry import load_all
 from ...analysis.support import plugins
 from ...byoc.process.fork import forked
 from ...byoc.process.status import ended
+from ...byoc.process.without_torch import leave_out_torch
 from ..checks import crash_place
 from ..checks.error import FrontendError, one_line
 from ..checks.limits import limit
@@ -48,6 +48,7 @@ def main() -> int:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_out_torch()
     from ..formats import read_file  # imports TVM
 
     _send(answers, {"ready": os.getpid()})
@@ -106,6 +107,8 @@ def _read_file(job: dict[str, Any], read: Any) -> bytes:
 
 def _prepare(suffix: str) -> None:
     if suffix == ".json" and plugins.installed(plugins.RECOGNISERS):
+        from ...analysis.registry.registry import load_all
+
         load_all()  # they register the operators of raised modules
     for name in IMPORTS.get(suffix, ()):
         try:
