@@ -25,8 +25,9 @@ from ..dims.symbolic_dims import name as called
 from .loops.blocked import BlockedLoop, blocked
 from .loops.machine import VectorUnits, machine
 from .loops.strided import unstrided
+from .loops.tiling import choose_tiling, convolution
 from .loops.windows import joined
-from .loops.winograd import Winograd, choose_tiling, convolution
+from .loops.winograd import Winograd
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.kernel import Part, Plain, parts
@@ -34,7 +35,7 @@ from .nest.program import Unscheduled, program
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
 from .nest.tir import loop, seq, values
 from .rules import rules
-from .scheduled import Scheduled
+from .scheduled import WINOGRAD, Scheduled
 
 #: TVM's attribute of scheduled functions.
 SCHEDULED = "tirx.is_scheduled"
@@ -42,13 +43,13 @@ SCHEDULED = "tirx.is_scheduled"
 
 def schedule(
     func: Any, target: Any, spans: Mapping[str, Span] = MappingProxyType({}),
-    filtering: bool = False,
+    winograd: bool = False,
 ) -> Scheduled | Refusal:  # fmt: skip
     """Schedule a PrimFunc for an LLVM target, or refuse; ``func`` is not modified.
 
     ``spans`` restricts dimensions, by the names of `symbols`; the result is valid for these values
-    only. Other dimensions are assumed to be positive. ``filtering`` permits minimal filtering
-    (Winograd) of convolutions, which rounds otherwise.
+    only. Other dimensions are assumed to be positive. ``winograd`` permits minimal filtering of
+    convolutions, which rounds otherwise.
 
     Raises:
         ValueError: ``spans`` names an unknown dimension.
@@ -62,7 +63,7 @@ def schedule(
     if bool((func.attrs or {}).get(SCHEDULED, False)):
         return Refusal("the function is already scheduled")
     try:
-        return _scheduled(func, cpu, _sizes(func, spans), filtering)
+        return _scheduled(func, cpu, _sizes(func, spans), winograd)
     except Unscheduled as error:
         return Refusal(error.reason)
     except Exception as error:  # serve it unscheduled
@@ -85,12 +86,12 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
 
 
 def _scheduled(
-    func: Any, cpu: VectorUnits, sizes: SymbolicSizes, filtering: bool
+    func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool
 ) -> Scheduled | Refusal:
     loops = program(func, sizes)
     views = Views(items(func.params))
     split = [split_digits(part) for part in parts(loops)]
-    filtered = _filtered(split, loops.inner, cpu, views) if filtering else None
+    filtered = _filtered(split, loops.inner, cpu, views) if winograd else None
     copied = unstrided(joined(split, loops.inner, cpu), loops.inner)
     nests = [_emit(part, cpu, views) for part in blocked(copied, loops.inner, cpu)]
     body = [nest.stmt for nest in nests]
@@ -106,7 +107,7 @@ def _scheduled(
     return Scheduled(new.with_attr(SCHEDULED, True), names, reasons)
 
 
-PLAIN, WINOGRAD = "plain", "winograd"
+PLAIN = "plain"
 
 
 def _filtered(
