@@ -163,12 +163,12 @@ def choose_tiling(conv: Convolution, machine: VectorUnits) -> Tiling | None:
         h * cycles(o, len(columns(w, lanes)), c * TAPS * TAPS, machine),
         cycles(o, -(-h * w // lanes), c * TAPS * TAPS, machine),
     )
-    tilings = [_tiling(conv, f) for f in FILTERINGS]
+    tilings = [tiling_of(conv, f) for f in FILTERINGS]
     fastest = min(tilings, key=lambda t: _cycles(conv, t, machine))
     return fastest if _cycles(conv, fastest, machine) < direct else None
 
 
-def _tiling(conv: Convolution, filtering: Filtering) -> Tiling:
+def tiling_of(conv: Convolution, filtering: Filtering) -> Tiling:
     _, _, h, w = conv.sizes
     m = filtering.outputs
     rows, columns_ = -(-h // m), -(-w // m)
