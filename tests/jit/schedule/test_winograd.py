@@ -17,6 +17,7 @@ from tvm import relax
 from opinfo.byoc.codegen.host import native_target
 from opinfo.jit.dims.symbolic_dims import bind
 from opinfo.jit.kernels import build_kernel
+from opinfo.jit.kernels.compiler import Compiler
 from opinfo.jit.schedule import WINOGRAD, Scheduled, schedule
 from opinfo.jit.schedule.loops import tiling
 from opinfo.jit.schedule.loops.filtering import FILTERINGS, TAPS, Filtering
@@ -193,6 +194,11 @@ def test_large_images_are_filtered_and_small_ones_are_not(monkeypatch: pytest.Mo
     (large, shared), (small, _), (few, _) = chosen
     assert large is not None and large.filtering.outputs == 4
     assert shared is None and small is None and few is None
+
+
+def test_stored_kernels_that_may_be_filtered_have_keys_of_their_own() -> None:
+    assert Compiler().schedules != Compiler(winograd=False).schedules
+    assert Compiler(check=False).schedules == Compiler(winograd=False).schedules
 
 
 class TestRace:
