@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -17,7 +17,7 @@ from tvm import tirx
 
 from ...analysis import Refusal
 from ..dims.symbolic_dims import bind
-from ..schedule import schedule
+from ..schedule import WINOGRAD, Scheduled, schedule
 from ..schedule.loops.machine import machine
 from ..tune.schedule_database import OpenDatabase, scheduled
 
@@ -68,42 +68,59 @@ class KernelBuilder:
         self._generic = generic
         self._useless: list[int] = []  # sizes at which a kernel of its own gained nothing
 
-    def make(self, values: Mapping[str, int], library: Path, check: bool = True) -> BuiltKernel:
+    def make(
+        self, values: Mapping[str, int], library: Path, check: bool = True, winograd: bool = True
+    ) -> BuiltKernel:
         """Compile the function at one shape into a shared library.
 
         A tuned schedule takes precedence over a rule. If the generic kernel is faster than both,
-        no library is written.
+        no library is written. Minimal filtering is only used if it was compared.
 
         Raises:
             Differs: The result differs from the generic kernel's.
         """
         start = perf_counter()
-        if check and self._gains_nothing(values):
-            return BuiltKernel(None, GENERIC, 1e3 * (perf_counter() - start))
-        bound = bind(self.func, values)
-        result = scheduled(bound, self.target, self.database)
-        rule, func = ("none", bound) if isinstance(result, Refusal) else (result.rule, result.func)
-        file, kernel = self._built(func, library)
-        if check:
-            args = arguments(bound, values)
-            compare(kernel, self.generic, args, values)
-            special, generic = seconds(kernel, self.generic, args, self._clock)
-            if generic >= LONG and generic <= NOISE * special:
-                self._useless.append(prod(values.values()))
-            if special > NOISE * generic:
+        rule, written = GENERIC, None
+        if not (check and self._gains_nothing(values)):
+            bound = bind(self.func, values)
+            for result in self._schedules(bound, check and winograd):
+                file, kernel = self._built(*_code(result, bound), library)
+                if not check or self._serves(kernel, bound, values, _filtered(result)):
+                    file.replace(library)
+                    rule, written = _code(result, bound)[1], library
+                    break
                 file.unlink()
-                return BuiltKernel(None, GENERIC, 1e3 * (perf_counter() - start))
-        file.replace(library)
-        return BuiltKernel(library, rule, 1e3 * (perf_counter() - start))
+        return BuiltKernel(written, rule, 1e3 * (perf_counter() - start))
+
+    def _schedules(self, bound: Any, winograd: bool) -> Iterator[Scheduled | Refusal]:
+        """Yield the schedules to try, the most promising one first."""
+        first = scheduled(bound, self.target, self.database, winograd)
+        yield first
+        if _filtered(first):
+            yield scheduled(bound, self.target, self.database)
+
+    def _serves(self, kernel: Any, bound: Any, values: Mapping[str, int], filtered: bool) -> bool:
+        """Return whether a kernel is equal to the generic one, and not slower."""
+        args = arguments(bound, values)
+        try:
+            compare(kernel, self.generic, args, values)
+        except Differs:
+            if filtered:  # it rounds otherwise; the direct schedule must not differ
+                return False
+            raise
+        special, generic = seconds(kernel, self.generic, args, self._clock)
+        if not filtered and generic >= LONG and generic <= NOISE * special:
+            self._useless.append(prod(values.values()))
+        return special <= NOISE * generic
 
     def _gains_nothing(self, values: Mapping[str, int]) -> bool:
         """Return whether smaller shapes gained nothing: what a shape gains shrinks as it grows."""
         size = prod(values.values())
         return self.database is None and sum(s <= size for s in self._useless) >= TRIES
 
-    def _built(self, func: Any, library: Path) -> tuple[Path, Any]:
+    def _built(self, func: Any, rule: str, library: Path) -> tuple[Path, Any]:
         """Build under a unique file name, because the loader identifies libraries by name."""
-        file = library.with_name(f"{library.name}.special.so")
+        file = library.with_name(f"{library.name}.{rule.partition('+')[0]}.so")
         compiled(func, self.target, ENTRY).export_library(str(file))
         return file, loaded(file)
 
@@ -121,6 +138,15 @@ class KernelBuilder:
         """CPU time of this thread where kernels run on it alone: others may use the CPU."""
         cpu = machine(self.target)
         return thread_time if cpu is not None and cpu.cores == 1 else perf_counter
+
+
+def _code(result: Scheduled | Refusal, bound: Any) -> tuple[Any, str]:
+    """Return the function to build, and its rule."""
+    return (bound, "none") if isinstance(result, Refusal) else (result.func, result.rule)
+
+
+def _filtered(result: Scheduled | Refusal) -> bool:
+    return isinstance(result, Scheduled) and WINOGRAD in result.rules
 
 
 def loaded(library: Path) -> Any:

@@ -61,10 +61,13 @@ class Compiler(LineProcess):
         tuned: A database of `opinfo tune`; its schedules are preferred.
         toolchain: Versions that kernels depend on, as the process reports them.
         check: Compare each kernel with the generic one before it serves.
+        winograd: Let kernels that are compared use Winograd's minimal filtering where it is
+            faster. It rounds otherwise than a direct convolution.
     """
 
     tuned: str | Path | None = None
     check: bool = True
+    winograd: bool = True
     toolchain: str = ""
     command: tuple[str, ...] = (sys.executable, "-m", "opinfo.jit.kernels.worker")
     _sent: set[str] = field(default_factory=set)
@@ -115,7 +118,8 @@ class Compiler(LineProcess):
         self._jobs += 1
         job = {"function": digest, "text": None if digest in self._sent else text,
                "values": dict(values), "target": target, "library": str(library.absolute()),
-               "check": self.check, "generic": generic and generic.to_json(),
+               "check": self.check, "winograd": self.winograd,
+               "generic": generic and generic.to_json(),
                "tuned": self.tuned and str(Path(self.tuned).absolute())}  # fmt: skip
         answer = self._ask(job, "compiling")
         if "error" in answer:
@@ -125,12 +129,13 @@ class Compiler(LineProcess):
 
     @property
     def schedules(self) -> str:
-        """The version of the tuning database, part of a kernel's key; empty without one."""
+        """What schedules depend on, a part of a kernel's key: the tuning database, and options."""
+        direct = "" if self.check and self.winograd else "direct "
         if self.tuned is None:
-            return ""
+            return direct
         from ..tune.schedule_database import OpenDatabase
 
-        return OpenDatabase(self.tuned).version
+        return direct + OpenDatabase(self.tuned).version
 
     def close(self) -> None:
         """End the process; called by the thread that uses it."""

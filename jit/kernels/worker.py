@@ -2,9 +2,9 @@
 
 It isolates crashes, hangs and memory growth of the compiler. Its first line is ``{"ready": process
 id, "toolchain": versions that kernels depend on}``. A job is ``{"function": digest, "text": JSON of
-the PrimFunc or null if it was sent before, "values", "target", "library", "check", "tuned": a
-folder or null, "generic": a `GenericKernel` or null}``, an answer ``{"rule", "milliseconds"}`` or
-``{"error"}``. For the rule "generic", no library is written.
+the PrimFunc or null if it was sent before, "values", "target", "library", "check", "winograd",
+"tuned": a folder or null, "generic": a `GenericKernel` or null}``, an answer ``{"rule",
+"milliseconds"}`` or ``{"error"}``. For the rule "generic", no library is written.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _answer(job: dict[str, Any], builders: dict[str, KernelBuilder]) -> dict[str
         func, target = tvm.ir.load_json(job["text"]), tvm.target.Target(job["target"])
         builders[job["function"]] = KernelBuilder(func, target, database, _generic(job["generic"]))
     builder = builders[job["function"]]
-    built = builder.make(job["values"], Path(job["library"]), job["check"])
+    built = builder.make(job["values"], Path(job["library"]), job["check"], job["winograd"])
     return {"rule": built.rule, "milliseconds": built.milliseconds}
 
 

@@ -2,6 +2,6 @@
 
 from ...analysis import Refusal
 from .schedule import schedule
-from .scheduled import Scheduled
+from .scheduled import WINOGRAD, Scheduled
 
-__all__ = ["Refusal", "Scheduled", "schedule"]
+__all__ = ["WINOGRAD", "Refusal", "Scheduled", "schedule"]

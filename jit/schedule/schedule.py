@@ -9,7 +9,7 @@ writer, which precedes its readers; then the order of computation cannot change 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -26,26 +26,30 @@ from ..dims.symbolic_dims import name as called
 from .loops.blocked import BlockedLoop, blocked
 from .loops.machine import VectorUnits, machine
 from .loops.strided import unstrided
+from .loops.tiling import choose_tiling, convolution
 from .loops.windows import joined
+from .loops.winograd import Winograd
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
 from .rules import rules
-from .scheduled import Scheduled
+from .scheduled import WINOGRAD, Scheduled
 
 #: TVM's attribute of scheduled functions.
 SCHEDULED = "tirx.is_scheduled"
 
 
 def schedule(
-    func: Any, target: Any, spans: Mapping[str, Span] = MappingProxyType({})
-) -> Scheduled | Refusal:
+    func: Any, target: Any, spans: Mapping[str, Span] = MappingProxyType({}),
+    winograd: bool = False,
+) -> Scheduled | Refusal:  # fmt: skip
     """Schedule a PrimFunc for an LLVM target, or refuse; ``func`` is not modified.
 
     ``spans`` restricts dimensions, by the names of `symbols`; the result is valid for these values
-    only. Other dimensions are assumed to be positive.
+    only. Other dimensions are assumed to be positive. ``winograd`` permits minimal filtering of
+    convolutions, which rounds otherwise.
 
     Raises:
         ValueError: ``spans`` names an unknown dimension.
@@ -59,7 +63,7 @@ def schedule(
     if bool((func.attrs or {}).get(SCHEDULED, False)):
         return Refusal("the function is already scheduled")
     try:
-        return _scheduled(func, cpu, _sizes(func, spans))
+        return _scheduled(func, cpu, _sizes(func, spans), winograd)
     except Unscheduled as error:
         return Refusal(error.reason)
     except Exception as error:  # serve it unscheduled
@@ -81,10 +85,13 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
     return SymbolicSizes(*((s.var, spans.get(s.name, Span())) for s in dims))
 
 
-def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled | Refusal:
+def _scheduled(
+    func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool
+) -> Scheduled | Refusal:
     loops = program(func, sizes)
     views = Views(items(func.params))
     split = [split_digits(part) for part in parts(loops)]
+    filtered = _filtered(split, loops.inner, cpu, views) if winograd else None
     copied = unstrided(joined(split, loops.inner, cpu), loops.inner)
     nests = [_emit(part, cpu, views) for part in blocked(copied, loops.inner, cpu)]
     body = [nest.stmt for nest in nests]
@@ -92,6 +99,8 @@ def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled |
     reasons = tuple(nest.reason for nest in nests if nest.reason)
     if all(name == PLAIN for name in names):
         return Refusal("; ".join(reasons) or "the function has nothing to schedule")
+    if filtered is not None:
+        body, names = [filtered(seq(body))], (WINOGRAD, *names)
     stored = [tirx.AllocBuffer(b) for b in _used(body, loops.inner)]
     stmt = seq([*stored, *views.declared(), *body])
     new = tirx.PrimFunc(func.params, stmt, func.ret_type, func.attrs)
@@ -99,6 +108,17 @@ def _scheduled(func: Any, cpu: VectorUnits, sizes: SymbolicSizes) -> Scheduled |
 
 
 PLAIN = "plain"
+
+
+def _filtered(
+    split: Sequence[Part], inner: NodeDict[None], cpu: VectorUnits, views: Views
+) -> Winograd | None:
+    """Return what emits a convolution by minimal filtering, if that is estimated to be faster."""
+    conv = convolution(split, inner, views)
+    tiling = choose_tiling(conv, cpu) if conv is not None else None
+    if conv is None or tiling is None:
+        return None
+    return Winograd(conv, tiling, cpu, views, inner, lambda k: _emit(k, cpu, views).stmt)
 
 
 @dataclass(frozen=True)

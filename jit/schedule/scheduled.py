@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+#: The rule of convolutions by minimal filtering, which round otherwise than direct ones.
+WINOGRAD = "winograd"
+
 
 @dataclass(frozen=True)
 class Scheduled:

@@ -50,12 +50,19 @@ def tuned(database: Any, func: Any, target: Any) -> Any | None:
     return out.with_attr("tirx.is_scheduled", True)
 
 
-def scheduled(bound: Any, target: Any, database: OpenDatabase | None = None) -> Scheduled | Refusal:
-    """Schedule a static PrimFunc by tuning if that is faster, else by a rule."""
+def scheduled(
+    bound: Any, target: Any, database: OpenDatabase | None = None, winograd: bool = False
+) -> Scheduled | Refusal:
+    """Schedule a static PrimFunc by tuning if that is faster, else by a rule.
+
+    ``winograd`` permits minimal filtering by a rule; see `schedule`.
+    """
     func = None
     if database is not None and database.searched_for(bound, searchable(target)).wins:
         func = tuned(database, bound, target)
-    return schedule(bound, target) if func is None else Scheduled(func, ("tuned",))
+    return (
+        schedule(bound, target, winograd=winograd) if func is None else Scheduled(func, ("tuned",))
+    )
 
 
 @dataclass(frozen=True)

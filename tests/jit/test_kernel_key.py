@@ -117,7 +117,7 @@ import tvm
 from opinfo.jit.kernels.worker import _answer
 from tests.jit.kernels import product
 job = {"function": "f", "text": tvm.ir.save_json(product()), "values": {"n": 5}, "target": "llvm",
-       "library": sys.argv[1], "check": True, "tuned": None, "generic": None}
+       "library": sys.argv[1], "check": True, "winograd": True, "tuned": None, "generic": None}
 _answer(job, {})
 told = [getattr(m, "__file__", None) or "" for n, m in sys.modules.items()
         if n.partition(".")[0] == "opinfo"]

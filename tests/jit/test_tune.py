@@ -219,7 +219,8 @@ def test_the_next_compile_uses_what_was_found(tmp_path: Path, bench: Any) -> Non
     ]
     assert rules[0] == "tuned" != rules[1]
     ask = {"function": "f", "text": tvm.ir.save_json(func), "values": {"n": 4}, "check": False,
-           "target": str(native), "library": str(tmp_path / "w.so"), "generic": None}  # fmt: skip
+           "winograd": True, "target": str(native), "library": str(tmp_path / "w.so"),
+           "generic": None}  # fmt: skip
     told = [worker._answer({**ask, "tuned": t}, {})["rule"] for t in (str(tmp_path / "db"), None)]
     assert told[0] == "tuned" != told[1]
     versions = {Compiler().schedules, Compiler(tuned=tmp_path / "db").schedules, known.version}

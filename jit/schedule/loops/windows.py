@@ -36,7 +36,7 @@ MOST, COPY = 8, 8
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """A coordinate ``stride * axis + step * window + base``; ``window`` is reduced."""
 
     axis: Axis
@@ -56,8 +56,8 @@ class _Windows:
     """A load ``[…, y, x]``, replaced by ``new[…, window of x, phase of y, y, x]``."""
 
     load: Any
-    y: _Place
-    x: _Place
+    y: Place
+    x: Place
     new: Any
 
     @property
@@ -119,7 +119,7 @@ def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
     if len(index) < 2 or any(a.var in mentions(i) for i in index[:-2] for a in (y, x)):
         return None
     row, column = index[-2:]
-    down, along = _place(row, y, kernel), _place(column, x, kernel)
+    down, along = place_of(row, y, kernel), place_of(column, x, kernel)
     if down is None or along is None or (down.window is not None and down.window is along.window):
         return None
     if not all(map(_inside, (down, along), items(expr.source.ty.shape)[-2:])):
@@ -133,8 +133,8 @@ def _windows(kernel: Kernel, expr: Any, y: Axis, x: Axis) -> _Windows | None:
     return _Windows(expr, down, along, local("windows", shape, dtype_of(expr)))
 
 
-def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
-    """Match a coordinate against the form of `_Place` with constant coefficients, none negative."""
+def place_of(index: Any, axis: Axis, kernel: Kernel) -> Place | None:
+    """Match a coordinate against the form of `Place` with constant coefficients, none negative."""
     windows = [a for a in kernel.all_axes if a is not axis and a.var in mentions(index)]
     if len(windows) > 1 or any(not a.reduced or a.static is None for a in windows):
         return None
@@ -146,10 +146,10 @@ def _place(index: Any, axis: Axis, kernel: Kernel) -> _Place | None:
     stride, step, base = (*numbers[:-1], numbers[-1]) if windows else (numbers[0], 1, numbers[-1])
     if stride is None or step is None or base is None or stride < 1 or step < 1 or base < 0:
         return None
-    return _Place(axis, stride, window, step, base)
+    return Place(axis, stride, window, step, base)
 
 
-def _inside(place: _Place, size: Any) -> bool:
+def _inside(place: Place, size: Any) -> bool:
     """Return whether all reads are in bounds."""
     last = place.stride * ((place.axis.static or 0) - 1) + max(place.offsets)
     limit = static(size)
