@@ -27,11 +27,16 @@ class Recovered:
         return operator(self.info)
 
     def over_tensors(self) -> Recovered:
-        """Return the answer, or a refusal if an operand is a scalar parameter.
+        """Return the answer, or a refusal if an operand is a scalar parameter or updated in place.
 
-        A call passes a number there, and a Relax operator takes a tensor without dimensions.
+        A call passes a number for a scalar, and a Relax operator takes a tensor without dimensions.
+        A call of ``relax.call_tir`` has no old content of its result.
         """
         info = self.operator
+        if info is not None and info.inplace_indices:
+            place = next(k for k in info.inplace_indices if k >= 0)
+            reason = f"{info.name} is computed in place"
+            return replace(self, info=Refusal(reason, self.params[place].name))
         operands = (o for o in info.operands if isinstance(o, int)) if info else ()
         scalars = (p for o in operands if _is_scalar(p := self.params[o]))
         scalar = next(scalars, None)

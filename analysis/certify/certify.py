@@ -27,6 +27,7 @@ from ..terms.term import Reduce, TensorVar, Term, Var, as_int
 from ..terms.traversal import map_loads, subterms
 from ..terms.work import spend
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
+from .distinct import DISTINCT, stored_once
 from .sampled import Unequal, compare
 from .structural_equality import structurally_equal
 
@@ -117,7 +118,8 @@ def _compared(
         lowering = lift(built.func, built.params, externs=bool(lifted.externs))
     except Unliftable as error:
         return Refusal(f"the operator's own lowering cannot be lifted: {error}", proposal.name)
-    if lowering.races != lifted.races:
+    apart = lifted.races and lifted.distinct
+    if lowering.races != lifted.races and not apart:
         return Refusal(
             "only one of the two has parallel iterations that may store to one element",
             proposal.name,
@@ -126,6 +128,8 @@ def _compared(
         return Refusal("the operator has a different number of outputs", proposal.name)
     bodies = _aligned(lowering, lifted, built.scalars)
     certificate = _proved(proposal, lifted, bodies, rounded)
+    if isinstance(certificate, Refusal) and apart:
+        certificate = _proved_distinct(proposal, lifted, bodies, rounded) or certificate
     if isinstance(certificate, Refusal) and tested:
         return _sampled(proposal, lifted, bodies)
     return certificate
@@ -172,6 +176,18 @@ def _proved(
     )
 
 
+def _proved_distinct(
+    proposal: Proposal, lifted: TensorExpression, bodies: list[Term], rounded: bool
+) -> Certificate | Refusal:
+    """The proof if no two stores are into one element, so that each reads the initial value."""
+    outputs = tuple(replace(c, body=stored_once(c.body)) for c in lifted.outputs)
+    ours = replace(lifted, outputs=outputs)
+    certificate = _proved(proposal, ours, [stored_once(b) for b in bodies], rounded)
+    if isinstance(certificate, Refusal):
+        return certificate
+    return replace(certificate, assumptions=(*certificate.assumptions, DISTINCT))
+
+
 def itself(term: Term) -> Term:
     return term
 
@@ -215,7 +231,9 @@ def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
         "scalars that are factors of a dimension are at least 1": any(
             p not in alone for p in factors
         ),
-        "no two iterations of a parallel loop store in one element": lifted.races,
+        "no two iterations of a parallel loop, and no two threads, store in one element": (
+            lifted.races
+        ),
         "what T.assume says holds": lifted.promises,
     }
     stated = tuple(text for text, flag in assumptions.items() if flag)

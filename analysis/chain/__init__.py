@@ -109,7 +109,8 @@ def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     outputs = tuple(result for t in program.outputs if isinstance(result := values[t], StepResult))
     if len(steps) > 1:
         steps = _simplified(steps, program)
-    return Chain(tuple(steps), outputs, _kind(steps, program), program.params)
+    indices = program.inplace_indices if max(program.inplace_indices) >= 0 else ()
+    return Chain(tuple(steps), outputs, _kind(steps, program), program.params, indices)
 
 
 def _buffers(window: DefinitionWindow, info: Answer) -> tuple[TensorVar | Var, ...]:

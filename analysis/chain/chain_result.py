@@ -90,12 +90,15 @@ class Chain:
         outputs: The results in the PrimFunc's output buffers, in the order of its parameters.
         kind: The pattern kind of the whole function.
         params: The PrimFunc's parameters as tensors and scalars of the analysis.
+        inplace_indices: For each output, the position of the parameter that the PrimFunc updates,
+            or -1; empty if there is no update. An operand ``%k`` is its content before.
     """
 
     steps: tuple[Step, ...]
     outputs: tuple[StepResult, ...]
     kind: PatternKind
     params: tuple[TensorVar | Var, ...] = ()
+    inplace_indices: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
         return True
@@ -110,7 +113,12 @@ class Chain:
 
     def __repr__(self) -> str:
         lines = [f"${k} = {s!r}" for k, s in enumerate(self.steps)]
-        return "\n".join([*lines, f"return {', '.join(map(repr, self.outputs))}"])
+        places = self.inplace_indices or (-1,) * len(self.outputs)
+        results = (
+            repr(value) if k < 0 else f"%{k} := {value!r}"
+            for k, value in zip(places, self.outputs, strict=True)
+        )
+        return "\n".join([*lines, f"return {', '.join(results)}"])
 
     def to_json(self) -> dict[str, Any]:
         """Return the chain as JSON values."""
@@ -118,6 +126,7 @@ class Chain:
             "kind": self.kind,
             "steps": [s.to_json() for s in self.steps],
             "outputs": [repr(o) for o in self.outputs],
+            "inplace_indices": list(self.inplace_indices),
         }
 
 

@@ -81,6 +81,9 @@ class OpInfo(Structural):
         alternatives: Other operators that compute the same result, if requested.
         relayout: The operator over logical buffers, if layout attributes such as ``data_layout``
             describe packed or permuted buffers.
+        inplace_indices: For each result, the position of the parameter that the PrimFunc updates to
+            hold it, or -1 for a parameter that is only written; empty if there is no update. This
+            is the argument of ``relax.call_tir_inplace``.
     """
 
     name: str
@@ -92,6 +95,7 @@ class OpInfo(Structural):
     undetermined: tuple[Undetermined, ...] = ()
     alternatives: tuple[OpInfo, ...] = ()
     relayout: LayoutNormalised | None = None
+    inplace_indices: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
