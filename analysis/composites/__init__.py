@@ -7,11 +7,16 @@ constructor and its documentation come from one Python function, the definition.
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
 from .rotary import apply_rotary_embedding, rotary_embedding
+from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, index_update
 
 __all__ = [
+    "append_to_pages",
+    "apply_penalty",
     "apply_rotary_embedding",
+    "apply_token_bitmask",
     "composite",
     "group_dequantize",
     "group_quantize",
+    "index_update",
     "rotary_embedding",
 ]
