@@ -26,6 +26,7 @@ from ..results.op_info import ASSUMED, Certificate, Refusal
 from ..terms.term import Reduce, TensorVar, Term, Var, as_int
 from ..terms.traversal import map_loads, subterms
 from ..terms.work import spend
+from .assumed_sizes import assumed, over_sizes, over_values
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
 from .distinct import DISTINCT, stored_once
 from .sampled import Unequal, compare
@@ -55,6 +56,8 @@ def certify(
         rounded: Compare in real arithmetic.
     """
     spend(CERTIFY)
+    if proposal.sizes:
+        return _for_sizes(proposal, lifted, tested=tested, rounded=rounded)
     try:
         built = rebuild(proposal, lifted)
     except NotBuilt as error:
@@ -64,8 +67,24 @@ def certify(
     return _staged(_compared(proposal, lifted, func, built, tested, rounded), lifted, func, built)
 
 
+def _for_sizes(
+    proposal: Proposal, lifted: TensorExpression, *, tested: bool, rounded: bool
+) -> Certificate | Refusal:
+    """The certificate where some sizes are functions of others."""
+    attrs = {k: over_values(v, proposal.sizes) for k, v in proposal.attrs.items()}
+    ours = over_sizes(lifted, proposal.sizes)
+    inner = replace(proposal, sizes={}, attrs=attrs)
+    certificate = certify(inner, ours, None, tested=tested, rounded=rounded)
+    if isinstance(certificate, Refusal):
+        return certificate
+    sizes = assumed(proposal.sizes)
+    return replace(certificate, sizes=sizes, assumptions=(*certificate.assumptions, *sizes))
+
+
 def lowers_to(proposal: Proposal, lifted: TensorExpression, func: Any) -> Certificate | Refusal:
     """Return a certificate ``rebuilt``, or a refusal if the operator lowers to another PrimFunc."""
+    if proposal.sizes:
+        return Refusal("it assumes a relation of sizes", proposal.name)
     try:
         built = rebuild(proposal, lifted)
     except NotBuilt as error:

@@ -30,7 +30,8 @@ class TensorDefinition:
     """``tensor[y0, y1, …] = body``, as the top-level ``statements`` compute it.
 
     If the body is not known, it is None and ``problem`` says why; ``opaque`` says that the
-    statement itself is not understood. ``order`` has the tensors that are read, in the order in
+    statement itself is not understood; ``updates`` that it reads the parameter's old content.
+    ``order`` has the tensors that are read, in the order in
     which the statements name them. For ``races``, ``promises`` and ``distinct`` see
     `TensorExpression`.
     """
@@ -44,6 +45,7 @@ class TensorDefinition:
     promises: bool = False
     opaque: bool = False
     distinct: bool = True
+    updates: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,11 @@ class _Splitter(Executor):
         separate = [replace(d, promises=self.promises) for d in self.definitions.values()]
         definitions = tuple(_live(_substitute_partial(separate, defined), outputs))
         in_place = _updated(self.params, written, definitions)
+        old = {self.version[t]: t for t in in_place}
+        definitions = tuple(
+            replace(d, updates=d.body is not None and old.get(d.tensor) in tensors(d.body))
+            for d in definitions
+        )
         writers = tuple(
             frozenset(d.tensor for d in self.definitions.values() if place in d.statements)
             for place in range(len(statements))

@@ -50,6 +50,7 @@ class Certificate:
         assumptions: What the proof assumes, in words.
         obligations: What was proved.
         stages: The number of buffers that the operator's own lowering writes.
+        sizes: The assumptions that relate symbolic sizes, which are also in ``assumptions``.
     """
 
     kind: CertificateKind
@@ -57,6 +58,7 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
     stages: int = field(default=1, compare=False)
+    sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
