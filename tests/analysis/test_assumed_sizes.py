@@ -99,3 +99,21 @@ def test_no_temperature_takes_the_maximum() -> None:
 
 def legal(mod: Any) -> Any:
     return relax.transform.LegalizeOps()(mod)
+
+
+@pytest.mark.parametrize(("index", "known"), [("t[i, j]", True), ("t[j, i]", False)])
+def test_the_sizes_of_a_gather_are_those_of_its_indices(index: str, known: bool) -> None:
+    func = from_source(f"""
+@T.prim_func(s_tir=True)
+def main(p: T.handle, q: T.handle, o: T.handle):
+    b, v, m, n = T.int64(), T.int64(), T.int64(), T.int64()
+    x = T.match_buffer(p, (b, v), "float32")
+    t = T.match_buffer(q, (b, v), "int32")
+    out = T.match_buffer(o, (m, n), "float32")
+    for i, j in T.grid(m, n):
+        out[i, j] = x[i, {index}]
+""")
+    info = op_info(func)
+    assert isinstance(info, OpInfo) == known, info
+    if isinstance(info, OpInfo):
+        assert info.name == "relax.gather_elements" and len(info.certificate.sizes) == 2
