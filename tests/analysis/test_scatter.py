@@ -88,6 +88,16 @@ LIFTED["two stores into different columns"] = """
         out[p[k], 0] = out[p[k], 0] + x[k, 1]
         out[p[5 - k], 1] = x[k, 1]
 """
+LIFTED["every third iteration"] = """
+    for k in range(18):
+        if k % 3 == 2:
+            out[p[k // 3], 0] = out[p[k // 3], 0] * T.float32(2) + x[k // 3, k % 3]
+"""
+LIFTED["every third iteration but the last"] = """
+    for k in range(17):
+        if k % 3 == 2:
+            out[p[k // 3], 0] = out[p[k // 3], 0] * T.float32(2) + x[k // 3, k % 3]
+"""
 REFUSED = {
     "a place that was found before": """
     n = T.alloc_buffer((1,), "int64")
