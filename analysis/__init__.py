@@ -7,7 +7,7 @@ from .support.exports import exports
 if TYPE_CHECKING:
     from .annotate import Annotation, annotation
     from .answer.recover import layout_normalised, op_info
-    from .chain import Chain, PartlyRead, Step, StepResult, op_infos
+    from .chain import Chain, OpaqueStep, PartlyRead, Step, StepResult, op_infos
     from .composites.composite import composite
     from .index_map import compose, invert, prove_equal, prove_identity
     from .lifting.effects.tensor_expression import TensorExpression
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "annotate": ("Annotation", "annotation"),
     "answer.recover": ("layout_normalised", "op_info"),
-    "chain": ("Chain", "PartlyRead", "Step", "StepResult", "op_infos"),
+    "chain": ("Chain", "OpaqueStep", "PartlyRead", "Step", "StepResult", "op_infos"),
     "composites.composite": ("composite",),
     "index_map": ("compose", "invert", "prove_equal", "prove_identity"),
     "lifting.effects.tensor_expression": ("TensorExpression",),
@@ -42,6 +42,7 @@ __all__ = [
     "LayoutNormalised",
     "Matches",
     "OpInfo",
+    "OpaqueStep",
     "PartlyRead",
     "Proposal",
     "RecogniserInfo",

@@ -139,7 +139,7 @@ def _annotated(func: Any, chains: Chains) -> Any:
         if key in (func.attrs or {}):
             func = func.without_attr(key)
     chain = chains(func)
-    if not isinstance(chain, Chain):
+    if not isinstance(chain, Chain) or chain.inplace_indices:
         return _with_pattern(func)
     places = _places(chain.params)
     try:

@@ -7,7 +7,7 @@ repeated over logical buffers. The last resort is an operator that is equal up t
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -15,6 +15,7 @@ from tvm import tirx
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.externs import calls_extern
 from ..lifting.lift import lift
+from ..lifting.outputs import WritesInPlace
 from ..lifting.tir.from_tir import Unliftable
 from ..real import TooLarge, real
 from ..results.op_info import Answer, LayoutNormalised, OpInfo, Refusal
@@ -89,7 +90,7 @@ def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormali
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
     """Return the answer of `op_info` together with the lifted parameters."""
     with budget():
-        expression = with_externs(lift_or_refuse(func), func)
+        expression = with_updates(with_externs(lift_or_refuse(func), func), func)
         if isinstance(expression, Refusal):
             return recover_whole(func, expression)
         return recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
@@ -125,13 +126,29 @@ def with_externs(expression: TensorExpression | Refusal, func: Any) -> TensorExp
     return lift_or_refuse(func, externs=True)
 
 
-def lift_or_refuse(func: Any, externs: bool = False) -> TensorExpression | Refusal:
+def with_updates(expression: TensorExpression | Refusal, func: Any) -> TensorExpression | Refusal:
+    """Return the expression; if a parameter is updated, one with its new content as an output."""
+    if not isinstance(expression, UpdatesParameter):
+        return expression
+    return lift_or_refuse(func, in_place=True)
+
+
+@dataclass(frozen=True, repr=False)
+class UpdatesParameter(Refusal):
+    """The refusal of a function that updates a parameter in place."""
+
+
+def lift_or_refuse(
+    func: Any, externs: bool = False, in_place: bool = False
+) -> TensorExpression | Refusal:
     """Return what a PrimFunc computes, or why it cannot be lifted."""
     if not isinstance(func, tirx.PrimFunc):
         raise TypeError(f"op_info: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
     try:
         with budget():
-            return lift(func, externs=externs)
+            return lift(func, externs=externs, in_place=in_place)
+    except WritesInPlace as error:
+        return UpdatesParameter(error.reason, error.where)
     except Unliftable as error:
         return Refusal(error.reason, error.where)
     except Exhausted as error:
@@ -158,7 +175,21 @@ def recover_or_refuse(
     except Exception as error:
         info = fault(error)
     outputs = tuple(output.out.position for output in expression.outputs)
-    return Recovered(info, expression.params, outputs)
+    indices = expression.inplace_indices
+    if not indices:
+        return Recovered(info, expression.params, outputs)
+    count = len(expression.params) - sum(k >= 0 for k in indices)
+    outputs = tuple(p if k < 0 else k for p, k in zip(outputs, indices, strict=True))
+    return Recovered(_in_place(info, indices, count), expression.params[:count], outputs)
+
+
+def _in_place(info: Answer, indices: tuple[int, ...], count: int) -> Answer:
+    """The answer about a function with ``count`` parameters, some of which it updates."""
+    if isinstance(info, OpInfo) and info.relayout is None:
+        return replace(info, layouts=info.layouts[:count], inplace_indices=indices)
+    if isinstance(info, Refusal):
+        return info
+    return Refusal("an updated parameter is in another layout than the operator's")
 
 
 def recover(expression: TensorExpression, func: Any, alternatives: bool = False) -> Answer:

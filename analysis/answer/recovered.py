@@ -27,11 +27,20 @@ class Recovered:
         return operator(self.info)
 
     def over_tensors(self) -> Recovered:
-        """Return the answer, or a refusal if an operand is a scalar parameter.
+        """Return the answer, or a refusal if it cannot stand for calls with tensors.
 
-        A call passes a number there, and a Relax operator takes a tensor without dimensions.
+        It cannot if an operand is a scalar parameter or updated in place, or if it holds only for
+        some sizes. A call passes a number for a scalar, and a Relax operator takes a tensor without
+        dimensions. A call of ``relax.call_tir`` has no old content of its result.
         """
         info = self.operator
+        if info is not None and info.inplace_indices:
+            place = next(k for k in info.inplace_indices if k >= 0)
+            reason = f"{info.name} is computed in place"
+            return replace(self, info=Refusal(reason, self.params[place].name))
+        if info is not None and info.certificate.sizes:
+            reason = f"{info.name} assumes a relation of sizes"
+            return replace(self, info=Refusal(reason, info.certificate.sizes[0]))
         operands = (o for o in info.operands if isinstance(o, int)) if info else ()
         scalars = (p for o in operands if _is_scalar(p := self.params[o]))
         scalar = next(scalars, None)

@@ -26,7 +26,9 @@ from ..results.op_info import ASSUMED, Certificate, Refusal
 from ..terms.term import Reduce, TensorVar, Term, Var, as_int
 from ..terms.traversal import map_loads, subterms
 from ..terms.work import spend
+from .assumed_sizes import assumed, over_sizes, over_values
 from .assumptions import CANCELS, data_assumptions, simplifier_assumptions
+from .distinct import DISTINCT, stored_once
 from .sampled import Unequal, compare
 from .structural_equality import structurally_equal
 
@@ -54,6 +56,8 @@ def certify(
         rounded: Compare in real arithmetic.
     """
     spend(CERTIFY)
+    if proposal.sizes:
+        return _for_sizes(proposal, lifted, tested=tested, rounded=rounded)
     try:
         built = rebuild(proposal, lifted)
     except NotBuilt as error:
@@ -63,8 +67,24 @@ def certify(
     return _staged(_compared(proposal, lifted, func, built, tested, rounded), lifted, func, built)
 
 
+def _for_sizes(
+    proposal: Proposal, lifted: TensorExpression, *, tested: bool, rounded: bool
+) -> Certificate | Refusal:
+    """The certificate where some sizes are functions of others."""
+    attrs = {k: over_values(v, proposal.sizes) for k, v in proposal.attrs.items()}
+    ours = over_sizes(lifted, proposal.sizes)
+    inner = replace(proposal, sizes={}, attrs=attrs)
+    certificate = certify(inner, ours, None, tested=tested, rounded=rounded)
+    if isinstance(certificate, Refusal):
+        return certificate
+    sizes = assumed(proposal.sizes)
+    return replace(certificate, sizes=sizes, assumptions=(*certificate.assumptions, *sizes))
+
+
 def lowers_to(proposal: Proposal, lifted: TensorExpression, func: Any) -> Certificate | Refusal:
     """Return a certificate ``rebuilt``, or a refusal if the operator lowers to another PrimFunc."""
+    if proposal.sizes:
+        return Refusal("it assumes a relation of sizes", proposal.name)
     try:
         built = rebuild(proposal, lifted)
     except NotBuilt as error:
@@ -117,7 +137,8 @@ def _compared(
         lowering = lift(built.func, built.params, externs=bool(lifted.externs))
     except Unliftable as error:
         return Refusal(f"the operator's own lowering cannot be lifted: {error}", proposal.name)
-    if lowering.races != lifted.races:
+    apart = lifted.races and lifted.distinct
+    if lowering.races != lifted.races and not apart:
         return Refusal(
             "only one of the two has parallel iterations that may store to one element",
             proposal.name,
@@ -126,6 +147,8 @@ def _compared(
         return Refusal("the operator has a different number of outputs", proposal.name)
     bodies = _aligned(lowering, lifted, built.scalars)
     certificate = _proved(proposal, lifted, bodies, rounded)
+    if isinstance(certificate, Refusal) and apart:
+        certificate = _proved_distinct(proposal, lifted, bodies, rounded) or certificate
     if isinstance(certificate, Refusal) and tested:
         return _sampled(proposal, lifted, bodies)
     return certificate
@@ -172,6 +195,18 @@ def _proved(
     )
 
 
+def _proved_distinct(
+    proposal: Proposal, lifted: TensorExpression, bodies: list[Term], rounded: bool
+) -> Certificate | Refusal:
+    """The proof if no two stores are into one element, so that each reads the initial value."""
+    outputs = tuple(replace(c, body=stored_once(c.body)) for c in lifted.outputs)
+    ours = replace(lifted, outputs=outputs)
+    certificate = _proved(proposal, ours, [stored_once(b) for b in bodies], rounded)
+    if isinstance(certificate, Refusal):
+        return certificate
+    return replace(certificate, assumptions=(*certificate.assumptions, DISTINCT))
+
+
 def itself(term: Term) -> Term:
     return term
 
@@ -215,7 +250,9 @@ def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
         "scalars that are factors of a dimension are at least 1": any(
             p not in alone for p in factors
         ),
-        "no two iterations of a parallel loop store in one element": lifted.races,
+        "no two iterations of a parallel loop, and no two threads, store in one element": (
+            lifted.races
+        ),
         "what T.assume says holds": lifted.promises,
     }
     stated = tuple(text for text, flag in assumptions.items() if flag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,13 +19,14 @@ from ..proposal.answer_values import variables
 from ..results.op_info import Answer, Refusal, operator, over_variables, with_certificate
 from ..terms.show import show
 from ..terms.term import TensorVar, Var
+from ..terms.traversal import tensors
 from ..terms.work import Exhausted, budget
-from .chain_result import Chain, PartlyRead, Step, StepResult, Value
-from .define import TensorProgram, define
+from .chain_result import Chain, OpaqueStep, PartlyRead, Step, StepResult, Value
+from .define import TensorDefinition, TensorProgram, define
 from .definition_window import DefinitionWindow, Recover
 from .segment import Part, segment
 
-__all__ = ["Chain", "Chains", "PartlyRead", "Step", "StepResult", "Value", "op_infos"]
+__all__ = ["Chain", "Chains", "OpaqueStep", "PartlyRead", "Step", "StepResult", "Value", "op_infos"]
 
 
 def op_infos(func: Any) -> Chain | Refusal:
@@ -38,7 +40,7 @@ def op_infos(func: Any) -> Chain | Refusal:
 
     Returns:
         The chain, or a `Refusal`. If opinfo can read only a part, the refusal is a `PartlyRead`
-            with the known steps.
+            with the known steps, the opaque ones, and what flows between them.
 
     Raises:
         TypeError: `func` is not a PrimFunc.
@@ -62,12 +64,18 @@ class Chains:
             return chain
         leaves = partial(variables, chain.params, func)
         try:
-            steps = tuple(replace(s, info=over_variables(s.info, leaves)) for s in chain.steps)
+            parts = chain.steps if isinstance(chain, Chain) else chain.parts
+            over = tuple(
+                replace(s, info=over_variables(s.info, leaves)) if isinstance(s, Step) else s
+                for s in parts
+            )
         except Unsupported as error:
             return Refusal(f"a dimension has no expression: {error}")
         except Exception as error:
             return fault(error)
-        return replace(chain, steps=steps)
+        if isinstance(chain, PartlyRead):
+            return replace(chain, parts=over)
+        return replace(chain, steps=tuple(s for s in over if isinstance(s, Step)))
 
     def __call__(self, func: Any) -> Chain | Refusal:
         if not isinstance(func, tirx.PrimFunc):
@@ -88,28 +96,63 @@ class Chains:
 
 def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:
     values: dict[TensorVar | Var, Value] = {param: k for k, param in enumerate(program.params)}
-    steps: list[Step] = []
-    problem: tuple[Part, Refusal] | None = None
-    for part in parts:
-        if not isinstance(part.info, Refusal) and part.window is not None:
-            position = len(steps)
-            values |= {t: StepResult(position, k) for k, t in enumerate(part.window.writes)}
-            buffers = tuple(values[t] for t in _buffers(part.window, part.info))
-            steps.append(Step(part.info, buffers, tuple(repr(t) for t in part.window.tensors)))
-            continue
-        values |= {d.tensor: StepResult(-1) for d in part.definitions}
-        assert isinstance(part.info, Refusal)
-        problem = problem or (part, part.info)
-    if problem is not None:
-        unread, refusal = problem
-        name = ", ".join(d.tensor.name for d in unread.definitions)
-        body = next((d.body for d in unread.definitions if d.body is not None), None)
-        place = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
-        return PartlyRead(refusal.reason, place, tuple(steps), program.params)
+    found: list[Step | OpaqueStep] = []
+    for part in _merged(parts):
+        window, position = part.window, len(found)
+        if isinstance(part.info, Refusal) or window is None:
+            reads = dict.fromkeys(t for d in part.definitions for t in _reads(d))
+            found.append(_opaque(part, tuple(values[t] for t in reads if t in values)))
+            results = tuple(d.tensor for d in part.definitions)
+        else:
+            results = window.writes
+        values |= {t: StepResult(position, k) for k, t in enumerate(results)}
+        if window is not None and not isinstance(part.info, Refusal):
+            buffers = tuple(values[t] for t in _buffers(window, part.info))
+            found.append(Step(part.info, buffers, tuple(repr(t) for t in window.tensors)))
     outputs = tuple(result for t in program.outputs if isinstance(result := values[t], StepResult))
+    indices = program.inplace_indices if max(program.inplace_indices) >= 0 else ()
+    steps = [s for s in found if isinstance(s, Step)]
     if len(steps) > 1:
         steps = _simplified(steps, program)
-    return Chain(tuple(steps), outputs, _kind(steps, program), program.params)
+    if len(steps) == len(found):
+        return Chain(tuple(steps), outputs, _kind(steps, program), program.params, indices)
+    known = iter(steps)
+    ordered = tuple(next(known) if isinstance(s, Step) else s for s in found)
+    first = next(s for s in found if isinstance(s, OpaqueStep))
+    return PartlyRead(first.reason, first.where, ordered, program.params, outputs, indices)
+
+
+def _merged(parts: Sequence[Part]) -> list[Part]:
+    """The parts, with all that one statement stores as one if it is not understood."""
+    out: list[Part] = []
+    for part in parts:
+        last = out[-1].definitions if out else ()
+        new = part.definitions
+        if last and new and last[-1].opaque and new[0].opaque:
+            if last[-1].statements == new[0].statements:
+                out[-1] = replace(out[-1], definitions=(*last, *new))
+                continue
+        out.append(part)
+    return out
+
+
+def _opaque(part: Part, reads: tuple[Value, ...]) -> OpaqueStep:
+    """A part without an operator."""
+    assert isinstance(part.info, Refusal)
+    name = ", ".join(d.tensor.name for d in part.definitions)
+    body = next((d.body for d in part.definitions if d.body is not None), None)
+    place = f"the buffer {name}" + (f" = {show(body)[:200]}" if body is not None else "")
+    shapes = tuple(repr(d.tensor) for d in part.definitions)
+    return OpaqueStep(part.info.reason, place, reads, shapes)
+
+
+def _reads(definition: TensorDefinition) -> list[TensorVar]:
+    """The tensors that a definition reads, in the order of the text."""
+    if definition.body is None:
+        return list(definition.order)
+    read = tensors(definition.body)
+    named = [t for t in definition.order if t in read]
+    return [*named, *sorted(read.difference(named), key=lambda t: t.position)]
 
 
 def _buffers(window: DefinitionWindow, info: Answer) -> tuple[TensorVar | Var, ...]:

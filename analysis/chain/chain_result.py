@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ class StepResult:
     """A value that a step of a chain computes.
 
     Attributes:
-        step: The position of the step in the chain.
+        step: The position of the step in the chain, or among the parts of a `PartlyRead`.
         output: The position among the results of the step.
     """
 
@@ -90,12 +91,15 @@ class Chain:
         outputs: The results in the PrimFunc's output buffers, in the order of its parameters.
         kind: The pattern kind of the whole function.
         params: The PrimFunc's parameters as tensors and scalars of the analysis.
+        inplace_indices: For each output, the position of the parameter that the PrimFunc updates,
+            or -1; empty if there is no update. An operand ``%k`` is its content before.
     """
 
     steps: tuple[Step, ...]
     outputs: tuple[StepResult, ...]
     kind: PatternKind
     params: tuple[TensorVar | Var, ...] = ()
+    inplace_indices: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
         return True
@@ -110,7 +114,7 @@ class Chain:
 
     def __repr__(self) -> str:
         lines = [f"${k} = {s!r}" for k, s in enumerate(self.steps)]
-        return "\n".join([*lines, f"return {', '.join(map(repr, self.outputs))}"])
+        return "\n".join([*lines, f"return {_results(self.outputs, self.inplace_indices)}"])
 
     def to_json(self) -> dict[str, Any]:
         """Return the chain as JSON values."""
@@ -118,23 +122,85 @@ class Chain:
             "kind": self.kind,
             "steps": [s.to_json() for s in self.steps],
             "outputs": [repr(o) for o in self.outputs],
+            "inplace_indices": list(self.inplace_indices),
+        }
+
+
+@dataclass(frozen=True)
+class OpaqueStep:
+    """A part of a fused function that no known operator computes.
+
+    Attributes:
+        reason: Why opinfo does not know it.
+        where: The place in the PrimFunc.
+        reads: What it reads: parameters of the PrimFunc by position, results of earlier steps.
+        shapes: The dtypes and shapes of its results as text, ``float32[1, 8]``.
+    """
+
+    reason: str
+    where: str
+    reads: tuple[Value, ...]
+    shapes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(map(_value, self.reads))
+        return f"opaque({inside}) -> {', '.join(self.shapes)} : {self.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step as JSON values."""
+        return {
+            "opaque": self.reason,
+            "where": self.where,
+            "reads": [_value(v) for v in self.reads],
+            "results": list(self.shapes),
         }
 
 
 @dataclass(frozen=True, repr=False)
 class PartlyRead(Refusal):
-    """A fused function with a part that opinfo cannot read.
+    """A fused function with parts that opinfo cannot read.
 
     Attributes:
-        reason: What opinfo cannot read.
+        reason: What opinfo cannot read first.
         where: The place in the PrimFunc.
-        steps: The operators that are known; an operand from an unknown part is the result of step
-            -1.
+        parts: All steps in order, known and opaque; ``StepResult.step`` is a position among them.
         params: The PrimFunc's parameters as tensors and scalars of the analysis.
+        outputs: The results in the PrimFunc's output buffers, in the order of its parameters.
+        inplace_indices: As for a `Chain`.
     """
 
-    steps: tuple[Step, ...] = ()
+    parts: tuple[Step | OpaqueStep, ...] = ()
     params: tuple[TensorVar | Var, ...] = ()
+    outputs: tuple[StepResult, ...] = ()
+    inplace_indices: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that are known."""
+        return tuple(s for s in self.parts if isinstance(s, Step))
+
+    def __repr__(self) -> str:
+        lines = [f"${k} = {s!r}" for k, s in enumerate(self.parts)]
+        results = _results(self.outputs, self.inplace_indices)
+        return "\n".join([super().__repr__(), *lines, f"return {results}"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the refusal and the steps as JSON values."""
+        return {
+            **super().to_json(),
+            "steps": [s.to_json() for s in self.parts],
+            "outputs": [repr(o) for o in self.outputs],
+            "inplace_indices": list(self.inplace_indices),
+        }
+
+
+def _results(outputs: Sequence[StepResult], indices: Sequence[int]) -> str:
+    """The results, each with the parameter that it updates."""
+    places = indices or (-1,) * len(outputs)
+    return ", ".join(
+        repr(value) if k < 0 else f"%{k} := {value!r}"
+        for k, value in zip(places, outputs, strict=True)
+    )
 
 
 def _value(operand: Value | Constant) -> str:

@@ -15,6 +15,7 @@ import tvm_ffi
 from ..lifting.tir.annotations import NEUTRAL
 from ..lifting.tir.node import items
 from ..support.tvm_compat import TENSOR_LOAD, is_predicated
+from .reach import ALL_REDUCE
 
 _BINARY = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "And", "Or",
            "LT", "LE", "GT", "GE", "EQ", "NE", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift",
@@ -53,6 +54,10 @@ _LOOPS = ("For", "While")
 _JUMPS = ("tirx.break_loop", "tirx.continue_loop")
 #: Functions outside TIR: without a pointer to a buffer they cannot change it.
 _EXTERN = ("tirx.call_extern", "tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
+#: A barrier changes no memory; a reduction over threads stores in its last operands.
+_ORDER = ("tirx.tvm_storage_sync", ALL_REDUCE)
+#: What a statement is for, which does not change what it stores.
+_PURPOSES = ("hand_threaded", "reduce_scope")
 #: The greatest ``TCallEffectKind`` of calls that only read.
 _READS = 2
 _THREADS = ("thread_extent", "virtual_thread")
@@ -114,7 +119,7 @@ def _calls_purely(expr: Any) -> bool:
     if not isinstance(expr.op, tvm.ir.Op):
         return False
     effect = expr.op.get_attr("TCallEffectKind")
-    return (effect is not None and int(effect) <= _READS) or str(expr.op.name) in _EXTERN
+    return (effect is not None and int(effect) <= _READS) or str(expr.op.name) in _EXTERN + _ORDER
 
 
 def _placed_freely(buffers: Iterable[Any]) -> bool:
@@ -130,7 +135,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "AllocBuffer": lambda stmt: _placed_freely([stmt.buffer]),
     "BufferStore": lambda stmt: not is_predicated(stmt),
     TENSOR_LOAD: lambda expr: not is_predicated(expr),
-    "AttrStmt": lambda stmt: stmt.attr_key in NEUTRAL["AttrStmt"] or stmt.attr_key in _THREADS,
+    "AttrStmt": lambda stmt: stmt.attr_key in (*NEUTRAL["AttrStmt"], *_THREADS, *_PURPOSES),
     "Call": _calls_purely,
     "SBlock": lambda stmt: _placed_freely(items(stmt.alloc_buffers)),
 }

@@ -10,10 +10,11 @@ what it reads from outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..lifting.effects.effects import Effects
 from ..lifting.lift import Executor
 from ..lifting.tir.annotations import check_annotations
 from ..lifting.tir.from_tir import Unliftable
@@ -29,8 +30,10 @@ class TensorDefinition:
     """``tensor[y0, y1, …] = body``, as the top-level ``statements`` compute it.
 
     If the body is not known, it is None and ``problem`` says why; ``opaque`` says that the
-    statement itself is not understood. ``order`` has the tensors that are read, in the order in
-    which the statements name them. For ``races`` and ``promises`` see `TensorExpression`.
+    statement itself is not understood; ``updates`` that it reads the parameter's old content.
+    ``order`` has the tensors that are read, in the order in
+    which the statements name them. For ``races``, ``promises`` and ``distinct`` see
+    `TensorExpression`.
     """
 
     tensor: TensorVar
@@ -41,6 +44,8 @@ class TensorDefinition:
     races: bool = False
     promises: bool = False
     opaque: bool = False
+    distinct: bool = True
+    updates: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ class TensorProgram:
 
     ``buffers`` maps a tensor to its TIR buffer, ``variables`` a TIR variable to its term;
     ``statements`` are the top-level statements, ``writers`` the tensors that each of them writes,
-    ``readers`` the definitions that read a tensor.
+    ``readers`` the definitions that read a tensor. ``inplace_indices`` has, for each output, the
+    position of the parameter whose old content it updates, or -1.
     """
 
     func: Any
@@ -61,6 +67,7 @@ class TensorProgram:
     statements: tuple[Any, ...]
     writers: tuple[frozenset[TensorVar], ...]
     readers: dict[TensorVar, frozenset[TensorVar]]
+    inplace_indices: tuple[int, ...] = ()
 
 
 def define(func: Any) -> TensorProgram:
@@ -97,17 +104,21 @@ class _Splitter(Executor):
         for place, stmt in enumerate(statements):
             self._statement(place, stmt)
         written = [t for t in self.params if isinstance(t, TensorVar) and t in self.version]
-        buffers_of = (t for t in self.params if isinstance(t, TensorVar) and not t.scalar)
-        places = [t in self.version for t in buffers_of]
-        if not written or not all(places[places.index(True) :]):
-            raise Unliftable("the outputs are not the last buffers")
+        if not written:
+            raise Unliftable("the function writes no element of a parameter")
         names = {t: b for b, t in self.values.items() if isinstance(t, TensorVar)}
         buffers = {v: names[t] for t, v in self.version.items()}
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
-        defined = self.inputs.difference(written) | self.definitions.keys()
+        defined = self.inputs | self.definitions.keys()
         separate = [replace(d, promises=self.promises) for d in self.definitions.values()]
         definitions = tuple(_live(_substitute_partial(separate, defined), outputs))
+        in_place = _updated(self.params, written, definitions)
+        old = {self.version[t]: t for t in in_place}
+        definitions = tuple(
+            replace(d, updates=d.body is not None and old.get(d.tensor) in tensors(d.body))
+            for d in definitions
+        )
         writers = tuple(
             frozenset(d.tensor for d in self.definitions.values() if place in d.statements)
             for place in range(len(statements))
@@ -122,7 +133,11 @@ class _Splitter(Executor):
             statements,
             writers,
             _readers(definitions),
+            tuple(k if t in in_place else -1 for k, t in enumerate(self.params) if t in written),
         )
+
+    def is_computed(self, tensor: TensorVar, effects: Effects) -> bool:
+        return tensor in self.version or super().is_computed(tensor, effects)
 
     def _frame(self, stmt: Any) -> Iterator[Any]:
         """The top-level statements, inside the root block and bindings."""
@@ -151,7 +166,7 @@ class _Splitter(Executor):
             yield stmt
 
     def _statement(self, place: int, stmt: Any) -> None:
-        self.races = False
+        self.races, self.distinct = False, True
         try:
             effects = self.nested(stmt)
             for tensor, writes in effects.writes.items():
@@ -197,12 +212,12 @@ class _Splitter(Executor):
         opaque: bool = False,
     ) -> None:
         before = self.version.get(tensor)
-        statements, races = frozenset({place}), self.races
+        statements, races, distinct = frozenset({place}), self.races, self.distinct
         if before is not None:
             old = self.definitions[before]
             if body is not None and before in tensors(body):
                 statements |= old.statements
-                races |= old.races
+                races, distinct = races | old.races, distinct & old.distinct
                 if old.body is None:
                     body, problem = None, old.problem
                 else:
@@ -215,8 +230,22 @@ class _Splitter(Executor):
         new = TensorVar(tensor.name, tensor.shape, tensor.dtype)
         self.version[tensor] = new
         self.definitions[new] = TensorDefinition(
-            new, body, statements, problem, order, races, opaque=opaque
+            new, body, statements, problem, order, races, opaque=opaque, distinct=distinct
         )
+
+
+def _updated(
+    params: Sequence[TensorVar | Var],
+    written: Sequence[TensorVar],
+    definitions: Iterable[TensorDefinition],
+) -> frozenset[TensorVar]:
+    """The parameters that are written in place: an old element is read, or an input follows."""
+    read = frozenset[TensorVar]().union(
+        *(d.order if d.body is None else tensors(d.body) for d in definitions)
+    )
+    buffers = [p for p in params if isinstance(p, TensorVar) and not p.scalar]
+    last = max((k for k, t in enumerate(buffers) if t not in written), default=-1)
+    return frozenset(t for t in written if t in read or buffers.index(t) < last)
 
 
 def _is_true(expr: Any) -> bool:

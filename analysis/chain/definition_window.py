@@ -130,7 +130,11 @@ def _renumbered(
     races = any(d.races for d in definitions)
     promises = any(d.promises for d in definitions)
     lifted = TensorExpression(
-        (*parameters.values(), *unbound), tuple(outputs), races, promises=promises
+        (*parameters.values(), *unbound),
+        tuple(outputs),
+        races,
+        promises=promises,
+        distinct=all(d.distinct for d in definitions),
     )
     written = bodies[writes[-1]]
     return DefinitionWindow(lifted, reads, writes, tuple(definitions), canonical(written), written)
@@ -169,6 +173,7 @@ class Recover:
             window.lifted.params,
             tuple(c.body for c in window.lifted.outputs),
             window.lifted.races,
+            window.lifted.distinct,
             window.lifted.promises,
             step,
             0 if func is None else func.hash(),
@@ -222,6 +227,8 @@ class Statements:
         nodes: dict[Any, Any] = {**self.buffers, **self.variables}
         if len(set(params)) != len(params) or any(p not in nodes for p in params):
             return None
+        if len({nodes[p].__chandle__() for p in params}) != len(params):
+            return None  # a buffer that is updated in place is an operand and a result
         return tirx.PrimFunc([nodes[p] for p in params], self.body)
 
     def hash(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
@@ -17,6 +18,9 @@ from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
 from ..support.tvm_compat import SBlock, TensorLoad, source_of
 from ..terms.term import TensorVar
+
+#: A reduction over the threads of a block.
+ALL_REDUCE = "tirx.tvm_thread_allreduce"
 
 
 class Reach:
@@ -47,7 +51,8 @@ class Reach:
 
     def stores(self) -> list[TensorVar]:
         """Return the tensors from outside that are written; raise as `loads` does."""
-        return self._memories(e.buffer for e in _inside(self._stmt, tirx.BufferStore))
+        stored = [e.buffer for e in _inside(self._stmt, tirx.BufferStore)]
+        return self._memories([*stored, *_reduced(self._stmt)])
 
     def _memories(self, buffers: Iterable[Any]) -> list[TensorVar]:
         memories = dict.fromkeys(map(self._memory, buffers))
@@ -60,6 +65,23 @@ class Reach:
             return None if base is None else self._memory(pointed_buffer(base))
         view = self._around.views.get(buffer)
         return view.tensor if view is not None else self._around.tensor(buffer)
+
+
+def _reduced(stmt: Any) -> list[Any]:
+    """The buffers in which reductions over threads store.
+
+    The operands are the number n of values, the n values, a condition, the n results, and threads;
+    if n is not a literal, any operand may be a result.
+    """
+    stored: list[Any] = []
+    for call in _inside(stmt, tvm.ir.Call):
+        if str(getattr(call.op, "name", "")) != ALL_REDUCE:
+            continue
+        operands = items(call.args)
+        count = getattr(operands[0], "value", None)
+        results = operands if count is None else operands[count + 2 : 2 * count + 2]
+        stored += [source_of(e) for r in results for e in _inside(r, TensorLoad)]
+    return stored
 
 
 def _inside(stmt: Any, kinds: Any) -> list[Any]:

@@ -160,6 +160,8 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     window = part.window
     if window is None or len(window.writes) != 1 or window.lifted.races:
         return None
+    if any(d.updates for d in part.definitions):
+        return None  # a part of an update is no operator over whole tensors
     bodies = dict.fromkeys((window.body, window.written))
     peeled = (peel(TensorDefinition(window.writes[0], body, frozenset())) for body in bodies)
     operators = next((p for p in peeled if p is not None), None)

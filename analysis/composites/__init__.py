@@ -7,11 +7,19 @@ constructor and its documentation come from one Python function, the definition.
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
 from .rotary import apply_rotary_embedding, rotary_embedding
+from .sampling import chunked_logsumexp, softmax_from_chunks
+from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, index_update
 
 __all__ = [
+    "append_to_pages",
+    "apply_penalty",
     "apply_rotary_embedding",
+    "apply_token_bitmask",
+    "chunked_logsumexp",
     "composite",
     "group_dequantize",
     "group_quantize",
+    "index_update",
     "rotary_embedding",
+    "softmax_from_chunks",
 ]

@@ -11,6 +11,7 @@ from tvm import ir, relax, te, tirx, topi
 from ..lifting.tir.node import NodeDict, items
 from ..support.tvm_compat import GenericConst, array_of
 from .inline_stages import inlined
+from .scatter_stage import scatter_nd
 
 #: A function of Relax variables that returns a Relax expression.
 Defined = Callable[..., Any]
@@ -129,5 +130,19 @@ def _expand_dims(builder: _Values, call: Any) -> Any:
     return builder.call_te(expanded, call.args[0])
 
 
+def _scatter_nd(builder: _Values, call: Any) -> Any:
+    """Stores at the coordinates themselves, not at one flat address."""
+
+    def scattered(*tensors: Any) -> Any:
+        data, indices, updates = inlined(tensors)
+        return scatter_nd(data, indices, updates, str(call.attrs.reduction))
+
+    return builder.call_te(scattered, *call.args)
+
+
 #: Rules in place of TVM's.
-_RULES = {"relax.arange": _arange, "relax.expand_dims": _expand_dims}
+_RULES = {
+    "relax.arange": _arange,
+    "relax.expand_dims": _expand_dims,
+    "relax.scatter_nd": _scatter_nd,
+}

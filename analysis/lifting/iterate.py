@@ -121,7 +121,7 @@ class Loops(Kernels):
     ) -> None:
         """Check that concurrent iterations do not access each other's elements."""
         assumed = races.meet_by_data(var, effects, shared, not tag and kind == _PARALLEL)
-        self.races |= bool(assumed)
+        self.assume_apart(effects, assumed)
         races.check_independent(var, effects, shared, bool(tag))
         iterations.check(
             var, shared, assumed | (races.combined_buffers(effects) if tag else frozenset())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..terms.order import nonneg
-from ..terms.term import ONE, SIZES, ZERO, Fold, Int, Term, Var, as_int, fresh
+from ..terms.term import FALSE, ONE, SIZES, ZERO, Fold, Int, TensorVar, Term, Var, as_int, fresh
 from ..terms.traversal import free, subterms, tensors
-from .effects.effects import Effects
-from .loops.close import close
+from .effects.effects import Effects, Write
+from .loops.close import carried_by, close
+from .loops.scatter_loops import close_scatter
 from .parallel.threads import KernelLaunch, bound_threads, combine_threads
 from .state import ExecutionState
 from .tir.from_tir import Unliftable
@@ -17,6 +19,36 @@ from .tir.from_tir import Unliftable
 def has_barriers(func: Any) -> bool:
     """Return whether TVM inserts barriers for shared memory: it does in the dialect ``s_tir``."""
     return bool((func.attrs or {}).get("s_tir", False))
+
+
+def close_threads(tensor: TensorVar, writes: list[Write], kernel: KernelLaunch) -> list[Write]:
+    """Return the stores of threads at indices from data as those of loops, which are folds."""
+    if not all(_apart(a, b) for k, a in enumerate(writes) for b in writes[k + 1 :]):
+        raise Unliftable("threads store several times to one element, as data decide", tensor.name)
+    data = [e for w in writes for e in w.index if tensors(e)]
+    chosen = {v for e in data for v in free(e)} & kernel.threads
+    effects = Effects()
+    effects.writes[tensor] = [
+        replace(w, vars=tuple(v for v in w.vars if v not in chosen), distinct=False) for w in writes
+    ]
+    inner, *outer = [p.atom for p in reversed(kernel.at.values()) if p.atom in chosen]
+    assert isinstance(inner, Var)
+    closed = Effects()
+    closed.writes[tensor] = [
+        close_scatter(inner, tensor, w, effects, carried_by) for w in effects.writes[tensor]
+    ]
+    for var in outer:
+        assert isinstance(var, Var)
+        closed = close(var, closed)
+    return closed.writes[tensor]
+
+
+def _apart(first: Write, second: Write) -> bool:
+    """Whether no two stores of two families are into one element."""
+    try:
+        return first.at(second.index, "")[0] is FALSE
+    except Unliftable:
+        return False
 
 
 def _order(var: Var) -> int:
@@ -44,6 +76,11 @@ class Kernels(ExecutionState):
         kernel.check(
             frozenset(t for t in kernel.prefix if self.scopes[t].startswith("shared")), effects
         )
+        self.assume_apart(effects, kernel.scattered)
+        if kernel.scattered and not self.distinct:
+            raise Unliftable("threads store to the same element, as data decide")
+        for tensor in kernel.scattered:
+            effects.writes[tensor] = close_threads(tensor, effects.writes[tensor], kernel)
         private = [t for t, e in kernel.extended.items() if e in effects.writes]
         self.drop(effects, lambda tensor: tensor in kernel.prefix)
         self.effects.then(effects)

@@ -12,6 +12,7 @@ has, for each output, one closed term over the parameters:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..support.tvm_compat import is_predicated
@@ -24,14 +25,19 @@ from .effects.tensor_expression import TensorExpression
 from .externs import check_operands, execute, name_of
 from .iterate import Loops
 from .loops.repeat import close_while
-from .outputs import check_outputs, output
+from .loops.scatter_loops import by_data
+from .outputs import check_outputs, output, updates
 from .tir.annotations import check_annotations, check_keys
 from .tir.from_tir import Unliftable, check_index
 from .tir.node import items, script
 
 
 def lift(
-    func: Any, params: Sequence[TensorVar | Var] | None = None, *, externs: bool = False
+    func: Any,
+    params: Sequence[TensorVar | Var] | None = None,
+    *,
+    externs: bool = False,
+    in_place: bool = False,
 ) -> TensorExpression:
     """Return what a PrimFunc computes, as a tensor expression without loops, blocks or names.
 
@@ -42,11 +48,14 @@ def lift(
         externs: Take each result of a known extern function for a tensor of its own, see
             `analysis.lifting.externs`. The terms then do not say from which elements of the
             operands an element is computed.
+        in_place: Allow parameters that are updated. Their old content is an input, the new one an
+            output of its own, which follows the parameters.
 
     Returns:
         One term for each output buffer.
 
     Raises:
+        WritesInPlace: A parameter is updated, and ``in_place`` is False.
         Unliftable: The PrimFunc cannot be lifted; the message has the reason and the place.
     """
     executor, params_of_func = Executor(func), items(func.params)
@@ -61,21 +70,25 @@ def lift(
     executor.run(func.body)
     for tensor, writes in executor.effects.writes.items():
         executor.check_stores(tensor, writes)
-    check_outputs(executor, values)
     calls = tuple(executor.externs or ())
+    indices: tuple[int, ...] = ()
+    if in_place:
+        outputs, indices = updates(executor, values)
+    else:
+        check_outputs(executor, values)
+        written = (v for v in values if isinstance(v, TensorVar) and v in executor.effects.writes)
+        outputs = tuple(output(executor, value) for value in written)
     check_operands(calls, executor.effects.writes)
     return TensorExpression(
-        values,
-        tuple(
-            output(executor, value)
-            for value in values
-            if isinstance(value, TensorVar) and value in executor.effects.writes
-        ),
+        (*values, *(c.out for c, k in zip(outputs, indices, strict=False) if k >= 0)),
+        outputs,
         executor.races,
         len(executor.stored.values()),
         executor.promises,
         calls,
         executor.written_sums(),
+        indices,
+        executor.distinct,
     )
 
 
@@ -117,7 +130,8 @@ class Executor(Loops):
         for around in self.concurrent:
             around.store(tensor, index, value, self.facts)
         if lane is None:
-            self.effects.store(tensor, Write(threads, TRUE, index, value))
+            distinct = bool(threads) and by_data(index)
+            self.effects.store(tensor, Write(threads, TRUE, index, value, distinct=distinct))
             return
         check_index(indices)
         write = Write((*threads, lane), TRUE, index, value)
@@ -185,12 +199,7 @@ class Executor(Loops):
             for tensor, writes in branch.writes.items():
                 for write in writes:
                     condition_of_both = conj(guard, write.guard)
-                    joined.store(
-                        tensor,
-                        Write(
-                            write.vars, condition_of_both, write.index, write.value, write.scattered
-                        ),
-                    )
+                    joined.store(tensor, replace(write, guard=condition_of_both, settled=False))
         self.effects.then(joined)
 
     def run_While(self, stmt: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..proofs.clamp import remove_clamps
 from ..proofs.context import has_choice, simplify, thorough
@@ -16,26 +17,58 @@ from .tir.facts import simplify_coordinates
 from .tir.from_tir import Unliftable
 
 
+class WritesInPlace(Unliftable):
+    """A parameter is updated: it is read before it is written, or an input follows it."""
+
+
 def check_outputs(state: ExecutionState, values: Sequence[TensorVar | Var]) -> None:
     """Check that the written buffers are the last parameters, as callers assume."""
     buffers = (t for t in values if isinstance(t, TensorVar) and not t.scalar)
     written = [t in state.effects.writes for t in buffers]
     if True in written and not all(written[written.index(True) :]):
-        raise Unliftable("a buffer after the first output is not written")
+        raise WritesInPlace("a buffer after the first output is not written")
 
 
-def output(state: ExecutionState, tensor: TensorVar) -> OutputDefinition:
-    """Return the tensor expression of an output."""
+def updates(
+    state: ExecutionState, values: Sequence[TensorVar | Var]
+) -> tuple[tuple[OutputDefinition, ...], tuple[int, ...]]:
+    """Return the outputs of a function that may update parameters.
+
+    An updated parameter is an input, its old content, and an output, a tensor of its own.
+
+    Returns:
+        The outputs; and for each of them the position of the parameter that it updates, or -1.
+    """
+    written = [t for t in values if isinstance(t, TensorVar) and t in state.effects.writes]
+    buffers = [t for t in values if isinstance(t, TensorVar) and not t.scalar]
+    last = max((k for k, t in enumerate(buffers) if t not in written), default=-1)
+    definitions = [output(state, t, frozenset(written)) for t in written]
+    read = frozenset[TensorVar]().union(*(tensors(c.body) for c in definitions))
+    indices = [values.index(t) if t in read or buffers.index(t) < last else -1 for t in written]
+    outputs: list[OutputDefinition] = []
+    for definition, index in zip(definitions, indices, strict=True):
+        if index >= 0:
+            old, position = definition.out, len(values) + len(outputs)
+            new = TensorVar(old.name, old.shape, old.dtype, position)
+            definition = replace(definition, out=new)
+        outputs.append(definition)
+    return tuple(outputs), tuple(indices)
+
+
+def output(
+    state: ExecutionState, tensor: TensorVar, updated: frozenset[TensorVar] = frozenset()
+) -> OutputDefinition:
+    """Return the tensor expression of an output; the old content of ``updated`` is an input."""
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
     if state.views.values():
         body = simplify_coordinates(body)
-    unwritten = _unwritten(state, body, tensor)
+    unwritten = _unwritten(state, body, tensor, updated)
     if unwritten is not None or hard_choices(body):
         body = simplify(body, ask=thorough)
-        unwritten = _unwritten(state, body, tensor)
+        unwritten = _unwritten(state, body, tensor, updated)
     if unwritten is tensor:
-        raise Unliftable("an output is read, or some element is not written", tensor.name)
+        raise WritesInPlace("an output is read, or some element is not written", tensor.name)
     if unwritten in state.lost:
         raise Unliftable("a buffer local to a thread is read after the kernel", tensor.name)
     if unwritten is not None:
@@ -43,9 +76,11 @@ def output(state: ExecutionState, tensor: TensorVar) -> OutputDefinition:
     return OutputDefinition(tensor, axes, canonical(remove_clamps(body)))
 
 
-def _unwritten(state: ExecutionState, body: Term, out: TensorVar) -> TensorVar | None:
+def _unwritten(
+    state: ExecutionState, body: Term, out: TensorVar, updated: frozenset[TensorVar]
+) -> TensorVar | None:
     """A tensor that the body reads although its content before the function is not an input."""
-    reads = sorted(tensors(body), key=lambda tensor: (tensor.position, tensor.name))
+    reads = sorted(tensors(body) - updated, key=lambda tensor: (tensor.position, tensor.name))
     return next((t for t in reads if t is out or t not in state.inputs), None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -25,6 +25,8 @@ class ExecutionState(Parameters):
         self.func = func
         self.threads: list[str] = []
         self.races = False
+        #: Whether parameters that nothing has written decide where racing stores go.
+        self.distinct = True
         self.promises = False
         self.stored = NodeDict[bool]()  # the buffers with a store
         #: Written in per-thread memory, so unknown after the kernel.
@@ -67,6 +69,18 @@ class ExecutionState(Parameters):
         if not tensors(term).isdisjoint(self.effects.writes):
             raise Unliftable("a value is used while its source changes", where)
         return term
+
+    def assume_apart(self, effects: Effects, racing: Collection[TensorVar]) -> None:
+        """Record the assumption that concurrent stores into some tensors are to other elements."""
+        self.races |= bool(racing)
+        for tensor in racing:
+            writes = effects.writes[tensor]
+            places = frozenset[TensorVar]().union(*(tensors(e) for w in writes for e in w.index))
+            self.distinct &= bool(places) and not any(self.is_computed(t, effects) for t in places)
+
+    def is_computed(self, tensor: TensorVar, effects: Effects) -> bool:
+        """Return whether a tensor is not a parameter as the caller passes it."""
+        return tensor.position < 0 or any(tensor in f.writes for f in (*self.frames, effects))
 
     def lose(self, private: Sequence[TensorVar]) -> None:
         """Forget the content of tensors into which each thread stored its own copy."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..terms.term import Int, Var
 from .undetermined import Undetermined
 
 
@@ -32,6 +33,8 @@ class Proposal:
         attrs: The other arguments by name, including literal scalar operands.
         layouts: Layout strings by position of the parameter.
         undetermined: Attributes that could have another value.
+        sizes: Symbolic sizes that are assumed to be functions of others, which the certificate
+            says. Calls are not raised to such an operator.
     """
 
     name: str
@@ -39,3 +42,4 @@ class Proposal:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     layouts: Mapping[int, str] = field(default_factory=dict)
     undetermined: tuple[Undetermined, ...] = ()
+    sizes: Mapping[Var, Int] = field(default_factory=dict)

@@ -116,7 +116,6 @@ REFUSES = [
         _HEAD.format(**_RIGHT | {"k": "2 - k", "value": "u[2 - k, j]"}),
     ),
     Refuses("indices in another order", _HEAD.format(**_RIGHT | {"k": "2 - k"})),
-    Refuses("parallel iterations", _HEAD.format(**_RIGHT | {"loop": "T.parallel(3)"})),
     Refuses("one update fewer", _HEAD.format(**_RIGHT | {"loop": "range(2)"})),
     Refuses("a difference", _HEAD.format(**_RIGHT | {"value": "out[p[k, 0], j] - u[k, j]"})),
     Refuses(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..certify.assumed_sizes import lone_size
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
@@ -156,7 +157,12 @@ def gather_elements(expression: TensorExpression) -> Outcome:
     if reading.index[axis].atom is not load or load.indices != reading.axes or not others:
         return Refusal("the index is not read at the output's coordinates")
     operands = (reading.tensor.position, load.tensor.position)
-    return [Proposal("relax.gather_elements", operands, {"axis": axis})]
+    sizes = {
+        variable: extent
+        for size, extent in zip(reading.out.shape, load.tensor.shape, strict=True)
+        if size is not extent and (variable := lone_size(size)) is not None
+    }
+    return [Proposal("relax.gather_elements", operands, {"axis": axis}, sizes=sizes)]
 
 
 @recogniser("index_tensor", precedence=320, ops=("relax.index_tensor",))

@@ -50,6 +50,7 @@ class Certificate:
         assumptions: What the proof assumes, in words.
         obligations: What was proved.
         stages: The number of buffers that the operator's own lowering writes.
+        sizes: The assumptions that relate symbolic sizes, which are also in ``assumptions``.
     """
 
     kind: CertificateKind
@@ -57,6 +58,7 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     obligations: tuple[Obligation, ...] = ()
     stages: int = field(default=1, compare=False)
+    sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,9 @@ class OpInfo(Structural):
         alternatives: Other operators that compute the same result, if requested.
         relayout: The operator over logical buffers, if layout attributes such as ``data_layout``
             describe packed or permuted buffers.
+        inplace_indices: For each result, the position of the parameter that the PrimFunc updates to
+            hold it, or -1 for a parameter that is only written; empty if there is no update. This
+            is the argument of ``relax.call_tir_inplace``.
     """
 
     name: str
@@ -92,6 +97,7 @@ class OpInfo(Structural):
     undetermined: tuple[Undetermined, ...] = ()
     alternatives: tuple[OpInfo, ...] = ()
     relayout: LayoutNormalised | None = None
+    inplace_indices: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))

@@ -141,7 +141,7 @@ class _Known:
         if func not in self._known:
             self._known[func] = self._chains(func)
         chain = self._known[func]
-        return chain if isinstance(chain, Chain) else None
+        return chain if isinstance(chain, Chain) and not chain.inplace_indices else None
 
 
 def _is_pointwise(step: Step) -> bool:

@@ -175,15 +175,17 @@ def main(a: T.Buffer((8,), "float32"), c: T.Buffer((1,), "float32")):
     assert isinstance(refusal, Refusal) and "no recogniser" in refusal.reason
 
 
-def test_in_place_update_is_refused() -> None:
+def test_the_lift_of_an_update_in_place_has_to_be_asked_for() -> None:
     func = script("""
 @T.prim_func
 def main(a: T.Buffer((8,), "float32")):
     for i in range(8):
         a[i] = a[i] + T.float32(1)
 """)
-    refusal = op_info(func)
-    assert isinstance(refusal, Refusal) and "read" in refusal.reason
+    with pytest.raises(Unliftable, match="an output is read"):
+        lift(func)
+    lifted = lift(func, in_place=True)
+    assert lifted.inplace_indices == (0,) and len(lifted.params) == 2
 
 
 @pytest.mark.parametrize("form", [*forms.SAME_CONV[:4], forms.unchanged], ids=lambda f: f.__name__)

@@ -6,7 +6,7 @@ holds, ``buffer[index] = value``. Loads inside it are from the state *before* th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from ...proofs.implication import follows_from
@@ -35,7 +35,8 @@ from ..tir.from_tir import Unliftable
 class Write:
     """A family of stores into one buffer.
 
-    ``scattered`` says that data decided which stores of an inner loop reached which element.
+    ``scattered`` says that data decided which stores of an inner loop reached which element. Of a
+    ``distinct`` family, no two stores are assumed to be into one element.
     """
 
     vars: tuple[Var, ...]
@@ -44,6 +45,7 @@ class Write:
     value: Term
     scattered: bool = False
     settled: bool = False
+    distinct: bool = False
 
     @cached_property
     def places(self) -> dict[Var, int]:
@@ -93,6 +95,11 @@ class Write:
             index = tuple(ints(e, renaming) for e in index)
         return Write(tuple(kept), guard, index, value, self.scattered, settled=True)
 
+    @property
+    def _is_sole_at_index(self) -> bool:
+        """Whether no other store of the family is into the element ``index``."""
+        return self.distinct and set(self.vars) <= set().union(*map(free, self.index))
+
     def assigned(self, index: tuple[Int, ...]) -> dict[Var, Int]:
         """Return the variables that the index determines, at an element."""
         if self.places:
@@ -102,7 +109,7 @@ class Write:
 
     def at(self, index: tuple[Int, ...], where: str) -> tuple[Term, Term]:
         """Return ``(condition, value)`` of this write at an element."""
-        if index == self.index and not self.vars:
+        if index == self.index and (not self.vars or self._is_sole_at_index):
             return self.guard, self.value
         chosen = self.assigned(index)
         if len(chosen) != len(self.vars) and not self.settled:
@@ -194,7 +201,7 @@ class Effects:
     @staticmethod
     def _covers(write: Write, earlier: Write, tensor: TensorVar) -> bool:
         try:
-            place = Write(write.vars, write.guard, write.index, TRUE)
+            place = replace(write, value=TRUE)
             return place.at(earlier.index, tensor.name)[0] is TRUE
         except Unliftable:
             return False
@@ -219,8 +226,10 @@ class Effects:
                 index = tuple(as_int(now(i)) for i in write.index)
                 full = conj(guard, now(write.guard))
                 if full is not FALSE:
+                    value = now(write.value)
                     self.store(
-                        tensor, Write(write.vars, full, index, now(write.value), write.scattered)
+                        tensor,
+                        replace(write, guard=full, index=index, value=value, settled=False),
                     )
 
 

@@ -45,6 +45,11 @@ class TensorExpression:
         externs: The calls of known extern functions, if they were allowed; the definitions then
             load from their results.
         sums: The sizes that stand for a sum.
+        inplace_indices: For each output, the position of the parameter that it updates, or -1;
+            empty if updates were not allowed. The new content of an updated parameter follows the
+            PrimFunc's own parameters in ``params``.
+        distinct: Whether parameters decide where racing stores go, so that a caller can see to it
+            that they do not meet.
     """
 
     params: tuple[TensorVar | Var, ...]
@@ -54,6 +59,8 @@ class TensorExpression:
     promises: bool = field(default=False, compare=False)
     externs: tuple[ExternCall, ...] = field(default=(), compare=False)
     sums: Mapping[Var, WrittenSum] = field(default_factory=dict, compare=False)
+    inplace_indices: tuple[int, ...] = field(default=(), compare=False)
+    distinct: bool = field(default=True, compare=False)
 
     @property
     def inputs(self) -> tuple[TensorVar | Var, ...]:

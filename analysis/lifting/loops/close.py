@@ -8,7 +8,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from ...terms.order import bounds, nonneg
@@ -46,8 +46,8 @@ def close(var: Var, body: Effects) -> Effects:
             write = writes[0]
             out.writes[tensor] = [Write((*write.vars, var), TRUE, write.index, write.value)]
             continue
-        if len(writes) == 1 and scatters(var, writes[0]):
-            out.writes[tensor] = [close_scatter(var, tensor, writes[0], body, carried_by)]
+        if all(scatters(var, w) for w in writes) and _apart(var, tensor, writes):
+            out.writes[tensor] = [close_scatter(var, tensor, w, body, carried_by) for w in writes]
             continue
         for position, write in enumerate(writes):
             carried = carried_by(var, write, body)
@@ -62,6 +62,11 @@ def close(var: Var, body: Effects) -> Effects:
             closed = replace(closed, scattered=True) if write.scattered else closed
             out.writes.setdefault(tensor, []).append(closed)
     return out
+
+
+def _apart(var: Var, tensor: TensorVar, writes: Sequence[Write]) -> bool:
+    """Whether no two stores of a loop, in any iterations, are into one element."""
+    return all(_disjoint(var, a, b, tensor) for k, a in enumerate(writes) for b in writes[k + 1 :])
 
 
 def _independent(var: Var, write: Write, body: Effects) -> bool:

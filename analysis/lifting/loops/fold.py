@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from ...proofs.context import simplify
 from ...terms.integer import floordiv
-from ...terms.order import nonneg
+from ...terms.order import nonneg, ranges_over
+from ...terms.quotient import is_div
 from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
     FOREVER,
@@ -145,7 +146,11 @@ def make_fold(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Te
     rows = [r for r in zip(states, inits, updates, strict=True) if r[0] in needed]
     rows[1:] = sorted(rows[1:], key=lambda r: r[0].uid)
     states, inits, updates = zip(*rows, strict=True)
-    return _flattened(axis, states, inits, updates) or _trimmed(axis, states, inits, updates)
+    return (
+        _flattened(axis, states, inits, updates)
+        or _strided(axis, states, inits, updates)
+        or _trimmed(axis, states, inits, updates)
+    )
 
 
 def _flattened(
@@ -184,6 +189,44 @@ def _result(loop: Fold, k: int) -> Term:
         tuple(terms[j] for j in order) for terms in (loop.states, loop.inits, loop.updates)
     )
     return make_fold(loop.axis, states, inits, updates)  # type: ignore[arg-type]
+
+
+def _strided(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term | None:
+    """The loop over every n-th iteration, if all others are idle: ``axis % n == r``."""
+    first, extent = atom(updates[0]), axis.extent
+    assert extent is not None
+    for term in parts(first.args[0]) if isinstance(first, CallTerm) and first.op == "ite" else ():
+        if not (isinstance(term, CallTerm) and term.op == "eq0") or axis not in free(term):
+            continue
+        found = _remainder(as_int(term.args[0]), axis)
+        if found is None or not all(
+            _idle(term, u, s) for u, s in zip(updates, states, strict=True)
+        ):
+            continue
+        divisor, remainder = found
+        count = floordiv(extent, divisor)
+        if mul(count, divisor) is not extent or not ranges_over(remainder, divisor):
+            continue
+        runs = variable("loop", f"{axis.name}/", count)
+        mapping = {axis: mul(as_int(runs), divisor) + remainder}
+        return make_fold(runs, states, inits, tuple(substitute(u, mapping) for u in updates))
+    return None
+
+
+def _remainder(poly: Int, axis: Var) -> tuple[Int, Int] | None:
+    """(n, r) if the polynomial is ``axis - n * (axis // n) - r`` up to its sign."""
+    sign = dict(poly.terms).get((axis,), 0)
+    if sign not in (1, -1):
+        return None
+    rest = poly * sign - as_int(axis)
+    for quotient in (s for s in subterms(rest) if isinstance(s, CallTerm) and is_div(s)):
+        if quotient.args[0] is not as_int(axis):
+            continue
+        divisor = as_int(quotient.args[1])
+        remainder = -(rest + mul(divisor, as_int(quotient)))
+        if axis not in free(remainder):
+            return divisor, remainder
+    return None
 
 
 def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Terms) -> Term:

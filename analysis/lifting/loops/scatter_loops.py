@@ -11,6 +11,8 @@ The last store wins, and updates keep their order. Coordinates that do not depen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...proofs.prove import prove
 from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
@@ -40,6 +42,11 @@ def scatters(var: Var, write: Write) -> bool:
     if not any((write.scattered or tensors(e)) and var in free(e) for e in write.index):
         return False
     return var not in Write((*write.vars, var), TRUE, write.index, TRUE).inverse
+
+
+def by_data(index: Sequence[Int]) -> bool:
+    """Return whether data decides where a store goes."""
+    return any(map(tensors, index))
 
 
 def close_scatter(

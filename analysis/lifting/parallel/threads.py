@@ -17,7 +17,7 @@ from typing import Any
 
 from ...terms.scalar import conj
 from ...terms.term import SIZES, ZERO, Int, TensorVar, Term, Var, as_int, load
-from ...terms.traversal import free, map_loads, substitute
+from ...terms.traversal import free, map_loads, substitute, tensors
 from ..effects.effects import Effects, Write, pinned_value
 from ..tir.from_tir import Unliftable
 from ..tir.node import items
@@ -41,6 +41,8 @@ class KernelLaunch:
     reads: list[SharedAccess] = field(default_factory=list)
     stores: list[SharedAccess] = field(default_factory=list)
     changing: set[TensorVar] = field(default_factory=set)  # all tensors with a store
+    #: Tensors in which data decides where threads store; no two threads are assumed to meet there.
+    scattered: set[TensorVar] = field(default_factory=set)
 
     @cached_property
     def threads(self) -> frozenset[Var]:
@@ -127,6 +129,8 @@ class KernelLaunch:
     def check(self, shared: frozenset[TensorVar], effects: Effects) -> None:
         """Refuse unordered accesses of different threads to one element.
 
+        Threads that store where data says are assumed to store in different elements.
+
         Barriers order the statements of one uniform sequence for shared memory. Any other access
         must be to an element of the thread's own.
         """
@@ -135,12 +139,17 @@ class KernelLaunch:
         for n, store in enumerate(stores):
             ordered = self.synchronised and store.tensor in shared
             for var in self.threads:
-                if not (self._is_sole_store(store, var) or self._same(store.tensor, var, effects)):
+                if self._is_sole_store(store, var) or self._same(store.tensor, var, effects):
+                    continue
+                if not any(tensors(e) and var in free(e) for e in store.index):
                     raise Unliftable("threads store to the same element", store.tensor.name)
+                self.scattered.add(store.tensor)
             for access in (*stores[:n], *reads):
                 if access.tensor is not store.tensor or (
                     ordered and may_be_separated(store.path, access.path)
                 ):
+                    continue
+                if store.tensor in self.scattered and access.index == store.index:
                     continue
                 for var in self.threads:
                     if not (is_owned(store, access, var) or _same_thread(store, access, var)):

@@ -46,6 +46,8 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
             return a * (1 << k)
         if op == "shr" and k is not None and 0 <= k < 64:
             return floordiv(a, integer(1 << k))
+        if op == "shr" and _is_below(b, 32):
+            dtype = "int"  # the quotient by a power of 2, in any width
         if op == "bitand" and k is not None and k >= 0 and k & (k + 1) == 0:
             return floormod(a, integer(k + 1))
         if op == "bitand" and lo is not None and k == 0:
@@ -53,6 +55,13 @@ def bitwise(op: str, a: Term, b: Term, dtype: str) -> Term:
     if op not in ("shl", "shr"):
         a, b = sorted((a, b), key=lambda term: term.uid)
     return call(op, (a, b), dtype)
+
+
+def _is_below(poly: Int, limit: int) -> bool:
+    low, high = bounds(poly)
+    return (
+        low is not None and high is not None and nonneg(low) and nonneg(integer(limit - 1) - high)
+    )
 
 
 def width(dtype: str) -> int:

@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..analysis import Chain, PartlyRead, Refusal
+from ..analysis import Chain, PartlyRead, Refusal, Step
 from ..analysis.support.wording import plural
 from .operators import WIDTH
 from .printable import printable
@@ -31,8 +31,13 @@ class ChainRow:
     @property
     def lines(self) -> tuple[str, ...]:
         """The operators as text, followed by the refusal if there is one."""
-        steps = self.result.steps if isinstance(self.result, (Chain, PartlyRead)) else ()
-        lines = [f"${k} = {step(s)}" for k, s in enumerate(steps)]
+        if isinstance(self.result, PartlyRead):
+            parts = self.result.parts
+        else:
+            parts = self.result.steps if isinstance(self.result, Chain) else ()
+        lines = [
+            f"${k} = {step(s) if isinstance(s, Step) else repr(s)}" for k, s in enumerate(parts)
+        ]
         if isinstance(self.result, Refusal):
             lines.append(f"? {self.result.reason} ({self.result.where})")
         return tuple(lines)

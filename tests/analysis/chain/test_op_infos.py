@@ -9,7 +9,16 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from benchmarks.analysis.fused import measure
-from opinfo.analysis import Chain, PartlyRead, Refusal, StepResult, op_info, op_infos
+from opinfo.analysis import (
+    Chain,
+    OpaqueStep,
+    PartlyRead,
+    Refusal,
+    Step,
+    StepResult,
+    op_info,
+    op_infos,
+)
 from opinfo.testing.strip import strip
 from tests.compose import differs
 
@@ -134,6 +143,52 @@ def test_what_is_not_understood_is_told_and_the_rest_listed() -> None:
     assert isinstance(found, PartlyRead) and not found
     assert "b" in found.where and "mystery" in found.reason
     assert [s.name for s in found.steps] == ["relax.nn.relu", "relax.exp"]
+    first, unknown, last = found.parts
+    assert isinstance(unknown, OpaqueStep) and unknown.reads == (StepResult(0),)
+    assert isinstance(last, Step) and last.operands == (StepResult(1),)
+    assert isinstance(first, Step) and found.outputs == (StepResult(2),)
+    assert found.to_json()["steps"][1]["reads"] == ["$0"] and "$1 = opaque($0)" in repr(found)
+
+
+def test_what_one_statement_stores_is_one_opaque_step() -> None:
+    func = tvm.script.from_source("""
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32"), z: T.Buffer((64,), "float32"),
+      out: T.Buffer((64,), "float32")):
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        with T.attr(0, "hand_threaded", 0):
+            y[i] = T.call_extern("float32", "mystery", x[i])
+            T.tvm_storage_sync("shared")
+            z[i] = T.call_extern("float32", "mystery", y[i])
+    for i in range(64):
+        out[i] = T.exp(z[i])
+""")
+    found = op_infos(func)
+    assert isinstance(found, PartlyRead)
+    unknown, last = found.parts
+    assert isinstance(unknown, OpaqueStep) and len(unknown.shapes) == 2
+    assert isinstance(last, Step) and last.operands == (StepResult(0, 1),)
+    assert found.outputs == (StepResult(0), StepResult(0, 1), StepResult(1))
+
+
+def test_a_reduction_over_threads_stores() -> None:
+    """Its result is not what was there before."""
+    func = tvm.script.from_source("""
+@T.prim_func(s_tir=True)
+def f(x: T.Buffer((64,), "float32"), out: T.Buffer((64,), "float32")):
+    total = T.alloc_buffer((1,), "float32", scope="local")
+    total[0] = T.float32(0)
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        with T.attr(T.comm_reducer(lambda a, b: a + b, [T.float32(0)]), "reduce_scope", 0):
+            T.tvm_thread_allreduce(T.uint32(1), x[i], T.bool(True), total[0], i)
+    for i in range(64):
+        out[i] = total[0]
+""")
+    found = op_infos(func)
+    assert isinstance(found, PartlyRead)
+    _, unknown, last = found.parts
+    assert isinstance(unknown, OpaqueStep) and unknown.reads == (0, StepResult(0))
+    assert isinstance(last, Step) and last.operands == (StepResult(1),)
 
 
 @T.prim_func(s_tir=True)

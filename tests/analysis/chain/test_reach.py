@@ -148,8 +148,6 @@ for i in T.serial(0, 8, step=2):
     "an assertion": 'if x[0] > T.float32(0):\n    t[0] = x[0]\n    assert x[1] > x[0], "no"',
     "an attribute": 'with T.attr(out.data, "storage_alignment", 1):\n    t[0] = x[0]',
     "a packed call": 'for i in range(8):\n    t[i] = x[i]\n    T.evaluate(T.call_packed("f", out))',
-    "a barrier": "for i in T.serial(0, 8, step=2):\n    t[i] = x[i]\n"
-    '    T.evaluate(T.tvm_storage_sync("shared"))',
     "only its own memory": "for i in T.serial(0, 8, step=2):\n"
     '    q = T.alloc_buffer((8,), "float32")\n'
     "    q[i] = x[i]",
