@@ -6,6 +6,7 @@ constructor and its documentation come from one Python function, the definition.
 
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
+from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "group_dequantize",
     "group_quantize",
     "rotary_embedding",
+    "transposed_matmul",
 ]
