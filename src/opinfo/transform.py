@@ -22,6 +22,7 @@ __all__ = [
     "CancelLayoutTransforms",
     "ConvertLayout",
     "FuseDequantize",
+    "FuseTransposeMatmul",
     "PlanLayout",
     "RaiseOps",
     "ReplaceOpImpl",
@@ -93,6 +94,27 @@ def FuseDequantize() -> Any:
     from .byoc.prepare.fuse_dequantize import fuse_dequantize
 
     return _pass("FuseDequantize", fuse_dequantize)
+
+
+def FuseTransposeMatmul() -> Any:
+    """Fuse transposes into the products that read them, so that no transposed copy is stored.
+
+    A transpose is recognised as ``permute_dims`` of the last two axes, a product as ``matmul`` or
+    `relax.nn.transposed_matmul`, perhaps with elementwise steps after it. The product then reads
+    the operand as it is stored, with each sum in its order: results are bit-equal. A transpose that
+    is read elsewhere too stays there. Run the pass after ``LegalizeOps``.
+
+    Before / After::
+
+        t = R.call_tir(cls.f, (w,), …)        y = R.call_tir(cls.g_1, (x, w), …)
+        y = R.call_tir(cls.g, (x, t), …)
+
+    Returns:
+        The pass.
+    """
+    from .byoc.prepare.fuse_transpose_matmul import fuse_transpose_matmul
+
+    return _pass("FuseTransposeMatmul", fuse_transpose_matmul)
 
 
 def PlanLayout(
