@@ -22,6 +22,7 @@ __all__ = [
     "CancelLayoutTransforms",
     "ConvertLayout",
     "FuseDequantize",
+    "FuseQKV",
     "FuseTransposeMatmul",
     "PlanLayout",
     "RaiseOps",
@@ -94,6 +95,26 @@ def FuseDequantize() -> Any:
     from .byoc.prepare.fuse_dequantize import fuse_dequantize
 
     return _pass("FuseDequantize", fuse_dequantize)
+
+
+def FuseQKV() -> Any:
+    """Fuse products of one value with several constant weights into one product and a split.
+
+    The products are operators or recognised PrimFuncs: ``matmul`` or `relax.nn.transposed_matmul`
+    with a constant matrix, in one dataflow block. Biases stay after the split. Each element is the
+    same sum in the same order.
+
+    Before / After::
+
+        q = R.matmul(x, wq)                   y = R.matmul(x, concat(wq, wk))
+        k = R.matmul(x, wk)                   q, k = R.split(y, [8], axis=-1)
+
+    Returns:
+        The pass.
+    """
+    from .byoc.prepare.fuse_qkv import fuse_qkv
+
+    return _pass("FuseQKV", fuse_qkv)
 
 
 def FuseTransposeMatmul() -> Any:
