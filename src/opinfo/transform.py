@@ -21,6 +21,7 @@ __all__ = [
     "AnnotateOpInfo",
     "CancelLayoutTransforms",
     "ConvertLayout",
+    "DispatchAttention",
     "FuseDequantize",
     "FuseQKV",
     "FuseTransposeMatmul",
@@ -74,6 +75,28 @@ def RaiseOps(
         return raise_ops(mod, certificate=certificate, exact=exact, ops=ops, prefer=prefer).module
 
     return _pass("RaiseOps", run)
+
+
+def DispatchAttention() -> Any:
+    """Replace attention by ``relax.nn.attention``, which backends take.
+
+    Two products around a softmax, with what scales, masks and moves in between, are attention if
+    they are certified as such together: no step has to be an operator of attention by itself. So
+    is one PrimFunc that is attention. Lengths may be symbolic, as with a contiguous cache. Calls
+    that are not certified stay. Run the pass after ``LegalizeOps`` and before ``FuseOps``.
+
+    Before / After::
+
+        s = R.call_tir(cls.f0, (q, k), …)     o = R.nn.attention(q, k, v, scale=0.125)
+        p = R.call_tir(cls.f1, (s,), …)
+        o = R.call_tir(cls.f2, (p, v), …)
+
+    Returns:
+        The pass.
+    """
+    from .byoc.prepare.dispatch_attention import dispatch_attention
+
+    return _pass("DispatchAttention", dispatch_attention)
 
 
 def FuseDequantize() -> Any:
