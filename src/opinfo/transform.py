@@ -94,7 +94,7 @@ def DispatchAttention() -> Any:
     Returns:
         The pass.
     """
-    from .byoc.prepare.dispatch_attention import dispatch_attention
+    from .byoc.fusion.dispatch_attention import dispatch_attention
 
     return _pass("DispatchAttention", dispatch_attention)
 
@@ -115,7 +115,7 @@ def FuseDequantize() -> Any:
     Returns:
         The pass.
     """
-    from .byoc.prepare.fuse_dequantize import fuse_dequantize
+    from .byoc.fusion.fuse_dequantize import fuse_dequantize
 
     return _pass("FuseDequantize", fuse_dequantize)
 
@@ -135,7 +135,7 @@ def FuseQKV() -> Any:
     Returns:
         The pass.
     """
-    from .byoc.prepare.fuse_qkv import fuse_qkv
+    from .byoc.fusion.fuse_qkv import fuse_qkv
 
     return _pass("FuseQKV", fuse_qkv)
 
@@ -156,7 +156,7 @@ def FuseTransposeMatmul() -> Any:
     Returns:
         The pass.
     """
-    from .byoc.prepare.fuse_transpose_matmul import fuse_transpose_matmul
+    from .byoc.fusion.fuse_transpose_matmul import fuse_transpose_matmul
 
     return _pass("FuseTransposeMatmul", fuse_transpose_matmul)
 

@@ -130,7 +130,7 @@ def test_other_products_stay(build: Build, lowered: bool) -> None:
 
 
 def test_only_modules_are_accepted() -> None:
-    from opinfo.byoc.prepare.fuse_qkv import fuse_qkv
+    from opinfo.byoc.fusion.fuse_qkv import fuse_qkv
 
     with pytest.raises(TypeError, match=r"expected a tvm.IRModule, got int"):
         fuse_qkv(3)

@@ -204,7 +204,7 @@ def _rotated(text: str) -> str:
 
 
 def test_only_modules_are_accepted() -> None:
-    from opinfo.byoc.prepare.fuse_transpose_matmul import fuse_transpose_matmul
+    from opinfo.byoc.fusion.fuse_transpose_matmul import fuse_transpose_matmul
 
     with pytest.raises(TypeError, match=r"expected a tvm.IRModule, got int"):
         fuse_transpose_matmul(3)

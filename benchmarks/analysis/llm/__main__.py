@@ -1,13 +1,13 @@
 """Read the PrimFuncs of language models as MLC-LLM compiles them, without one name.
 
-    MLC_LLM_HOME=CHECKOUT python -m benchmarks.llm [--json FILE] [--keep FOLDER] [--page [FILE]]
-                                                   [MODEL ...]
+    python -m benchmarks.llm [--json FILE] [--keep FOLDER] [--page [FILE]] [MODEL ...]
 
 Each model is an architecture and a quantisation, `llama.q4f16_1`, of two small layers. It goes
 through MLC-LLM's own compile pipeline for CUDA. After each phase every PrimFunc is stripped of all
 names, attributes and annotations and read from its body; every answer is run against its PrimFunc
 on random inputs. The fusions that MLC-LLM makes by the names of PrimFuncs are compared with those
-of `opinfo.transform` on the stripped module. MLC-LLM's Python is taken from a checkout.
+of `opinfo.transform` on the stripped module. MLC-LLM's Python is taken from the checkout in the
+folder that the environment variable ``MLC_LLM_HOME`` names.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any
 
 from benchmarks.analysis.llm.checkout import HOME, checkout
 from benchmarks.analysis.llm.fusions import fusions
-from benchmarks.analysis.llm.models import ARCHITECTURES, PHASES, PLAIN, QUANTISATIONS, load, make
-from benchmarks.analysis.llm.reading import Oracle, grouped, read
+from benchmarks.analysis.llm.mlc_modules import ARCHITECTURES, QUANTISATIONS, load, make
+from benchmarks.analysis.llm.mlc_pipeline import PHASES, PLAIN
+from benchmarks.analysis.llm.read_prim_funcs import Oracle, grouped, read
 from benchmarks.common.pages import add_page_option, table
 from benchmarks.common.rows import measure_models, model_parser
 

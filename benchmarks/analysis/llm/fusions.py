@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import relax
 
-from benchmarks.analysis.llm.reading import PRODUCTS
+from benchmarks.analysis.llm.read_prim_funcs import PRODUCTS
 from opinfo import transform
 from opinfo.analysis import Chain
 from opinfo.analysis.chain import Chains
@@ -42,7 +42,7 @@ class Fusions:
 
 
 def fusions(plain: Any, legalised: Any, fused: Any, last: Any) -> list[Fusions]:
-    """Compare the passes on one model; see `models.PHASES` for the modules."""
+    """Compare the passes on one model; see `mlc_pipeline.PHASES` for the modules."""
     pairs: list[tuple[str, Any, Any, Callable[[Any], Any], Callable[[Any], bool]]] = [
         ("transpose and product", plain, legalised, transform.FuseTransposeMatmul(), _transposed),
         ("dequantise and its use", fused, last, transform.FuseDequantize(), _dequantised),

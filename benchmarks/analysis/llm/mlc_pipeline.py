@@ -9,8 +9,10 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from .models import PLAIN
-
+#: After `LegalizeOps`, after `FuseTIR`, and after the passes that fuse by name.
+PHASES = ("legalised", "fused", "last")
+#: What fusions are counted on: the lowered graph without the pipeline's own fusions.
+PLAIN = "plain"
 ROWS = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
 BATCH = 4
 

@@ -25,8 +25,8 @@ from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.build import NotBuilt
 from ...analysis.proposal.legalise import is_call_tir
 from ...layout.graph.unused import without_unused
+from ..prepare.raise_ops import same_type
 from .fused_group import Group, fused, operator_call
-from .raise_ops import same_type
 
 ATTENTION = "relax.nn.attention"
 SOFTMAX = "relax.nn.softmax"
@@ -175,7 +175,7 @@ class _Reader:
         if self.uses.get(var) != 1:
             return None
         for later in range(k + 1, len(self.block.bindings)):
-            call = getattr(self.block.bindings[later], "value", None)
+            call: Any = getattr(self.block.bindings[later], "value", None)
             if is_call_tir(call) and any(a.same_as(var) for a in call.args[1].fields):
                 return later
         return None
@@ -209,7 +209,7 @@ class _Reader:
         arguments = self.arguments(product)
         found: list[int] = []
         whole: list[int] = []
-        var = arguments[place] if place < len(arguments) else None
+        var: Any = arguments[place] if place < len(arguments) else None
         while (k := self.producer(var)) is not None:
             if self.name(self.block.bindings[k]) not in MOVES:
                 break

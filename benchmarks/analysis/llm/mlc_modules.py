@@ -10,12 +10,10 @@ from typing import Any
 
 import tvm
 
+from .mlc_pipeline import PHASES, PLAIN, phases
+
 ARCHITECTURES = ("llama", "qwen2", "gemma2", "phi3", "mixtral")
 QUANTISATIONS = ("q0f16", "q4f16_1", "q3f16_1", "q4f16_0")
-#: After `LegalizeOps`, after `FuseTIR`, and after the passes that fuse by name.
-PHASES = ("legalised", "fused", "last")
-#: What fusions are counted on: the lowered graph without the pipeline's own fusions.
-PLAIN = "plain"
 
 _SIZES = {
     "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 8,
@@ -65,8 +63,6 @@ def _main() -> None:
 
     with tempfile.TemporaryDirectory() as scratch:
         import_mlc(Path(scratch))
-        from .pipeline import phases
-
         for phase, mod in phases(CONFIGS[architecture], architecture, quantisation):
             path = Path(folder) / f"{architecture}.{quantisation}.{phase}.json"
             path.write_text(tvm.ir.save_json(mod), encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from benchmarks.analysis.llm.oracle import NotRun, compare
+from benchmarks.analysis.llm.run_answers import NotRun, compare
 from opinfo.analysis import Chain, PartlyRead, Step
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.composites.grouped import DEQUANTIZE
