@@ -9,7 +9,7 @@ from ...backend.region import Region
 from ..common.region_source import Constants, number
 from .dtypes import CUDA
 from .estimated_cost import cost
-from .gemm import gemm, patterns
+from .gemm import PRODUCTS, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
 from .source import GpuFunction, joined_source
 
@@ -54,5 +54,5 @@ def _body(frame: GpuFunction) -> list[str]:
 
 BACKEND = Backend(
     "cublaslt", patterns([a for a in EPILOGUES if a], casts=True), convert,
-    lambda: available(*LIBRARIES), {"relax.matmul": ()}, cost, CUBLASLT.version,
+    lambda: available(*LIBRARIES), dict.fromkeys(PRODUCTS, ()), cost, CUBLASLT.version,
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....analysis.proposal.proposal import Constant
 from ...backend.region import Call, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, maybe, one
@@ -18,6 +19,10 @@ from .dtypes import typed
 #: Dtypes of the operands and the result of a product.
 TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
                    ("float16", "float32"), ("bfloat16", "float32")])  # fmt: skip
+
+
+#: Products, of operands that are perhaps stored transposed.
+PRODUCTS = ("relax.matmul", TRANSPOSED_MATMUL)
 
 
 def factors(node: Node) -> str | None:
@@ -125,9 +130,12 @@ def patterns(
     after = maybe(activations, typed)
     bias, residual = ("relax.add", row), ("relax.add", full_size)
     out = []
-    for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
+    for name, start, ops in (
+        ("matmul", (), PRODUCTS),
+        ("linear", (one("relax.permute_dims", swapped),), PRODUCTS[:1]),
+    ):
         cast = (maybe("relax.astype", widened),) if casts else ()
-        anchor = (*start, one("relax.matmul", factors, *extra), *cast, scale)
+        anchor = (*start, one(ops, factors, *extra), *cast, scale)
         more = (maybe(*residual),) if both else ()
         out.append(Pattern(name, *anchor, maybe(*bias), *more, after))
         optional_bias = (maybe(*bias),) if both else ()
@@ -162,9 +170,10 @@ class Gemm:
 
 def gemm(region: Region) -> Gemm:
     """The product that a region of these patterns computes."""
-    product = region.find("relax.matmul")
+    product = region.find(*PRODUCTS)
     assert product is not None
-    operands, turned = list(product.operands), [False, False]
+    operands = list(product.operands)
+    turned = [bool(t) for t in product.attrs.get("transposed", (False, False))]
     first = region.calls[0]
     if first is not product:
         k = next(k for k, o in enumerate(operands) if isinstance(o, Tensor) and o.source == "call")
