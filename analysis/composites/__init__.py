@@ -4,6 +4,7 @@ A composite is registered with TVM as any operator. Its type, its lowering to on
 constructor and its documentation come from one Python function, the definition.
 """
 
+from .attention import grouped_attention
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
 from .products import transposed_matmul
@@ -14,6 +15,7 @@ __all__ = [
     "composite",
     "group_dequantize",
     "group_quantize",
+    "grouped_attention",
     "rotary_embedding",
     "transposed_matmul",
 ]

@@ -1,11 +1,12 @@
-"""Replace attention by ``relax.nn.attention``, which backends take.
+"""Replace attention by one operator, which backends take.
 
     Before: s = R.call_tir(cls.f0, (q, k)); …; o = R.call_tir(cls.f5, (p, v))
     After:  o = R.nn.attention(q, k, v, scale=0.125)
 
 Two products around a softmax are a candidate, with what moves, scales and masks in between. Its
 calls are fused to one PrimFunc on the side. It becomes attention only if that PrimFunc is certified
-as such; so no step has to be understood by itself. Lengths may be symbolic.
+as such, so no step has to be one of attention alone. Lengths may be symbolic. Grouped heads, capped
+scores and a softmax in another dtype make it `relax.nn.grouped_attention`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tvm import relax
 
 from ...analysis import Chain, OpInfo, Refusal, op_info
 from ...analysis.chain import Chains
+from ...analysis.composites.attention import GROUPED
 from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.build import NotBuilt
@@ -28,10 +30,12 @@ from ...layout.graph.unused import without_unused
 from ..prepare.raise_ops import same_type
 from .fused_group import Group, fused, operator_call
 
-ATTENTION = "relax.nn.attention"
+ATTENTION = ("relax.nn.attention", GROUPED)
 SOFTMAX = "relax.nn.softmax"
 PRODUCTS = frozenset({"relax.matmul", TRANSPOSED_MATMUL, "relax.einsum"})
 MOVES = frozenset({"relax.permute_dims", "relax.reshape", "relax.expand_dims", "relax.squeeze"})
+#: What repeats heads of keys and values for those of queries.
+REPEATS = frozenset({"relax.repeat", "relax.broadcast_to"})
 #: What may be between the first product and the softmax.
 BETWEEN = MOVES | {
     "relax.multiply", "relax.divide", "relax.add", "relax.subtract", "relax.astype", "relax.where",
@@ -42,7 +46,7 @@ RANK = 4
 
 
 def dispatch_attention(mod: Any) -> Any:
-    """Return a module in which certified attention is ``relax.nn.attention``.
+    """Return a module in which certified attention is one operator.
 
     Args:
         mod: A lowered module; it is not changed.
@@ -93,7 +97,7 @@ def _attentions(mod: Any, func: Any, chains: _Known) -> Iterator[tuple[Any, Any]
         reader = _Reader(block, _uses(func), chains)
         taken: set[int] = set()
         for k, binding in enumerate(block.bindings):
-            if reader.name(binding) not in (SOFTMAX, ATTENTION):
+            if reader.name(binding) not in (SOFTMAX, *ATTENTION):
                 continue
             for group in reader.groups(k):
                 call = None if taken & set(group) else _certified(mod, block, group)
@@ -108,7 +112,7 @@ def _certified(mod: Any, block: Any, group: Sequence[int]) -> Any:
     bindings = Group(tuple(block.bindings[k] for k in group))
     func = fused(mod, bindings)
     info = None if func is None else op_info(func)
-    if not isinstance(info, OpInfo) or info.name != ATTENTION:
+    if not isinstance(info, OpInfo) or info.name not in ATTENTION:
         return None
     if info.certificate.kind not in ("rebuilt", "proved"):
         return None
@@ -146,7 +150,7 @@ class _Reader:
 
     def groups(self, softmax: int) -> Iterator[list[int]]:
         """The candidates around a softmax or attention, the longest first."""
-        if self.name(self.block.bindings[softmax]) == ATTENTION:
+        if self.name(self.block.bindings[softmax]) in ATTENTION:
             yield [softmax]
             return
         scores = self.scores(softmax)
@@ -154,11 +158,12 @@ class _Reader:
         if scores is None or weighted is None:
             return
         inner = {*scores, softmax, *weighted}
-        operands = [self.moved(scores[0], k) for k in range(2)]
-        side = [self.moved(weighted[-1], k) for k in range(2)]
-        for moves in (m for m in side if not set(m) & inner):
-            for after in self.after(weighted[-1]):
-                yield sorted({*inner, *operands[0], *operands[1], *moves, *after})
+        for moves in (MOVES | REPEATS, MOVES):
+            operands = [self.moved(scores[0], k, moves) for k in range(2)]
+            side = [self.moved(weighted[-1], k, moves) for k in range(2)]
+            for values in (m for m in side if not set(m) & inner):
+                for after in self.after(weighted[-1]):
+                    yield sorted({*inner, *operands[0], *operands[1], *values, *after})
 
     def arguments(self, k: int) -> list[Any]:
         return list(self.block.bindings[k].value.args[1].fields)
@@ -204,14 +209,14 @@ class _Reader:
         found = self.weighted(after)
         return None if found is None else [after, *found]
 
-    def moved(self, product: int, place: int) -> list[int]:
+    def moved(self, product: int, place: int, moves: frozenset[str]) -> list[int]:
         """What moves an operand of a product, from the outermost value of four axes."""
         arguments = self.arguments(product)
         found: list[int] = []
         whole: list[int] = []
         var: Any = arguments[place] if place < len(arguments) else None
         while (k := self.producer(var)) is not None:
-            if self.name(self.block.bindings[k]) not in MOVES:
+            if self.name(self.block.bindings[k]) not in moves:
                 break
             found = [k, *found]
             var = self.arguments(k)[0]

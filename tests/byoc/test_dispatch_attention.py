@@ -22,11 +22,14 @@ BATCH, HEADS, SIZE = 2, 3, 8
 Build = Callable[..., Any]
 
 
-def module(build: Build, rows: Any, columns: Any, mask: bool = False) -> Any:
+def module(
+    build: Build, rows: Any, columns: Any, mask: bool = False, *,
+    groups: int = HEADS, dtype: str = "float32",
+) -> Any:  # fmt: skip
     """A lowered module without names over q, k, v and perhaps a mask."""
-    shapes = [(BATCH, rows, HEADS, SIZE), *[(BATCH, columns, HEADS, SIZE)] * 2]
+    shapes = [(BATCH, rows, HEADS, SIZE), *[(BATCH, columns, groups, SIZE)] * 2]
     shapes += [(BATCH, 1, rows, columns)] * mask
-    params = [relax.Var(f"p{k}", relax.TensorType(s, "float32")) for k, s in enumerate(shapes)]
+    params = [relax.Var(f"p{k}", relax.TensorType(s, dtype)) for k, s in enumerate(shapes)]
     builder = relax.BlockBuilder()
     with builder.function("main", params):
         with builder.dataflow():
@@ -45,10 +48,12 @@ def attended(
 ) -> Any:  # fmt: skip
     """Attention operator by operator."""
     s = e(OP.matmul(by_head(e, q), e(OP.permute_dims(keys(e, k), [0, 1, 3, 2]))))
-    s = scale(e, s) if scale is not None else e(OP.multiply(s, relax.const(0.25, "float32")))
+    s = scale(e, s) if scale is not None else e(OP.multiply(s, relax.const(0.25, str(s.ty.dtype))))
     s = e(OP.add(s, mask)) if mask is not None else s
     s = scores(e, s) if scores is not None else s
-    out = e(OP.matmul(e(OP.nn.softmax(s, axis)), values(e, v)))
+    p = e(OP.nn.softmax(s, axis))
+    p = p if p.ty.dtype == q.ty.dtype else e(OP.astype(p, str(q.ty.dtype)))
+    out = e(OP.matmul(p, values(e, v)))
     return OP.permute_dims(out, [0, 2, 1, 3])
 
 
@@ -77,7 +82,7 @@ def results(mod: Any, *, mask: bool) -> Any:
     values = []
     for param in mod["main"].params:
         shape = [SIZES[e.name] if isinstance(e, tirx.Var) else int(e) for e in param.ty.shape]
-        values.append(rng.standard_normal(shape).astype("float32"))
+        values.append(rng.standard_normal(shape).astype(str(param.ty.dtype)))
     if mask:
         values[-1] = np.where(values[-1] > 0, 0, -1e9).astype("float32")
     (out,) = run(mod, values)
@@ -102,6 +107,39 @@ def test_attention_is_one_operator(build: Build, rows: Any, columns: Any, mask: 
     assert operators(after) == [name]
     expected, found = results(before, mask=mask), results(after, mask=mask)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def _capped(e: Any, s: Any) -> Any:
+    scaled = e(OP.multiply(s, relax.const(0.25, "float32")))
+    bounded = e(OP.tanh(e(OP.divide(scaled, relax.const(30.0, "float32")))))
+    return e(OP.multiply(bounded, relax.const(30.0, "float32")))
+
+
+def _wide(e: Any, s: Any) -> Any:
+    return e(OP.astype(s, "float32"))
+
+
+def _for_each_head(e: Any, x: Any) -> Any:
+    return by_head(e, e(OP.repeat(x, HEADS, axis=2)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "groups", "dtype"),
+    [
+        ({"scale": _capped}, HEADS, "float32"),
+        ({"scores": _wide}, HEADS, "float16"),
+        ({"keys": _for_each_head, "values": _for_each_head}, 1, "float32"),
+    ],
+)
+def test_attention_of_language_models_is_one_operator(
+    changed: dict[str, Any], groups: int, dtype: str
+) -> None:
+    before = module(lambda e, *x: attended(e, *x, **changed), N, M, groups=groups, dtype=dtype)
+    after = DispatchAttention()(before)
+    assert operators(after) == ["relax.nn.grouped_attention"]
+    expected, found = results(before, mask=False), results(after, mask=False)
+    near = 1e-6 if dtype == "float32" else 2e-3
+    np.testing.assert_allclose(found, expected, rtol=10 * near, atol=near)
 
 
 def test_what_moves_heads_before_stays() -> None:
