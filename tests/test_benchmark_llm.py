@@ -54,7 +54,7 @@ def test_threads_become_loops() -> None:
     from tvm.script import tirx as T
 
     @T.prim_func(s_tir=True)
-    def doubled(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")):
+    def doubled(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")) -> None:
         for i in T.thread_binding(8, thread="threadIdx.x"):
             out[i] = x[i] + x[i]
 

@@ -78,12 +78,14 @@ def RaiseOps(
 
 
 def DispatchAttention() -> Any:
-    """Replace attention by ``relax.nn.attention``, which backends take.
+    """Replace attention by one operator, which backends take.
 
-    Two products around a softmax, with what scales, masks and moves in between, are attention if
-    they are certified as such together: no step has to be an operator of attention by itself. So
-    is one PrimFunc that is attention. Lengths may be symbolic, as with a contiguous cache. Calls
-    that are not certified stay. Run the pass after ``LegalizeOps`` and before ``FuseOps``.
+    It is ``relax.nn.attention``, or `relax.nn.grouped_attention` for grouped heads, capped scores
+    and a softmax in another dtype. Two products around a softmax, with what scales, masks and
+    moves in between, are attention if they are certified as such together: no step has to be one
+    of attention alone. So is one PrimFunc that is attention. Lengths may be symbolic, as with a
+    contiguous cache. Calls that are not certified stay. Run the pass after ``LegalizeOps`` and
+    before ``FuseOps``.
 
     Before / After::
 
