@@ -63,10 +63,11 @@ def dispatch_attention(mod: Any) -> Any:
             writer.replaced = NodeDict()
             for var, call in _attentions(mod, func, chains):
                 writer.replaced[var] = call
-            writer.builder_.update_func(gvar, writer.visit_expr(func))
+            new = relax.analysis.remove_all_unused(writer.visit_expr(func))
+            writer.builder_.update_func(gvar, new)
     if not writer.count:
         return mod
-    return without_unused(relax.transform.DeadCodeElimination()(writer.builder_.get()), mod)
+    return without_unused(writer.builder_.get(), mod)
 
 
 class _Known:

@@ -46,10 +46,11 @@ def fuse_qkv(mod: Any) -> Any:
     fuser = _Fuser(mod)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function) and fuser.prepared(func):
-            fuser.builder_.update_func(gvar, fuser.visit_expr(func))
+            new = relax.analysis.remove_all_unused(fuser.visit_expr(func))
+            fuser.builder_.update_func(gvar, new)
     if not fuser.count:
         return mod
-    return without_unused(relax.transform.DeadCodeElimination()(fuser.builder_.get()), mod)
+    return without_unused(fuser.builder_.get(), mod)
 
 
 @dataclass(frozen=True)

@@ -44,10 +44,11 @@ def fuse_transpose_matmul(mod: Any) -> Any:
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             fuser.writes = writes(func)
-            fuser.builder_.update_func(gvar, fuser.visit_expr(func))
+            new = relax.analysis.remove_all_unused(fuser.visit_expr(func))
+            fuser.builder_.update_func(gvar, new)
     if not fuser.count:
         return mod
-    return without_unused(relax.transform.DeadCodeElimination()(fuser.builder_.get()), mod)
+    return without_unused(fuser.builder_.get(), mod)
 
 
 @relax.expr_functor.mutator

@@ -203,6 +203,15 @@ def _rotated(text: str) -> str:
     return text.replace(line, new)
 
 
+def test_functions_that_nothing_calls_stay() -> None:
+    """Some are called by the runtime, by name."""
+    mod = lowered(_linear, (5, 8), (6, 8))
+    (kernel,) = kernels(lowered(lambda e, x: OP.exp(x), (4, 4)))
+    gvar = tvm.ir.GlobalVar("kernel")
+    mod[gvar] = kernel
+    assert "kernel" in [g.name_hint for g in FuseTransposeMatmul()(mod).get_global_vars()]
+
+
 def test_only_modules_are_accepted() -> None:
     from opinfo.byoc.fusion.fuse_transpose_matmul import fuse_transpose_matmul
 
