@@ -134,6 +134,7 @@ def bare_name(name: str) -> str:
 
 def grouped(rows: list[tuple[str, str]]) -> list[tuple[str, int, str]]:
     """Return reasons with their counts and names, the most frequent first."""
+    rows = [(name, re.sub(r"\bv\d+\b", "v", reason)) for name, reason in rows]  # of stripped names
     counts = Counter(reason for _, reason in rows)
     names: dict[str, set[str]] = {}
     for name, reason in rows:
