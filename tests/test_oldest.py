@@ -23,7 +23,7 @@ from . import oldest
 ROOT = Path(__file__).parent.parent
 SEAM = ROOT / "analysis/support/tvm_compat.py"
 #: What runs on all versions: `front` as far as it inspects, plans and raises.
-ROOMS = ("analysis", "layout", "byoc/prepare")
+ROOMS = ("analysis", "layout", "byoc/prepare", "byoc/fusion")
 #: Names that the seam gives, and what an access calls its buffer.
 MOVED = {name for name in tvm_compat.__all__ if name[0].isupper() and not name.isupper()} | {"sym"}
 #: Rooms whose import says that the TVM is too old.

@@ -4,8 +4,10 @@ A composite is registered with TVM as any operator. Its type, its lowering to on
 constructor and its documentation come from one Python function, the definition.
 """
 
+from .attention import grouped_attention
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
+from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
 from .sampling import chunked_logsumexp, softmax_from_chunks
 from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, index_update
@@ -19,7 +21,9 @@ __all__ = [
     "composite",
     "group_dequantize",
     "group_quantize",
+    "grouped_attention",
     "index_update",
     "rotary_embedding",
     "softmax_from_chunks",
+    "transposed_matmul",
 ]

@@ -140,9 +140,50 @@ def _scatter_nd(builder: _Values, call: Any) -> Any:
     return builder.call_te(scattered, *call.args)
 
 
+def _matmul(builder: _Values, call: Any) -> Any:
+    """A product of matrices or batches; TVM's rule needs the builder of a module."""
+    shape, dtype = items(call.ty.shape.values), _dtype(call.attrs.out_dtype)
+    vectors = [len(arg.ty.shape) == 1 for arg in call.args]
+
+    def product(*tensors: Any) -> Any:
+        depth = te.reduce_axis((0, tensors[0].shape[-1]), name="k")
+
+        def element(*y: Any) -> Any:
+            columns = () if vectors[1] else y[-1:]
+            rest = y[: len(y) - len(columns)]
+            rows = () if vectors[0] else rest[-1:]
+            batch = rest[: len(rest) - len(rows)]
+            places = ((*rows, depth), (depth, *columns))
+            a, b = (
+                tensor(*_batch(tensor.shape[: -len(place)], batch), *place)
+                for tensor, place in zip(tensors, places, strict=True)
+            )
+            return te.sum(a.astype(dtype) * b.astype(dtype) if dtype else a * b, axis=depth)
+
+        return te.compute(shape, element, name="matmul")
+
+    return builder.call_te(product, *call.args)
+
+
+def _dtype(value: Any) -> str:
+    """The name of an optional dtype, which TVM has as None or void; empty for none."""
+    name = "" if value is None else str(value)
+    return "" if name == "void" else name
+
+
+def _batch(extents: Any, indices: tuple[Any, ...]) -> list[Any]:
+    """The indices of batch axes, aligned at the end; an axis of extent 1 is broadcast."""
+    aligned = indices[len(indices) - len(extents) :]
+    return [
+        0 if isinstance(extent, tirx.IntImm) and extent.value == 1 else index
+        for extent, index in zip(items(extents), aligned, strict=True)
+    ]
+
+
 #: Rules in place of TVM's.
 _RULES = {
     "relax.arange": _arange,
     "relax.expand_dims": _expand_dims,
+    "relax.matmul": _matmul,
     "relax.scatter_nd": _scatter_nd,
 }

@@ -104,7 +104,7 @@ def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     quotient = None if weighted is None else args(weighted[0], "div")
     if total is None or weighted is None or quotient is None:
         return Refusal("the compute is not a sum of values weighted by a quotient")
-    scores = next((s for s in subterms(quotient[0]) if _scores(s)), None)
+    scores = next((s for s in subterms(quotient[0]) if is_scores(s)), None)
     if not isinstance(scores, Reduce):
         return Refusal("the weights contain no contraction of two tensors")
     factors = [load(x) for x in args(scores.body, "mul") or ()]
@@ -121,18 +121,18 @@ def attention(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("the weights read more than a query, a key and a bias")
     mask = _mask(quotient[0])
     square = query_and_key[0].tensor.shape[1] is query_and_key[1].tensor.shape[1]
-    attrs = {"scale": _scale(quotient[0], scores), "causal_mask": mask, "window_size": None}
+    attrs = {"scale": scale_of(quotient[0], scores), "causal_mask": mask, "window_size": None}
     notes = among("causal_mask", CORNERS if mask and square else (), "the scores are square")
     return [Proposal(OP, (query, key, value, *bias), attrs, undetermined=notes)]
 
 
-def _scores(term: Term) -> bool:
+def is_scores(term: Term) -> bool:
     """Whether a term is ``Σ_d a[..] * b[..]``."""
     factors = args(term.body, "mul") if isinstance(term, Reduce) and term.op == "add" else None
     return factors is not None and len(factors) == 2 and None not in map(load, factors)
 
 
-def _scale(weights: Term, scores: Term) -> float | None:
+def scale_of(weights: Term, scores: Term) -> float | None:
     """The literal factor of the scores; None if they are divided by a root."""
     for term in subterms(weights):
         factors = args(term, "mul") or ()

@@ -1,12 +1,13 @@
 """Sums of products other than matrix products, and diagonals: einsum.
 
-out[i, j] = Σ_k x1[i, k] * x2[j, k]; out[i] = x[i, i]; out[i, j, k] = x1[i, j] * x2[k]
+out[i, j, l] = Σ_k x1[i, k] * x2[j, k] * x3[l, k]; out[i] = x[i, i]; out[i, j, k] = x1[i, j] * x2[k]
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..composites.products import TRANSPOSED_MATMUL
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
@@ -20,7 +21,8 @@ MATCHES = [
         OP,
         ("float32[4, 5]", "float32[6, 5]"),
         {"subscripts": "ik,jk->ij"},
-        expect={"subscripts": "ab,cb->ac"},
+        expect={"transposed": (False, True)},
+        name=TRANSPOSED_MATMUL,
     ),
     Matches(OP, ("float32[4, 4]",), {"subscripts": "aa->a"}),
     Matches(OP, ("float16[4, 4]",), {"subscripts": "aa->"}),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable, Mapping
 
 from .integer import floordiv
@@ -298,6 +299,10 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
         folded = _whole_literal(op, args, dtype)
         if folded is not None:
             return folded
+    if op == "sqrt" and isinstance(args[0], Const):
+        root = _root(args[0].value, dtype)
+        if root is not None:
+            return const(root, dtype)
     if op in COMMUTES:
         args = tuple(sorted(args, key=lambda term: term.uid))
     out = raw_call(op, args, dtype)
@@ -308,6 +313,18 @@ def call(op: str, args: tuple[Term, ...], dtype: str) -> Term:
 FOLDED: Mapping[str, Callable[[float, float], float]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,
 }  # fmt: skip
+
+
+def _root(value: object, dtype: str) -> float | None:
+    """The root of a literal as its dtype has it: IEEE 754 prescribes how a root is rounded."""
+    if not isinstance(value, float) or not 0 < value < math.inf:
+        return None
+    root = math.sqrt(value)
+    if dtype == "float64" or (root.is_integer() and root * root == value):
+        return root
+    if dtype == "float32" and struct.unpack("f", struct.pack("f", value))[0] == value:
+        return float(struct.unpack("f", struct.pack("f", root))[0])  # of 24 bits: rounded once
+    return None
 
 
 def _whole_literal(op: str, args: tuple[Term, ...], dtype: str) -> Term | None:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ...analysis.answer.recovered import Recovered
-from ...analysis.results.op_info import LayoutNormalised, Refusal
+from ...analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
 from ...layout.graph.relax_graph import Op
 from ...layout.model.buffer_bytes import extent, size_of
 from .region import Call, Region, Tensor
@@ -24,7 +24,8 @@ def flops(recovered: Recovered, op: Op) -> int:
         for operand in info.operands[1:2]:
             value = op.values[operand] if isinstance(operand, int) else None
             if value is not None and isinstance(operand, int):
-                return 2 * out * _terms(_kernel_layout(recovered, operand), value.shape)
+                shape = stored(info, value.shape)
+                return 2 * out * _terms(_kernel_layout(recovered, operand), shape)
     return out
 
 
@@ -41,7 +42,13 @@ def products(call: Call) -> int:
     weight = call.operands[1]
     assert isinstance(weight, Tensor)
     layout = str(call.attrs.get("kernel_layout") or "")
-    return elements(call.result.shape) * _terms(layout, weight.shape)
+    return elements(call.result.shape) * _terms(layout, stored(call, weight.shape))
+
+
+def stored(product: OpInfo | Call, weight: Shape) -> Shape:
+    """The shape of a product's second operand as a matrix product reads it."""
+    transposed = product.attrs.get("transposed")
+    return [*weight[:-2], weight[-1], weight[-2]] if transposed and transposed[1] else weight
 
 
 def _terms(layout: str, weight: Shape) -> int:

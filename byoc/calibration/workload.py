@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...layout.model.buffer_bytes import extent, size_of
 from ..backend.flops import elements, moved, products
 from ..backend.region import Call, Region, Tensor
@@ -166,7 +167,8 @@ def _matmul(call: Call, tensors: Sequence[Tensor]) -> Described:
     out = [extent(e) for e in call.result.shape]
     if len(tensors) < 2 or len(out) < 2 or not tensors[0].shape:
         return OTHER, (prod(out),), prod(out)
-    depth = extent(tensors[0].shape[-1])
+    transposed = call.attrs.get("transposed")
+    depth = extent(tensors[0].shape[-2 if transposed and transposed[0] else -1])
     if len(tensors[1].shape) == 2:  # all rows are one matrix
         kind, batch, rows = "weights", 1, prod(out[:-1])
     else:
@@ -237,7 +239,7 @@ _DESCRIBE: dict[str, Callable[[Call, Sequence[Tensor]], Described]] = {
     **{f"relax.nn.conv{n}d{t}": _conv for n in (1, 2, 3) for t in ("", "_transpose")},
     **{f"relax.nn.{kind}_pool{n}d": _pool for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"relax.nn.adaptive_{k}_pool{n}d": _adaptive for k in ("avg", "max") for n in (1, 2, 3)},
-    "relax.matmul": _matmul,
+    **dict.fromkeys(("relax.matmul", TRANSPOSED_MATMUL), _matmul),
     "relax.nn.softmax": _softmax,
     "relax.nn.log_softmax": _softmax,
     **dict.fromkeys(NORMS, _norm),

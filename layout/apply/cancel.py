@@ -45,7 +45,7 @@ def cancel_layout_transforms(mod: Any) -> Any:
         raise TypeError(f"CancelLayoutTransforms: expected an IRModule, got {type(mod).__name__}")
     canceller = _Canceller(mod)
     for gvar, func in mod.functions_items():
-        if isinstance(func, relax.Function) and not _writes(func):
+        if isinstance(func, relax.Function) and not writes(func):
             canceller.twins = _twins(func)
             canceller.builder_.update_func(gvar, canceller.visit_expr(func))
     return relax.transform.DeadCodeElimination()(canceller.builder_.get())
@@ -71,7 +71,7 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
         if _name(call) not in TRANSFORMS:
             return call
         before: Any = self.bound(call.args[0])
-        if _name(before) != _name(call) or _may_leave_block(before.args[0], call.args[0]):
+        if _name(before) != _name(call) or may_leave_block(before.args[0], call.args[0]):
             return call
         composed = _permuted if _name(call) == "relax.permute_dims" else _transformed
         return composed(before, call)
@@ -87,7 +87,7 @@ class _Canceller(relax.PyExprMutator):  # type: ignore[misc]
         source = inner.args[0]
         shape = extents(source.ty.shape)
         between = (outer.args[0], call.args[0])
-        if any(_may_leave_block(source, var) for var in between) or not _first(call, shape):
+        if any(may_leave_block(source, var) for var in between) or not _first(call, shape):
             return call
         proof = prove_identity(inner.attrs.index_map, outer.attrs.index_map, shape or ())
         return source if proof.verdict == "proved" else call
@@ -116,7 +116,7 @@ def _twins(func: Any) -> NodeDict[Any]:
                          if tvm_ffi.structural_equal(attrs, value.attrs)), None)  # fmt: skip
             if twin is None:
                 before.append((value.attrs, var))
-            elif not _may_leave_block(twin, var):
+            elif not may_leave_block(twin, var):
                 twins[var] = twin
 
     tvm_ffi.structural_walk(func.body, (relax.BindingBlock, visit))
@@ -143,14 +143,14 @@ def _integers(call: Any, k: int) -> list[int] | None:
     return [int(v) for v in values] if all(hasattr(v, "__int__") for v in values) else None
 
 
-def _writes(func: Any) -> bool:
+def writes(func: Any) -> bool:
     """Whether something in the function may write into a value."""
-    writes: list[bool] = []
-    tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: writes.append(may_write(c))))
-    return any(writes)
+    found: list[bool] = []
+    tvm_ffi.structural_walk(func.body, (relax.Call, lambda c: found.append(may_write(c))))
+    return any(found)
 
 
-def _may_leave_block(source: Any, between: Any) -> bool:
+def may_leave_block(source: Any, between: Any) -> bool:
     """Whether a variable may belong to another dataflow block than the one that reads it."""
     local = isinstance(source, relax.DataflowVar)
     return local and not isinstance(between, relax.DataflowVar)

@@ -21,7 +21,10 @@ __all__ = [
     "AnnotateOpInfo",
     "CancelLayoutTransforms",
     "ConvertLayout",
+    "DispatchAttention",
     "FuseDequantize",
+    "FuseQKV",
+    "FuseTransposeMatmul",
     "PlanLayout",
     "RaiseOps",
     "ReplaceOpImpl",
@@ -74,6 +77,30 @@ def RaiseOps(
     return _pass("RaiseOps", run)
 
 
+def DispatchAttention() -> Any:
+    """Replace attention by one operator, which backends take.
+
+    It is ``relax.nn.attention``, or `relax.nn.grouped_attention` for grouped heads, capped scores
+    and a softmax in another dtype. Two products around a softmax, with what scales, masks and
+    moves in between, are attention if they are certified as such together: no step has to be one
+    of attention alone. So is one PrimFunc that is attention. Lengths may be symbolic, as with a
+    contiguous cache. Calls that are not certified stay. Run the pass after ``LegalizeOps`` and
+    before ``FuseOps``.
+
+    Before / After::
+
+        s = R.call_tir(cls.f0, (q, k), …)     o = R.nn.attention(q, k, v, scale=0.125)
+        p = R.call_tir(cls.f1, (s,), …)
+        o = R.call_tir(cls.f2, (p, v), …)
+
+    Returns:
+        The pass.
+    """
+    from .byoc.fusion.dispatch_attention import dispatch_attention
+
+    return _pass("DispatchAttention", dispatch_attention)
+
+
 def FuseDequantize() -> Any:
     """Fuse dequantisations by group into the product, gather or copy that uses the weight.
 
@@ -90,9 +117,50 @@ def FuseDequantize() -> Any:
     Returns:
         The pass.
     """
-    from .byoc.prepare.fuse_dequantize import fuse_dequantize
+    from .byoc.fusion.fuse_dequantize import fuse_dequantize
 
     return _pass("FuseDequantize", fuse_dequantize)
+
+
+def FuseQKV() -> Any:
+    """Fuse products of one value with several constant weights into one product and a split.
+
+    The products are operators or recognised PrimFuncs: ``matmul`` or `relax.nn.transposed_matmul`
+    with a constant matrix, in one dataflow block. Biases stay after the split. Each element is the
+    same sum in the same order.
+
+    Before / After::
+
+        q = R.matmul(x, wq)                   y = R.matmul(x, concat(wq, wk))
+        k = R.matmul(x, wk)                   q, k = R.split(y, [8], axis=-1)
+
+    Returns:
+        The pass.
+    """
+    from .byoc.fusion.fuse_qkv import fuse_qkv
+
+    return _pass("FuseQKV", fuse_qkv)
+
+
+def FuseTransposeMatmul() -> Any:
+    """Fuse transposes into the products that read them, so that no transposed copy is stored.
+
+    A transpose is recognised as ``permute_dims`` of the last two axes, a product as ``matmul`` or
+    `relax.nn.transposed_matmul`, perhaps with elementwise steps after it. The product then reads
+    the operand as it is stored, with each sum in its order: results are bit-equal. A transpose that
+    is read elsewhere too stays there. Run the pass after ``LegalizeOps``.
+
+    Before / After::
+
+        t = R.call_tir(cls.f, (w,), …)        y = R.call_tir(cls.g_1, (x, w), …)
+        y = R.call_tir(cls.g, (x, t), …)
+
+    Returns:
+        The pass.
+    """
+    from .byoc.fusion.fuse_transpose_matmul import fuse_transpose_matmul
+
+    return _pass("FuseTransposeMatmul", fuse_transpose_matmul)
 
 
 def PlanLayout(

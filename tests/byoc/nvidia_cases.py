@@ -10,6 +10,8 @@ import ml_dtypes
 import numpy as np
 from tvm import relax, tirx
 
+from opinfo.analysis.composites import transposed_matmul
+
 nn, op = relax.op.nn, relax.op
 N, M, K = (tirx.Var(c, "int64") for c in "nmk")
 SIZES = {"n": 3, "m": 24, "k": 40}
@@ -62,6 +64,10 @@ def _bias(y: Any, const: Any) -> Any:
 def _linear(emit: Any, const: Any, x: Any, w: Any, b: Any) -> Any:
     y = emit(op.matmul(x, emit(op.permute_dims(w))))
     return emit(nn.relu(emit(op.add(y, b))))
+
+
+def _stored(emit: Any, const: Any, x: Any, w: Any, b: Any) -> Any:
+    return emit(nn.relu(emit(op.add(emit(transposed_matmul(x, w)), b))))
 
 
 def _scores(emit: Any, const: Any, q: Any, k: Any) -> Any:
@@ -118,6 +124,10 @@ PRODUCTS: dict[str, Case] = {
                                 "matmul astype add relu", "float16"),
     "bfloat16 residual": Case("cublaslt", ((16, 24), (16, 32)), _residual, "matmul add add relu",
                               "bfloat16"),
+    "stored transposed": Case("cublaslt", ((N, 24), (32, 24), (32,)), _stored,
+                              "transposed_matmul add relu"),
+    "float16 stored transposed": Case("cublaslt", ((2, N, 24), (32, 24), (32,)), _stored,
+                                      "transposed_matmul add relu", "float16"),
     "bfloat16 gelu": _dense(_bias, lambda y, c: nn.gelu_tanh(y), ops="add gelu_tanh",
                             dtype="bfloat16"),
 }  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from opinfo.analysis.composites.products import transposed_matmul
 from opinfo.analysis.recurrent.quantized_lstm_operator import quantized_lstm
 from opinfo.analysis.recurrent.recurrence_operator import recurrence
 
@@ -343,6 +344,9 @@ REDUCED: dict[str, OnnxCase] = {
     "matmul": OnnxCase(_call(op.matmul), ((2, 1, N, 6), (3, 6, 5))),
     "einsum": OnnxCase(lambda e, r, x, y: e(op.einsum((x, y), "bij,bkj->bki")),
                        ((2, 3, 4), (2, 5, 4))),
+    "transposed_matmul": OnnxCase(_call(transposed_matmul), ((2, N, 4), (5, 4))),
+    "transposed_matmul, both": OnnxCase(_call(transposed_matmul, transposed=[True, True]),
+                                        ((2, 4, 3), (5, 4))),
     "outer": OnnxCase(_call(op.outer), ((3,), (4,))),
     "attention": OnnxCase(_call(nn.attention), ((2, 5, 3, 8), (2, 6, 3, 8), (2, 6, 3, 4))),
     "attention, causal": OnnxCase(_call(nn.attention, causal_mask="TopLeft", scale=0.3),

@@ -11,6 +11,7 @@ import pytest
 import tvm
 from tvm import relax
 
+from opinfo.analysis.composites import transposed_matmul
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.blas.locate import library
 from opinfo.byoc.backends.blas.patterns import PATTERNS
@@ -60,6 +61,10 @@ def _permuted(left: list[int] | None, right: list[int] | None) -> Callable[..., 
     return build
 
 
+def _stored(*transposed: bool) -> Callable[..., Any]:
+    return lambda e, c, x, y: e(transposed_matmul(x, y, transposed=transposed))
+
+
 def _residual(e: Any, c: Any, x: Any, y: Any) -> Any:
     z = e(op.matmul(x, c(6, 5)))
     return e(nn.relu(e(op.subtract(y, e(op.add(z, c(5)))))))
@@ -91,6 +96,12 @@ CASES: dict[str, _Case] = {
                              "permute_dims matmul"),
     "one head of one": _Case(((2, 1, 3, 4), (2, 3, 4, 5)), _permuted([0, 2, 1, 3], None),
                             "permute_dims matmul"),
+    "stored transposed": _Case((("n", 3, 6), (5, 6)), _stored(False, True), "transposed_matmul"),
+    "the first stored transposed": _Case(((2, 6, 4), (6, 5)), _stored(True, False),
+                                         "transposed_matmul"),
+    "both stored transposed": _Case(((6, 4), (5, 6)), _stored(True, True), "transposed_matmul"),
+    "scores of heads": _Case(((2, 3, "n", 4), (2, 3, "m", 4)), _stored(False, True),
+                             "transposed_matmul"),
     "bias, relu": _chain(lambda y, c: op.add(y, c(5)), lambda y, c: nn.relu(y), ops="add relu"),
     "dense": _chain(lambda y, c: op.add(c(5), y), lambda y, c: nn.gelu(y), ops="add gelu",
                     shape=("n", 3, 6)),

@@ -157,7 +157,7 @@ def test_other_dequantisations_are_not_fused() -> None:
 
 
 def test_only_modules_are_accepted() -> None:
-    from opinfo.byoc.prepare.fuse_dequantize import fuse_dequantize
+    from opinfo.byoc.fusion.fuse_dequantize import fuse_dequantize
 
     with pytest.raises(TypeError, match=r"expected a tvm.IRModule, got int"):
         fuse_dequantize(3)

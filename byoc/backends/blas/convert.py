@@ -10,7 +10,7 @@ from ...backend.region import Array, Region, Tensor
 from ...codegen.abi import ABI
 from .epilogue import statements
 from .locate import options
-from .patterns import order
+from .patterns import PRODUCTS, order
 
 FUNCTION = """%(finish)s
 OPINFO_FUNCTION(%(symbol)s) {
@@ -50,7 +50,7 @@ def convert(regions: Sequence[Region]) -> Code:
 
 
 def _function(region: Region, constants: list[Array]) -> str:
-    k = next(k for k, c in enumerate(region.calls) if c.op == "relax.matmul")
+    k = next(k for k, c in enumerate(region.calls) if c.op in PRODUCTS)
     tensors = (*region.inputs, region.result)
     others: list[Tensor] = []
     epilogue = statements(region.calls[k + 1 :], others)
@@ -70,7 +70,13 @@ def _function(region: Region, constants: list[Array]) -> str:
         axes = order(region.calls[tensor.index].attrs["axes"], len(source.shape))
         return f'{view(source)}.permuted("{"".join(map(str, axes))}")'
 
-    left, right = map(operand, region.calls[k].operands)
+    product = region.calls[k]
+    left, right = (
+        f'{operand(tensor)}.permuted("{_swapped(tensor)}")' if swap else operand(tensor)
+        for tensor, swap in zip(
+            product.operands, product.attrs.get("transposed", (False, False)), strict=True
+        )
+    )
     kind, name = TYPES[region.result.dtype], f"{region.symbol}_finish"
     return FUNCTION % {
         "finish": FINISH % (name, kind, kind, kind, "\n    ".join(epilogue)) if epilogue else "",
@@ -79,6 +85,13 @@ def _function(region: Region, constants: list[Array]) -> str:
         "others": ", ".join([*map(view, others), "View{}"]), "number": len(others),
         "left": left, "right": right,
     }  # fmt: skip
+
+
+def _swapped(tensor: object) -> str:
+    """The axes of a tensor with the last two swapped."""
+    assert isinstance(tensor, Tensor)
+    rank = len(tensor.shape)
+    return "".join(map(str, [*range(rank - 2), rank - 1, rank - 2]))
 
 
 def _shape(tensor: Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....layout.graph.relax_graph import Value
 from ...patterns import unary_functions as unary
 from ...patterns.pattern import Node, Pattern, PatternStep, one
@@ -71,7 +72,8 @@ def _operands(node: Node) -> list[Value]:
 
 
 POST = PatternStep(frozenset((*UNARY, *BINARY)), (floating, follows), 0, LONGEST)
-PRODUCT = one("relax.matmul", floating, matrices)
+PRODUCTS = ("relax.matmul", TRANSPOSED_MATMUL)
+PRODUCT = one(PRODUCTS, floating, matrices)
 PATTERNS = (
     Pattern("matmul", PRODUCT, POST),
     Pattern("permuted", one("relax.permute_dims", floating, innermost), PRODUCT, POST),

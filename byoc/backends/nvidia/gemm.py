@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....analysis.proposal.proposal import Constant
 from ....layout.graph.relax_graph import Op, Value
 from ...backend.region import Array, Call, Region, Tensor
@@ -21,6 +22,10 @@ from .dtypes import HALVES, typed
 #: Dtypes of the operands and the result of a product.
 TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
                    ("float16", "float32"), ("bfloat16", "float32")])  # fmt: skip
+
+
+#: Products, of operands that are perhaps stored transposed.
+PRODUCTS = ("relax.matmul", TRANSPOSED_MATMUL)
 
 
 def factors(node: Node) -> str | None:
@@ -130,9 +135,12 @@ def patterns(
     bias, residual = ("relax.add", row), ("relax.add", full_size)
     rows = (many("relax.reshape", same_columns),) if casts else ()
     out = []
-    for name, start in (("matmul", ()), ("linear", (one("relax.permute_dims", swapped),))):
+    for name, start, ops in (
+        ("matmul", (), PRODUCTS),
+        ("linear", (one("relax.permute_dims", swapped),), PRODUCTS[:1]),
+    ):
         cast = (maybe("relax.astype", widened),) if casts else ()
-        product = (*start, one("relax.matmul", factors, *extra))
+        product = (*start, one(ops, factors, *extra))
         anchor = (*product, *cast, scale, *rows)
         more = (maybe(*residual), *rows) if both else ()
         out.append(Pattern(name, *anchor, maybe(*bias), *rows, *more, after, *rows))
@@ -273,9 +281,10 @@ class Gemm:
 
 def gemm(region: Region) -> Gemm:
     """The product that a region of these patterns computes."""
-    product = region.find("relax.matmul")
+    product = region.find(*PRODUCTS)
     assert product is not None
-    operands, turned = list(product.operands), [False, False]
+    operands = list(product.operands)
+    turned = [bool(t) for t in product.attrs.get("transposed", (False, False))]
     first = region.calls[0]
     if first is not product:
         k = next(k for k, o in enumerate(operands) if isinstance(o, Tensor) and o.source == "call")

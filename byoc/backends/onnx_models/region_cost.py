@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....layout.model.buffer_bytes import size_of
 from ...backend.flops import moved, products
 from ...backend.region import Call, Region
@@ -24,4 +25,5 @@ def cost(region: Region) -> float:
 
 def _multiplies(call: Call) -> bool:
     """Whether a call is a convolution or a product of two tensors."""
-    return (".conv" in call.op or call.op == "relax.matmul") and len(call.operands) == 2
+    is_product = call.op in ("relax.matmul", TRANSPOSED_MATMUL)
+    return (".conv" in call.op or is_product) and len(call.operands) == 2

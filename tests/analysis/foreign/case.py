@@ -6,15 +6,15 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Literal
 
 import tvm
-from tvm import relax, te
+from tvm import te
 
 from opinfo.analysis import Refusal
 from opinfo.analysis.proposal.proposal import Constant
 from opinfo.analysis.results.op_info import Answer, operator, to_plain
+from opinfo.analysis.support.constructors import constructor_of
 from opinfo.testing.layout_strings import faults
 
 Verdict = Literal["recovered", "refused", "wrong"]
@@ -112,8 +112,7 @@ def judge(case: Foreign, found: Answer) -> tuple[Verdict, str]:
 
 def defaults(name: str) -> dict[str, Any]:
     """What the operator's constructor takes an argument to be that is not given."""
-    constructor = reduce(getattr, name.split(".")[1:], relax.op)
-    found = inspect.signature(constructor).parameters.values()
+    found = inspect.signature(constructor_of(name)).parameters.values()
     return {p.name: p.default for p in found if p.default is not p.empty}
 
 

@@ -129,8 +129,8 @@ CASES = [
                     c[i, j] += a[i, k] * b[j, k]
             """,
         ),
-        "relax.einsum",
-        {"subscripts": "ab,cb->ac"},
+        "relax.nn.transposed_matmul",
+        {"transposed": [False, True]},
     ),
     Foreign(
         "both given transposed",
@@ -143,8 +143,8 @@ CASES = [
                     c[i, j] += a[k, i] * b[j, k]
             """,
         ),
-        "relax.einsum",
-        {"subscripts": "ab,ca->bc"},
+        "relax.nn.transposed_matmul",
+        {"transposed": [True, True]},
     ),
     Foreign(
         "parameters the other way round",
@@ -255,14 +255,14 @@ CASES = [
     Foreign(
         "topi.nn.matmul, A transposed",
         tensors(lambda a, b: nn.matmul(a, b, transpose_a=True), "6,8", "6,10"),
-        "relax.einsum",
-        {"subscripts": "ab,ac->bc"},
+        "relax.nn.transposed_matmul",
+        {"transposed": [True, False]},
     ),
     Foreign(
         "dense",
         tensors(nn.dense, "8,6", "10,6"),
-        "relax.einsum",
-        {"subscripts": "ab,cb->ac"},
+        "relax.nn.transposed_matmul",
+        {"transposed": [False, True]},
     ),
     Foreign(
         "the right side given in panels",
@@ -275,15 +275,15 @@ CASES = [
                     c[i, j] += a[i, k] * b[j // 4, k, j % 4]
             """,
         ),
-        "relax.einsum",
-        {"subscripts": "ab,cb->ac"},
+        "relax.nn.transposed_matmul",
+        {"transposed": [False, True]},
         layouts=("AB", "AB4a", "AB"),
     ),
     Foreign(
         "batch_matmul, B transposed",
         tensors(lambda a, b: nn.batch_matmul(a, b), "3,8,6", "3,10,6"),
-        "relax.einsum",
-        {"subscripts": "abc,adc->abd"},
+        "relax.nn.transposed_matmul",
+        {"transposed": [False, True]},
     ),
     Foreign(
         "batch_matmul",

@@ -6,6 +6,7 @@ from math import sqrt
 
 import numpy as np
 
+from .....analysis.composites.products import TRANSPOSED_MATMUL
 from ....backend.region import Call, Tensor
 from ....patterns.pattern import Node
 from ..graph.element_types import FLOAT
@@ -19,6 +20,17 @@ _BY_HEAD = [0, 2, 1, 3]
 
 def einsum(writer: GraphWriter, call: Call, xs: list[str]) -> str:
     return writer.node("Einsum", xs, equation=str(call.attrs["subscripts"]))
+
+
+def transposed_matmul(writer: GraphWriter, call: Call, xs: list[str]) -> str:
+    """A product of matrices whose last two axes are swapped first."""
+    operands = []
+    for name, operand, swap in zip(xs, call.operands, call.attrs["transposed"], strict=True):
+        assert isinstance(operand, Tensor)
+        rank = len(operand.shape)
+        swapped = [*range(rank - 2), rank - 1, rank - 2]
+        operands.append(writer.transpose(name, swapped) if swap else name)
+    return writer.node("MatMul", operands)
 
 
 def attention(writer: GraphWriter, call: Call, xs: list[str]) -> str:
@@ -61,8 +73,15 @@ def attended(node: Node) -> str | None:
     return None if reason is None else reason.reason
 
 
+def _one_dtype(node: Node) -> str | None:
+    """The operands have the dtype of the result."""
+    kinds = sorted({value.dtype for value in node.tensors})
+    return None if len(kinds) == 1 else f"the dtypes are {' and '.join(kinds)}, expected one"
+
+
 PRODUCTS: dict[str, OnnxOperator] = {
     "relax.matmul": OnnxOperator(lambda w, c, xs: w.node("MatMul", xs), (_FLOATS,)),
+    TRANSPOSED_MATMUL: OnnxOperator(transposed_matmul, (_FLOATS, _one_dtype)),
     "relax.einsum": OnnxOperator(einsum, (_FLOATS,)),
     "relax.nn.attention": OnnxOperator(attention, (_FLOATS, attended)),
     "relax.nn.attention_bias": OnnxOperator(attention, (_FLOATS, attended)),

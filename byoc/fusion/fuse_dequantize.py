@@ -22,12 +22,13 @@ from ...analysis import Chain, Refusal
 from ...analysis.chain import Chains
 from ...analysis.chain.chain_result import Step
 from ...analysis.composites.grouped import DEQUANTIZE
+from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.legalise import is_call_tir
 from ...layout.graph.unused import without_unused
 
 MOVES = frozenset({"relax.permute_dims", "relax.reshape"})
-PRODUCTS = frozenset({"relax.matmul", "relax.einsum"})
+PRODUCTS = frozenset({"relax.matmul", TRANSPOSED_MATMUL, "relax.einsum"})
 GATHER = "relax.take"
 POINTWISE = frozenset({"kElemWise", "kBroadcast"})
 

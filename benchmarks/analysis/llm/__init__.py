@@ -1,0 +1,1 @@
+"""PrimFuncs of language models as MLC-LLM compiles them, without names."""

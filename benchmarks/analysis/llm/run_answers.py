@@ -1,0 +1,221 @@
+"""Run a PrimFunc and the operators that it was read as on the same random inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from opinfo.analysis import Chain, Constant, OpInfo
+from opinfo.analysis.proposal.build import call_op, to_prim
+from opinfo.analysis.terms.term import Var
+from tests.compose import NotComposed, _sizes, _value
+from tests.models.weights import Array
+from tests.run import run
+
+#: Relative errors that rounding explains, by the dtype of the result.
+NEAR = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
+_BINARY: Mapping[str, Callable[[int, int], int]] = {
+    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b,
+    "FloorDiv": lambda a, b: a // b, "FloorMod": lambda a, b: a % b, "Min": min, "Max": max,
+}  # fmt: skip
+
+
+class NotRun(Exception):
+    """The PrimFunc or its operators cannot be run here: ``args[0]`` says why."""
+
+
+def compare(func: Any, chain: Chain, seed: int = 0) -> str | None:
+    """Return how the operators of a chain differ from the PrimFunc; None if they agree.
+
+    Args:
+        func: The PrimFunc.
+        chain: Its chain as a call of `opinfo.analysis.chain.Chains` returns it.
+        seed: The seed of the inputs and the sizes.
+
+    Raises:
+        NotRun: One of the two cannot be run.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = _chosen(func, rng)
+    count = len(chain.outputs)
+    inputs = _inputs(func, count, sizes, rng)
+    try:
+        expected = _called(func, count, sizes, inputs)
+    except Exception as error:  # TVM's errors have no common type
+        raise NotRun(f"the PrimFunc is not built: {_line(error)}") from None
+    try:
+        built = _composed(func, chain, sizes, inputs)
+    except NotComposed as error:
+        raise NotRun(str(error)) from None
+    actual = run(built, [v for v in inputs.values() if v is not None])
+    for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            return f"result {k} is {a.dtype}{a.shape} instead of {b.dtype}{b.shape}"
+        if (error := _error(a, b)) > NEAR.get(str(b.dtype), 0):
+            return f"result {k} differs by {error:.1e}"
+    return None
+
+
+def _error(a: Array, b: Array) -> float:
+    """The largest difference, relative to the largest number."""
+    x, y = np.asarray(a, "float64"), np.asarray(b, "float64")
+    if not np.array_equal(np.isfinite(x), np.isfinite(y)):
+        return float("inf")
+    finite = np.isfinite(x)
+    scale = max(float(np.abs(y[finite]).max(initial=0)), 1e-6)
+    return float(np.abs(x[finite] - y[finite]).max(initial=0)) / scale
+
+
+def _chosen(func: Any, rng: Any) -> dict[str, int]:
+    """A number for each symbolic size and integer parameter: small ones, all different."""
+    names: dict[str, None] = {}
+    for param in func.params:
+        if not is_buffer_var(param):
+            names |= {param.name: None} if "int" in str(param.ty.dtype) else {}
+            continue
+        for extent in param.ty.shape:
+            _variables(extent, names)
+    return {name: 2 + k for k, name in enumerate(names)}
+
+
+def _variables(expr: Any, names: dict[str, None]) -> None:
+    if isinstance(expr, tirx.Var):
+        names[expr.name] = None
+    elif type(expr).__name__ in _BINARY:
+        _variables(expr.a, names)
+        _variables(expr.b, names)
+
+
+def number(expr: Any, sizes: Mapping[str, int]) -> int:
+    """Return the value of an expression over sizes."""
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, tirx.IntImm):
+        return int(expr.value)
+    if isinstance(expr, tirx.Var):
+        return sizes[expr.name]
+    if type(expr).__name__ in _BINARY:
+        return int(_BINARY[type(expr).__name__](number(expr.a, sizes), number(expr.b, sizes)))
+    raise NotRun(f"a size is a {type(expr).__name__}")
+
+
+def _shape(param: Any, sizes: Mapping[str, int]) -> list[int]:
+    return [number(e, sizes) for e in param.ty.shape]
+
+
+def _inputs(func: Any, outputs: int, sizes: Mapping[str, int], rng: Any) -> dict[int, Array | None]:
+    """Seeded values by the position of the parameter; None for a size."""
+    buffers = [k for k, p in enumerate(func.params) if is_buffer_var(p)]
+    last = buffers[len(buffers) - outputs]
+    extents = [e for k in buffers for e in _shape(func.params[k], sizes) if e > 1]
+    below = min(extents, default=2)
+    values: dict[int, Array | None] = {}
+    for k, param in enumerate(func.params):
+        if k in buffers and k >= last:
+            continue
+        dtype = str(param.ty.dtype)
+        shape = _shape(param, sizes) if k in buffers else []
+        if k not in buffers and dtype in ("int32", "int64"):
+            values[k] = None
+        elif dtype == "bool" or (k not in buffers and "int" in dtype):
+            values[k] = rng.integers(0, 2, shape).astype(dtype)
+        elif dtype in ("int32", "int64"):  # perhaps indices
+            values[k] = rng.integers(0, below, shape).astype(dtype)
+        elif "int" in dtype:
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            values[k] = rng.integers(low, high, shape, dtype=dtype, endpoint=True)
+        else:
+            values[k] = np.asarray(rng.uniform(-1, 1, shape)).astype(dtype)
+    return values
+
+
+def _called(
+    func: Any, outputs: int, sizes: Mapping[str, int], inputs: Mapping[int, Array | None]
+) -> list[Array]:
+    """The results of the compiled PrimFunc."""
+    named = serial(func).with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
+    compiled = tvm.compile(tvm.IRModule({"main": named}), target="llvm")
+    given: list[Any] = []
+    results: list[Any] = []
+    for k, param in enumerate(func.params):
+        value = inputs.get(k)
+        if value is not None and is_buffer_var(param):
+            given.append(tvm.runtime.tensor(value))
+        elif value is not None:
+            given.append(value.item())
+        elif k in inputs:
+            given.append(sizes[param.name])
+        else:
+            results.append(tvm.runtime.tensor(np.zeros(_shape(param, sizes), str(param.ty.dtype))))
+            given.append(results[-1])
+    compiled["main"](*given)
+    return [r.numpy() for r in results]
+
+
+def serial(func: Any) -> Any:
+    """Return a PrimFunc with serial loops in place of those that are bound to threads.
+
+    Each loop over threads runs to its end before the next one, as after a barrier.
+    """
+    graph = json.loads(tvm.ir.save_json(func))
+    nodes = graph["nodes"]
+    nodes.append({"type": "None"})
+    for node in nodes:
+        if node["type"] == "tirx.For" and node["data"]["kind"] == _THREAD:
+            node["data"] |= {"kind": _SERIAL, "thread_binding": len(nodes) - 1}
+    return tvm.ir.load_json(json.dumps(graph))
+
+
+_SERIAL, _THREAD = int(tirx.ForKind.SERIAL), int(tirx.ForKind.THREAD_BINDING)
+
+
+def _composed(
+    func: Any, chain: Chain, sizes: Mapping[str, int], inputs: Mapping[int, Array | None]
+) -> Any:
+    """A module whose ``main`` calls the operators of a chain on tensors of these shapes."""
+    params = {
+        k: relax.Var(f"p{k}", relax.TensorType(list(v.shape), str(v.dtype)))
+        for k, v in inputs.items() if v is not None
+    }  # fmt: skip
+    builder = relax.BlockBuilder()
+    results: list[Any] = []
+    calls = [_step(step, sizes) for step in chain.steps]
+    with builder.function("main", [*params.values()]):
+        with builder.dataflow():
+            for name, operands, attrs in calls:
+                values = [_operand(o, func, params, results, sizes) for o in operands]
+                dtype = str(values[0].ty.dtype) if values else "float32"
+                results.append(builder.emit(call_op(name, values, attrs, dtype)))
+            ends = [builder.emit_output(_value(o, params, results)) for o in chain.outputs]
+        builder.emit_func_output(ends[0] if len(ends) == 1 else relax.Tuple(ends))
+    return builder.get()
+
+
+def _step(step: Any, sizes: Mapping[str, int]) -> tuple[str, Any, dict[str, Any]]:
+    if not isinstance(step.info, OpInfo) or step.info.relaid:
+        raise NotComposed(f"{step.name} in the layouts {step.info.layouts}")
+    known: dict[Var, Any] = {
+        v: tirx.IntImm("int64", sizes[v.name]) for a in step.attrs.values() for v in _sizes(a)
+    }
+    return step.name, step.operands, {k: to_prim(v, known) for k, v in step.attrs.items()}
+
+
+def _operand(
+    operand: Any, func: Any, params: Any, results: list[Any], sizes: Mapping[str, int]
+) -> Any:
+    """The value of an operand; an integer parameter is a constant."""
+    if isinstance(operand, int) and not isinstance(operand, Constant) and operand not in params:
+        param = func.params[operand]
+        return relax.const(sizes[param.name], str(param.ty.dtype))
+    return _value(operand, params, results)
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[-1][:120]

@@ -1,0 +1,1 @@
+"""Fusions of lowered calls, by what their PrimFuncs compute."""

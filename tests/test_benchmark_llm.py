@@ -1,0 +1,100 @@
+"""The benchmark of language models: its oracle sees wrong answers, and its page counts them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from tvm import relax
+
+from benchmarks.analysis.llm.__main__ import Model, main, page
+from benchmarks.analysis.llm.checkout import HOME
+from benchmarks.analysis.llm.fusions import Fusions
+from benchmarks.analysis.llm.read_prim_funcs import (
+    Oracle,
+    Reading,
+    bare_name,
+    grouped,
+    read,
+    unnamed,
+)
+from benchmarks.analysis.llm.run_answers import compare, serial
+from opinfo.analysis import Chain, OpInfo
+from opinfo.analysis.chain import Chains
+from opinfo.analysis.recognise import Matches
+from opinfo.testing.calls import lower
+from opinfo.testing.strip import strip
+
+
+def _answered(case: Matches) -> tuple[Any, Chain]:
+    func = strip(lower(case))
+    chain = Chains()(func)
+    assert isinstance(chain, Chain)
+    return func, chain
+
+
+def test_a_right_answer_agrees_and_a_wrong_one_does_not() -> None:
+    func, chain = _answered(Matches("relax.subtract", ("float32[n, 4]", "float32[4]")))
+    assert compare(func, chain) is None
+    (step,) = chain.steps
+    assert isinstance(step.info, OpInfo)
+    wrong = replace(step, info=replace(step.info, name="relax.add"))
+    difference = compare(func, replace(chain, steps=(wrong,)))
+    assert difference is not None and "differs by" in difference
+
+
+def test_indices_are_in_range() -> None:
+    func, chain = _answered(Matches("relax.take", ("float32[9, 4]", "int32[n]"), {"axis": 0}))
+    assert compare(func, chain) is None
+
+
+def test_threads_become_loops() -> None:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def doubled(x: T.Buffer((8,), "float32"), out: T.Buffer((8,), "float32")) -> None:
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            out[i] = x[i] + x[i]
+
+    assert "thread_binding" not in serial(doubled).script()
+    chain = Chains()(doubled)
+    assert isinstance(chain, Chain) and compare(doubled, chain) is None
+
+
+def test_operators_that_a_name_says_must_be_among_the_steps() -> None:
+    _, chain = _answered(Matches("relax.nn.softmax", ("float32[4, 5]",), {"axis": -1}))
+    assert not list(unnamed("fused_softmax1_cast", chain.steps))
+    assert list(unnamed("fused_NT_matmul2_softmax", chain.steps)) == ["matmul"]
+    assert bare_name("fused_dequantize1_NT_matmul10") == "fused_dequantize_NT_matmul"
+
+
+def test_a_module_is_read_and_counted() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 5), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.nn.silu(builder.emit(relax.op.exp(x))))
+        builder.emit_func_output(out)
+    row = read(relax.transform.LegalizeOps()(builder.get()), "last", Oracle())
+    assert (row.functions, row.answered, row.run, row.wrong) == (2, 2, 2, [])
+
+
+def test_the_page_counts_what_is_refused_and_wrong() -> None:
+    row = Reading("last", 4, 2, 1, 3.0, 0.5, 2, refused=[("f1", "a loop")], wrong=[("g", "by 1")])
+    fusions = [asdict(Fusions("transpose and product", 3, 2, [], ["matmul"]))]
+    text = page([Model("llama.q0f16", [asdict(row)], fusions)])
+    assert "75.0 %" in text and "Wrong: 1 of 2" in text
+    assert "| a loop | 1 | `f` |" in text
+    assert "| llama.q0f16 | transpose and product | 3 | 2 | 0 | 1 x matmul |" in text
+    assert grouped([("a", "x"), ("b1", "y"), ("b2", "y")])[0] == ("y", 2, "`b`")
+
+
+def test_without_a_checkout_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(HOME, raising=False)
+    monkeypatch.setattr(sys, "argv", ["benchmarks.llm"])
+    main()
+    assert f"set {HOME}" in capsys.readouterr().out
