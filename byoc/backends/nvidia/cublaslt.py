@@ -8,7 +8,7 @@ from ...backend.backend import Backend, Code
 from ...backend.region import Region, Tensor
 from ..common.region_source import Constants, number
 from .dtypes import CUDA
-from .estimated_cost import BANDWIDTH, cost
+from .estimated_cost import conversion, cost
 from .gemm import as_half, gemm, patterns
 from .locate import CUBLASLT, CUDART, available, options
 from .source import GpuFunction, joined_source
@@ -65,5 +65,5 @@ def _added(frame: GpuFunction, term: Tensor) -> str:
 BACKEND = Backend(
     "cublaslt", patterns([a for a in EPILOGUES if a], casts=True), convert,
     lambda: available(*LIBRARIES), {"relax.matmul": ()}, cost, CUBLASLT.version,
-    bandwidth=BANDWIDTH,
+    conversion=conversion,
 )  # fmt: skip

@@ -26,7 +26,7 @@ from ...patterns.pattern import Node
 from ...process import trust
 from ..common.region_source import Constants, number
 from .dtypes import DLPACK
-from .estimated_cost import BANDWIDTH, cost
+from .estimated_cost import conversion, cost
 from .gemm import gemm, patterns
 from .locate import CUDART, available, options
 from .source import GpuFunction, joined_source
@@ -166,5 +166,5 @@ def version() -> str:
 
 BACKEND = Backend(
     "cutlass", patterns([a for a in EPILOGUES if a], extents, both=False), convert, why_not,
-    {"relax.matmul": ()}, cost, version, bandwidth=BANDWIDTH,
+    {"relax.matmul": ()}, cost, version, conversion=conversion,
 )  # fmt: skip
