@@ -54,8 +54,8 @@ class Backend:
             a softmax whose operands are never in memory as a whole.
         views: Whether its patterns read operands through slices and moves. Products of one tensor
             are merged for it, and slices of a moved tensor get moves of their own.
-        bandwidth: Bytes that the device's memory moves in a microsecond, which is what conversions
-            of layouts cost; None for that of a CPU.
+        conversion: Returns the microseconds that converting the layout of a tensor takes on its
+            device, from the bytes read and written; None for a CPU's memory.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Backend:
     coarse: tuple[Coarse, ...] = ()
     implementation: Callable[[Region], str | None] | None = None
     views: bool = False
-    bandwidth: float | None = None
+    conversion: Callable[[float], float] | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

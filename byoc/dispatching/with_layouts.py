@@ -8,10 +8,10 @@ x[m] ∈ {0, 1}                      a backend takes match m: ops, each in one a
 the rows of `choose.rows`          higher priority classes win
 minimise  … + Σ (cost[m] - Σ_{o in m} staying[o]) x[m]
 
-A conversion costs the bytes that it moves; a microsecond counts as `BYTES` bytes, or as those that
-the memory of the backends' device moves in one. The rows of classes do not depend on layouts, as
-any region can be surrounded by conversions. Only the layouts of the solution are kept. The matches
-are then chosen as for any module in these layouts, which gives the same ones.
+A conversion costs the bytes that it moves, or as many as move in the time that a calibration or the
+backends' device says; a microsecond counts as `BYTES` bytes. The rows of classes do not depend on
+layouts, as any region can be surrounded by conversions. Only the layouts of the solution are kept.
+The matches are then chosen as for any module in these layouts, which gives the same ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .plan_file import Laid
 if TYPE_CHECKING:
     from ..measure import Measure
 
-#: Bytes that move in a microsecond, at 10 GB/s: those of a CPU.
+#: Bytes that move in a microsecond, at 10 GB/s.
 BYTES = 1e4
 
 
@@ -78,7 +78,7 @@ def in_best_layouts(
     offers = [{full(op, f"backend {b.name}, wants"): [x] if isinstance(x, str) else x
                for op, x in b.wants.items() if x} for b in backends]  # fmt: skip
     specs = OpSpecs(check(desired or {}), offers=offers, proofs=lowered.proofs)
-    planner = Planner(lowered.mod, specs, "region", _conversion_cost(model), {}, 60.0)
+    planner = Planner(lowered.mod, specs, "region", _conversion_cost(model, backends), {}, 60.0)
     plans = {}
     for gvar, graph in lowered.functions.items():
         regions = Regions(lowered, gvar, planner, backends, rules, measure, model)
@@ -153,7 +153,7 @@ class Regions:
             kept = rows(plain, self.rules.classes, must, self.lowered.ring, variants.idle)
         except NoSolution:
             return
-        bytes_ = max(BYTES, *(b.bandwidth or 0.0 for b in self.backends), 0.0) / unit
+        bytes_ = BYTES / unit
         saved = [(m.cost - sum(staying[op] for op in m.ops)) * bytes_ for m in matches]
         numbers = self.numbers = tuple(map(problem.program.variable, saved))
         variable_of = {(op, choice): y for op, choice, y in problem.alternatives}
@@ -220,14 +220,16 @@ def _staying_costs(
             }  # fmt: skip
 
 
-def _conversion_cost(model: CostModel | None) -> Cost:
+def _conversion_cost(model: CostModel | None, backends: Sequence[Backend]) -> Cost:
     """The cost of a conversion: its bytes, or as many as move in the time that it takes."""
-    if model is None:
+    of_devices = [b.conversion for b in backends if b.conversion is not None]
+    if model is None and not of_devices:
         return bytes_moved
+    time = of_devices[0] if model is None else model.conversion
 
     def cost(value: Value, layout: Layout) -> float:
         moved = bytes_moved(value, layout)
-        return moved if value.weight else model.conversion(moved) * BYTES
+        return moved if value.weight else time(moved) * BYTES
 
     return cost
 

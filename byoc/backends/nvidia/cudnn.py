@@ -18,7 +18,7 @@ from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
 from . import attention
 from .conv_patterns import kernel_layout, patterns
-from .estimated_cost import BANDWIDTH, cost
+from .estimated_cost import conversion, cost
 from .locate import CUDART, CUDNN, CUDNN_FRONTEND, available, options
 from .source import GpuFunction, joined_source
 
@@ -182,5 +182,5 @@ def _numpy(region: Region) -> Any:
 BACKEND = Backend(
     "cudnn", (*patterns(), *attention.patterns()), convert, lambda: available(*LIBRARIES),
     {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version, views=True,
-    bandwidth=BANDWIDTH,
+    conversion=conversion,
 )  # fmt: skip

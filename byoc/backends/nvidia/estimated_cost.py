@@ -1,4 +1,4 @@
-"""The estimated cost of a region."""
+"""The estimated costs of a region, and of a conversion."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def cost(region: Region) -> float:
     """
     kernels = 3 if _is_transposed(region) else 1
     return kernels * (LAUNCH + moved(region) / BANDWIDTH)
+
+
+def conversion(moved: float) -> float:
+    """Microseconds for the launch that converts a layout, and for its bytes."""
+    return LAUNCH + moved / BANDWIDTH
 
 
 def _is_transposed(region: Region) -> bool:

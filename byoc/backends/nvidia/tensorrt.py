@@ -15,7 +15,7 @@ from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
 from ..common.region_source import Constants, ints, literal, number
 from .dtypes import typed
-from .estimated_cost import BANDWIDTH, cost
+from .estimated_cost import conversion, cost
 from .locate import CUDART, TENSORRT, available, options
 from .source import GpuFunction, joined_source
 
@@ -226,5 +226,5 @@ def convert(regions: Sequence[Region]) -> Code:
 BACKEND = Backend(
     "tensorrt", PATTERNS, convert, lambda: available(*LIBRARIES),
     {"relax.nn.conv2d": ("NCHW", "OIHW"), "relax.matmul": ()}, cost, TENSORRT.version,
-    bandwidth=BANDWIDTH,
+    conversion=conversion,
 )  # fmt: skip
