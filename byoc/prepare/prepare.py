@@ -30,6 +30,7 @@ from .merge_products import merge_products
 from .mutate import mutated
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
+from .raise_products import raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import split_slices
 from .unguarded_softmax import drop_softmax_guards
@@ -80,7 +81,7 @@ class Preparer:
                 self._raised[True] = split_slices(self._raised_for(False))
             else:
                 calls = _has_calls(self.mod)
-                self._raised[False] = raise_ops(self.mod).module if calls else self.mod
+                self._raised[False] = _raised(self.mod) if calls else self.mod
         return self._raised[coarse]
 
 
@@ -90,6 +91,10 @@ def _lowered(mod: Any) -> Any:
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(fold_constants(out))
     return fold_constants(legalise_module(merge_products(out)))
+
+
+def _raised(mod: Any) -> Any:
+    return raise_products(raise_ops(mod).module)
 
 
 def _has_calls(mod: Any) -> bool:

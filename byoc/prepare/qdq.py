@@ -121,8 +121,10 @@ def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> No
     """Warn of operators with quantised weights that run in floating point, and say why."""
     whys: Counter[str] = Counter()
     for op in lowered.ops:
-        constants = [v.producer for v in op.inputs if v is not None and v.weight and v.producer]
-        if op in matched or not any(_small(lowered, w) for w in constants):
+        constants = [_source(lowered, v.producer) for v in op.inputs
+                     if v is not None and v.weight and v.producer]  # fmt: skip
+        moves = _source(lowered, op) is not op
+        if op in matched or moves or not any(_small(lowered, w) for w in constants):
             continue
         anchor = node(op, lowered.infos)
         steps = [p.steps[0] for p in patterns if anchor and anchor.info.name in p.steps[0].names]
@@ -132,6 +134,16 @@ def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> No
     for why, count in whys.items():
         subject = "1 quantised operator is" if count == 1 else f"{count} quantised operators are"
         warn(f"{subject} computed in floating point: {why}")
+
+
+def _source(lowered: Lowered, op: Op) -> Op:
+    """The op before casts and moves of its result."""
+    while _named(lowered, op, "relax.astype", "relax.permute_dims", "relax.reshape"):
+        value = op.values[0]
+        if value is None or value.producer is None:
+            break
+        op = value.producer
+    return op
 
 
 def _small(lowered: Lowered, op: Op) -> bool:

@@ -11,7 +11,7 @@ from .patterns import PATTERNS
 
 WANTS: dict[str, tuple[str, ...]] = {"relax.matmul": ()}
 #: Multiplications and additions in a microsecond, and bytes, on one thread of a typical CPU.
-RATE, BANDWIDTH = 3e4, 1e4
+RATE, BANDWIDTH = 6e4, 1e4
 
 
 def cost(region: Region) -> float:

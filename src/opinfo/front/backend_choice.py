@@ -22,6 +22,8 @@ from .models import as_module
 
 #: The class of TVM's own code if no backends are named: that of all backends.
 SHARED = 3
+#: Backends that come first whatever they cost: others would store weights of few bits in full.
+FIRST = ("weight_only",)
 
 
 def dispatch(
@@ -88,8 +90,8 @@ def choose_backends(
     """Return the backends of a request, with classes and costs.
 
     If none are named, all installed ones whose costs are known and TVM share one class, unless
-    ``priority`` says otherwise: an estimate must not compete with measured costs. Named backends
-    have classes as in `opinfo.byoc.dispatch`.
+    ``priority`` says otherwise: an estimate must not compete with measured costs. Those of `FIRST`
+    are in a class above. Named backends have classes as in `opinfo.byoc.dispatch`.
     """
     parsed = tvm.target.Target(target)
     if on_gpu(parsed):
@@ -103,8 +105,10 @@ def choose_backends(
     names = installed(parsed)
     known_costs = costs.backends
     costs = replace(costs, missing=tuple(n for n in names if n not in known_costs))
-    shared = {"tvm": SHARED} if priority is None else priority
-    return BackendChoice([n for n in names if n in known_costs], shared, costs)
+    first = [n for n in FIRST if unusable(find(n)) is None]
+    if priority is None:
+        priority = {"tvm": SHARED, **dict.fromkeys(first, SHARED + 1)}
+    return BackendChoice([*(n for n in names if n in known_costs), *first], priority, costs)
 
 
 def installed(target: Any = "llvm") -> list[str]:

@@ -2,9 +2,11 @@
 namespace opinfo_weight_only {
 namespace {
 
-// `rows` of a product with one panel: x[r] has the blocks of a row, y[r] gets 16 columns.
+// `rows` of a product with one panel: x[r] has the blocks of a row, in units of unit[r]; y[r] gets 16
+// columns.
 template <int bits, typename S, int rows>
-void float_tile(const Weights& w, int64_t panel, const float* const* x, float (*y)[kColumns]) {
+void float_tile(const Weights& w, int64_t panel, const float* const* x, const float* unit,
+                float (*y)[kColumns]) {
   constexpr int per = 8 / bits;
   constexpr uint32_t mask = (1u << bits) - 1;
   const int64_t words = w.block / (4 * per);
@@ -30,7 +32,7 @@ void float_tile(const Weights& w, int64_t panel, const float* const* x, float (*
     }
     const Floats factor = widened(scale + b * kColumns);
 #pragma GCC unroll 4
-    for (int r = 0; r < rows; ++r) total[r] += sum[r] * factor;
+    for (int r = 0; r < rows; ++r) total[r] += sum[r] * (factor * unit[r]);
   }
   for (int r = 0; r < rows; ++r) *reinterpret_cast<Floats*>(y[r]) = total[r];
 }

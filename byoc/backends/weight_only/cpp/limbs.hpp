@@ -13,7 +13,7 @@ constexpr int kExponent = 22;  // of the largest number; digits from -128 to 127
 // A block of one row: its digits lie elsewhere, `block` of each limb.
 struct BlockOf {
   float unit;             // that the integers count
-  float sum;              // of the values
+  float sum;              // of the integers
   int32_t start[kLimbs];  // the offset times the sum of the digits, negated
 };
 
@@ -51,7 +51,7 @@ inline bool split(const Weights& w, const float* x, int8_t* digits, BlockOf* of)
       of[b].start[limb] = w.zeros == nullptr ? -w.offset * sum : 0;
       total = total * 256 + sum;
     }
-    of[b].sum = static_cast<float>(total * of[b].unit);
+    of[b].sum = static_cast<float>(total);
   }
   return true;
 }
@@ -103,10 +103,10 @@ void limb_tile(const Weights& w, int64_t panel, const int8_t* const* x, const Bl
       __m512 value = _mm512_cvtepi32_ps(sum[r][2]);
       value = _mm512_fmadd_ps(value, _mm512_set1_ps(256), _mm512_cvtepi32_ps(sum[r][1]));
       value = _mm512_fmadd_ps(value, _mm512_set1_ps(256), _mm512_cvtepi32_ps(sum[r][0]));
-      value = _mm512_mul_ps(value, _mm512_set1_ps(of[r][b].unit));
       if (zero != nullptr)
         value = _mm512_fnmadd_ps(as_floats(zero + b * kColumns), _mm512_set1_ps(of[r][b].sum), value);
-      total[r] = _mm512_fmadd_ps(value, factor, total[r]);
+      const __m512 unit = _mm512_mul_ps(factor, _mm512_set1_ps(of[r][b].unit));
+      total[r] = _mm512_fmadd_ps(value, unit, total[r]);
     }
   }
   for (int r = 0; r < rows; ++r) _mm512_storeu_ps(y[r], total[r]);

@@ -13,7 +13,8 @@ using Finish = void(float* out, const float* const* p, const int64_t* s, int64_t
 
 // The kernels for some bits and a dtype of the scales.
 struct Kernels {
-  void (*floats[kRows])(const Weights&, int64_t, const float* const*, float (*)[kColumns]);
+  void (*floats[kRows])(const Weights&, int64_t, const float* const*, const float*,
+                        float (*)[kColumns]);
 #ifdef OPINFO_LIMBS
   void (*limbs[kRows])(const Weights&, int64_t, const int8_t* const*, const BlockOf* const*,
                        float (*)[kColumns]);
@@ -66,6 +67,7 @@ class Rows {
   Rows(const Weights& w, const T* x, int64_t count, bool parallel) : width_(w.blocks * w.block) {
     floats_.resize(count * width_);
     of_.resize(count);
+    units_.resize(count);
 #ifdef OPINFO_LIMBS
     digits_.resize(count * width_ * kLimbs);
     blocks_.resize(count * w.blocks);
@@ -78,10 +80,13 @@ class Rows {
         for (int64_t k = 0; k < values; ++k) row[k] = value_of(from + k);
         for (int64_t k = values; k < w.block; ++k) row[k] = 0;
       }
+      row = floats_.data() + r * width_;
 #ifdef OPINFO_LIMBS
-      of_[r] = split(w, floats_.data() + r * width_, digits_.data() + r * width_ * kLimbs,
+      of_[r] = split(w, row, digits_.data() + r * width_ * kLimbs,
                      blocks_.data() + r * w.blocks);
+      if (of_[r]) return;
 #endif
+      units_[r] = shrunk(row);
     });
   }
 
@@ -107,12 +112,21 @@ class Rows {
 #endif
     const float* x[kRows];
     for (int64_t k = 0; k < n; ++k) x[k] = floats_.data() + (r + k) * width_;
-    by.floats[n - 1](w, panel, x, y);
+    by.floats[n - 1](w, panel, x, units_.data() + r, y);
   }
 
  private:
+  // Divide a row by what is returned, so that no sum of its products with integers overflows.
+  float shrunk(float* row) const {
+    float largest = 0;
+    for (int64_t k = 0; k < width_; ++k) largest = std::max(largest, std::abs(row[k]));
+    if (largest < 1e30f) return 1;
+    for (int64_t k = 0; k < width_; ++k) row[k] *= 0x1p-40f;
+    return 0x1p40f;
+  }
+
   int64_t width_;
-  std::vector<float> floats_;
+  std::vector<float> floats_, units_;
   std::vector<char> of_;  // whether a row has digits, as all its values are finite
 #ifdef OPINFO_LIMBS
   std::vector<int8_t> digits_;
