@@ -290,7 +290,7 @@ def test_threads_change_nothing() -> None:
             results.append(_run("operators after it", x, z))
     finally:
         configure(1, 1)
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 def test_inputs_at_any_address() -> None:
@@ -377,7 +377,7 @@ def test_lowered_and_fused_forms(passes: list[Any]) -> None:
 def test_a_transposed_product_is_a_product() -> None:
     @T.prim_func(private=True, s_tir=True)
     def f(a: T.Buffer((2, 1, 96), "float32"), b: T.Buffer((20, 96), "float32"),
-          c: T.Buffer((2, 1, 20), "float32")):  # fmt: skip
+          c: T.Buffer((2, 1, 20), "float32")) -> None:  # fmt: skip
         for i, j, k in T.grid(2, 20, 96):
             with T.sblock("c"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])

@@ -72,7 +72,7 @@ def timed(calls: Sequence[Call], rounds: int, threads: int) -> list[float]:
 
 
 def product_rows(names: Sequence[str], threads: int, rounds: int) -> list[Row]:
-    from benchmarks.backends.weight_only import peers
+    from benchmarks.backends.weight_only import nbits_peers as peers
     from benchmarks.backends.weight_only.read_bytes import reader
 
     rng = np.random.default_rng(0)
@@ -95,8 +95,7 @@ def product_rows(names: Sequence[str], threads: int, rounds: int) -> list[Row]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.weight_only", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(prog="benchmarks.weight_only", description=__doc__)
     parser.add_argument("product", nargs="*", default=PRODUCTS, metavar="MxNxK")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)

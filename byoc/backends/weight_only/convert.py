@@ -12,7 +12,7 @@ from ...codegen.abi import ABI
 from ...codegen.host import flags
 from ..common.epilogue import statements
 from ..common.region_source import VIEWS, Constants, ints, row, tensors
-from .pack import Panels, packed
+from .weight_panels import Panels, packed
 from .patterns import reduced_by
 
 HEADERS = ("panels", "threads", "floats", "limbs", "product")

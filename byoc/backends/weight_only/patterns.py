@@ -14,7 +14,7 @@ from ...patterns.pattern import Node, Pattern, PatternStep
 from ...patterns.suggest import Unmet, cast
 from ...patterns.symbolic_shapes import same_shape, spread
 from ..common.epilogue import BINARY, UNARY
-from .pack import STORED
+from .weight_panels import STORED
 
 #: The highest rank of a tensor.
 MOST = 8

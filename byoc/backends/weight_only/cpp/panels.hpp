@@ -1,4 +1,4 @@
-// Weights of few bits in panels of 16 columns, as `pack.py` writes them. It follows abi.hpp.
+// Weights of few bits in panels of 16 columns, as `weight_panels.py` writes them. It follows abi.hpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

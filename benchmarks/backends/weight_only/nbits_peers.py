@@ -60,8 +60,8 @@ def nbits_node(name: str, x: str, y: str, weights: Weights, level: int) -> tuple
         "MatMulNBits", [x, f"{name}_w", f"{name}_s"], [y], domain="com.microsoft", K=depth,
         N=columns, bits=4, block_size=GROUP, accuracy_level=level,
     )  # fmt: skip
-    return node, [numpy_helper.from_array(weights.bytes, f"{name}_w"),
-                  numpy_helper.from_array(weights.scales.astype("float32"), f"{name}_s")]  # fmt: skip
+    arrays = {"w": weights.bytes, "s": weights.scales.astype("float32")}
+    return node, [numpy_helper.from_array(a, f"{name}_{k}") for k, a in arrays.items()]
 
 
 def onnx_session(nodes: Sequence[Any], constants: Sequence[Any], inputs: Sequence[Any],
