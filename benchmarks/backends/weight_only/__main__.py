@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--model", action="store_true", help="time a model instead of products")
-    parser.add_argument("--json", help="write the figures to this file")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args(argv)
     use_threads(options.threads)
     warnings.simplefilter("ignore")

@@ -112,11 +112,17 @@ def decode_row(
     read = reader(threads)(np.ones(size // 8, "uint64"))
     nbits, nbits_4 = (onnx_step(net, level, threads) for level in (0, 4))
     calls = [ours, read, nbits, nbits_4, torch_step(net)]
-    times = timed(calls, rounds, threads)
-    logits = [calls[k]() for k in (0, 2, 3, 4)]
-    apart = [float(abs(x - logits[3]).max() / abs(logits[3]).max()) for x in logits[:3]]
+    names = ("ours", "read", "nbits", "nbits_4", "torch")
+    times = dict(zip(names, timed(calls, rounds, threads), strict=True))
+    logits = {name: call() for name, call in zip(names, calls, strict=True) if name != "read"}
+    exact = logits["torch"]
+
+    def apart(name: str) -> float:
+        return float(abs(logits[name] - exact).max() / abs(exact).max())
+
     count = sum(w.values.size for w in net.products)
-    return DecodeRow(count, *times, *apart, summary)
+    return DecodeRow(count, **times, apart=apart("ours"), apart_nbits=apart("nbits"),
+                     apart_nbits_4=apart("nbits_4"), summary=summary)  # fmt: skip
 
 
 def relax_step(net: Net) -> tuple[Call, str]:
@@ -137,6 +143,7 @@ def relax_step(net: Net) -> tuple[Call, str]:
     library = tvm.runtime.load_module(str(compiled.library))
     machine = relax.VirtualMachine(library, tvm.cpu())
     arguments = [tvm.runtime.tensor(x) for x in net.inputs]
+    assert compiled.dispatched is not None
     return lambda: machine["main"](*arguments)[0].numpy(), compiled.dispatched.summary()
 
 

@@ -33,13 +33,13 @@ class Weights:
     def words(self) -> Array:
         """Eight values in a word, as MLC-LLM stores them."""
         values = self.values.reshape(len(self.values), -1, 8).astype("uint32")
-        return np.bitwise_or.reduce(values << np.arange(0, 32, 4, "uint32"), axis=2)
+        return np.asarray(np.bitwise_or.reduce(values << 4 * np.arange(8, dtype="uint32"), axis=2))
 
     @property
     def bytes(self) -> Array:
         """Two values in a byte by block, as MatMulNBits stores them."""
-        pairs = self.values.reshape(len(self.values), -1, GROUP // 2, 2)
-        return pairs[..., 0] | pairs[..., 1] << 4
+        pairs: Array = self.values.reshape(len(self.values), -1, GROUP // 2, 2)
+        return np.asarray(pairs[..., 0] | pairs[..., 1] << 4)
 
     @property
     def floats(self) -> Array:
