@@ -100,6 +100,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
                 "of ONNX Runtime's int8"
             ),
         ),
+        "weight_only": Command("products with weights of few bits", figures="FIGURES"),
         "end_to_end": Command("a front end, compiling or export", "end-to-end.md"),
         "offload": Command("patterns or planning", "offload.md"),
         "dispatch": Command("the choice of layouts and regions", "dispatch.md"),

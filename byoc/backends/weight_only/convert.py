@@ -12,10 +12,10 @@ from ...codegen.abi import ABI
 from ...codegen.host import flags
 from ..common.epilogue import statements
 from ..common.region_source import VIEWS, Constants, ints, row, tensors
-from .weight_panels import Panels, packed
 from .patterns import reduced_by
+from .weight_panels import Panels, packed
 
-HEADERS = ("panels", "threads", "floats", "limbs", "product")
+HEADERS = ("pages", "panels", "threads", "floats", "limbs", "product")
 TYPES = {"float32": "float", "float16": "uint16_t"}
 BITS = {"float32": 32, "float16": 16}
 #: Instructions that the kernels use, if the CPU has all of a group.
@@ -52,7 +52,8 @@ static void %s(float* out, const float* const* p, const int64_t* s, int64_t n) {
 BYTES = """
 namespace {
 const uint8_t* bytes(size_t k) {
-  return reinterpret_cast<const uint8_t*>(opinfo::data(weights[k]));
+  static opinfo_weight_only::Resident resident;
+  return resident(weights, k);
 }
 }  // namespace
 using namespace opinfo_weight_only;
