@@ -83,17 +83,17 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
 
     def with_copies(self, call: Any) -> Any:
         """The call with a separate dequantize for each operand."""
-        sources = [self.dequantize(a) or self.dequantize(a, GROUPED) for a in call.args]
+        sources = [self.dequantize(a, DEQUANTIZE, GROUPED) for a in call.args]
         if not any(source is not None for source in sources):
             return call
         copies = [a if source is None else self.builder_.emit(source)
                   for a, source in zip(call.args, sources, strict=True)]  # fmt: skip
         return relax.Call(call.op, copies, call.attrs, call.ty_args, call.span)
 
-    def dequantize(self, expr: Any, name: str = DEQUANTIZE) -> Any:
+    def dequantize(self, expr: Any, *names: str) -> Any:
         """The dequantize that produces a value; None if another operator does."""
         call = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return call if named(call, name) else None
+        return call if any(named(call, n) for n in names or (DEQUANTIZE,)) else None
 
     def moved(self, call: Any) -> Any:
         """The dequantize after a layout-only or selecting operator, or None for other operators."""
