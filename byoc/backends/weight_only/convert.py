@@ -15,7 +15,7 @@ from ..common.region_source import VIEWS, Constants, ints, row, tensors
 from .patterns import reduced_by
 from .weight_panels import Panels, packed
 
-HEADERS = ("pages", "panels", "threads", "floats", "limbs", "product")
+HEADERS = ("panels", "threads", "floats", "limbs", "product")
 TYPES = {"float32": "float", "float16": "uint16_t"}
 BITS = {"float32": 32, "float16": 16}
 #: Instructions that the kernels use, if the CPU has all of a group.
@@ -52,8 +52,7 @@ static void %s(float* out, const float* const* p, const int64_t* s, int64_t n) {
 BYTES = """
 namespace {
 const uint8_t* bytes(size_t k) {
-  static opinfo_weight_only::Resident resident;
-  return resident(weights, k);
+  return reinterpret_cast<const uint8_t*>(opinfo::data(weights[k]));
 }
 }  // namespace
 using namespace opinfo_weight_only;
