@@ -100,7 +100,13 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
                 "of ONNX Runtime's int8"
             ),
         ),
-        "weight_only": Command("products with weights of few bits", figures="FIGURES"),
+        "weight_only": Command(
+            "products with weights of few bits",
+            figures=(
+                "one thread, a row of 4-bit weights: 0.16x to 0.18x the time of float32 "
+                "`torch.compile`, 0.31x to 0.38x of MatMulNBits, 0.54x to 0.92x of its fastest level"
+            ),
+        ),
         "end_to_end": Command("a front end, compiling or export", "end-to-end.md"),
         "offload": Command("patterns or planning", "offload.md"),
         "dispatch": Command("the choice of layouts and regions", "dispatch.md"),

@@ -38,12 +38,13 @@ class Weights:
     @property
     def bytes(self) -> Array:
         """Two values in a byte by block, as MatMulNBits stores them."""
-        pairs: Array = self.values.reshape(len(self.values), -1, GROUP // 2, 2)
+        pairs = self.values.reshape(len(self.values), -1, GROUP // 2, 2)
         return np.asarray(pairs[..., 0] | pairs[..., 1] << 4)
 
     @property
     def floats(self) -> Array:
-        return (self.values.astype("float32") - 8) * self.scales.astype("float32").repeat(GROUP, 1)
+        scales = self.scales.astype("float32").repeat(GROUP, 1)
+        return np.asarray((self.values.astype("float32") - 8) * scales)
 
     @property
     def size(self) -> int:
