@@ -104,7 +104,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "products with weights of few bits",
             figures=(
                 "one thread, a row of 4-bit weights: 0.16x to 0.18x the time of float32 "
-                "`torch.compile`, 0.31x to 0.38x of MatMulNBits, 0.54x to 0.92x of its fastest level"
+                "`torch.compile`, 0.31x to 0.38x of MatMulNBits, 0.54x to 0.92x of its fastest"
             ),
         ),
         "end_to_end": Command("a front end, compiling or export", "end-to-end.md"),
