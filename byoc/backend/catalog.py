@@ -19,6 +19,7 @@ from .region import Region
 BUILT_IN = {
     "onednn": "onednn:ONEDNN",
     "blas": "blas:BLAS",
+    "weight_only": "weight_only:WEIGHT_ONLY",
     "onnxruntime": "onnxruntime:ONNXRUNTIME",
     "openvino": "openvino:OPENVINO",
     "example_npu": "example_npu:NPU",

@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Op as IrOp
 
+from ...analysis.composites.grouped import DEQUANTIZE as GROUPED
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.tvm_compat import GenericConst, array_of
 
@@ -51,6 +52,8 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
         call = super().visit_call_(call)
         if named(call, DEQUANTIZE):
             return self.scaled(call)
+        if named(call, GROUPED):
+            return self.held_back(call)
         if named(call, QUANTIZE):
             return self.quantized(call)
         moved = self.moved(call)
@@ -80,16 +83,17 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
 
     def with_copies(self, call: Any) -> Any:
         """The call with a separate dequantize for each operand."""
-        if all(self.dequantize(a) is None for a in call.args):
+        sources = [self.dequantize(a, DEQUANTIZE, GROUPED) for a in call.args]
+        if not any(source is not None for source in sources):
             return call
-        copies = [a if (copy := self.dequantize(a)) is None else self.builder_.emit(copy)
-                  for a in call.args]  # fmt: skip
+        copies = [a if source is None else self.builder_.emit(source)
+                  for a, source in zip(call.args, sources, strict=True)]  # fmt: skip
         return relax.Call(call.op, copies, call.attrs, call.ty_args, call.span)
 
-    def dequantize(self, expr: Any) -> Any:
+    def dequantize(self, expr: Any, *names: str) -> Any:
         """The dequantize that produces a value; None if another operator does."""
         call = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return call if named(call, DEQUANTIZE) else None
+        return call if any(named(call, n) for n in names or (DEQUANTIZE,)) else None
 
     def moved(self, call: Any) -> Any:
         """The dequantize after a layout-only or selecting operator, or None for other operators."""
@@ -118,13 +122,24 @@ class Integers(relax.PyExprMutator):  # type: ignore[misc]
             or not isinstance(call.args[1], GenericConst)
         ):
             return call
-        scale = call.args[1]
-        var = relax.Var(f"scale_{len(self.scales)}", scale.ty)
-        self.parameters.append(var)
-        self.scales.append(scale)
+        var = self.parameter(call.args[1])
         return relax.op.dequantize(
             call.args[0], var, call.args[2], axis=call.attrs.axis, out_dtype=call.attrs.out_dtype
         )
+
+    def held_back(self, call: Any) -> Any:
+        """A dequantisation of constants by group with its scale as a parameter."""
+        if not isinstance(call.args[1], GenericConst) or not all(map(self.is_constant, call.args)):
+            return call
+        args = [call.args[0], self.parameter(call.args[1]), *call.args[2:]]
+        return relax.Call(call.op, args, call.attrs, call.ty_args, call.span)
+
+    def parameter(self, scale: Any) -> Any:
+        """A parameter of the function for a scale."""
+        var = relax.Var(f"scale_{len(self.scales)}", scale.ty)
+        self.parameters.append(var)
+        self.scales.append(scale)
+        return var
 
     def is_constant(self, expr: Any, depth: int = 8) -> bool:
         """Whether a value depends on constants only, through at most ``depth`` operators."""

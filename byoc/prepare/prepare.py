@@ -33,6 +33,7 @@ from .merge_projections import merge_projections
 from .mutate import mutated
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
+from .raise_products import raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
@@ -86,7 +87,7 @@ class Preparer:
                 self._raised[True] = split_slices(self._raised_for(False))
             else:
                 calls = _has_calls(self.mod)
-                self._raised[False] = raise_ops(self.mod).module if calls else self.mod
+                self._raised[False] = _raised(self.mod) if calls else self.mod
         return self._raised[coarse]
 
 
@@ -98,6 +99,10 @@ def _lowered(mod: Any, views: bool = False) -> Any:
     if views:
         out = own_moves(merge_projections(split_slices(out)))
     return fold_constants(legalise_module(merge_products(out)))
+
+
+def _raised(mod: Any) -> Any:
+    return raise_products(raise_ops(mod).module)
 
 
 def _has_calls(mod: Any) -> bool:

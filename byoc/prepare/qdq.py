@@ -20,6 +20,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from ...analysis.composites.grouped import DEQUANTIZE as GROUPED
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.warn import warn
 from ...layout.graph.relax_graph import Op
@@ -49,7 +50,7 @@ def taking(backends: Sequence[Backend]) -> list[tuple[Backend, Pattern]]:
 
 def quantised(mod: Any) -> bool:
     """Whether the module has a dequantize."""
-    return any(named(call, DEQUANTIZE) for call in _calls(mod))
+    return any(named(call, n) for call in _calls(mod) for n in (DEQUANTIZE, GROUPED))
 
 
 def parametrise_scales(mod: Any) -> ParametrisedScales:
@@ -98,7 +99,8 @@ def bind_scales(
         name, count = str(gvar.name_hint), len(scales.get(str(gvar.name_hint), ()))
         hidden = [graph.of[p] for p in mod[gvar].params[len(mod[gvar].params) - count :]]
         pairs = zip(graph.ops, bound.functions[gvar].ops, strict=True)
-        used = {v for op, same in pairs if same in matched for v in op.inputs}
+        used = {v for op, same in pairs if same in matched or _gathered(bound, same)
+                for v in op.inputs}  # fmt: skip
         loose[name] = tuple(None if v in used else s
                             for v, s in zip(hidden, scales.get(name, ()), strict=True))  # fmt: skip
     kept = {n: tuple(s for s, free in zip(scales[n], loose[n], strict=True) if free is None)
@@ -119,8 +121,10 @@ def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> No
     """Warn of operators with quantised weights that run in floating point, and say why."""
     whys: Counter[str] = Counter()
     for op in lowered.ops:
-        constants = [v.producer for v in op.inputs if v is not None and v.weight and v.producer]
-        if op in matched or not any(_small(lowered, w) for w in constants):
+        constants = [_source(lowered, v.producer) for v in op.inputs
+                     if v is not None and v.weight and v.producer]  # fmt: skip
+        moves = _source(lowered, op) is not op
+        if op in matched or moves or not any(_small(lowered, w) for w in constants):
             continue
         anchor = node(op, lowered.infos)
         steps = [p.steps[0] for p in patterns if anchor and anchor.info.name in p.steps[0].names]
@@ -132,15 +136,36 @@ def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> No
         warn(f"{subject} computed in floating point: {why}")
 
 
+def _source(lowered: Lowered, op: Op) -> Op:
+    """The op before casts and moves of its result."""
+    while _named(lowered, op, "relax.astype", "relax.permute_dims", "relax.reshape"):
+        value = op.values[0]
+        if value is None or value.producer is None:
+            break
+        op = value.producer
+    return op
+
+
 def _small(lowered: Lowered, op: Op) -> bool:
-    """Whether an op dequantizes 8-bit integers."""
+    """Whether an op dequantizes integers of 8 bits or less."""
     value = op.values[0]
-    return _named(lowered, op) and value is not None and value.dtype in SMALL
+    small = value is not None and value.dtype in SMALL
+    return _named(lowered, op, GROUPED) or (small and _named(lowered, op, DEQUANTIZE))
 
 
-def _named(lowered: Lowered, op: Op) -> bool:
+def _gathered(lowered: Lowered, op: Op) -> bool:
+    """Whether only gathers read what an op dequantizes by group, so that few rows are computed."""
+    if not _named(lowered, op, GROUPED) or len(op.outputs) != 1 or op.outputs[0].pinned is not None:
+        return False
+    (value,) = op.outputs
+    return bool(value.uses) and all(
+        _named(lowered, u, "relax.take") and u.values[0] is value for u in value.uses
+    )
+
+
+def _named(lowered: Lowered, op: Op, *names: str) -> bool:
     info = lowered.infos[op].operator
-    return info is not None and info.name == DEQUANTIZE
+    return info is not None and info.name in (names or (DEQUANTIZE, GROUPED))
 
 
 def _bind(mod: Any, scales: Mapping[str, Scales]) -> Any:

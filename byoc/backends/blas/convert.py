@@ -8,7 +8,8 @@ from importlib.resources import files
 from ...backend.backend import Code
 from ...backend.region import Array, Region, Tensor
 from ...codegen.abi import ABI
-from .epilogue import statements
+from ..common.epilogue import statements
+from ..common.region_source import VIEWS, ints, row
 from .locate import options
 from .patterns import PRODUCTS, order
 
@@ -17,7 +18,7 @@ OPINFO_FUNCTION(%(symbol)s) {
   using T = %(type)s;
   static const int64_t shapes[] = {%(shapes)s};
   View t[%(count)d];
-  if (int code = given<T>(t, "%(symbol)s", args, count, %(count)d, shapes)) return code;
+  if (int code = given(t, "%(symbol)s", args, count, %(count)d, shapes)) return code;
   const View others[] = {%(others)s};
   return multiply<T>("%(symbol)s", %(left)s, %(right)s, t[%(count)d - 1], others, %(number)d,
                      %(name)s);
@@ -34,8 +35,7 @@ static void %s(%s* out, const %s* const* p, const int64_t* s, int64_t n) {
 }
 """
 TYPES = {"float32": "float", "float64": "double"}
-#: In tables of shapes: an extent that is known only at run time.
-UNKNOWN = -1
+BITS = {"float32": 32, "float64": 64}
 
 
 def convert(regions: Sequence[Region]) -> Code:
@@ -44,7 +44,7 @@ def convert(regions: Sequence[Region]) -> Code:
     functions = [_function(r, constants) for r in regions]
     symbols = tuple(r.symbol for r in regions)
     named = tuple((f"{symbols[0]}_constant_{k}", a) for k, a in enumerate(constants))
-    runtime = (files(__package__) / "gemm.hpp").read_text(encoding="utf-8")
+    runtime = VIEWS + (files(__package__) / "gemm.hpp").read_text(encoding="utf-8")
     start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
     return Code("".join([ABI, runtime, *functions, start]), symbols, named, options())
 
@@ -95,6 +95,5 @@ def _swapped(tensor: object) -> str:
 
 
 def _shape(tensor: Tensor) -> str:
-    """The row of a tensor in the table of shapes: rank, extents."""
-    extents = [e if isinstance(e, int) else UNKNOWN for e in tensor.shape]
-    return ", ".join(map(str, [len(extents), *extents]))
+    """The row of a tensor in the table of shapes: rank, bits, extents."""
+    return ints(row(tensor, BITS[tensor.dtype]))

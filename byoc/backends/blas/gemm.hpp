@@ -1,9 +1,7 @@
-// What the generated functions of the blas backend share: tensors as strided views, products of
-// batches of matrices, and a loop over the rows of a result with what follows.
+// What the generated functions of the blas backend share: products of batches of matrices, and a
+// loop over the rows of a result with what follows. It follows views.hpp.
 #include <cblas.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #ifdef OPENBLAS_USE64BITINT
@@ -13,80 +11,6 @@
 #endif
 
 namespace {
-
-constexpr int MOST = 8;
-opinfo::Constants weights;
-
-// A tensor; steps are in elements.
-struct View {
-  char* data = nullptr;
-  int rank = 0;
-  int64_t dims[MOST] = {}, steps[MOST] = {};
-
-  View permuted(const char* axes) const {
-    View v = *this;
-    for (int k = 0; k < rank; ++k) {
-      v.dims[k] = dims[axes[k] - '0'];
-      v.steps[k] = steps[axes[k] - '0'];
-    }
-    return v;
-  }
-
-  // Over the axes of a larger tensor: it repeats along those that it has one element of.
-  View over(const View& all) const {
-    View v = all;
-    v.data = data;
-    for (int k = 0; k < all.rank; ++k) {
-      const int own = k - (all.rank - rank);
-      v.dims[k] = own < 0 ? 1 : dims[own];
-      v.steps[k] = own < 0 || dims[own] == 1 ? 0 : steps[own];
-    }
-    return v;
-  }
-};
-
-View plain(const DLTensor* t) {
-  View v;
-  v.data = opinfo::data(t);
-  v.rank = t->ndim;
-  int64_t step = 1;
-  for (int k = v.rank; k-- > 0; step *= t->shape[k]) {
-    v.dims[k] = t->shape[k];
-    v.steps[k] = step;
-  }
-  return v;
-}
-
-View constant(size_t k) { return plain(weights[k]); }
-
-std::string shown(const int64_t* shape) {
-  std::string out = "[";
-  for (int64_t k = 0; k < shape[0]; ++k)
-    out += (k ? ", " : "") + (shape[k + 1] < 0 ? std::string("?") : std::to_string(shape[k + 1]));
-  return out + "]";
-}
-
-// The arguments as views; an error if one is not a plain tensor of the CPU of its shape and type.
-template <typename T>
-__attribute__((noinline)) int given(View* out, const char* name, const TVMFFIAny* args, int32_t count, int expected,
-          const int64_t* shapes) {
-  if (count != expected)
-    return opinfo::fail("TypeError", std::string(name) + ": " + std::to_string(count) +
-                                         " arguments, expected " + std::to_string(expected));
-  for (int k = 0; k < count; shapes += *shapes + 1, ++k) {
-    const DLTensor* t = opinfo::tensor(args[k]);
-    bool fits = t != nullptr && t->device.device_type == kDLCPU && t->dtype.code == kDLFloat &&
-                t->dtype.bits == 8 * sizeof(T) && t->dtype.lanes == 1 && t->ndim == shapes[0];
-    for (int d = 0; fits && d < t->ndim; ++d)
-      fits = shapes[d + 1] < 0 || t->shape[d] == shapes[d + 1];
-    if (!fits || !opinfo::is_compact(t))
-      return opinfo::fail("TypeError", std::string(name) + ": argument " + std::to_string(k) +
-                                           " must be a plain CPU tensor of f" +
-                                           std::to_string(8 * sizeof(T)) + shown(shapes));
-    out[k] = plain(t);
-  }
-  return 0;
-}
 
 void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, blasint m, blasint n, blasint k, const float* a,
           blasint lda, const float* b, blasint ldb, float* c) {
@@ -186,15 +110,5 @@ __attribute__((noinline)) int multiply(const char* name, const View& a, const Vi
   }
   return 0;
 }
-
-// As Relax has them: NaN stays NaN.
-template <typename T>
-[[maybe_unused]] T larger(T x, T y) { return x > y || x != x ? x : y; }
-template <typename T>
-[[maybe_unused]] T smaller(T x, T y) { return x < y || x != x ? x : y; }
-template <typename T>
-[[maybe_unused]] T sigmoid(T x) { return T(1) / (T(1) + std::exp(-x)); }
-template <typename T>
-[[maybe_unused]] T softplus(T x) { return larger(x, T(0)) + std::log1p(std::exp(-std::abs(x))); }
 
 }  // namespace

@@ -8,7 +8,7 @@ from ...patterns import unary_functions as unary
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.suggest import Unmet, cast
 from ...patterns.symbolic_shapes import same_shape, spread
-from .epilogue import BINARY, UNARY
+from ..common.epilogue import BINARY, UNARY
 
 #: The highest rank of a tensor.
 MOST = 8

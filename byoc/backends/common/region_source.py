@@ -15,6 +15,8 @@ from ...codegen.abi import ABI
 
 #: In tables of shapes: an extent that is known only at run time.
 UNKNOWN = -1
+#: Tensors as views, for generated functions that compute themselves; it follows `ABI`.
+VIEWS = (files(__package__) / "views.hpp").read_text(encoding="utf-8")
 
 
 @dataclass

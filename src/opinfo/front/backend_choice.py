@@ -24,6 +24,8 @@ from .models import as_module
 SHARED = 3
 #: The default backends on a GPU, the preferred one first.
 GPU_BACKENDS = ("cudnn", "cublaslt")
+#: Backends that come first whatever they cost: others would store weights of few bits in full.
+FIRST = ("weight_only",)
 
 
 def dispatch(
@@ -90,8 +92,9 @@ def choose_backends(
     """Return the backends of a request, with classes and costs.
 
     If none are named for a CPU, all installed ones whose costs are known and TVM share one class,
-    unless ``priority`` says otherwise: an estimate must not compete with measured costs. Named
-    backends, and the installed ones for a GPU, have classes as in `opinfo.byoc.dispatch`.
+    unless ``priority`` says otherwise: an estimate must not compete with measured costs. Those of
+    `FIRST` are in a class above. Named backends, and the installed ones for a GPU, have classes as
+    in `opinfo.byoc.dispatch`.
     """
     parsed = tvm.target.Target(target)
     if on_gpu(parsed):
@@ -105,8 +108,10 @@ def choose_backends(
     names = installed(parsed)
     known_costs = costs.backends
     costs = replace(costs, missing=tuple(n for n in names if n not in known_costs))
-    shared = {"tvm": SHARED} if priority is None else priority
-    return BackendChoice([n for n in names if n in known_costs], shared, costs)
+    first = [n for n in FIRST if unusable(find(n)) is None]
+    if priority is None:
+        priority = {"tvm": SHARED, **dict.fromkeys(first, SHARED + 1)}
+    return BackendChoice([*(n for n in names if n in known_costs), *first], priority, costs)
 
 
 def installed(target: Any = "llvm") -> list[str]:

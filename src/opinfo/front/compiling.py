@@ -16,6 +16,7 @@ from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
+from ..byoc.prepare.raise_products import may_dequantise
 from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
@@ -68,7 +69,8 @@ def compile(
             ``opinfo calibrate`` measures, or the nearest that opinfo ships.
         race: If opinfo chooses the backends, also build the model for each backend that takes
             whole subgraphs alone, call all builds in turns on this machine with random inputs, and
-            return the fastest. Models with symbolic shapes are not raced.
+            return the fastest. Models with symbolic shapes, and those whose weights are of few
+            bits by group, are not raced.
 
     Returns:
         The compiled model.
@@ -100,7 +102,8 @@ def compile(
         if plan is not None:
             return build(choice, measure, True, False)
         free = all(given is None for given in (backends, priority, force, wants))
-        names = rivals(tvm_target, signatures) if race and free else []
+        raceable = race and free and not may_dequantise(mod)  # runtimes would store them in full
+        names = rivals(tvm_target, signatures) if raceable else []
         return raced(build, choice, measure, names, mod)
     choice = choose_backends(backends or (), priority, calibration, tvm_target)
     options = Options(priority, force, measure, "best" if backends else "given", wants,

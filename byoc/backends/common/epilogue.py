@@ -30,6 +30,8 @@ _WITH: dict[str, Callable[[Mapping[str, Any]], str]] = {
     ),
 }
 UNARY = (*_ONE, *_WITH)
+#: Casts, where all is computed in one type.
+_SAME = ("relax.astype",)
 
 
 def number(scalar: Any) -> str:
@@ -48,6 +50,8 @@ def statements(calls: Sequence[Call], others: list[Tensor]) -> list[str]:
 
 
 def _value(call: Call, others: list[Tensor]) -> str:
+    if call.op in _SAME:
+        return "v"
     if call.op in _WITH:
         return _WITH[call.op](call.attrs)
     if call.op in _ONE:

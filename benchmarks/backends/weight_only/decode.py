@@ -1,0 +1,288 @@
+"""A step of a Llama-like model, written once for Relax, ONNX and PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from benchmarks.backends.weight_only.nbits_peers import (
+    Array,
+    Weights,
+    dequantised,
+    nbits_node,
+    onnx_session,
+)
+from benchmarks.common.resources import Call
+
+#: 502 million weights in products, grouped queries.
+WIDTH, INNER, LAYERS, TOKENS, HEADS, SHARED, SIZE = 1536, 4096, 18, 32000, 24, 8, 64
+PAST = 128
+QUERIES = HEADS // SHARED
+
+
+@dataclass(frozen=True)
+class DecodeRow:
+    """Milliseconds of a step, and how far its logits are apart, relative to the largest."""
+
+    parameters: int
+    ours: float
+    read: float
+    nbits: float
+    nbits_4: float
+    torch: float
+    apart: float
+    apart_nbits: float
+    apart_nbits_4: float
+    summary: str
+
+    def as_line(self) -> str:
+        return (f"{self.parameters / 1e6:.0f} million weights: {self.ours:.2f} ms a token, "
+                f"{self.read / self.ours:.0%} of the bandwidth of reading ({self.read:.2f} ms); "
+                f"{self.ours / self.torch:.2f} × torch, {self.ours / self.nbits:.2f} × nbits, "
+                f"{self.ours / self.nbits_4:.2f} × nbits at level 4; apart from torch "
+                f"{self.apart:.1e}, nbits {self.apart_nbits:.1e}, at level 4 "
+                f"{self.apart_nbits_4:.1e}; {self.summary}")  # fmt: skip
+
+
+@dataclass
+class Net:
+    """The weights and inputs of the model."""
+
+    rng: np.random.Generator
+
+    @cached_property
+    def products(self) -> list[Weights]:
+        shapes = [(WIDTH + 2 * SHARED * SIZE, WIDTH), (WIDTH, WIDTH), (2 * INNER, WIDTH),
+                  (WIDTH, INNER)] * LAYERS + [(TOKENS, WIDTH)]  # fmt: skip
+        return [Weights.random(n, k, self.rng) for n, k in shapes]
+
+    @cached_property
+    def inputs(self) -> list[Array]:
+        """The embedding of the token, then keys and values of each layer."""
+        shapes = [(1, WIDTH), *[(SHARED, SIZE, PAST), (SHARED, PAST, SIZE)] * LAYERS]
+        return [self.rng.standard_normal(s).astype("float32") for s in shapes]
+
+    def step(self, ops: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The logits, then the new key and value of each layer."""
+        hidden, *caches = inputs
+        angle = PAST / 10000 ** (np.arange(SIZE // 2) * 2 / SIZE)
+        cos, sin = (np.tile(f(angle), 2).astype("float32").reshape(1, 1, SIZE)
+                    for f in (np.cos, np.sin))  # fmt: skip
+
+        def turned(x: Any) -> Any:
+            low, high = ops.split(x, [SIZE // 2] * 2, 2)
+            minus = ops.constant(-np.ones((1, 1, 1), "float32"))
+            other = ops.multiply(ops.concat([ops.multiply(high, minus), low], 2), ops.constant(sin))
+            return ops.add(ops.multiply(x, ops.constant(cos)), other)
+
+        new = []
+        for layer in range(LAYERS):
+            keys, values = caches[2 * layer : 2 * layer + 2]
+            joint = ops.product(ops.norm(hidden), 4 * layer)
+            q, k, v = ops.split(joint, [WIDTH, SHARED * SIZE, SHARED * SIZE], 1)
+            q = turned(ops.reshape(q, [SHARED, QUERIES, SIZE]))
+            k = turned(ops.reshape(k, [SHARED, 1, SIZE]))
+            v = ops.reshape(v, [SHARED, 1, SIZE])
+            new += [k, v]
+            own = ops.matmul(q, ops.reshape(k, [SHARED, SIZE, 1]))
+            scores = ops.concat([ops.matmul(q, keys), own], 2)
+            scale = ops.constant(np.full((1, 1, 1), SIZE**-0.5, "float32"))
+            past, last = ops.split(ops.softmax(ops.multiply(scores, scale)), [PAST, 1], 2)
+            read = ops.add(ops.matmul(past, values), ops.multiply(last, v))
+            read = ops.product(ops.reshape(read, [1, WIDTH]), 4 * layer + 1)
+            hidden = ops.add(hidden, read)
+            gate, up = ops.split(ops.product(ops.norm(hidden), 4 * layer + 2), [INNER] * 2, 1)
+            inner = ops.multiply(ops.multiply(gate, ops.sigmoid(gate)), up)
+            hidden = ops.add(hidden, ops.product(inner, 4 * layer + 3))
+        return [ops.product(ops.norm(hidden), 4 * LAYERS), *new]
+
+
+def decode_row(
+    threads: int, rounds: int, timed: Callable[[Sequence[Call], int, int], list[float]]
+) -> DecodeRow:
+    from benchmarks.backends.weight_only.read_bytes import reader
+
+    net = Net(np.random.default_rng(0))
+    size = sum(w.size for w in net.products)
+    ours, summary = relax_step(net)
+    read = reader(threads)(np.ones(size // 8, "uint64"))
+    nbits, nbits_4 = (onnx_step(net, level, threads) for level in (0, 4))
+    calls = [ours, read, nbits, nbits_4, torch_step(net)]
+    names = ("ours", "read", "nbits", "nbits_4", "torch")
+    times = dict(zip(names, timed(calls, rounds, threads), strict=True))
+    logits = {name: call() for name, call in zip(names, calls, strict=True) if name != "read"}
+    exact = logits["torch"]
+
+    def apart(name: str) -> float:
+        return float(abs(logits[name] - exact).max() / abs(exact).max())
+
+    count = sum(w.values.size for w in net.products)
+    return DecodeRow(count, **times, apart=apart("ours"), apart_nbits=apart("nbits"),
+                     apart_nbits_4=apart("nbits_4"), summary=summary)  # fmt: skip
+
+
+def relax_step(net: Net) -> tuple[Call, str]:
+    import tvm
+    from tvm import relax
+
+    import opinfo
+
+    names = [relax.Var(f"x{k}", relax.TensorType(x.shape, "float32"))
+             for k, x in enumerate(net.inputs)]  # fmt: skip
+    builder = relax.BlockBuilder()
+    with builder.function("main", names):
+        with builder.dataflow():
+            results = net.step(RelaxOps(builder.emit, net.products), names)
+            out = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(out)
+    compiled = opinfo.compile(builder.get())
+    library = tvm.runtime.load_module(str(compiled.library))
+    machine = relax.VirtualMachine(library, tvm.cpu())
+    arguments = [tvm.runtime.tensor(x) for x in net.inputs]
+    assert compiled.dispatched is not None
+    return lambda: machine["main"](*arguments)[0].numpy(), compiled.dispatched.summary()
+
+
+class RelaxOps:
+    def __init__(self, emit: Any, products: Sequence[Weights]) -> None:
+        from tvm import relax
+
+        self.emit, self.products, self.op, self.relax = emit, products, relax.op, relax
+        self.ones = relax.const(np.ones(WIDTH, "float32"))
+
+    def constant(self, array: Array) -> Any:
+        return self.relax.const(array)
+
+    def product(self, x: Any, k: int) -> Any:
+        return self.emit(self.op.matmul(x, dequantised(self.emit, self.products[k], "float16")))
+
+    def norm(self, x: Any) -> Any:
+        return self.emit(self.op.nn.rms_norm(x, self.ones, [-1], 1e-5))
+
+    def split(self, x: Any, sizes: Sequence[int], axis: int) -> Any:
+        parts = self.emit(self.op.split(x, [int(s) for s in np.cumsum(sizes)[:-1]], axis))
+        return [self.emit(self.relax.TupleGetItem(parts, k)) for k in range(len(sizes))]
+
+    def concat(self, xs: Sequence[Any], axis: int) -> Any:
+        return self.emit(self.op.concat(list(xs), axis))
+
+    def reshape(self, x: Any, shape: Sequence[int]) -> Any:
+        return self.emit(self.op.reshape(x, tuple(shape)))
+
+    def softmax(self, x: Any) -> Any:
+        return self.emit(self.op.nn.softmax(x, -1))
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *xs: self.emit(getattr(self.op, name)(*xs))
+
+
+def onnx_step(net: Net, level: int, threads: int) -> Call:
+    from onnx import TensorProto, helper
+
+    names = [f"x{k}" for k in range(len(net.inputs))]
+    ops = OnnxOps(net.products, level)
+    results = net.step(ops, names)
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape)
+              for n, x in zip(names, net.inputs, strict=True)]  # fmt: skip
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in results]
+    session = onnx_session(ops.nodes, ops.constants, inputs, outputs, threads)
+    feed = dict(zip(names, net.inputs, strict=True))
+    return lambda: session.run(None, feed)[0]
+
+
+class OnnxOps:
+    def __init__(self, products: Sequence[Weights], level: int) -> None:
+        self.products, self.level = products, level
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, array: Array) -> str:
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.asarray(array), f"c{len(self.constants)}"))
+        return str(self.constants[-1].name)
+
+    def node(self, name: str, *xs: str, results: int = 1, **attrs: Any) -> Any:
+        from onnx import helper
+
+        outs = [f"v{len(self.nodes)}_{k}" for k in range(results)]
+        self.nodes.append(helper.make_node(name, list(xs), outs, **attrs))
+        return outs[0] if results == 1 else outs
+
+    def product(self, x: str, k: int) -> str:
+        node, constants = nbits_node(f"p{k}", x, f"p{k}_y", self.products[k], self.level)
+        self.nodes.append(node)
+        self.constants += constants
+        return f"p{k}_y"
+
+    def norm(self, x: str) -> Any:
+        ones = self.constant(np.ones(WIDTH, "float32"))
+        return self.node("SimplifiedLayerNormalization", x, ones, axis=-1, epsilon=1e-5)
+
+    def split(self, x: str, sizes: Sequence[int], axis: int) -> Any:
+        parts = self.constant(np.asarray(sizes, "int64"))
+        return self.node("Split", x, parts, results=len(sizes), axis=axis)
+
+    def concat(self, xs: Sequence[str], axis: int) -> Any:
+        return self.node("Concat", *xs, axis=axis)
+
+    def reshape(self, x: str, shape: Sequence[int]) -> Any:
+        return self.node("Reshape", x, self.constant(np.asarray(shape, "int64")))
+
+    def softmax(self, x: str) -> Any:
+        return self.node("Softmax", x, axis=-1)
+
+    def __getattr__(self, name: str) -> Any:
+        known = {"multiply": "Mul", "add": "Add", "matmul": "MatMul", "sigmoid": "Sigmoid"}
+        return lambda *xs: self.node(known[name], *xs)
+
+
+def torch_step(net: Net) -> Call:
+    import torch
+
+    ops = TorchOps([torch.from_numpy(w.floats) for w in net.products])
+    compiled = torch.compile(lambda *inputs: net.step(ops, inputs))
+    arguments = list(map(torch.from_numpy, net.inputs))
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return compiled(*arguments)[0].numpy()
+
+    return run
+
+
+class TorchOps:
+    def __init__(self, products: Sequence[Any]) -> None:
+        import torch
+
+        self.torch, self.products = torch, products
+        self.ones = torch.ones(WIDTH)
+
+    def constant(self, array: Array) -> Any:
+        return self.torch.from_numpy(array)
+
+    def product(self, x: Any, k: int) -> Any:
+        return self.torch.nn.functional.linear(x, self.products[k])
+
+    def norm(self, x: Any) -> Any:
+        return self.torch.nn.functional.rms_norm(x, (WIDTH,), self.ones, 1e-5)
+
+    def split(self, x: Any, sizes: Sequence[int], axis: int) -> Any:
+        return self.torch.split(x, list(sizes), axis)
+
+    def concat(self, xs: Sequence[Any], axis: int) -> Any:
+        return self.torch.cat(list(xs), axis)
+
+    def reshape(self, x: Any, shape: Sequence[int]) -> Any:
+        return self.torch.reshape(x, tuple(shape))
+
+    def softmax(self, x: Any) -> Any:
+        return self.torch.softmax(x, -1)
+
+    def __getattr__(self, name: str) -> Any:
+        known = {"multiply": "mul"}
+        return getattr(self.torch, known.get(name, name))

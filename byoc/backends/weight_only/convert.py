@@ -1,0 +1,160 @@
+"""Regions as one C++ file: the kernels, and a function for each region with its packed weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from ....analysis.composites.grouped import DEQUANTIZE
+from ...backend.backend import Code
+from ...backend.region import Call, Region, Tensor
+from ...codegen.abi import ABI
+from ...codegen.host import flags
+from ..common.epilogue import statements
+from ..common.region_source import VIEWS, Constants, ints, row, tensors
+from .patterns import reduced_by
+from .weight_panels import Panels, packed
+
+HEADERS = ("panels", "threads", "floats", "limbs", "product")
+TYPES = {"float32": "float", "float16": "uint16_t"}
+BITS = {"float32": 32, "float16": 16}
+#: Instructions that the kernels use, if the CPU has all of a group.
+GROUPS = (
+    ("avx2", "fma", "f16c"),
+    ("avx512f", "avx512vl", "avx512bw", "avx512dq"),
+    ("avx512vnni",),
+)
+FUNCTION = """%(finish)s
+static void %(symbol)s_(const View* t) {
+  const Weights w{%(sizes)s, bytes(%(data)d), bytes(%(scales)d), %(zeros)s};
+  const View others[] = {%(others)s};
+  static const bool half[] = {%(half)s};
+  product<%(x)s, %(y)s>(w, kernels<%(bits)d, %(s)s>, %(left)s, t[%(count)d - 1], others, half,
+                        %(number)d, %(name)s);
+}
+OPINFO_FUNCTION(%(symbol)s) {
+  static const int64_t rows[] = {%(rows)s};
+  View t[%(count)d];
+  if (int code = given(t, "%(symbol)s", args, count, %(count)d, rows)) return code;
+  return opinfo::guarded([&] { %(symbol)s_(t); });
+}
+"""
+FINISH = """
+static void %s(float* out, const float* const* p, const int64_t* s, int64_t n) {
+  using T = float;
+  for (int64_t j = 0; j < n; ++j) {
+    T v = out[j];
+    %s
+    out[j] = v;
+  }
+}
+"""
+BYTES = """
+namespace {
+const uint8_t* bytes(size_t k) {
+  return reinterpret_cast<const uint8_t*>(opinfo::data(weights[k]));
+}
+}  // namespace
+using namespace opinfo_weight_only;
+"""
+LIMBS = "activations are rounded to 24 bits below the largest value of their block of at most 128"
+EXACT = "weights are not rounded to float16 before they are multiplied"
+HALF = "float16 is computed in float32, and rounded once"
+
+
+def convert(regions: Sequence[Region]) -> Code:
+    """The C++ of all regions of a model."""
+    constants = Constants()
+    functions = [_function(r, constants) for r in regions]
+    symbols = tuple(r.symbol for r in regions)
+    here = files(__package__) / "cpp"
+    kernels = [(here / f"{name}.hpp").read_text(encoding="utf-8") for name in HEADERS]
+    start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
+    source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
+                      *kernels, BYTES, *functions, start])  # fmt: skip
+    rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
+    return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
+
+
+def options() -> tuple[str, ...]:
+    """The compiler options for the CPU that code is built for."""
+    present = flags()
+    taken: list[str] = []
+    for group in GROUPS:
+        if not present.issuperset(group):
+            break
+        taken += [f"-m{name}" for name in group]
+    return ("-std=c++17", "-O2", "-fno-math-errno", "-ffp-contract=fast", *taken)
+
+
+def has_limbs() -> bool:
+    """Whether the kernels split activations into digits."""
+    return flags().issuperset(name for group in GROUPS for name in group)
+
+
+def rounding(region: Region) -> str:
+    """How a region rounds differently from its operators."""
+    out = [LIMBS] if has_limbs() else []
+    results = {c.result.dtype for c in region.calls}
+    if "float16" in results:
+        out += [EXACT] if region.calls[0].result.dtype == "float16" else []
+        out += [HALF]
+    return "; ".join(out)
+
+
+def product_of(region: Region) -> int:
+    """The number of the call that is the product."""
+    names = ("relax.matmul", "relax.einsum")
+    return next(k for k, c in enumerate(region.calls) if c.op in names)
+
+
+def packed_weights(region: Region) -> Panels:
+    """The weights of a region as its kernel reads them."""
+    call = region.find(DEQUANTIZE)
+    assert call is not None
+    k = product_of(region)
+    arrays = [region.constants[o.index] for o in call.operands if isinstance(o, Tensor)]
+    axis: int | None = 0
+    if region.calls[k].op == "relax.einsum":
+        axis = reduced_by(str(region.calls[k].attrs["subscripts"]))
+    assert axis is not None
+    for move in region.calls[:k]:
+        if move.op == "relax.permute_dims" and _exchanges(move):
+            axis = 1 - axis
+    return packed(arrays, call.attrs, axis)
+
+
+def _exchanges(move: Call) -> bool:
+    axes = move.attrs["axes"]
+    return not isinstance(axes, (list, tuple)) or int(axes[0]) % 2 == 1
+
+
+def _function(region: Region, constants: Constants) -> str:
+    k = product_of(region)
+    panels = packed_weights(region)
+    others: list[Tensor] = []
+    epilogue = statements(region.calls[k + 1 :], others)
+    data, scales = constants.add(panels.data), constants.add(panels.scales)
+    zeros = None if panels.zeros is None else constants.add(panels.zeros)
+    sizes = (panels.depth, panels.columns, panels.group, panels.block, panels.part, panels.blocks,
+             panels.offset)  # fmt: skip
+    left = region.calls[k].operands[0]
+    assert isinstance(left, Tensor)
+    all_tensors, name = tensors(region), f"{region.symbol}_finish"
+
+    def view(tensor: Tensor) -> str:
+        if tensor.source == "constant":
+            return f"constant({constants.add(region.constants[tensor.index])})"
+        return f"t[{tensor.index}]"
+
+    views = [view(left), *map(view, others)]
+    return FUNCTION % {
+        "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
+        "name": name if epilogue else "nullptr", "symbol": region.symbol, "sizes": ints(sizes),
+        "data": data, "scales": scales, "zeros": "nullptr" if zeros is None else f"bytes({zeros})",
+        "others": ", ".join([*views[1:], "View{}"]), "number": len(others), "left": views[0],
+        "x": TYPES[left.dtype], "y": TYPES[region.result.dtype],
+        "half": ints([*(o.dtype == "float16" for o in others), 0]), "bits": panels.bits,
+        "s": TYPES[str(panels.scales.dtype)], "count": len(all_tensors),
+        "rows": ", ".join(ints(row(t, BITS[t.dtype])) for t in all_tensors),
+    }  # fmt: skip
