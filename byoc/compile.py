@@ -23,7 +23,7 @@ from .building.build_retries import build_with_retries
 from .building.finish_module import finish_module
 from .building.read_target import read_target
 from .calibration.calibration import Calibration
-from .dispatching.dispatch import prepare_dispatch
+from .dispatching.device_layouts import prepare_in_faster_layouts
 from .dispatching.dispatch_request import Options
 from .dispatching.dispatched import Dispatched
 from .dispatching.plan_file import DispatchPlan, fingerprint
@@ -137,7 +137,8 @@ def compile_module(
         return build(finish(replay(lowered, saved, named)))
     layouts: Literal["best", "given"] = "best" if plan else "given"
     options = Options(priority, force, measure, layouts, desired, calibration, proofs)
-    return build_with_retries(prepare_dispatch(lowered, named, options), finish, build)
+    dispatcher = prepare_in_faster_layouts(lowered, named, options)
+    return build_with_retries(dispatcher, finish, build)
 
 
 def _check(mod: Any, backends: Sequence[Backend], priority: Mapping[str, int] | None) -> None:

@@ -53,8 +53,8 @@ class Convolution : public Kernel {
 
  private:
   static constexpr int kConfigurations = 24;
-  static constexpr size_t kPlans = 10;
-  static constexpr std::chrono::milliseconds kPatience{1500};
+  static constexpr size_t kPlans = 6;
+  static constexpr std::chrono::milliseconds kPatience{600};
 
   struct Part {
     Graph graph;
