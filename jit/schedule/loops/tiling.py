@@ -15,11 +15,11 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import dtype_of
 from ....analysis.lifting.tir.node import NodeDict, items
 from ..nest.collapse import Views
 from ..nest.kernel import Kernel, Part
-from ..nest.program import Axis
-from ..nest.tir import dtype_of
 from .filtering import FILTERINGS, TAPS, Filtering
 from .machine import VectorUnits
 from .strided import identity, producer_of

@@ -22,11 +22,11 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from ....analysis.blocks.loop_steps import Axis
+from ....analysis.blocks.tir import dtype_of, integer, local, loop, seq, values
 from ....analysis.lifting.tir.node import NodeDict, items
 from ..nest.collapse import Views
 from ..nest.kernel import Accumulator, Kernel, KernelOutput
-from ..nest.program import Axis
-from ..nest.tir import dtype_of, integer, local, loop, seq, values
 from .deinterleave import Deinterleaved, StridedCopy
 from .filtering import TAPS, Bind, paired, product
 from .loop_nest import LoopNest
