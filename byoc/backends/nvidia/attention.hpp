@@ -1,8 +1,21 @@
 // cuDNN: attention as one kernel, by the graph API of cuDNN's frontend. It follows cudnn.hpp.
-#include <cudnn_frontend.h>
+#include <dlfcn.h>
 
 #include <array>
 #include <unordered_map>
+
+// Otherwise the frontend also calls NVRTC, which its kernels for other operators need.
+#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+#include <cudnn_frontend.h>
+
+namespace cudnn_frontend {
+// The cuDNN that this library is linked with, where the frontend looks functions up.
+void* cudnn_dlhandle = [] {
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&cudnnCreate), &info);
+  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+}();
+}  // namespace cudnn_frontend
 
 namespace opinfo_nvidia {
 namespace {

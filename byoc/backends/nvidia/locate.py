@@ -129,7 +129,7 @@ def options(*libraries: CudaLibrary) -> tuple[str, ...]:
         if (reason := lib.missing()) is not None:
             raise RuntimeError(reason)
         folders, shared = lib.includes(), lib.library()
-        out += ["-std=c++17"] if shared is None else linked(folders[0], shared)
+        out += ["-std=c++17", "-ldl"] if shared is None else linked(folders[0], shared)
         out += [f"-I{folder}" for folder in folders[shared is not None :]]
     return tuple(out)
 
