@@ -134,7 +134,7 @@ def test_attributes_of_convolutions_arrive(wanted: dict[str, str], times: int) -
     ({"epilogue": "CUBLASLT_EPILOGUE_GELU", "merge": "true"}, 1),
     ({"epilogue": "CUBLASLT_EPILOGUE_BIAS", "alpha": "0.125f"}, 1),
     ({"epilogue": "CUBLASLT_EPILOGUE_DEFAULT", "alpha": "0.125f", "turned_b": "true"}, 2),
-    ({"epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS", "turned_b": "true", "bias": "c.tensor(2)"}, 2),
+    ({"epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS", "turned_b": "true", "bias": "c.tensor(2)"}, 4),
     ({"type": "CUDA_R_16F", "result": "CUDA_R_32F"}, 2),
     ({"result": "CUDA_R_32F", "type": "CUDA_R_16F", "epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS"}, 1),
     ({"residual": "c.tensor(1)", "epilogue": "CUBLASLT_EPILOGUE_RELU_BIAS"}, 4),
