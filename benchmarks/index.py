@@ -117,7 +117,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             figures=("one input 5 us, with 20 weights 9 us; copying an unaligned input 16 us more"),
         ),
         "nvidia": Command("an NVIDIA backend; needs a GPU"),
-        "gpu_kernels": Command("schedules for GPUs; needs a GPU"),
+        "gpu_kernels": Command("schedules for GPUs; needs a GPU", "gpu-kernels.md"),
     },
     "shapes": {
         "shapes.stream": Command("schedules or kernels", "shapes.md"),

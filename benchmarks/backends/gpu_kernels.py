@@ -1,6 +1,7 @@
 """Time what is left to TVM on a GPU: opinfo's schedules, TVM's own rules, and torch.
 
     python -m benchmarks.gpu_kernels [--only TEXT] [--json FILE] [--build]
+    python -m benchmarks.gpu_kernels --page DEVICE --json FILE   # of an earlier run, on any machine
 
 One line a kernel: microseconds of a call with opinfo's schedule, with TVM's rules and in eager
 torch, all in CUDA graphs; the share of the device's bandwidth, counting each input and output once,
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.backends.gpu_kernel_cases import KERNELS, Kernel, module
+from benchmarks.backends.gpu_kernels_page import write
 
 MIB = 1 << 20
 #: Seconds after which no further kernel is timed.
@@ -293,7 +295,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--timed", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--page", metavar="DEVICE", help="write the page of the rows in --json")
     options = parser.parse_args()
+    if options.page:
+        print(f"written: {write(json.loads(Path(options.json).read_text()), options.page)}")
+        return 0
     if options.timed:
         return report(options.timed, options.first)
     started = time.perf_counter()
