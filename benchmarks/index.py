@@ -117,7 +117,6 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             figures=("one input 5 us, with 20 weights 9 us; copying an unaligned input 16 us more"),
         ),
         "nvidia": Command("an NVIDIA backend; needs a GPU"),
-        "gpu_kernels": Command("schedules for GPUs; needs a GPU", "gpu-kernels.md"),
     },
     "shapes": {
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
@@ -166,6 +165,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "gpu": {
         "gpu": Command("an NVIDIA backend, or schedules for a GPU; needs a GPU"),
+        "gpu_kernels": Command("schedules for GPUs; needs a GPU", "gpu-kernels.md"),
+        "nvidia_attention": Command("attention or products on a GPU; needs a GPU"),
     },
     "overall": {
         "imports": Command(

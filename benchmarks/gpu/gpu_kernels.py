@@ -28,8 +28,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.backends.gpu_kernel_cases import KERNELS, Kernel, module
-from benchmarks.backends.gpu_kernels_page import write
+from benchmarks.gpu.gpu_kernel_cases import KERNELS, Kernel, module
+from benchmarks.gpu.gpu_kernels_page import write
 
 MIB = 1 << 20
 #: Seconds after which no further kernel is timed.

@@ -1,6 +1,6 @@
 """Attention by cuDNN and products of transformers by cuBLASLt on a GPU, against torch.
 
-    python -m benchmarks.backends.nvidia_attention [--only PART ...] [--json FILE]
+    python -m benchmarks.nvidia_attention [--only PART ...] [--json FILE]
 
 `cases`: the graphs of `tests.byoc.nvidia_attention_cases` against float64. `attention`: heads that
 are views of one tensor, against `scaled_dot_product_attention` with the backend that is fastest.
@@ -30,11 +30,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from tvm import relax
 
+from benchmarks.backends.nvidia import _order, anywhere, library
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.prepare import prepare
 from tests.byoc.nvidia_attention_cases import CASES, causal
-
-from .nvidia import _order, anywhere, library
 
 op, nn = relax.op, relax.op.nn
 TORCH = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bool": torch.bool}
@@ -263,7 +262,7 @@ def jobs(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.backends.nvidia_attention")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nvidia_attention")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
