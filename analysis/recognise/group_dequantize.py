@@ -103,7 +103,7 @@ REFUSES = [
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedWeights:
     """``words >> amount & mask``: values of ``bits`` bits, perhaps all of a word."""
 
     words: Load
@@ -170,7 +170,7 @@ def _proposals(definition: OutputDefinition, value: Term, scale: Load) -> Iterat
         yield Proposal(DEQUANTIZE, tuple(operands), attrs, undetermined=notes)
 
 
-def _without_zeros(value: Term) -> tuple[Term, float, Packed | None]:
+def _without_zeros(value: Term) -> tuple[Term, float, PackedWeights | None]:
     """``value - offset - zero`` as its parts."""
     offset, zero = 0.0, None
     difference = args(value, "sub")
@@ -182,7 +182,7 @@ def _without_zeros(value: Term) -> tuple[Term, float, Packed | None]:
     return value, offset, zero
 
 
-def _packed(term: Term) -> Packed | None:
+def _packed(term: Term) -> PackedWeights | None:
     """Values in words; a value that fills its word is not masked."""
     masked, amount, bits = args(term, "bitand"), None, None
     if masked is not None and len(masked) == 2:
@@ -195,7 +195,7 @@ def _packed(term: Term) -> Packed | None:
         term, amount = bare(shifted[0]), uncast(shifted[1])
     if not isinstance(term, Load):
         return None
-    return Packed(term, bits or _width(term), amount)
+    return PackedWeights(term, bits or _width(term), amount)
 
 
 def _width(load: Load) -> int:
@@ -221,7 +221,7 @@ def _stride(definition: OutputDefinition, load: Load) -> tuple[int | None, int] 
     return found
 
 
-def _interleave(packed: Packed, place: Int) -> int:
+def _interleave(packed: PackedWeights, place: Int) -> int:
     """How the values of a word are interleaved, from the position of the second one."""
     if packed.amount is None or not isinstance(place.atom, Var):
         return 1
@@ -230,7 +230,7 @@ def _interleave(packed: Packed, place: Int) -> int:
     return packed.per_word // position if position > 1 else 1
 
 
-def _zero_axes(zero: Packed, packed: Packed, scale: Load) -> list[int | None]:
+def _zero_axes(zero: PackedWeights, packed: PackedWeights, scale: Load) -> list[int | None]:
     """The axes along which zero points may be packed."""
     if zero.amount is None and zero.words.tensor.shape == scale.tensor.shape:
         return [None]

@@ -29,7 +29,7 @@ SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".s")
 
 
 @dataclass(frozen=True)
-class Steps:
+class LinkSteps:
     """Options for compiling, options and libraries for linking, and sources among them."""
 
     compiling: tuple[str, ...]
@@ -37,7 +37,7 @@ class Steps:
     sources: tuple[str, ...]
 
 
-def steps(options: Sequence[str]) -> Steps:
+def steps(options: Sequence[str]) -> LinkSteps:
     """The options of one call of the compiler, split into two calls."""
     compiling: list[str] = []
     linking: list[str] = []
@@ -52,7 +52,7 @@ def steps(options: Sequence[str]) -> Steps:
             linking += parts
         if not word.startswith(LINKED):
             compiling += parts
-    return Steps(tuple(compiling), tuple(linking), tuple(sources))
+    return LinkSteps(tuple(compiling), tuple(linking), tuple(sources))
 
 
 def is_source(file: str) -> bool:

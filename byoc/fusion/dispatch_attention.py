@@ -28,7 +28,7 @@ from ...analysis.proposal.build import NotBuilt
 from ...analysis.proposal.legalise import is_call_tir
 from ...layout.graph.unused import without_unused
 from ..prepare.raise_ops import same_type
-from .fused_group import Group, fused, operator_call
+from .fused_group import FusedGroup, fused, operator_call
 
 ATTENTION = ("relax.nn.attention", GROUPED)
 SOFTMAX = "relax.nn.softmax"
@@ -110,7 +110,7 @@ def _attentions(mod: Any, func: Any, chains: _Known) -> Iterator[tuple[Any, Any]
 
 def _certified(mod: Any, block: Any, group: Sequence[int]) -> Any:
     """The call of attention that computes the last value of some bindings; None if none does."""
-    bindings = Group(tuple(block.bindings[k] for k in group))
+    bindings = FusedGroup(tuple(block.bindings[k] for k in group))
     func = fused(mod, bindings)
     info = None if func is None else op_info(func)
     if not isinstance(info, OpInfo) or info.name not in ATTENTION:

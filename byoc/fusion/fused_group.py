@@ -16,7 +16,7 @@ from ...analysis.proposal.build import NotBuilt, call_op
 
 
 @dataclass(frozen=True)
-class Group:
+class FusedGroup:
     """Bindings of calls of PrimFuncs, in order, of which only the last result is read outside."""
 
     bindings: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Group:
         return found
 
 
-def fused(mod: Any, group: Group) -> Any:
+def fused(mod: Any, group: FusedGroup) -> Any:
     """Return the PrimFunc that computes the result of a group from its inputs.
 
     It is None if a size that a call passes is not an extent of an input.
@@ -69,7 +69,7 @@ def fused(mod: Any, group: Group) -> Any:
     )  # fmt: skip
 
 
-def _emitted(builder: Any, group: Group, params: list[Any]) -> Any:
+def _emitted(builder: Any, group: FusedGroup, params: list[Any]) -> Any:
     """Emit the calls of a group over new parameters; return the last call."""
     values: NodeDict[Any] = NodeDict()
     for x, param in zip(group.inputs, params, strict=True):
@@ -84,7 +84,7 @@ def _emitted(builder: Any, group: Group, params: list[Any]) -> Any:
     raise ValueError("a group has at least one binding")
 
 
-def _sized(group: Group) -> bool:
+def _sized(group: FusedGroup) -> bool:
     """Whether all symbols of sizes are extents of inputs."""
     extents = [e for x in group.inputs for e in x.ty.shape.values if isinstance(e, tirx.Var)]
     found: list[Any] = []
@@ -96,7 +96,7 @@ def _sized(group: Group) -> bool:
     return all(any(v.same_as(e) for e in extents) for v in symbols)
 
 
-def operator_call(info: OpInfo, group: Group) -> Any:
+def operator_call(info: OpInfo, group: FusedGroup) -> Any:
     """Return the call of an operator that computes the result of a group.
 
     Raises:

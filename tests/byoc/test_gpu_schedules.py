@@ -20,7 +20,7 @@ from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.node import NodeDict, substitute
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
-from opinfo.byoc.backends.nvidia.schedules.gpu_program import Unscheduled, read_program
+from opinfo.byoc.backends.nvidia.schedules.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
     DONE,
     RULES,
@@ -69,7 +69,7 @@ def rule_of(func: Any) -> str:
         try:
             rule(read_program(func, keep))
             return name
-        except Unscheduled:
+        except NoGpuSchedule:
             continue
     return "none"
 

@@ -41,7 +41,7 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedAttention:
     """Queries, keys, values, the result, then each term, with their batches as common axes.
 
     Attributes:
@@ -118,7 +118,7 @@ def _factor(call: Call, region: Region) -> float:
     return 1.0 / number if call.op == "relax.divide" else number
 
 
-def placed(whole: Attention, region: Region) -> Placed | None:
+def placed(whole: Attention, region: Region) -> PlacedAttention | None:
     """Where the tensors of a region lie; None if one must be copied first."""
     assert whole.values is not None
     result: Strided | None = Strided.plain(region.result.shape)
@@ -137,7 +137,7 @@ def placed(whole: Attention, region: Region) -> Placed | None:
     common = common_steps([batch(p) for p in places])
     if common is None or any(None in (p.step(-2), p.step(-1)) for p in places):
         return None
-    return Placed(places, *common)
+    return PlacedAttention(places, *common)
 
 
 def batch(place: Strided) -> tuple[Digit, ...]:

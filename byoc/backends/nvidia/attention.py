@@ -23,7 +23,7 @@ from ...patterns.symbolic_shapes import static
 from ...patterns.value_bounds import bounds
 from ..common.attention_pattern import MOST, AttentionRules, known, lands, narrows
 from ..common.attention_region import (
-    Placed,
+    PlacedAttention,
     Source,
     batch,
     is_attention,
@@ -51,7 +51,7 @@ Four = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class View:
+class HeadsView:
     """A tensor by batch, heads, rows and columns: extents, steps, and the offset of the first."""
 
     extents: Four
@@ -73,11 +73,11 @@ class Sdpa:
     """
 
     tensors: tuple[Tensor, Tensor, Tensor]
-    views: tuple[View, View, View, View]
+    views: tuple[HeadsView, HeadsView, HeadsView, HeadsView]
     scale: float
     causal: str = ""
     mask: Tensor | Array | None = None
-    mask_view: View | None = None
+    mask_view: HeadsView | None = None
 
     @property
     def rounds(self) -> str:
@@ -205,7 +205,9 @@ def sdpa(region: Region) -> Sdpa | str:
     if attention.values.factor != 1 or not attention.scale > 0:
         return f"scores are scaled by {attention.scale:g}, values by {attention.values.factor:g}"
     transposed = found.places[1].permuted((*range(len(found.places[1].axes) - 2), -1, -2))
-    found = Placed((found.places[0], transposed, *found.places[2:]), found.extents, found.along)
+    found = PlacedAttention(
+        (found.places[0], transposed, *found.places[2:]), found.extents, found.along
+    )
     views = _views(found)
     if isinstance(views, str):
         return views
@@ -229,7 +231,7 @@ def _operator(region: Region) -> Sdpa | str:
     common = common_steps([batch(p) for p in places])
     if common is None or not all(static(t.shape) for t in (q, k, v)):
         return "the axes of a tensor are divided in a way that takes a copy"
-    found = Placed(tuple(places), *common)
+    found = PlacedAttention(tuple(places), *common)
     views = _views(found)
     if isinstance(views, str):
         return views
@@ -264,7 +266,7 @@ def _types(tensors: Sequence[Tensor], region: Region) -> str | None:
     return None
 
 
-def _views(found: Placed) -> tuple[View, View, View, View] | str:
+def _views(found: PlacedAttention) -> tuple[HeadsView, HeadsView, HeadsView, HeadsView] | str:
     """Queries, keys, values and the result with the same axes of batches and heads."""
     places, extents, along = found.places[:4], list(found.extents), [list(s) for s in found.along]
     if not all(reads(place, -1) for place in places):
@@ -288,13 +290,15 @@ def _views(found: Placed) -> tuple[View, View, View, View] | str:
              for n, (p, s) in enumerate(zip(places, along, strict=False))]  # fmt: skip
     if isinstance(wrong := next((v for v in views if isinstance(v, str)), None), str):
         return wrong
-    first, second, third, result = (view for view in views if isinstance(view, View))
+    first, second, third, result = (view for view in views if isinstance(view, HeadsView))
     if first.extents[:2] != result.extents[:2]:
         return "heads share queries"
     return first, second, third, result
 
 
-def _view(place: Strided, extents: Sequence[int], along: Sequence[int], times: int) -> View | str:
+def _view(
+    place: Strided, extents: Sequence[int], along: Sequence[int], times: int
+) -> HeadsView | str:
     missing = 2 - len(extents)
     outer, steps = [1] * missing + list(extents), [0] * missing + list(along)
     if outer[0] > 1 and steps[0] == 0:
@@ -307,7 +311,7 @@ def _view(place: Strided, extents: Sequence[int], along: Sequence[int], times: i
     for axis in (2, 1, 0):  # the step of a single element says nothing: let it be aligned
         if shape[axis] == 1:
             full[axis] = shape[axis + 1] * full[axis + 1]
-    return View(_four(shape), _four(full), place.offset)
+    return HeadsView(_four(shape), _four(full), place.offset)
 
 
 def _four(values: Sequence[int]) -> Four:
@@ -315,7 +319,9 @@ def _four(values: Sequence[int]) -> Four:
     return a, b, c, d
 
 
-def _masked(call: Sdpa, terms: Sequence[Source], found: Placed, region: Region) -> Sdpa | str:
+def _masked(
+    call: Sdpa, terms: Sequence[Source], found: PlacedAttention, region: Region
+) -> Sdpa | str:
     """The call with the terms of the scores: hidden keys, or one term that is added."""
     rest: list[tuple[Source, int]] = []
     causal = ""
@@ -336,7 +342,7 @@ def _masked(call: Sdpa, terms: Sequence[Source], found: Placed, region: Region) 
     return _with_mask(call, *rest[0], found, region)
 
 
-def _elements(array: Array, found: Placed, k: int) -> Any:
+def _elements(array: Array, found: PlacedAttention, k: int) -> Any:
     """A constant term by the axes of batches, rows and keys; repeated elements share memory."""
     steps = (*found.along[k], *last_two(found.places[k]))
     shape = (*found.extents, *found.places[k].shape[-2:])
@@ -354,7 +360,9 @@ def corner(array: Any) -> str:
     return ""
 
 
-def _with_mask(call: Sdpa, term: Source, k: int, found: Placed, region: Region) -> Sdpa | str:
+def _with_mask(
+    call: Sdpa, term: Source, k: int, found: PlacedAttention, region: Region
+) -> Sdpa | str:
     dtype, steps = call.tensors[0].dtype, list(found.along[k])
     extents = [1 if s == 0 else e for e, s in zip(found.extents, steps, strict=True)]
     if len(extents) > 2:  # heads share keys: those with the same keys are the third axis
@@ -373,7 +381,7 @@ def _with_mask(call: Sdpa, term: Source, k: int, found: Placed, region: Region) 
         full = [0] * missing + list(steps) + [row, 1]
         for axis in (1, 0):
             full[axis] = full[axis] or rows * keys
-        view = View(_four((*outer, rows, keys)), _four(full), found.places[k].offset)
+        view = HeadsView(_four((*outer, rows, keys)), _four(full), found.places[k].offset)
         return Sdpa(call.tensors, call.views, call.scale, "", term.tensor, view)
     array = _elements(region.constants[term.tensor.index], found, k)
     kept = array[tuple(slice(None) if s else slice(1) for s in found.along[k])]
@@ -381,7 +389,7 @@ def _with_mask(call: Sdpa, term: Source, k: int, found: Placed, region: Region) 
     if isinstance(exact, str):
         return exact
     exact = np.ascontiguousarray(exact.reshape(*outer, rows, keys))
-    view = View(_four(exact.shape), (outer[1] * rows * keys, rows * keys, keys, 1))
+    view = HeadsView(_four(exact.shape), (outer[1] * rows * keys, rows * keys, keys, 1))
     return Sdpa(call.tensors, call.views, call.scale, "", exact, view)
 
 
@@ -421,5 +429,5 @@ def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
     return [*lines, "return attention(c, s);"], [call.rounds]
 
 
-def _cpp(operand: str, view: View) -> str:
+def _cpp(operand: str, view: HeadsView) -> str:
     return f"{{{operand}, {{{ints(view.extents)}}}, {{{ints(view.steps)}}}, {view.offset}}}"

@@ -18,8 +18,8 @@ def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model.
 
     Raises:
-        Refused: oneDNN has no primitive for a region. Only a load would tell otherwise, after which
-            the region must be searched by builds.
+        RefusedForms: oneDNN has no primitive for a region. Only a load would tell otherwise, after
+            which the region must be searched by builds.
     """
     constants = Constants()
     functions, rounds, own = [], [], False

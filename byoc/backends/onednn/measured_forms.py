@@ -45,7 +45,7 @@ MOST = 16 << 20
 FORMAT = 1
 
 
-class Refused(ValueError):
+class RefusedForms(ValueError):
     """oneDNN has no primitive for a region; the message has its reason."""
 
 
@@ -100,11 +100,11 @@ def form_times(job: str, seconds: float = SECONDS) -> tuple[FormTime, ...]:
         seconds: The CPU time to spend on calls of the likely candidates.
 
     Raises:
-        Refused: oneDNN has no primitive for the region, so its code would not load.
+        RefusedForms: oneDNN has no primitive for the region, so its code would not load.
     """
     answer = ask(f"race {seconds:g} {job}") or {}
     if "error" in answer:
-        raise Refused(f"oneDNN refuses the region: {answer['error']}")
+        raise RefusedForms(f"oneDNN refuses the region: {answer['error']}")
     return tuple(FormTime(**{**f, "steps": tuple(f["steps"])}) for f in answer.get("forms", ()))
 
 
@@ -123,16 +123,16 @@ def chosen_forms(jobs: Iterable[str | None]) -> list[str]:
     They are empty for regions that cannot be measured, and on machines that code is not built for.
 
     Raises:
-        Refused: oneDNN has no primitive for a region.
+        RefusedForms: oneDNN has no primitive for a region.
     """
     jobs = list(jobs)
     if available() or (os.environ.get(VARIABLE) and not any(map(os.environ.get, LIMITS))):
         return [""] * len(jobs)
-    known, new, refused = dict(_load()), dict[str, str](), list[Refused]()
+    known, new, refused = dict(_load()), dict[str, str](), list[RefusedForms]()
     for job in sorted({j for j in jobs if j is not None and _digest(j) not in known}):
         try:
             times = form_times(job)
-        except Refused as error:
+        except RefusedForms as error:
             refused.append(error)
             continue
         if times:

@@ -18,7 +18,7 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, values
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
-from .gpu_program import GpuProgram, Unscheduled, itemsize
+from .gpu_program import GpuProgram, NoGpuSchedule, itemsize
 from .merged_axes import MergedAxes, bound, merged, positions_of, static_range
 from .row_kernel import RowEmitter, RowTile
 from .row_space import combiner, row_space, substituted
@@ -35,11 +35,11 @@ def columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
     """Return the kernel of a program whose neighbouring rows are contiguous, and its buffers.
 
     Raises:
-        Unscheduled: The steps share no rows, or neighbouring rows are not contiguous.
+        NoGpuSchedule: The steps share no rows, or neighbouring rows are not contiguous.
     """
     space, length = row_space(program)
     if not space.rows:
-        raise Unscheduled("there is one row")
+        raise NoGpuSchedule("there is one row")
     return _Columns(program, space, length)()
 
 
@@ -54,9 +54,9 @@ class _Columns(RowEmitter):
         while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
             threads *= 2
         if threads * self.across < 32:
-            raise Unscheduled("few threads share a row")
+            raise NoGpuSchedule("few threads share a row")
         if not any(map(self.is_across, self.space.steps)):
-            raise Unscheduled("neighbouring rows are not contiguous")
+            raise NoGpuSchedule("neighbouring rows are not contiguous")
         return RowTile(width, self.length, threads, self.across)
 
     def merged_rows(self) -> MergedAxes:
@@ -138,7 +138,7 @@ class _Columns(RowEmitter):
             part = local(f"{name}_part", [tile.threads, rows], combine.dtype, "shared")
             total = local(f"{name}_sum", [rows], combine.dtype, "shared")
             if tile.threads * rows * itemsize(part) > 32 * 1024:
-                raise Unscheduled("parts exceed shared memory")
+                raise NoGpuSchedule("parts exceed shared memory")
             self.buffers += [acc, part, total]
             lets, term = self.value(row, combine.term, where, lanes)
             init = combine.start(update.init)

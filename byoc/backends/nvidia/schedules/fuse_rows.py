@@ -16,7 +16,7 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import loads, static
 from .....analysis.lifting.tir.node import items
-from .gpu_program import GpuProgram, Unscheduled, expanded, read_program
+from .gpu_program import GpuProgram, NoGpuSchedule, expanded, read_program
 from .row_space import row_space
 
 #: TVM's pattern kinds.
@@ -43,7 +43,7 @@ def _kind(func: Any) -> int:
         if all(not step.reduced for step in program.steps):
             return BROADCAST if _is_elementwise(program) else OPAQUE
         row_space(program)
-    except Unscheduled:
+    except NoGpuSchedule:
         return OPAQUE
     return REDUCTION
 

@@ -27,7 +27,7 @@ from .....analysis.blocks.tir import Values, calls, is_guard, loads, mentions, s
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
 
 
-class Unscheduled(Exception):
+class NoGpuSchedule(Exception):
     """A rule does not apply; the message says why."""
 
 
@@ -55,14 +55,14 @@ def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
         products: Allow products of matrices, and convolutions of several channels.
 
     Raises:
-        Unscheduled: It has another form, symbolic shapes, or parameters that may overlap.
+        NoGpuSchedule: It has another form, symbolic shapes, or parameters that may overlap.
     """
     if not bool((func.attrs or {}).get("tirx.noalias", False)):
-        raise Unscheduled("the parameters may overlap: the attribute tirx.noalias is missing")
+        raise NoGpuSchedule("the parameters may overlap: the attribute tirx.noalias is missing")
     try:
         stages, _ = standard(func)
     except Opaque as error:
-        raise Unscheduled(error.reason) from None
+        raise NoGpuSchedule(error.reason) from None
     inner, params = NodeDict[None](), NodeDict[None]()
     for buffer in items(func.body.block.alloc_buffers):
         inner[buffer] = None
@@ -74,13 +74,13 @@ def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
     try:
         remaining, definitions = resolve(stages, dropped)
     except Undefined as error:
-        raise Unscheduled(str(error)) from None
+        raise NoGpuSchedule(str(error)) from None
     steps = tuple(map(loop_step, remaining))
     check_steps(steps)
     for step in steps:
         parts = [e for u in step.updates for e in value_parts(u, definitions)]
         if not products and is_contraction(step, parts):
-            raise Unscheduled("a product of matrices")
+            raise NoGpuSchedule("a product of matrices")
     return GpuProgram(func, steps, definitions, kept, params)
 
 
@@ -88,9 +88,9 @@ def check_static(buffers: Sequence[Any]) -> None:
     for buffer in buffers:
         shape = getattr(buffer.ty, "shape", None)
         if shape is None:
-            raise Unscheduled(f"{buffer.name} is not a buffer")
+            raise NoGpuSchedule(f"{buffer.name} is not a buffer")
         if any(static(e) is None for e in shape):
-            raise Unscheduled(f"{buffer.name} has a symbolic shape")
+            raise NoGpuSchedule(f"{buffer.name} has a symbolic shape")
 
 
 def check_steps(steps: Sequence[LoopStep]) -> None:
@@ -98,11 +98,11 @@ def check_steps(steps: Sequence[LoopStep]) -> None:
     written = NodeDict[None]()
     for step in steps:
         if not step.updates:
-            raise Unscheduled("a block does more than update elements")
+            raise NoGpuSchedule("a block does more than update elements")
         own = NodeDict[None]()
         for update in step.updates:
             if update.buffer in written:
-                raise Unscheduled(f"{update.buffer.name} is written by several blocks")
+                raise NoGpuSchedule(f"{update.buffer.name} is written by several blocks")
             own[update.buffer] = None
         for update in step.updates:
             check_update(step, update, own)
@@ -116,7 +116,7 @@ def check_steps(steps: Sequence[LoopStep]) -> None:
         for buffer, _ in step.reads.items():
             at = position.get(buffer)
             if at is not None and at > k:
-                raise Unscheduled(f"{buffer.name} is read before it is written")
+                raise NoGpuSchedule(f"{buffer.name} is read before it is written")
 
 
 def check_update(step: LoopStep, update: Any, own: NodeDict[None]) -> None:
@@ -124,11 +124,11 @@ def check_update(step: LoopStep, update: Any, own: NodeDict[None]) -> None:
     reads = loads_of(update.value)
     others = [b for b, _ in reads.items() if b in own and not b.same_as(update.buffer)]
     if others:
-        raise Unscheduled("the results of a block depend on one another")
+        raise NoGpuSchedule("the results of a block depend on one another")
     if step.reduced and (update.init is None or reads.get(update.buffer) != 1):
-        raise Unscheduled("a reduction has no initial value, or does not update one element")
+        raise NoGpuSchedule("a reduction has no initial value, or does not update one element")
     if not step.reduced and (update.init is not None or update.buffer in reads):
-        raise Unscheduled("a block reads what it writes")
+        raise NoGpuSchedule("a block reads what it writes")
 
 
 def _worth(kept: NodeDict[None], keep: bool) -> Callable[..., bool]:
@@ -203,7 +203,7 @@ def extents(axes: Sequence[Any]) -> list[int]:
     """Return the static extents of axes."""
     sizes = [static(axis.extent) for axis in axes]
     if any(size is None for size in sizes):
-        raise Unscheduled("an axis has a symbolic extent")
+        raise NoGpuSchedule("an axis has a symbolic extent")
     return [size for size in sizes if size is not None]
 
 

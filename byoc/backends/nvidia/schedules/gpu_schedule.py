@@ -14,7 +14,7 @@ from tvm import tirx
 
 from .....analysis import Refusal
 from .column_kernel import columns_kernel
-from .gpu_program import GpuProgram, Unscheduled, read_program
+from .gpu_program import GpuProgram, NoGpuSchedule, read_program
 from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
@@ -43,7 +43,7 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
     for name, keep, rule in RULES:
         try:
             nest, buffers = rule(read_program(func, keep))
-        except Unscheduled as error:
+        except NoGpuSchedule as error:
             reasons.append(f"{name}: {error}")
             continue
         return kernels(func, [nest], buffers).with_attr(DONE, True)
@@ -57,6 +57,6 @@ def directly_scheduled(func: Any) -> Any | Refusal:
     """
     try:
         nest, buffers = pointwise(read_program(func, False, products=True), most=sys.maxsize)
-    except Unscheduled as error:
+    except NoGpuSchedule as error:
         return Refusal(f"direct: {error}")
     return kernels(func, [nest], buffers).with_attr(DONE, True)

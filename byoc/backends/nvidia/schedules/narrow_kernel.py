@@ -18,11 +18,11 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, seq, values
 from .....analysis.lifting.tir.node import items, substitute
-from .gpu_program import GpuProgram, Unscheduled, itemsize
+from .gpu_program import GpuProgram, NoGpuSchedule, itemsize
 from .merged_axes import bound, simplified, static_range
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .transpose_kernel import SingleStep
-from .vector_loads import Lanes, contiguous, widest
+from .vector_loads import VectorLanes, contiguous, widest
 
 #: Threads of a block, and the longest innermost axis.
 THREADS, NARROW = 128, 8
@@ -32,7 +32,7 @@ def narrow(program: GpuProgram) -> tuple[Any, list[Any]]:
     """Return the kernel of one step whose innermost axis is short and not the one it reads along.
 
     Raises:
-        Unscheduled: It is not such a step.
+        NoGpuSchedule: It is not such a step.
     """
     return _Narrow(program)()
 
@@ -43,7 +43,7 @@ class _Narrow(SingleStep):
         self.read_group, self.accesses = self.find()
         self.reads, self.writes = self.groups.sizes[self.read_group], self.groups.sizes[-1]
         if self.writes > NARROW or self.read_group != len(self.groups.sizes) - 2:
-            raise Unscheduled("the innermost axis is not short")
+            raise NoGpuSchedule("the innermost axis is not short")
         self.width = min(widest(itemsize(e.source), self.reads) for e in self.accesses)
         self.check_store()
         self.buffers: list[Any] = []
@@ -53,7 +53,7 @@ class _Narrow(SingleStep):
         inner = [self.groups.groups[k][-1].var for k in (-2, -1)]
         access = strided_access(self.update.buffer, self.update.indices, inner, bound(self.axes))
         if [access.step(v) for v in inner] != [self.writes, 1]:
-            raise Unscheduled("results are not consecutive")
+            raise NoGpuSchedule("results are not consecutive")
 
     def __call__(self) -> tuple[Any, list[Any]]:
         vectors = self.groups.total // self.writes // self.width
@@ -107,7 +107,7 @@ class _Narrow(SingleStep):
             return store(register, substitute(access, values((lane, v))), channel, v)
 
         if contiguous(access.source, items(access.indices), lane, self.width, analyzer):
-            return Lanes(lane, self.width, analyzer).lanes(str(register.ty.dtype), one)
+            return VectorLanes(lane, self.width, analyzer).lanes(str(register.ty.dtype), one)
         return unrolled("v", self.width, one)
 
     def each(self, extent: int, var: Any, body: Any) -> Any:
@@ -122,7 +122,7 @@ class _Narrow(SingleStep):
             return store(self.update.buffer, load(out, e), *indices)
 
         lane = tirx.Var("e", "int64")
-        return Lanes(lane, size, analyzer).lanes(str(out.ty.dtype), one)
+        return VectorLanes(lane, size, analyzer).lanes(str(out.ty.dtype), one)
 
     def put(self, expr: Any, at: Values, registers: list[tuple[Any, Any]], analyzer: Any) -> Any:
         def known(node: Any, mutator: Any) -> Any:

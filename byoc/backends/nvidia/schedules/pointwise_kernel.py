@@ -23,7 +23,7 @@ from .....analysis.blocks.tir import Values, loads, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from .gpu_program import (
     GpuProgram,
-    Unscheduled,
+    NoGpuSchedule,
     expanded,
     extents,
     product,
@@ -39,7 +39,7 @@ from .merged_axes import (
 )
 from .row_space import combiner
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
-from .vector_loads import Lanes, narrowest_item, widest
+from .vector_loads import VectorLanes, narrowest_item, widest
 
 THREADS = 256
 #: Terms of a reduction that a thread unrolls, and that it computes at all.
@@ -52,7 +52,7 @@ def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
     ``most`` is the number of terms of a reduction that a thread may compute.
 
     Raises:
-        Unscheduled: The steps are over different axes, or reduce many terms.
+        NoGpuSchedule: The steps are over different axes, or reduce many terms.
     """
     return _Points(program, most).kernel()
 
@@ -63,14 +63,14 @@ class _Points:
         self.steps = steps = program.steps
         self.axes = steps[-1].spatial
         if any(extents(s.spatial) != extents(self.axes) for s in steps):
-            raise Unscheduled("the steps are over different axes")
+            raise NoGpuSchedule("the steps are over different axes")
         self.buffers: list[Any] = []
         self.sums: NodeDict[Any] = NodeDict()  # the registers of reductions
         for step in steps:
             if step.reduced and product(extents(step.reduced)) > most:
-                raise Unscheduled("a reduction has many terms")
+                raise NoGpuSchedule("a reduction has many terms")
             if not step.reduced and any(u.buffer not in program.params for u in step.updates):
-                raise Unscheduled("a result is kept")
+                raise NoGpuSchedule("a result is kept")
         self.check_reuse()
 
     def check_reuse(self) -> None:
@@ -89,7 +89,7 @@ class _Points:
         index = [substitute(i, self.renamed(owner)) for i in source.indices]
         read = [substitute(i, self.renamed(step)) for i in items(expr.indices)]
         if not all(tvm_ffi.structural_equal(a, b) for a, b in zip(index, read, strict=True)):
-            raise Unscheduled("a step reads elements of other threads")
+            raise NoGpuSchedule("a step reads elements of other threads")
 
     def loads(self, update: Update) -> list[Any]:
         return [e for part in self.parts(update) for e in loads(part)]
@@ -231,14 +231,14 @@ class _Points:
         return [*out, body]
 
     def value(
-        self, step: LoopStep, value: Any, at: Values, lanes: Lanes, analyzer: Any
+        self, step: LoopStep, value: Any, at: Values, lanes: VectorLanes, analyzer: Any
     ) -> tuple[list[Any], Any]:
         lets, value = expanded(value, self.program.definitions)
         binds = [tirx.Bind(var, lanes(simplified(substitute(bound_to, at), analyzer)))
                  for var, bound_to in lets]  # fmt: skip
         return binds, lanes(simplified(substitute(value, at), analyzer))
 
-    def lanes(self, lane: Any, width: int, analyzer: Any) -> Lanes:
+    def lanes(self, lane: Any, width: int, analyzer: Any) -> VectorLanes:
         def cached(expr: Any) -> Any | None:
             register = self.sums.get(expr.source)
             if register is None and any(expr.source.same_as(r) for _, r in self.sums.items()):
@@ -247,7 +247,7 @@ class _Points:
                 return None
             return as_dtype(load(register, lane), str(expr.ty.dtype))
 
-        return Lanes(lane, width, analyzer, cached)
+        return VectorLanes(lane, width, analyzer, cached)
 
     def register(self, name: str, width: int, like: Any) -> Any:
         buffer = local(name, [width], str(like.ty.dtype))
@@ -259,7 +259,7 @@ def accumulator_dtype(update: Update) -> str:
     """Return the type in which a reduction is accumulated: float32 for sums of halves."""
     try:
         return combiner(update).dtype
-    except Unscheduled:
+    except NoGpuSchedule:
         return str(update.buffer.ty.dtype)
 
 
@@ -276,7 +276,7 @@ def _started(register: Any, init: Any, lane: Any, v: Any) -> Any:
 
 
 def _stored(
-    lanes: Lanes, buffer: Any, indices: list[Any], register: Any, lane: Any, analyzer: Any
+    lanes: VectorLanes, buffer: Any, indices: list[Any], register: Any, lane: Any, analyzer: Any
 ) -> Any:
     def one(v: Any) -> Any:
         return store(

@@ -22,7 +22,7 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, mentions, seq, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
-from .gpu_program import GpuProgram, Unscheduled, expanded, itemsize, unguarded
+from .gpu_program import GpuProgram, NoGpuSchedule, expanded, itemsize, unguarded
 from .merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
 from .row_space import RowSpace, RowStep, combiner, row_space, same_index, substituted
 from .thread_loops import (
@@ -39,7 +39,7 @@ from .thread_loops import (
     unrolled,
     when,
 )
-from .vector_loads import Lanes, VectorLoad, contiguous, narrowest_item, widest
+from .vector_loads import VectorLanes, VectorLoad, contiguous, narrowest_item, widest
 
 WARP, MOST_THREADS = 32, 1024
 #: Threads of a block that has several rows.
@@ -72,7 +72,7 @@ def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
     """Return the kernel of a program over rows, and its buffers.
 
     Raises:
-        Unscheduled: The steps share no rows, rows are of different lengths, or too long to keep
+        NoGpuSchedule: The steps share no rows, rows are of different lengths, or too long to keep
             what several steps read.
     """
     return RowEmitter(program, *row_space(program))()
@@ -95,7 +95,7 @@ class RowEmitter:
 
     def shape(self) -> RowTile:
         if not any(map(self.is_contiguous, self.space.steps)):
-            raise Unscheduled("rows are not contiguous")
+            raise NoGpuSchedule("rows are not contiguous")
         width = widest(narrowest_item(self.vector_buffers()), self.length)
         for row in self.space.steps:
             if row.columns:
@@ -230,7 +230,7 @@ class RowEmitter:
         return self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner)), *after]))
 
     def vector_store(
-        self, buffer: Any, indices: list[Any], value: Any, lanes: Lanes
+        self, buffer: Any, indices: list[Any], value: Any, lanes: VectorLanes
     ) -> tuple[Any, list[Any]]:
         """The store of each lane, and the copies of all lanes after it, if they are contiguous."""
         if not contiguous(buffer, indices, self.lane, self.tile.width, self.analyzer):
@@ -282,7 +282,9 @@ class RowEmitter:
                                               store(update.buffer, value, *indices))))  # fmt: skip
         return out
 
-    def value(self, row: RowStep, expr: Any, where: Values, lanes: Lanes) -> tuple[list[Any], Any]:
+    def value(
+        self, row: RowStep, expr: Any, where: Values, lanes: VectorLanes
+    ) -> tuple[list[Any], Any]:
         lets, value = expanded(expr, self.program.definitions)
         binds = [tirx.Bind(var, lanes(simplified(substituted(row, e, where), self.analyzer)))
                  for var, e in lets]  # fmt: skip
@@ -326,13 +328,13 @@ class RowEmitter:
         size = sum(itemsize(b) for b in [*kept, *shared]) * tile.chunks * tile.width
         self.resident = size <= REGISTERS and tile.chunks <= CHUNKS
         if kept and not self.resident:
-            raise Unscheduled("rows are too long to keep their values")
+            raise NoGpuSchedule("rows are too long to keep their values")
 
     def total(self, register: Any) -> Any:
         return load(register, number(0))
 
-    def lanes(self) -> Lanes:
-        lanes = Lanes(self.lane, self.tile.width, self.analyzer)
+    def lanes(self) -> VectorLanes:
+        lanes = VectorLanes(self.lane, self.tile.width, self.analyzer)
 
         def cached(expr: Any) -> Any | None:
             total = self.row_values.get(expr.source)
@@ -350,10 +352,10 @@ class RowEmitter:
             if buffer.same_as(expr.source):
                 if same_index(items(expr.indices), indices, self.analyzer):
                     return load(register, self.chunk, self.lane)
-                raise Unscheduled("a step reads values of other threads")
-        raise Unscheduled("a step reads what was not computed")
+                raise NoGpuSchedule("a step reads values of other threads")
+        raise NoGpuSchedule("a step reads what was not computed")
 
-    def shared_value(self, expr: Any, lanes: Lanes) -> Any | None:
+    def shared_value(self, expr: Any, lanes: VectorLanes) -> Any | None:
         flat = self.flat(expr)
         if not any(b.same_as(expr.source) and len(s) > 1 and tvm_ffi.structural_equal(f, flat)
                    for b, f, s in self.uses):  # fmt: skip

@@ -20,7 +20,7 @@ from .....analysis.blocks.tir import Values, loads, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from .gpu_program import (
     GpuProgram,
-    Unscheduled,
+    NoGpuSchedule,
     expanded,
     extents,
     has_windows,
@@ -63,20 +63,20 @@ def row_space(program: GpuProgram) -> tuple[RowSpace, int]:
     """Return the rows of a program, and their length.
 
     Raises:
-        Unscheduled: Its steps share no rows, or rows are short or of different lengths.
+        NoGpuSchedule: Its steps share no rows, or rows are short or of different lengths.
     """
     reductions = [s for s in program.steps if s.reduced]
     if not reductions:
-        raise Unscheduled("no step is a reduction")
+        raise NoGpuSchedule("no step is a reduction")
     first = [a for a in reductions[0].spatial if static(a.extent) != 1]
     rows = tuple(Axis(tirx.Var(f"r{k}", "int64"), a.extent) for k, a in enumerate(first))
     reader = _Reader(program, rows)
     space = RowSpace(rows, tuple(map(reader.step, program.steps)))
     lengths = {s.length for s in space.steps if s.columns}
     if len(lengths) != 1:
-        raise Unscheduled("rows have different lengths")
+        raise NoGpuSchedule("rows have different lengths")
     if (length := lengths.pop()) < SHORTEST:
-        raise Unscheduled("rows are short")
+        raise NoGpuSchedule("rows are short")
     return space, length
 
 
@@ -92,9 +92,9 @@ class _Reader:
         spatial = [a for a in step.spatial if static(a.extent) != 1]
         parts = [e for u in step.updates for e in value_parts(u, self.program.definitions)]
         if has_windows(step, parts):
-            raise Unscheduled("windows of a reduction overlap")
+            raise NoGpuSchedule("windows of a reduction overlap")
         if extents(spatial) != extents(self.rows):
-            raise Unscheduled("reductions are over different rows")
+            raise NoGpuSchedule("reductions are over different rows")
         at = self.units(step)
         for axis, row in zip(spatial, self.rows, strict=True):
             at[axis.var] = row.var
@@ -108,7 +108,7 @@ class _Reader:
                 return k
         if static(index) == 0 or not spatial or isinstance(index, tirx.Var):
             return None
-        raise Unscheduled("a reduction stores at a computed index")
+        raise NoGpuSchedule("a reduction stores at a computed index")
 
     def units(self, step: LoopStep) -> Values:
         return values(*((a.var, tirx.IntImm(str(a.var.ty.dtype), 0))
@@ -144,7 +144,7 @@ class _Reader:
         if not len(found.items()):
             self.leading(step, found)
         if sorted(k for k, _ in found.values()) != list(range(len(self.rows))):
-            raise Unscheduled("a step does not have one element or more of each row")
+            raise NoGpuSchedule("a step does not have one element or more of each row")
         return found
 
     def reads(self, step: LoopStep) -> list[Any]:
@@ -163,16 +163,16 @@ class _Reader:
         axis = next((a for a in step.axes if index.same_as(a.var)), None)
         rows = static(self.rows[k].extent)
         if axis is None or inner < 1 or rows is None or static(axis.extent) != rows * inner:
-            raise Unscheduled("a step reads other rows than its own")
+            raise NoGpuSchedule("a step reads other rows than its own")
         if (known := found.get(axis.var)) is not None and known != (k, inner):
-            raise Unscheduled("a step reads several rows")
+            raise NoGpuSchedule("a step reads several rows")
         found[axis.var] = (k, inner)
 
     def leading(self, step: LoopStep, found: NodeDict[tuple[int, int]]) -> None:
         """Of a step that reads no result: its leading axes are the rows, if they have the size."""
         axes = [a for a in step.axes if static(a.extent) != 1][: len(self.rows)]
         if extents(axes) != extents(self.rows):
-            raise Unscheduled("a step has other rows")
+            raise NoGpuSchedule("a step has other rows")
         for k, axis in enumerate(axes):
             found[axis.var] = (k, 1)
 
@@ -202,7 +202,7 @@ def combiner(update: Any) -> Combiner:
     """Return the combiner of an update whose initial value changes no result.
 
     Raises:
-        Unscheduled: The update is not a sum, product, minimum or maximum.
+        NoGpuSchedule: The update is not a sum, product, minimum or maximum.
     """
     value = update.value
     for kind in (tirx.Add, tirx.Mul, tirx.Max, tirx.Min):
@@ -212,7 +212,7 @@ def combiner(update: Any) -> Combiner:
             if isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(update.buffer):
                 _check_init(kind, update)
                 return Combiner(kind, term, _accumulator(kind, str(update.buffer.ty.dtype)))
-    raise Unscheduled("a reduction may not be associative")
+    raise NoGpuSchedule("a reduction may not be associative")
 
 
 def _accumulator(kind: Any, dtype: str) -> str:
@@ -225,7 +225,7 @@ def _check_init(kind: Any, update: Any) -> None:
         return
     init = update.init
     if not isinstance(init, (tirx.IntImm, tirx.FloatImm)) or float(init.value) != neutral:
-        raise Unscheduled("a reduction starts at another value than its neutral one")
+        raise NoGpuSchedule("a reduction starts at another value than its neutral one")
 
 
 def substituted(row: RowStep, expr: Any, more: Values) -> Any:

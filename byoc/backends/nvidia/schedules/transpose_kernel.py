@@ -18,7 +18,7 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, static, values
 from .....analysis.lifting.tir.node import items, substitute
-from .gpu_program import GpuProgram, Unscheduled, expanded, itemsize, product, unguarded
+from .gpu_program import GpuProgram, NoGpuSchedule, expanded, itemsize, product, unguarded
 from .merged_axes import MergedAxes, bound, merged, simplified, static_range
 from .thread_loops import (
     BLOCK,
@@ -32,7 +32,7 @@ from .thread_loops import (
     unrolled,
     when,
 )
-from .vector_loads import Lanes, contiguous, narrowest_item, widest
+from .vector_loads import VectorLanes, contiguous, narrowest_item, widest
 
 #: Elements of a side and of an area of a tile, threads of a block, and bytes of its shared memory.
 SIDE, THREADS, SHARED = 64, 256, 48 * 1024
@@ -54,7 +54,7 @@ def transposed(program: GpuProgram) -> tuple[Any, list[Any]]:
     """Return the kernel of one step that reads along another axis than it writes.
 
     Raises:
-        Unscheduled: It has no such read, or the axes are short.
+        NoGpuSchedule: It has no such read, or the axes are short.
     """
     return _Transpose(program)()
 
@@ -67,7 +67,7 @@ class SingleStep:
     def __init__(self, program: GpuProgram) -> None:
         steps = program.steps
         if len(steps) != 1 or len(steps[0].updates) != 1 or steps[0].reduced:
-            raise Unscheduled("more than one result")
+            raise NoGpuSchedule("more than one result")
         self.step = steps[0]
         (self.update,) = self.step.updates
         self.lets, self.value = expanded(self.update.value, program.definitions)
@@ -102,7 +102,7 @@ class SingleStep:
             if not any(tvm_ffi.structural_equal(e, expr) for e in found):
                 found.append(expr)
         if place is None:
-            raise Unscheduled("no load is contiguous along another axis")
+            raise NoGpuSchedule("no load is contiguous along another axis")
         return place, found
 
     def others(self, flat: Any) -> list[Any]:
@@ -126,13 +126,13 @@ class _Transpose(SingleStep):
         self.read_group, accesses = self.find()
         sizes = self.groups.sizes
         if sizes[self.read_group] < SHORT or sizes[-1] < SHORT:
-            raise Unscheduled("an axis is short")
+            raise NoGpuSchedule("an axis is short")
         self.reads, self.writes = sizes[self.read_group], sizes[-1]
         self.shape()
         self.staged = [self.stage(e) for e in accesses]
         if sum(product([int(s) for s in s.tile.ty.shape]) * itemsize(s.tile)
                for s in self.staged) > SHARED:  # fmt: skip
-            raise Unscheduled("tiles exceed shared memory")
+            raise NoGpuSchedule("tiles exceed shared memory")
         self.along_read, self.along_write = tirx.Var("a", "int64"), tirx.Var("b", "int64")
         self.buffers = [s.tile for s in self.staged]
 
@@ -163,7 +163,7 @@ class _Transpose(SingleStep):
         widths = [widest(itemsize(s.access.source), self.reads) for s in self.staged]
         threads = min(THREADS, self.a * self.b // max(width_b, *widths))
         if threads < 32:
-            raise Unscheduled("the tile is small")
+            raise NoGpuSchedule("the tile is small")
         analyzer = tvm.sym.Analyzer()
         analyzer.bind(block, static_range(blocks))
         analyzer.bind(thread, static_range(threads))
@@ -199,7 +199,7 @@ class _Transpose(SingleStep):
         inside = self.inside(a, b)
         at = self.at(other, a + lane, b)
         access = simplified(substitute(staged.access, at), analyzer)
-        lanes = Lanes(lane, width, analyzer)
+        lanes = VectorLanes(lane, width, analyzer)
         vector = width > 1 and contiguous(
             access.source, items(access.indices), lane, width, analyzer
         )
@@ -244,7 +244,7 @@ class _Transpose(SingleStep):
         a, b = start_a + line, start_b + first
         at = self.at(other, a, b + lane)
         at[self.along_read], at[self.along_write] = line, first + lane
-        lanes = Lanes(lane, width, analyzer)
+        lanes = VectorLanes(lane, width, analyzer)
         binds = [tirx.Bind(var, self.put(e, at, lanes, analyzer)) for var, e in self.lets]
         value = self.put(self.value, at, lanes, analyzer)
         indices = [analyzer.simplify(substitute(e, at)) for e in self.update.indices]
@@ -263,7 +263,7 @@ class _Transpose(SingleStep):
         whole = when(self.inside(a, b), seq([*lanes.statements(), each, stored]))
         return self.repeated(times, i, whole)
 
-    def put(self, expr: Any, at: Values, lanes: Lanes, analyzer: Any) -> Any:
+    def put(self, expr: Any, at: Values, lanes: VectorLanes, analyzer: Any) -> Any:
         """A part of the value, with tiles in place of staged loads."""
 
         def tiled(node: Any, mutator: Any) -> Any:

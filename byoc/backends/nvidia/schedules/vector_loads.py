@@ -38,7 +38,7 @@ class VectorLoad:
     vector: bool = True
 
 
-class Lanes:
+class VectorLanes:
     """Rewrites expressions over one lane.
 
     Args:
