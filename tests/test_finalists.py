@@ -71,4 +71,4 @@ def test_runtimes_are_left_out_where_that_is_cheap(
     monkeypatch.setattr(race, "WITHOUT_RUNTIMES", most)
     monkeypatch.setattr(race, "_taken_by_one", lambda *_: True)
     *_, skipped = opinfo.compile(model(4)).kept.partition("not built")
-    assert ("blas alone" in skipped) == (most < 0)
+    assert ("onednn and blas" in skipped) == (most < 0)

@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import tirx
 
 from ..lifting.tir.node import NodeDict, items
+from ..support.tvm_compat import TensorLoad
 from .definitions import BlockDefinition
 from .tir import is_guard
 
@@ -29,7 +30,7 @@ class Expander:
         self.expanded: list[tuple[Any, tuple[Any, ...], Any]] = []
         self.guarded = 0
         self.rules = [
-            (tvm.ir.TensorLoad, self.load),
+            (TensorLoad, self.load),
             (tvm.ir.Call, self.call),
             (tirx.Select, self.select),
         ]
@@ -72,7 +73,7 @@ def _named(value: Any) -> bool:
 
     TVM's analyzer inspects bound integers, and fails on vectors of bool.
     """
-    if isinstance(value, (tvm.ir.TensorLoad, tirx.IntImm, tirx.FloatImm)):
+    if isinstance(value, (TensorLoad, tirx.IntImm, tirx.FloatImm)):
         return False
     if str(value.ty.dtype).startswith(("float", "bfloat")):
         return True

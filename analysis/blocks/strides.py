@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.sym import detect_linear_equation
 
 from ..lifting.tir.node import NodeDict, items
+from ..support.tvm_compat import sym
 from .tir import mentions, static
 
 
@@ -44,7 +44,7 @@ def strided_access(
         place = tirx.IntImm("int64", 0)
     place = analyzer.simplify(place)
     steps: NodeDict[Any] = NodeDict()
-    all_coefs = detect_linear_equation(place, list(axes)) if axes else []
+    all_coefs = sym.detect_linear_equation(place, list(axes)) if axes else []
     if len(all_coefs):
         for axis, coef in zip(axes, items(all_coefs), strict=False):
             steps[axis] = coef
@@ -54,6 +54,6 @@ def strided_access(
         if axis not in used:
             steps[axis] = tirx.IntImm(str(axis.ty.dtype), 0)
             continue
-        coefs = detect_linear_equation(place, [axis])
+        coefs = sym.detect_linear_equation(place, [axis])
         steps[axis] = coefs[0] if len(coefs) else None
     return StridedAccess(buffer, place, steps)

@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..lifting.tir.node import NodeDict, as_dtype, items
+from ..support.tvm_compat import TensorLoad
 
 Values = NodeDict[Any]
 
@@ -42,7 +43,7 @@ def static(expr: Any) -> int | None:
 def loads(node: Any) -> list[Any]:
     """Return all loads in an expression, in order."""
     nodes: list[Any] = []
-    tvm_ffi.structural_walk(node, (tvm.ir.TensorLoad, nodes.append))
+    tvm_ffi.structural_walk(node, (TensorLoad, nodes.append))
     return nodes
 
 

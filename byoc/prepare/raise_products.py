@@ -19,6 +19,7 @@ from tvm import relax, tirx
 from ...analysis.chain import Chains
 from ...analysis.chain.chain_result import Chain, Step, StepResult
 from ...analysis.composites.grouped import DEQUANTIZE
+from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proposal.build import NotBuilt, call_op, to_prim
 from ...analysis.proposal.legalise import is_call_tir
@@ -31,7 +32,7 @@ from .raise_ops import STRENGTH, call_sizes, same_type
 
 #: Dtypes of words.
 WORDS = frozenset({"uint32", "uint16", "uint8", "int8"})
-PRODUCTS = frozenset({"relax.matmul", "relax.einsum"})
+PRODUCTS = frozenset({"relax.matmul", "relax.einsum", TRANSPOSED_MATMUL})
 
 
 def raise_products(mod: Any) -> Any:

@@ -12,7 +12,7 @@ from ...codegen.abi import ABI
 from ...codegen.host import flags
 from ..common.epilogue import statements
 from ..common.region_source import VIEWS, Constants, ints, row, tensors
-from .patterns import reduced_by
+from .patterns import PRODUCTS, reduced_axis
 from .weight_panels import Panels, packed
 
 HEADERS = ("panels", "threads", "floats", "limbs", "product")
@@ -104,8 +104,7 @@ def rounding(region: Region) -> str:
 
 def product_of(region: Region) -> int:
     """The number of the call that is the product."""
-    names = ("relax.matmul", "relax.einsum")
-    return next(k for k, c in enumerate(region.calls) if c.op in names)
+    return next(k for k, c in enumerate(region.calls) if c.op in PRODUCTS)
 
 
 def packed_weights(region: Region) -> Panels:
@@ -114,9 +113,7 @@ def packed_weights(region: Region) -> Panels:
     assert call is not None
     k = product_of(region)
     arrays = [region.constants[o.index] for o in call.operands if isinstance(o, Tensor)]
-    axis: int | None = 0
-    if region.calls[k].op == "relax.einsum":
-        axis = reduced_by(str(region.calls[k].attrs["subscripts"]))
+    axis = reduced_axis(region.calls[k].op, region.calls[k].attrs)
     assert axis is not None
     for move in region.calls[:k]:
         if move.op == "relax.permute_dims" and _exchanges(move):

@@ -5,9 +5,11 @@ matmul(x, dequantize)     matmul(x, permute_dims(astype(dequantize)))     einsum
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ....analysis.composites.grouped import DEQUANTIZE
+from ....analysis.composites.products import TRANSPOSED_MATMUL
 from ....layout.graph.relax_graph import Op, Value
 from ...patterns import unary_functions as unary
 from ...patterns.pattern import Node, Pattern, PatternStep
@@ -22,6 +24,7 @@ MOST = 8
 LONGEST = 12
 #: The shortest groups whose scales are less than the values.
 SHORTEST = 16
+PRODUCTS = ("relax.matmul", "relax.einsum", TRANSPOSED_MATMUL)
 FLOATS = ("float16", "float32")
 WORDS = ("uint32", "uint8", "int8", "int32", "uint16")
 CASTS = ("relax.astype",)
@@ -98,9 +101,17 @@ def reduced(node: Node) -> int | None:
     left, right = node.operand(0), node.operand(1)
     if left is None or right is None or right.rank != 2 or not 2 <= left.rank <= MOST:
         return None
-    if node.info.name == "relax.matmul":
+    return reduced_axis(node.info.name, node.info.attrs)
+
+
+def reduced_axis(name: str, attrs: Mapping[str, Any]) -> int | None:
+    """`reduced` of a product by its name and attributes."""
+    if name == "relax.matmul":
         return 0
-    return reduced_by(str(node.info.attrs["subscripts"]))
+    if name == TRANSPOSED_MATMUL:
+        first, second = attrs["transposed"]
+        return None if first else int(second)
+    return reduced_by(str(attrs["subscripts"]))
 
 
 def reduced_by(subscripts: str) -> int | None:
@@ -151,8 +162,6 @@ def follows(node: Node) -> str | Unmet | None:
     return None
 
 
-PRODUCT = PatternStep(
-    frozenset(("relax.matmul", "relax.einsum")), (product, weights), takes=sources
-)
+PRODUCT = PatternStep(frozenset(PRODUCTS), (product, weights), takes=sources)
 POST = PatternStep(frozenset((*UNARY, *BINARY, *CASTS)), (follows,), 0, LONGEST)
 PATTERNS = (Pattern("product", PRODUCT, POST),)
