@@ -396,7 +396,7 @@ def test_a_transposed_product_is_a_product() -> None:
         builder.emit_func_output(out)
     done = dispatch(prepare(builder.get(), BACKENDS), BACKENDS)
     (region,) = done.taken
-    assert "relax.matmul" in region.ops and "relax.nn.group_dequantize" in region.ops
+    assert "relax.nn.transposed_matmul" in region.ops and "relax.nn.group_dequantize" in region.ops
 
 
 def test_a_table_that_is_gathered_from_is_not_stored_in_full() -> None:
