@@ -92,7 +92,7 @@ class Chain:
         kind: The pattern kind of the whole function.
         params: The PrimFunc's parameters as tensors and scalars of the analysis.
         inplace_indices: For each output, the position of the parameter that the PrimFunc updates,
-            or -1; empty if there is no update. An operand ``%k`` is its content before.
+            or -1; empty if nothing is updated. An operand ``%k`` is its content before.
     """
 
     steps: tuple[Step, ...]

@@ -66,7 +66,7 @@ def append_to_pages(expression: TensorExpression) -> Sequence[Proposal] | Refusa
     folds = [s for s in subterms(definition.body) if isinstance(s, Fold)]
     stores = [s for s in (scatter(definition, f) for f in folds) if s is not None]
     if not stores or len(stores) != len(folds) or len({s.data for s in stores}) != 1:
-        return Refusal("the compute is no series of stores at indices from data")
+        return Refusal("the compute is not a series of stores at indices from data")
     positions = {x.tensor for s in stores for p in s.places.values() for x in read(p)}
     data = {x.tensor: None for s in stores for x in read(s.value)}
     if len(positions) != 1 or not 1 <= len(data) <= 2:

@@ -76,7 +76,7 @@ def chunked_softmax(expression: TensorExpression) -> Sequence[Proposal] | Refusa
     """Match the tensors by their shapes and by which of them is compared with a literal."""
     bodies = [c.body for c in expression.outputs]
     if len(bodies) > 2 or not any(isinstance(s, Reduce) for s in subterms(bodies[0])):
-        return Refusal("the compute is no softmax over chunks")
+        return Refusal("the compute is not a softmax over chunks")
     found = _threshold(bodies)
     inputs = {x.tensor: None for b in bodies for x in read(b)}
     if found is None:
@@ -125,7 +125,7 @@ def _softmax(
         for load in read(s.body)
     ]
     if len(expression.outputs) != 1 or len(set(maxima)) != 1:
-        return Refusal("the compute is no softmax over chunks")
+        return Refusal("the compute is not a softmax over chunks")
     chunks = [t for t in tables if t.shape == maxima[0].shape and t is not maxima[0]]
     rows = [t for t in tables if t.shape == definition.out.shape and t not in chunks]
     sizes = _chunk_sizes(definition.body, maxima[0].shape[1], definition.out.shape[1]) or [{}]

@@ -72,7 +72,7 @@ def index_update(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     (definition,) = expression.outputs[:1]
     stores = scatter(definition, definition.body)
     if stores is None or len(expression.outputs) != 1:
-        return Refusal("the compute is no series of stores at indices from data")
+        return Refusal("the compute is not a series of stores at indices from data")
     rows = index_vector(stores.places.get(0), stores.fold)
     columns = index_vector(stores.places.get(1), stores.fold)
     updates = [x for x in read(stores.value) if x.tensor is not stores.data]

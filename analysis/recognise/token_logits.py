@@ -93,7 +93,7 @@ def token_logits(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     (definition,) = expression.outputs[:1]
     stores = scatter(definition, definition.body)
     if stores is None or len(expression.outputs) != 1 or len(stores.data.shape) != 2:
-        return Refusal("the compute is no series of stores at indices from data")
+        return Refusal("the compute is not a series of stores at indices from data")
     row, column = (bare(stores.places[d]) if d in stores.places else None for d in (0, 1))
     known = {stores.data, *(x.tensor for p in stores.places.values() for x in read(p))}
     others = [x.tensor for x in read(stores.value) if x.tensor not in known]

@@ -84,7 +84,7 @@ class OpInfo(Structural):
         relayout: The operator over logical buffers, if layout attributes such as ``data_layout``
             describe packed or permuted buffers.
         inplace_indices: For each result, the position of the parameter that the PrimFunc updates to
-            hold it, or -1 for a parameter that is only written; empty if there is no update. This
+            hold it, or -1 for a parameter that is only written; empty if nothing is updated. This
             is the argument of ``relax.call_tir_inplace``.
     """
 

@@ -168,10 +168,10 @@ def _places(layout: BufferLayout) -> list[int | None]:
             continue
         axis = next((k for k, a in enumerate(axes) if index.same_as(a)), None)
         if axis is None or axis in out:
-            raise NotBuilt(f"the layout {layout.text} is no permutation of axes")
+            raise NotBuilt(f"the layout {layout.text} is not a permutation of axes")
         out.append(axis)
     if layout.padded or len([axis for axis in out if axis is not None]) != len(axes):
-        raise NotBuilt(f"the layout {layout.text} is no permutation of axes")
+        raise NotBuilt(f"the layout {layout.text} is not a permutation of axes")
     return out
 
 

@@ -51,7 +51,7 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
 
 
 def directly_scheduled(func: Any) -> Any | Refusal:
-    """Return a PrimFunc in which a thread computes each vector of results by itself.
+    """Return a PrimFunc in which a thread computes each vector of results alone.
 
     It is for products and convolutions that no other schedule fits.
     """
