@@ -39,6 +39,7 @@ op, nn = relax.op, relax.op.nn
 TORCH = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bool": torch.bool}
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2}
 CALLS, ROUNDS = 20, 9
+_NUMBERS = itertools.count()
 
 
 def module(build: Callable[..., Any], inputs: Sequence[tuple[tuple[int, ...], str]]) -> Any:
@@ -55,8 +56,9 @@ def built(mod: Any, backend: str, folder: Path, name: str) -> tuple[Any, Dispatc
     chosen = anywhere(backend)
     dispatched = dispatch(prepare(mod, [chosen]), [chosen])
     arch = "sm_" + tvm.cuda(0).compute_version.replace(".", "")
-    library(dispatched, folder / f"{name}.so", arch)
-    return tvm.runtime.load_module(str(folder / f"{name}.so")), dispatched
+    path = folder / f"{name}{next(_NUMBERS)}.so"  # a loaded path is not loaded again
+    library(dispatched, path, arch)
+    return tvm.runtime.load_module(str(path)), dispatched
 
 
 def region(mod: Any, folder: Path, name: str, backend: str) -> tuple[Any, list[int]]:
