@@ -55,7 +55,7 @@ def device_time(dispatcher: Dispatcher, kernel: Callable[[float], float]) -> flo
         dispatcher: Dispatches the module.
         kernel: Returns the microseconds of a kernel from the bytes that it reads and writes.
     """
-    module = fuse(dispatcher.run().module)
+    module = fuse(dispatcher.module())
     regions = sum(r.match.cost for r in dispatcher.regions)
     return regions + sum(kernel(moved) for moved in _kernels(module))
 
