@@ -39,7 +39,11 @@ class Convolution : public Kernel {
     if (v_.added) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.added, 0.0});
     const std::string all = key();
     const std::shared_ptr<Ways> ways = ways_of(all);
-    std::lock_guard<std::mutex> lock(ways->mutex);
+    std::unique_lock<std::mutex> lock(ways->mutex, std::defer_lock);
+    if (c.data != nullptr)
+      lock.lock();
+    else if (!lock.try_lock())
+      return;  // another thread prepares the same
     if (ways->form < 0) find(c, all, *ways);
     if (c.data == nullptr) return;
     form_ = ways->form;
@@ -226,6 +230,7 @@ class Convolution : public Kernel {
   }
 
   void choose(const Context& c, cudnnHandle_t h, const std::string& all, Ways& ways) {
+    const Alone alone;
     const Patience patience;
     check(cudaStreamSynchronize(stream_of(device_)), "stream");
     Timer timer(h);

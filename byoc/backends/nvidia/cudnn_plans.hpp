@@ -1,5 +1,7 @@
 // Plans of cuDNN's engines for a graph: which are allowed, how one is run and timed, and what is
 // remembered of the fastest. It follows cudnn_graph.hpp.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -273,8 +275,19 @@ class Records {
     return mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
   }
 
-  // Empty if there is no folder that only this user writes to.
   static std::string file(const std::string& key, bool create) {
+    const std::string within = folder(create);
+    if (within.empty()) return "";
+    uint64_t hash = 14695981039346656037ull;  // FNV-1a
+    for (unsigned char c : key) hash = (hash ^ c) * 1099511628211ull;
+    char name[32];
+    std::snprintf(name, sizeof(name), "/%016llx", static_cast<unsigned long long>(hash));
+    return within + name;
+  }
+
+ public:
+  // Empty if there is no folder that only this user writes to.
+  static std::string folder(bool create) {
     const char *chosen = std::getenv("OPINFO_CACHE"), *base = std::getenv("XDG_CACHE_HOME"),
                *home = std::getenv("HOME");
     std::string root = chosen != nullptr ? chosen : "";
@@ -293,15 +306,30 @@ class Records {
       warn(folder, "can be written by other users");
       return "";
     }
-    uint64_t hash = 14695981039346656037ull;  // FNV-1a
-    for (unsigned char c : key) hash = (hash ^ c) * 1099511628211ull;
-    char name[32];
-    std::snprintf(name, sizeof(name), "/%016llx", static_cast<unsigned long long>(hash));
-    return folder + name;
+    return folder;
   }
 
+ private:
   std::mutex mutex_;
   std::map<std::string, Record> known_;
+};
+
+// While it lives, other processes that choose plans time nothing: they would slow down each other.
+class Alone {
+ public:
+  Alone() {
+    const std::string folder = Records::folder(true);
+    if (folder.empty()) return;
+    file_ = open((folder + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file_ >= 0) flock(file_, LOCK_EX);
+  }
+  Alone(const Alone&) = delete;
+  ~Alone() {
+    if (file_ >= 0) close(file_);
+  }
+
+ private:
+  int file_ = -1;
 };
 
 // A number of the environment; `usual` if there is none.
