@@ -51,6 +51,7 @@ class FusedAttention : public Kernel {
     for (int k = 0; k < kTensors; ++k) addresses[k] = tensors_[k].in(data);
     void* room = workspace(device_, stream, static_cast<size_t>(plan_->bytes));
     char why[kReason] = "";
+    std::lock_guard<std::mutex> lock(plan_->mutex);  // threads must not run a plan at once
     if (!OPINFO_PLANS(run)(plan_->plan.get(), h, addresses, room, why, sizeof(why)))
       OPINFO_THROW(RuntimeError) << name_ << ": " << why;
   }
@@ -67,7 +68,7 @@ class FusedAttention : public Kernel {
   // One plan for all regions with the same attention: building it takes a second.
   static std::shared_ptr<Planned> shared(const Context& c, const OpinfoAttention& a) {
     static std::mutex mutex;
-    static std::map<std::vector<char>, std::shared_ptr<Planned>> all;
+    static auto& all = *new std::map<std::vector<char>, std::shared_ptr<Planned>>;  // see Ways
     std::vector<char> key(sizeof(a) + sizeof(c.device));
     std::memcpy(key.data(), &a, sizeof(a));
     std::memcpy(key.data() + sizeof(a), &c.device, sizeof(c.device));

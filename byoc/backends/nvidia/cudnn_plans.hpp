@@ -368,10 +368,11 @@ struct Ways {
   std::map<std::pair<int, size_t>, std::vector<Plan>> candidates;
 };
 
-// What all regions with the same convolution share.
+// What all regions with the same convolution share. It is not freed at exit: plans of cuDNN 9.10 and
+// later may end the process when they are destroyed then.
 inline std::shared_ptr<Ways> ways_of(const std::string& key) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<Ways>> all;
+  static auto& all = *new std::map<std::string, std::shared_ptr<Ways>>;
   std::lock_guard<std::mutex> lock(mutex);
   std::shared_ptr<Ways>& ways = all[key];
   if (ways == nullptr) ways = std::make_shared<Ways>();
@@ -425,6 +426,7 @@ inline void prepare_together(int device) {
                                          std::max(1u, std::thread::hardware_concurrency())});
   if (functions.size() < 2 || count < 2) return;
   const Patience patience;
+  handle_on(device);  // cuDNN asks for one before threads create theirs
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
   const auto work = [&] {

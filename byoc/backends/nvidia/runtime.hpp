@@ -317,7 +317,9 @@ class Function {
   const char* name_;
   Make make_;
   std::vector<const int64_t*> specs_;
-  opinfo_regions::Kernels<Extents, Kernel> kernels_;
+  // Not freed at exit, when the driver may be gone.
+  opinfo_regions::Kernels<Extents, Kernel>& kernels_ =
+      *new opinfo_regions::Kernels<Extents, Kernel>;
 };
 
 OPINFO_UNUSED int begin(const TVMFFIAny* args, TVMFFIAny* result) {
