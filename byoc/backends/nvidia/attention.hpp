@@ -1,26 +1,8 @@
-// cuDNN: attention as one kernel, by the graph API of cuDNN's frontend. It follows cudnn.hpp.
-#include <dlfcn.h>
-
+// cuDNN: attention as a kernel of a region. It follows cudnn.hpp and attention_plans.h.
 #include <array>
-#include <unordered_map>
-
-// Otherwise the frontend also calls NVRTC, which its kernels for other operators need.
-#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
-#include <cudnn_frontend.h>
-
-namespace cudnn_frontend {
-// The cuDNN that this library is linked with, where the frontend looks functions up.
-void* cudnn_dlhandle = [] {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&cudnnCreate), &info);
-  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-}();
-}  // namespace cudnn_frontend
 
 namespace opinfo_nvidia {
 namespace {
-
-namespace fe = cudnn_frontend;
 
 // A tensor of halves by batch, heads, rows and columns; steps and the offset count elements.
 struct Heads {
@@ -30,80 +12,92 @@ struct Heads {
 
   explicit operator bool() const { return static_cast<bool>(tensor); }
   void* in(void* const* data) const {
-    return static_cast<uint16_t*>(tensor.in(data)) + offset;
+    return tensor ? static_cast<uint16_t*>(tensor.in(data)) + offset : nullptr;
   }
 };
 
-// o = softmax(scale q kᵀ + mask) v. `causal`: keys after the diagonal from `corner` are hidden.
+// o = softmax(scale q kᵀ + mask) v. `causal`: keys after the diagonal from a corner are hidden.
 struct Sdpa {
-  fe::DataType_t type = fe::DataType_t::HALF;
+  bool bfloat16 = false;
   float scale = 1.0f;
-  bool causal = false;
-  fe::DiagonalAlignment_t corner = fe::DiagonalAlignment_t::TOP_LEFT;
+  int causal = kNotCausal;
   Heads q, k, v, o, mask;
 };
 
 class FusedAttention : public Kernel {
  public:
-  FusedAttention(const Context& c, const Sdpa& s) : s_(s), device_(c.device) {
+  FusedAttention(const Context& c, const Sdpa& s)
+      : tensors_{s.q, s.k, s.v, s.o, s.mask}, name_(c.name), device_(c.device) {
     if (c.alignment % kAligned != 0)
       OPINFO_THROW(ValueError) << c.name << ": a tensor is aligned to " << c.alignment
                                << " bytes, expected " << kAligned;
-    graph_.set_io_data_type(s.type)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-    auto options = fe::graph::SDPA_attributes()
-                       .set_name("attention")
-                       .set_generate_stats(false)
-                       .set_attn_scale(s.scale);
-    if (s.causal) options.set_diagonal_alignment(s.corner).set_diagonal_band_right_bound(0);
-    if (s.mask) options.set_bias(tensor(s.mask, kMask, "mask"));
-    auto out = graph_.sdpa(tensor(s.q, kQueries, "queries"), tensor(s.k, kKeys, "keys"),
-                           tensor(s.v, kValues, "values"), options)[0];
-    out->set_output(true).set_uid(kResult).set_dim(list(s.o.extents)).set_stride(list(s.o.steps));
-    cudnnHandle_t h = handle_on(device_);
-    check(cudnnSetStream(h, stream_of(device_)), "cudnnSetStream");
-    good(graph_.build(h, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), c.name);
-    good(graph_.get_workspace_size(bytes_), c.name);
+    OpinfoAttention a;
+    std::memset(&a, 0, sizeof(a));  // it is compared as bytes
+    a.bfloat16 = s.bfloat16;
+    a.causal = s.causal;
+    a.masked = static_cast<bool>(s.mask);
+    a.scale = s.scale;
+    for (int k = 0; k < kTensors; ++k) {
+      std::copy_n(tensors_[k].extents.begin(), 4, a.tensors[k].extents);
+      std::copy_n(tensors_[k].steps.begin(), 4, a.tensors[k].steps);
+    }
+    plan_ = shared(c, a);
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
     cudnnHandle_t h = handle_on(device_);
     check(cudnnSetStream(h, stream), "cudnnSetStream");
-    std::unordered_map<int64_t, void*> pack{{kQueries, s_.q.in(data)},
-                                            {kKeys, s_.k.in(data)},
-                                            {kValues, s_.v.in(data)},
-                                            {kResult, s_.o.in(data)}};
-    if (s_.mask) pack[kMask] = s_.mask.in(data);
-    good(graph_.execute(h, pack, workspace(device_, stream, static_cast<size_t>(bytes_))),
-         "attention");
+    void* addresses[kTensors];
+    for (int k = 0; k < kTensors; ++k) addresses[k] = tensors_[k].in(data);
+    void* room = workspace(device_, stream, static_cast<size_t>(plan_->bytes));
+    char why[kReason] = "";
+    std::lock_guard<std::mutex> lock(plan_->mutex);  // threads must not run a plan at once
+    if (!OPINFO_PLANS(run)(plan_->plan.get(), h, addresses, room, why, sizeof(why)))
+      OPINFO_THROW(RuntimeError) << name_ << ": " << why;
   }
 
  private:
-  enum : int64_t { kQueries = 1, kKeys, kValues, kResult, kMask };
-  static constexpr int kAligned = 16;
+  static constexpr int kAligned = 16, kReason = 512;
 
-  static std::vector<int64_t> list(const std::array<int64_t, 4>& values) {
-    return {values.begin(), values.end()};
+  struct Planned {
+    std::mutex mutex;
+    std::shared_ptr<void> plan;
+    int64_t bytes = 0;
+  };
+
+  // One plan for all regions with the same attention: building it takes a second.
+  static std::shared_ptr<Planned> shared(const Context& c, const OpinfoAttention& a) {
+    static std::mutex mutex;
+    static auto& all = *new std::map<std::vector<char>, std::shared_ptr<Planned>>;  // see Ways
+    std::vector<char> key(sizeof(a) + sizeof(c.device));
+    std::memcpy(key.data(), &a, sizeof(a));
+    std::memcpy(key.data() + sizeof(a), &c.device, sizeof(c.device));
+    std::unique_lock<std::mutex> lock(mutex);
+    std::shared_ptr<Planned> out = all.try_emplace(key, std::make_shared<Planned>()).first->second;
+    lock.unlock();
+    std::lock_guard<std::mutex> alone(out->mutex);
+    if (out->plan != nullptr) return out;
+    cudnnHandle_t h = handle_on(c.device);
+    check(cudnnSetStream(h, stream_of(c.device)), "cudnnSetStream");
+    char why[kReason] = "";
+    out->plan.reset(OPINFO_PLANS(make)(h, &a, &out->bytes, why, sizeof(why)), OPINFO_PLANS(drop));
+    if (out->plan == nullptr) OPINFO_THROW(RuntimeError) << c.name << ": " << why << told(a);
+    return out;
   }
 
-  static void good(fe::error_object status, const char* what) {
-    if (status.is_bad()) OPINFO_THROW(RuntimeError) << what << ": " << status.get_message();
+  static std::string told(const OpinfoAttention& a) {
+    const auto& q = a.tensors[kQueries].extents;
+    const auto& k = a.tensors[kKeys].extents;
+    std::ostringstream out;
+    out << ": attention of " << q[0] << " x " << q[1] << " heads, " << q[2] << " queries, " << k[2]
+        << " keys, " << q[3] << " elements";
+    return out.str();
   }
 
-  std::shared_ptr<fe::graph::Tensor_attributes> tensor(const Heads& t, int64_t uid,
-                                                       const char* name) {
-    return graph_.tensor(fe::graph::Tensor_attributes()
-                             .set_name(name)
-                             .set_uid(uid)
-                             .set_dim(list(t.extents))
-                             .set_stride(list(t.steps)));
-  }
-
-  Sdpa s_;
+  std::array<Heads, kTensors> tensors_;
+  const char* name_;
   int device_;
-  fe::graph::Graph graph_;
-  int64_t bytes_ = 0;
+  std::shared_ptr<Planned> plan_;
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> attention(const Context& c, const Sdpa& s) {

@@ -169,8 +169,9 @@ def _installed(package: str, kind: str) -> tuple[Path, ...]:
         listed = files(package) or []
     except PackageNotFoundError:
         return ()
-    folders = (Path(str(f.locate())).resolve().parent for f in listed)
-    return tuple(dict.fromkeys(p for p in folders if p.name == kind))
+    # One file for each folder: a package of headers has thousands.
+    one = {f.parent: f for f in listed if f.parent.name == kind}
+    return tuple(dict.fromkeys(Path(str(f.locate())).parent.resolve() for f in one.values()))
 
 
 def _roots() -> Iterator[Path]:

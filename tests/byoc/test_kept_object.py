@@ -1,0 +1,82 @@
+"""Object files in the cache: compiled once, by one process; refused if others could write them."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opinfo.byoc.backends.common import kept_object as home
+from opinfo.byoc.backends.common.kept_object import kept_object, object_key
+from opinfo.byoc.codegen.toolchain import CompilerError
+from opinfo.byoc.process.trust import Untrusted
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPINFO_CACHE", str(tmp_path))
+    return tmp_path / "objects"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources that are compiled."""
+    sources: list[str] = []
+
+    def compile_object(output: str, source: str, options: Any) -> None:
+        sources.append(Path(source).read_text())
+        Path(output).write_bytes(b"object")
+
+    monkeypatch.setattr(home, "object_file", compile_object)
+    return sources
+
+
+def test_an_object_is_compiled_once(folder: Path, compiled: list[str]) -> None:
+    first = kept_object("objects", "one", "int a;", ())
+    assert first == folder / "one.o" == kept_object("objects", "one", "int a;", ())
+    assert compiled == ["int a;"] and first.read_bytes() == b"object"
+
+
+def test_a_process_waits_for_the_one_that_compiles(folder: Path, compiled: list[str]) -> None:
+    folder.mkdir(mode=0o700)
+    found: list[Path] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(kept_object("objects", "one", "int a;", ())))  # fmt: skip
+    with open(folder / "one.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        (folder / "one.o").write_bytes(b"of the other process")
+        (folder / "one.o").chmod(0o600)
+    waiting.join(10)
+    assert found == [folder / "one.o"] and not compiled
+
+
+def test_what_others_can_write_is_not_linked(folder: Path, compiled: list[str]) -> None:
+    kept_object("objects", "one", "int a;", ())
+    (folder / "one.o").chmod(0o666)
+    with pytest.raises(Untrusted, match="only this user can write"):
+        kept_object("objects", "one", "int a;", ())
+    folder.chmod(0o777)
+    with pytest.raises(Untrusted, match="other users can write"):
+        kept_object("objects", "two", "int a;", ())
+
+
+def test_a_failure_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> None:
+        raise CompilerError("no")
+
+    monkeypatch.setattr(home, "object_file", failing)
+    with pytest.raises(CompilerError):
+        kept_object("objects", "one", "int a;", ())
+    assert [path.name for path in folder.iterdir()] == ["one.lock"]
+
+
+def test_the_key_is_that_of_all_parts_and_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {object_key("a", "b"), object_key("ab"), object_key("a", "c")}
+    monkeypatch.setattr("tvm.support.cc.get_cc", lambda: "/usr/bin/another")
+    assert len(keys | {object_key("a", "b")}) == 4
