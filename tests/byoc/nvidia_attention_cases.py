@@ -180,7 +180,7 @@ def _by_position(f: Callable[..., Array]) -> Callable[..., Array]:
 Q, K, V = (2, 3, 5, 16), (2, 3, 9, 16), (2, 3, 9, 8)
 PADDED = np.where(np.arange(9) % 4 == 1, -INF, np.arange(9) / 8).reshape(1, 1, 1, 9)
 BY_HEAD = (np.arange(3 * 45).reshape(1, 3, 5, 9) % 7 / 4).astype("float32")
-CORNER = "s.corner = cudnn_frontend::DiagonalAlignment_t::"
+CORNER = "s.causal = kFrom"
 PLAIN = "{2, 3, 7, 16}, {336, 16, 48, 1}, 0}"
 
 
@@ -207,11 +207,11 @@ CASES: dict[str, Case] = {
                       "s.k {1, 6, 9, 16}, {864, 144, 16, 1}, 0}")),
     "bfloat16, softmax in float32": Case(
         (Q, K, V), _wide_softmax, lambda *xs: attended(*xs, scale=0.25),
-        ("s.type = cudnn_frontend::DataType_t::BFLOAT16",), "bfloat16"),
+        ("s.bfloat16 = true",), "bfloat16"),
     "causal": Case((Q, Q, Q), _constant(causal(5, 5)), lambda *xs: attended(
-        *xs, scale=0.25, mask=causal(5, 5)), (f"{CORNER}TOP_LEFT",)),
+        *xs, scale=0.25, mask=causal(5, 5)), (f"{CORNER}TopLeft",)),
     "causal, more keys": Case((Q, K, V), _constant(causal(5, 9, -3e38)), lambda *xs: attended(
-        *xs, scale=0.25, mask=causal(5, 9)), (f"{CORNER}BOTTOM_RIGHT",)),
+        *xs, scale=0.25, mask=causal(5, 9)), (f"{CORNER}BottomRight",)),
     "keys hidden": Case((Q, K, V), _constant(PADDED), lambda *xs: attended(
         *xs, scale=0.25, mask=PADDED),
                         ("s.mask {1, 1, 5, 9}, {45, 45, 9, 1}, 0}",)),
@@ -235,7 +235,7 @@ CASES: dict[str, Case] = {
     "causal operator": Case(((2, 7, 3, 16),) * 3, _operator(causal_mask="TopLeft"),
                             _by_position(lambda *xs: attended(*xs, scale=0.25, mask=causal(7, 7))),
                             ("s.scale = 0.25f",
-                             f"{CORNER}TOP_LEFT")),
+                             f"{CORNER}TopLeft")),
     "operator with a bias": Case(
         ((2, 5, 3, 16), (2, 9, 3, 16), (2, 9, 3, 8)), lambda e, *xs: e(nn.attention(
             *xs, relax.const(BY_HEAD.astype("float16")))),

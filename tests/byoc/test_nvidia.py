@@ -47,14 +47,18 @@ TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 def on_stub(name: str) -> Backend:
     """The backend over the stub's headers."""
     found = find(name)
-    home: Any = import_module(f"opinfo.byoc.backends.nvidia.{name}")
+    homes: list[Any] = [import_module(f"opinfo.byoc.backends.nvidia.{n}")
+                        for n in (name, "attention_object")]  # fmt: skip
 
     def convert(regions: Any) -> Code:
-        previous, home.options = home.options, lambda *_: OPTIONS
+        previous = [home.options for home in homes]
+        for home in homes:
+            home.options = lambda *_: OPTIONS
         try:
             return found.convert(regions)
         finally:
-            home.options = previous
+            for home, options in zip(homes, previous, strict=True):
+                home.options = options
 
     return replace(found, available=lambda: None, convert=convert)
 

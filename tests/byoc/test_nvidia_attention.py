@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,10 @@ from tvm import relax
 
 from opinfo.byoc.backend.backend import Code
 from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.backends.nvidia import attention
+from opinfo.byoc.backends.common import kept_object
+from opinfo.byoc.backends.nvidia import attention, attention_object
 from opinfo.byoc.backends.nvidia.attention import corner
+from opinfo.byoc.codegen.toolchain import CompilerError
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
@@ -47,6 +51,15 @@ def module(builds: list[tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int
             out = builder.emit_output(relax.Tuple(made))
         builder.emit_func_output(out)
     return builder.get()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of this file's own: the key of an object does not contain the stub's headers."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPINFO_CACHE", str(folder))
+        yield folder
 
 
 @functools.cache
@@ -96,6 +109,83 @@ def test_views_and_attributes_arrive(name: str) -> None:
 def test_a_mask_of_zeros_is_left_out() -> None:
     masks = sum("s.mask" in body for body in bodies())
     assert masks == sum(any("s.mask" in line for line in c.sets) for c in CASES.values())
+
+
+# --- The object with the frontend
+
+
+def one_case() -> CompiledModule:
+    case = CASES["in halves"]
+    mod = module([(case.build, case.shapes, case.dtype, ())])
+    return compile_module(mod, [on_stub("cudnn")], plan=False)
+
+
+def computes(built: CompiledModule) -> None:
+    case = CASES["in halves"]
+    given = case.inputs()
+    found = built.machine()["main"](*map(tvm.runtime.tensor, given))
+    found = found[0] if len(found) == 1 else found
+    expected = case.reference(*(a.astype("float64") for a in given))
+    np.testing.assert_allclose(found.numpy().astype("float64"), expected, rtol=0, atol=2e-3)
+
+
+def test_models_do_not_include_the_frontend(cache: Path) -> None:
+    built = compiled()
+    (external,) = built.dispatched.module.attrs["external_mods"]
+    assert "cudnn_frontend" not in external.inspect_source()
+    (kept,) = (cache / "cudnn_attention").glob("*.o")
+    assert str(kept) in built.dispatched.options
+    changed = kept.stat().st_mtime_ns
+    other = one_case()
+    assert str(kept) in other.dispatched.options and kept.stat().st_mtime_ns == changed
+    computes(other)
+
+
+def test_the_object_is_another_one_for_other_headers_and_compilers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attention_object, "options", lambda *_: ("-O1",))
+    made: list[str] = []
+    monkeypatch.setattr(attention_object, "kept_object",
+                        lambda folder, name, *_: made.append(name) or Path(name))  # fmt: skip
+    monkeypatch.setattr(attention_object, "_versions", lambda: "1.32")
+    first = attention_object.attention_source()
+    assert attention_object.attention_source() == first and len(made) == 1
+    monkeypatch.setattr(attention_object, "_versions", lambda: "1.33")
+    attention_object.attention_source()
+    monkeypatch.setattr(kept_object.cc, "get_cc", lambda: "/usr/bin/another")
+    attention_object.attention_source()
+    assert len(set(made)) == len(made) == 3
+
+
+def test_without_a_cache_the_source_contains_the_frontend(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise PermissionError("others can write it")
+
+    monkeypatch.setattr(attention_object, "_made", failing)
+    built = one_case()
+    (external,) = built.dispatched.module.attrs["external_mods"]
+    assert "#include <cudnn_frontend.h>" in external.inspect_source()
+    computes(built)
+
+
+def test_a_frontend_that_does_not_compile_costs_attention_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+
+    def failing(output: str, *_: Any) -> None:
+        tried.append(output)
+        raise CompilerError("cudnn_frontend.h:1: error: no")
+
+    monkeypatch.setattr(kept_object, "object_file", failing)
+    monkeypatch.setattr(attention_object, "_versions", lambda: "broken")
+    with pytest.warns(UserWarning, match="CompilerError: error: no; run by tvm"):
+        built = one_case()
+    assert not built.dispatched.taken and len(tried) == 1
+    computes(built)
 
 
 # --- What it refuses

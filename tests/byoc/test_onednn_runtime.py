@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 
 from opinfo.byoc.backend.catalog import find
+from opinfo.byoc.backends.common import kept_object
 from opinfo.byoc.backends.onednn import runtime_object
 from opinfo.byoc.codegen import probe
 from opinfo.byoc.codegen.toolchain import CompilerError
@@ -64,7 +65,7 @@ def test_the_object_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def compile_object(output: str, source: str, words: Any) -> None:
         made.append(Path(source).read_text())
 
-    monkeypatch.setattr(runtime_object, "object_file", compile_object)
+    monkeypatch.setattr(kept_object, "object_file", compile_object)
     first, options = runtime_object.shared_text(own=False)
     assert runtime_object.shared_text(own=False) == (first, options)
     assert len(made) == 1 and Path(options[-1]).is_file()

@@ -8,6 +8,7 @@ and sums in float32 and rounds the weights to halves before the second product.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -123,6 +124,7 @@ def whole(attention: Region) -> str | None:
     return found if isinstance(found, str) else None
 
 
+@functools.cache
 def missing() -> str | None:
     """Why code for cuDNN's frontend cannot be built; None if it can."""
     return CUDNN_FRONTEND.missing()
@@ -407,15 +409,17 @@ def in_half(array: Any, dtype: str) -> Any:
     return half
 
 
-DTYPES = {"float16": "HALF", "bfloat16": "BFLOAT16"}
+#: Names in attention_plans.h of the corners from which masks start.
+CAUSAL = {"TOP_LEFT": "kFromTopLeft", "BOTTOM_RIGHT": "kFromBottomRight"}
 
 
 def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
     """C++ that fills an ``Sdpa``, and how the region rounds differently."""
     call = sdpa(frame.region)
     assert isinstance(call, Sdpa)
-    lines = ["Sdpa s;", f"s.type = cudnn_frontend::DataType_t::{DTYPES[call.tensors[0].dtype]};",
-             f"s.scale = {number(call.scale)};"]  # fmt: skip
+    lines = ["Sdpa s;", f"s.scale = {number(call.scale)};"]
+    if call.tensors[0].dtype == "bfloat16":
+        lines.append("s.bfloat16 = true;")
     for name, tensor, view in zip("qkvo", (*call.tensors, frame.region.result), call.views,
                                   strict=True):  # fmt: skip
         lines.append(f"s.{name} = {_cpp(frame.view(tensor), view)};")
@@ -424,8 +428,7 @@ def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
                    else frame.constant(np.asarray(call.mask)))  # fmt: skip
         lines.append(f"s.mask = {_cpp(operand, call.mask_view)};")
     if call.causal:
-        lines += ["s.causal = true;",
-                  f"s.corner = cudnn_frontend::DiagonalAlignment_t::{call.causal};"]  # fmt: skip
+        lines.append(f"s.causal = {CAUSAL[call.causal]};")
     return [*lines, "return attention(c, s);"], [call.rounds]
 
 

@@ -17,9 +17,10 @@ from ...patterns.symbolic_shapes import same_shape
 from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
 from . import attention
+from .attention_object import attention_source
 from .conv_patterns import kernel_layout, patterns
 from .estimated_cost import conversion, cost
-from .locate import CUDART, CUDNN, CUDNN_FRONTEND, available, options
+from .locate import CUDART, CUDNN, available, options
 from .source import GpuFunction, joined_source
 
 HEADERS = ("cudnn_graph.hpp", "cudnn_plans.hpp", "cudnn.hpp")
@@ -31,8 +32,13 @@ DTYPES = {"float32": "CUDNN_DATA_FLOAT", "float16": "CUDNN_DATA_HALF",
 LIBRARIES = (CUDNN, CUDART)
 
 
-def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
-    """The C++ of all regions, the constants that it reads, and how it rounds differently."""
+def source(
+    regions: Sequence[Region], more: str = ""
+) -> tuple[str, Constants, tuple[tuple[str, str], ...]]:
+    """The C++ of all regions, the constants that it reads, and how it rounds differently.
+
+    ``more`` is C++ in front of the regions.
+    """
     rounds: list[tuple[str, str]] = []
 
     def body(frame: GpuFunction) -> list[str]:
@@ -41,17 +47,17 @@ def source(regions: Sequence[Region]) -> tuple[str, Constants, tuple[tuple[str, 
         rounds.extend([(frame.region.symbol, "; ".join(rounding))] * bool(rounding))
         return lines
 
-    fused = any(map(attention.is_fused, regions))
-    text, constants = joined_source((*HEADERS, *["attention.hpp"] * fused), regions, body)
+    text, constants = joined_source(HEADERS, regions, body, more)
     return text, constants, tuple(rounds)
 
 
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
-    text, constants, rounds = source(regions)
+    fused = any(map(attention.is_fused, regions))
+    more, words = attention_source() if fused else ("", ())
+    text, constants, rounds = source(regions, more)
     symbols = tuple(r.symbol for r in regions)
-    libraries = (*LIBRARIES, *[CUDNN_FRONTEND] * any(map(attention.is_fused, regions)))
-    return Code(text, symbols, constants.named(symbols[0]), options(*libraries), rounds)
+    return Code(text, symbols, constants.named(symbols[0]), (*options(*LIBRARIES), *words), rounds)
 
 
 def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:

@@ -35,6 +35,7 @@ def joined_source(
     header: str | Sequence[str],
     regions: Sequence[Region],
     body: Callable[[GpuFunction], Sequence[str]],
+    more: str = "",
 ) -> tuple[str, Constants]:
     """One C++ file: shared code, the library's headers, the regions, and the init function.
 
@@ -42,6 +43,7 @@ def joined_source(
         header: The library's header, or several in their order.
         regions: The regions; each becomes an exported function.
         body: Returns the statements that create a region's kernel in the context ``c``.
+        more: C++ that follows the headers.
 
     Returns:
         The C++, and its constants.
@@ -50,7 +52,7 @@ def joined_source(
     functions = [_function(r, body(GpuFunction(r, constants))) for r in regions]
     names = (header,) if isinstance(header, str) else header
     heads = headers(__package__, "runtime.hpp", *names)
-    return "".join([heads, *functions, init_function(regions[0].symbol)]), constants
+    return "".join([heads, more, *functions, init_function(regions[0].symbol)]), constants
 
 
 def _function(region: Region, body: Sequence[str]) -> str:

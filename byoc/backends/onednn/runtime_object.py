@@ -7,19 +7,14 @@ kept in the user's cache.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 
 import tvm_ffi
-from tvm.support import cc
 
-from ....analysis.support.replacing import replacing
-from ....analysis.support.user_cache import user_cache
-from ...codegen.toolchain import CompilerError, object_file
-from ...process import trust
+from ...codegen.toolchain import CompilerError
+from ..common.kept_object import kept_object
+from ..common.kept_object import object_key as digest
 from ..common.region_source import headers
 from .locate import options, version
 from .recipes.converters import runtime
@@ -60,23 +55,12 @@ def runtime_object() -> tuple[str, Path]:
         RuntimeError: The user has no home folder.
     """
     key = object_key()
-    file = user_cache("onednn") / f"runtime-{key}.o"
-    with trust.folder(file.parent, create=True) as within:
-        with contextlib.suppress(FileNotFoundError):
-            trust.read(file.name, within)
-            return key, file
-    with tempfile.TemporaryDirectory(prefix=".source-", dir=file.parent) as folder:
-        source = Path(folder) / "runtime.cpp"
-        source.write_text(HIDDEN % key + _text(), encoding="utf-8")
-        with replacing(file) as part:
-            object_file(str(part), str(source), _words())
-    return key, file
+    return key, kept_object("onednn", f"runtime-{key}", HIDDEN % key + _text(), _words())
 
 
 def object_key() -> str:
     """A digest of the object: its source, the compiler, and the options with the library's path."""
-    parts = [_text(), HIDDEN, version(), str(cc.get_cc()), *_words()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    return digest(_text(), HIDDEN, version(), *_words())
 
 
 def _text() -> str:

@@ -1,0 +1,110 @@
+// cuDNN: attention as one kernel, by the graph API of cuDNN's frontend, behind functions of C. The
+// frontend takes half a minute to compile, so this is compiled once, without TVM and any model, to
+// an object file. It follows attention_plans.h.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+// Otherwise the frontend also calls NVRTC, which its kernels for other operators need.
+#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+// Nothing here is written to files.
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include <cudnn_frontend.h>
+
+namespace cudnn_frontend {
+// The cuDNN that the model's library is linked with, where the frontend looks functions up.
+void* cudnn_dlhandle = [] {
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&cudnnCreate), &info);
+  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+}();
+}  // namespace cudnn_frontend
+
+namespace opinfo_attention {
+namespace {
+
+namespace fe = cudnn_frontend;
+
+struct Plan {
+  fe::graph::Graph graph;
+};
+
+std::vector<int64_t> list(const int64_t* values) { return {values, values + 4}; }
+
+std::shared_ptr<fe::graph::Tensor_attributes> tensor(fe::graph::Graph& graph,
+                                                     const OpinfoHeads& t, int64_t uid,
+                                                     const char* name) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_name(name)
+                          .set_uid(uid)
+                          .set_dim(list(t.extents))
+                          .set_stride(list(t.steps)));
+}
+
+fe::error_object build(Plan& plan, cudnnHandle_t h, const OpinfoAttention& a) {
+  fe::graph::Graph& graph = plan.graph;
+  graph.set_io_data_type(a.bfloat16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  auto options = fe::graph::SDPA_attributes()
+                     .set_name("attention")
+                     .set_generate_stats(false)
+                     .set_attn_scale(a.scale);
+  if (a.causal)
+    options
+        .set_diagonal_alignment(a.causal == kFromTopLeft
+                                    ? fe::DiagonalAlignment_t::TOP_LEFT
+                                    : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
+        .set_diagonal_band_right_bound(0);
+  if (a.masked) options.set_bias(tensor(graph, a.tensors[kMask], kMask + 1, "mask"));
+  auto out = graph.sdpa(tensor(graph, a.tensors[kQueries], kQueries + 1, "queries"),
+                        tensor(graph, a.tensors[kKeys], kKeys + 1, "keys"),
+                        tensor(graph, a.tensors[kValues], kValues + 1, "values"), options)[0];
+  const OpinfoHeads& o = a.tensors[kResult];
+  out->set_output(true).set_uid(kResult + 1).set_dim(list(o.extents)).set_stride(list(o.steps));
+  return graph.build(h, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+}
+
+// Whether what a function does succeeds; otherwise the reason is in `why`.
+template <typename Work>
+int told(char* why, size_t size, Work work) {
+  try {
+    fe::error_object status = work();  // its message is no const function
+    if (status.is_good()) return 1;
+    std::snprintf(why, size, "%s", status.get_message().c_str());
+  } catch (const std::exception& e) {
+    std::snprintf(why, size, "%s", e.what());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace opinfo_attention
+
+OPINFO_LINKAGE void* OPINFO_PLANS(make)(cudnnHandle_t h, const OpinfoAttention* a, int64_t* bytes,
+                                        char* why, size_t size) {
+  auto plan = std::make_unique<opinfo_attention::Plan>();
+  const int good = opinfo_attention::told(why, size, [&] {
+    auto status = opinfo_attention::build(*plan, h, *a);
+    return status.is_bad() ? status : plan->graph.get_workspace_size(*bytes);
+  });
+  return good ? plan.release() : nullptr;
+}
+
+OPINFO_LINKAGE int OPINFO_PLANS(run)(const void* plan, cudnnHandle_t h, void* const* addresses,
+                                     void* room, char* why, size_t size) {
+  return opinfo_attention::told(why, size, [&] {
+    std::unordered_map<int64_t, void*> pack;
+    for (int k = 0; k < kTensors; ++k)
+      if (addresses[k] != nullptr) pack[k + 1] = addresses[k];
+    return static_cast<const opinfo_attention::Plan*>(plan)->graph.execute(h, pack, room);
+  });
+}
+
+OPINFO_LINKAGE void OPINFO_PLANS(drop)(void* plan) {
+  delete static_cast<opinfo_attention::Plan*>(plan);
+}
