@@ -119,7 +119,8 @@ def _sets(backend: str, **wanted: str) -> int:
     ({"strides": "1, 1, 1", "padding": "0, 1, 1", "order": "0, 1, 2, 3, 4"}, 1),
     ({"activation": "CUDNN_POINTWISE_RELU_FWD", "limit": "6.0f"}, 1),
     ({"activation": "CUDNN_POINTWISE_RELU_FWD", "limit": "0.5f"}, 1),
-    ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 4),
+    ({"activation": "kHardSwish", "limit": "6.0f"}, 2),
+    ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 5),
     ({"type": "CUDNN_DATA_BFLOAT16", "activation": "CUDNN_POINTWISE_RELU_FWD"}, 2),
 ])  # fmt: skip
 def test_attributes_of_convolutions_arrive(wanted: dict[str, str], times: int) -> None:

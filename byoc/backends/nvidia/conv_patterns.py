@@ -10,14 +10,14 @@ from ....layout.graph.relax_graph import Op
 from ...patterns.conditions import constant
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
-from .dtypes import typed
+from ...patterns.unary_functions import HARD_SWISH
+from .dtypes import HALVES, of, typed
 from .gemm import full_size, sums
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 TRANSPOSED = tuple(f"{name}_transpose" for name in CONV)
 ACTIVATIONS = ("relax.nn.relu", "relax.nn.relu6", "relax.clip", "relax.sigmoid", "relax.tanh",
-               "relax.nn.silu")  # fmt: skip
-HALVES = ("float16", "bfloat16")
+               "relax.nn.silu", HARD_SWISH)  # fmt: skip
 
 
 def summed(dtype: str) -> Condition:
@@ -147,6 +147,8 @@ def clipped(node: Node) -> str | None:
     attrs = node.info.attrs
     if node.info.name == "relax.clip" and float(attrs["min"]) != 0.0:
         return f"clip has min={attrs['min']}, expected 0"
+    if node.info.name == HARD_SWISH and float(attrs["alpha"]) <= 0.0:
+        return f"hard swish has alpha={attrs['alpha']}, expected a positive one"
     return None
 
 
@@ -188,16 +190,6 @@ def _rounded(dtype: str, last: bool, name: str) -> list[Pattern]:
         Pattern(f"{name}_{dtype}_added", *summed_up, activation, casts,
                 one("relax.add", of(dtype), full_size)),
     ]  # fmt: skip
-
-
-def of(dtype: str) -> Condition:
-    """Return a condition: all tensors have this dtype."""
-
-    def check(node: Node) -> str | None:
-        found = sorted({v.dtype for v in node.tensors})
-        return None if found == [dtype] else f"the dtypes are {', '.join(found)}, expected {dtype}"
-
-    return check
 
 
 def rounding(dtype: str) -> Condition:
