@@ -231,6 +231,25 @@ def test_a_transpose_before_a_norm_is_not_fused() -> None:
     assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
 
 
+def test_a_cast_before_a_pool_is_fused() -> None:
+    def build(e: Any, x: Any) -> Any:
+        return e(op.astype(pool(e, e(op.astype(x, "float32"))), "float16"))
+
+    mod = fuse(prepare(net(build, (1, 9, 9, 16))))
+    fused = fuse_rows(mod)
+    assert len(mod.functions) == 3 and len(fused.functions) == 2
+    (func,) = [f for _, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)]
+    kernel = kernel_of(func)
+    assert rule_of(func) == "pointwise"
+    assert kernel.script().count("T.vectorized(T.int64(8))") == 2
+    check(func, kernel)
+
+
+def test_a_sum_before_a_pool_is_not_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, y: pool(e, e(op.add(x, y))), *[(1, 9, 9, 16)] * 2)))
+    assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
+
+
 def test_names_become_identifiers() -> None:
     func = prim_func(lambda e, x: e(nn.relu(x)), (4, 16))
     old = func.params[0]
