@@ -155,6 +155,11 @@ CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
     "image": ("narrow", True, lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])), ((2, 3, 8, 12),)),
     "image, widened": ("narrow", True, lambda e, x: e(op.astype(
         e(op.permute_dims(x, [0, 2, 3, 1])), "float32")), ((2, 3, 8, 12),)),
+    "image, padded": ("narrow", True, lambda e, x: e(nn.pad(
+        e(op.permute_dims(x, [0, 2, 3, 1])), [0, 0, 0, 0, 0, 0, 0, 1])), ((2, 3, 8, 12),)),
+    "image, centred": ("narrow", True, lambda e, x, m: e(nn.pad(e(op.permute_dims(
+        e(op.subtract(x, m)), [0, 2, 3, 1])), [0, 0, 0, 0, 0, 0, 1, 0])),
+        ((2, 3, 8, 12), (3, 1, 1))),
     "transpose": ("transposed", True, lambda e, x: e(op.permute_dims(x, [0, 2, 1])),
                   ((1, 20, 72),)),
 }  # fmt: skip
