@@ -16,8 +16,10 @@ from ..run import run
 nn, op = relax.op.nn, relax.op
 
 
-def net(shape: tuple[Any, ...], kernel: tuple[int, ...], *, dtype: str = "float16",
-        data: str = "NCHW", layout: str = "OIHW", groups: int = 1, given: bool = False) -> Any:  # fmt: skip
+def net(
+    shape: tuple[Any, ...], kernel: tuple[int, ...], *, dtype: str = "float16",
+    data: str = "NCHW", layout: str = "OIHW", groups: int = 1, given: bool = False,
+) -> Any:  # fmt: skip
     x = relax.Var("x", relax.TensorType(shape, dtype))
     numbers = np.random.default_rng(0).standard_normal(kernel).astype(dtype)
     w = relax.Var("w", relax.TensorType(kernel, dtype)) if given else relax.const(numbers, dtype)
