@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf, prod
 
 from ....analysis.proposal.proposal import Constant
 from ....layout.graph.relax_graph import Op
@@ -92,7 +93,29 @@ def window(node: Node) -> str | None:
         return f"padding is {padding}, expected the same before and after"
     if value is None or not isinstance(value.shape[str(attrs["data_layout"]).index("C")], int):
         return "the number of channels is symbolic"
+    if is_depthwise(node):
+        return "the convolution is depthwise: a kernel that TVM builds takes less time"
     return None if isinstance(attrs["groups"], int) else "groups is symbolic"
+
+
+#: Elements of the largest window of a depthwise convolution that is left to TVM.
+LARGEST = 64
+
+
+def is_depthwise(node: Node) -> bool:
+    """Whether each channel of halves has a small window of its own.
+
+    cuDNN reads and writes at a third of the memory's bandwidth there, and has few fused engines.
+    """
+    value, kernel, result = node.operand(0), node.operand(1), node.result
+    if node.info.name != "relax.nn.conv2d" or value is None or kernel is None:
+        return False
+    axis = str(node.info.attrs["data_layout"]).index("C")
+    channels = {value.shape[axis], result.shape[axis], node.info.attrs["groups"]}
+    several = len(channels) == 1 and all(isinstance(c, int) and c % 8 == 0 for c in channels)
+    weights = prod(kernel.shape) if static(kernel.shape) else inf
+    return several and value.dtype in HALVES and kernel.constant and (
+        weights <= LARGEST * int(node.info.attrs["groups"]) and static(value.shape))  # fmt: skip
 
 
 def by_channel(last: bool) -> Condition:
