@@ -139,9 +139,21 @@ def _stem(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
     return emit(nn.relu(emit(op.add(emit(_last(x, weight, strides=2)), bias))))
 
 
+def _patches(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """Patches of an image, as a ViT embeds them."""
+    y = nn.conv2d(x, weight, strides=weight.ty.shape[1], data_layout="NHWC", kernel_layout="OHWI")
+    return emit(op.add(emit(y), bias))
+
+
 def _block(emit: Any, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
     y = emit(op.add(emit(op.add(emit(_last(x, weight)), bias)), residual))
     return emit(nn.relu(y))
+
+
+def _hard_swish(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    y = emit(op.add(emit(_last(x, weight)), bias))
+    gate = emit(op.clip(emit(op.add(y, relax.const(3.0, x.ty.dtype))), 0.0, 6.0))
+    return emit(op.divide(emit(op.multiply(y, gate)), relax.const(6.0, x.ty.dtype)))
 
 
 def _silu(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
@@ -163,7 +175,8 @@ def _batch(emit: Any, x: Any, y: Any) -> Any:
 
 GRAPHS: dict[str, Callable[..., Any]] = {
     "dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first, "batch": _batch,
-    "stem": _stem, "residual": _block, "silu": _silu, "transposed": _transposed,
+    "stem": _stem, "patches": _patches, "residual": _block, "silu": _silu,
+    "hard swish": _hard_swish, "transposed": _transposed,
 }  # fmt: skip
 GEMMS = ("cublaslt", "cutlass")
 for m, k, n in ((128, 768, 3072), (4096, 4096, 4096)):
@@ -183,8 +196,16 @@ for t in ("float16", "float32"):
            (1024,), (1, 14, 14, 1024), by=("cudnn",))  # fmt: skip
     _speed("conv 3x3 256 14x14, batch 1", "conv", t, (1, 14, 14, 256), (256, 3, 3, 256), (256,),
            by=("cudnn",))  # fmt: skip
-    _speed("stem 7x7 3 224x224", "stem", t, (32, 224, 224, 3), (64, 7, 7, 3), (64,), by=("cudnn",))
+    for c in (3, 4, 8):
+        _speed(f"stem 7x7 {c} 224x224", "stem", t, (32, 224, 224, c), (64, 7, 7, c), (64,),
+               by=("cudnn",))  # fmt: skip
+        _speed(f"stem 3x3 {c} 224x224", "stem", t, (32, 224, 224, c), (32, 3, 3, c), (32,),
+               by=("cudnn",))  # fmt: skip
+        _speed(f"patches 16x16 {c} 224x224", "patches", t, (32, 224, 224, c), (768, 16, 16, c),
+               (768,), by=("cudnn",))  # fmt: skip
     _speed("silu 1x1 96 56x56", "silu", t, (32, 56, 56, 96), (24, 1, 1, 96), (24,), by=("cudnn",))
+    _speed("hard swish 1x1 112 14x14", "hard swish", t, (32, 14, 14, 112), (672, 1, 1, 112), (672,),
+           by=("cudnn",))  # fmt: skip
     _speed("transposed 4x4 256 32x32", "transposed", t, (8, 256, 32, 32), (256, 128, 4, 4),
            (1, 128, 1, 1), by=("cudnn",))  # fmt: skip
     _speed("depthwise 3x3 128 56x56", "depthwise", t, (32, 56, 56, 128), (128, 3, 3, 1), (128,),

@@ -156,6 +156,10 @@ def stem(x: Any, weight: Any, bias: Any) -> Any:
     return torch.relu(torch.nn.functional.conv2d(x, weight, bias, stride=2, padding=pad))
 
 
+def patches(x: Any, weight: Any, bias: Any) -> Any:
+    return torch.nn.functional.conv2d(x, weight, bias, stride=weight.shape[2])
+
+
 def residual(x: Any, weight: Any, bias: Any, added: Any) -> Any:
     pad = weight.shape[2] // 2
     y = torch.nn.functional.conv2d(x, weight, bias, padding=pad)
@@ -164,6 +168,10 @@ def residual(x: Any, weight: Any, bias: Any, added: Any) -> Any:
 
 def silu(x: Any, weight: Any, bias: Any) -> Any:
     return torch.nn.functional.silu(torch.nn.functional.conv2d(x, weight, bias))
+
+
+def hard_swish(x: Any, weight: Any, bias: Any) -> Any:
+    return torch.nn.functional.hardswish(torch.nn.functional.conv2d(x, weight, bias))
 
 
 def transposed(x: Any, weight: Any, bias: Any) -> Any:
@@ -187,6 +195,7 @@ def channels_last(*xs: Any) -> Any:
 
 LAST: dict[str, Callable[..., Any]] = {
     "conv": first, "depthwise": first, "stem": stem, "residual": residual, "silu": silu,
+    "hard swish": hard_swish, "patches": patches,
 }  # fmt: skip
 REFERENCES: dict[str, Callable[..., Any]] = {
     "dense": dense, "conv NCHW": first, "batch": torch.matmul, "transposed": transposed,

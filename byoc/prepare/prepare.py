@@ -5,9 +5,10 @@ After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
 Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
 with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
-place, products of the same tensor become one (`byoc.prepare.merge_projections`), and each slice of
-a moved tensor gets its own move (`byoc.prepare.split_slices`). What is bound outside of dataflow
-blocks moves into such, as in the branches of a conditional, so that regions form there.
+place, those of a GPU, products of the same tensor become one (`byoc.prepare.merge_projections`),
+each slice of a moved tensor gets its own move (`byoc.prepare.split_slices`), and images get a
+fourth channel (`byoc.prepare.pad_channels`). What is bound outside of dataflow blocks moves into
+such, as in the branches of a conditional, so that regions form there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .integers import named
 from .merge_products import merge_products
 from .merge_projections import merge_projections
 from .mutate import mutated
+from .pad_channels import pad_channels
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .raise_products import raise_products
@@ -97,7 +99,7 @@ def _lowered(mod: Any, views: bool = False) -> Any:
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(fold_constants(out))
     if views:
-        out = own_moves(merge_projections(split_slices(out)))
+        out = own_moves(merge_projections(split_slices(pad_channels(out))))
     return fold_constants(legalise_module(merge_products(out)))
 
 

@@ -21,6 +21,7 @@ from ....analysis import op_info
 from ....analysis.blocks.blocks import Opaque, stages
 from ...codegen.memory import planning, unbounded
 from ...prepare.raise_ops import raise_ops
+from .schedules.constant_layouts import with_constant_layouts
 from .schedules.fuse_rows import fuse_rows
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 from .schedules.valid_names import with_valid_names
@@ -51,7 +52,7 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    lowered = scheduled(fuse_rows(fuse(mod)), target)
+    lowered = scheduled(with_constant_layouts(fuse_rows(fuse(mod))), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = unbounded(lowered)
     with planning(lowered), graphs():
