@@ -39,6 +39,7 @@ from .raise_products import raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
+from .uniform_values import fold_uniform_values
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -94,7 +95,7 @@ class Preparer:
 
 
 def _lowered(mod: Any, views: bool = False) -> Any:
-    raised = drop_softmax_guards(fold_constants(mod))
+    raised = drop_softmax_guards(fold_uniform_values(fold_constants(mod)))
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(fold_constants(out))
@@ -127,12 +128,27 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
                 return self.combined(call, combine)
         if named(call, "relax.where"):
             return _selected(call)
+        if named(call, "relax.matmul"):
+            return self.unspread(call)
         if any(named(call, f"relax.nn.{n}") for n in ("attention", "attention_bias")):
             return self.in_float32(call)
         same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
         spread = named(call, "relax.broadcast_to")
         same = same or (spread and tvm_ffi.structural_equal(call.ty, call.args[0].ty))
         return call.args[0] if same else call
+
+    def unspread(self, call: Any) -> Any:
+        """A product whose second operand is not spread over the axes of batches."""
+        spread = self.bound(call.args[1])
+        if not named(spread, "relax.broadcast_to"):
+            return call
+        weight = spread.args[0]
+        moved = weight.ty.shape.values[-2:] if weight.ty.ndim >= 2 else ()
+        if not moved or not tvm_ffi.structural_equal(
+            relax.ShapeExpr(moved), relax.ShapeExpr(spread.ty.shape.values[-2:])):  # fmt: skip
+            return call
+        plain = self.builder_.normalize(relax.op.matmul(call.args[0], weight, call.attrs.out_dtype))
+        return plain if tvm_ffi.structural_equal(plain.ty, call.ty) else call
 
     def in_float32(self, call: Any) -> Any:
         """Attention of halves, which TVM lowers to float32, with the cast of its result."""
