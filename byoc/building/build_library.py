@@ -18,6 +18,7 @@ from ..codegen.executable import executable
 from ..codegen.export import export_library
 from ..codegen.loading.arity import check_calls
 from ..codegen.loading.check_init import check_init
+from ..codegen.loading.check_plans import check_plans
 from ..codegen.loading.load_checked import load_checked
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
@@ -33,6 +34,7 @@ def build_library(
     ``runs_elsewhere`` is that of `load_checked`.
 
     Raises:
+        Unplanned: A library has no kernel for one of ``regions`` on the GPU of this machine.
         Miscalled: The module calls one of ``regions`` with arguments that it does not take.
         MissingInit: A backend's code has constants but no function that loads them.
     """
@@ -52,6 +54,9 @@ def build_library(
         loaded = load_checked(str(library), device, runs_elsewhere)
         check_init(loaded, result.module, data)
         check_calls(loaded, regions)
+        if runs_here(target):
+            stage("building plans")
+            check_plans(loaded, regions)
     else:
         relax.VirtualMachine(tvm.runtime.load_module(str(library)), device)
 
@@ -72,3 +77,12 @@ def copy_library(library: Path, path: Path) -> None:
 def on_gpu(target: Any) -> bool:
     """Whether code for this target runs on an NVIDIA GPU."""
     return bool(read_target(target).kind.name == "cuda")
+
+
+def runs_here(target: Any) -> bool:
+    """Whether this machine has a GPU of the architecture of a target for GPUs."""
+    device = tvm.cuda(0)
+    if not on_gpu(target) or not device.exist:
+        return False
+    arch = str(read_target(target).attrs.get("arch", "")).removesuffix("a")
+    return arch in ("", f"sm_{device.compute_version.replace('.', '')}")

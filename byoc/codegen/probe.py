@@ -20,6 +20,7 @@ from .executable import executable
 from .export import export_library
 from .loading.arity import Miscalled, check_calls
 from .loading.check_init import MissingInit, check_init
+from .loading.check_plans import Unplanned
 from .loading.load_checked import LoadError, load_checked
 from .partition import attached
 from .toolchain import CompilerError
@@ -43,6 +44,8 @@ def culprits(regions: Sequence[Region], convert: Convert, error: Exception) -> d
     """
     if isinstance(error, Miscalled):
         return {symbol: Fault("arity", why) for symbol, why in error.wrong.items()}
+    if isinstance(error, Unplanned):
+        return {symbol: Fault("plan", why) for symbol, why in error.wrong.items()}
     if isinstance(error, CompilerError) and error.broken:
         _check_builds()
     faults = _Search(convert).faults(list(regions))

@@ -8,7 +8,6 @@ and the one whose kernels move less, launches included, is built.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tvm import relax
@@ -17,7 +16,7 @@ from ...layout.model.buffer_bytes import size_of
 from ..backend.backend import Backend
 from ..prepare.fuse import fuse
 from .dispatch import Dispatcher, prepare_dispatch
-from .dispatch_request import Options
+from .dispatch_request import Options, plan_layouts, read_request
 
 #: Operators without a kernel; regions have costs of their own.
 _FREE = frozenset(f"relax.{n}" for n in (
@@ -40,11 +39,11 @@ def prepare_in_faster_layouts(
     Raises:
         As `dispatch` does.
     """
-    planned = prepare_dispatch(mod, backends, options)
     kernel = next((b.conversion for b in backends if b.conversion is not None), None)
     if kernel is None or options.layouts != "best" or options.desired or options.measure:
-        return planned
-    given = prepare_dispatch(mod, backends, replace(options, layouts="given"))
+        return prepare_dispatch(mod, backends, options)
+    request = read_request(mod, backends, options)
+    given, planned = Dispatcher(request), Dispatcher(plan_layouts(request, options))
     return min((given, planned), key=lambda dispatcher: device_time(dispatcher, kernel))
 
 
@@ -55,7 +54,7 @@ def device_time(dispatcher: Dispatcher, kernel: Callable[[float], float]) -> flo
         dispatcher: Dispatches the module.
         kernel: Returns the microseconds of a kernel from the bytes that it reads and writes.
     """
-    module = fuse(dispatcher.run().module)
+    module = fuse(dispatcher.module())
     regions = sum(r.match.cost for r in dispatcher.regions)
     return regions + sum(kernel(moved) for moved in _kernels(module))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...analysis.support.progress import stage
 from ...analysis.support.warn import warn
 from ...layout.search.constraints import Desired
-from ..backend.backend import Backend
+from ..backend.backend import Backend, Code
 from ..calibration.calibration import Calibration
 from ..codegen.probe import Unbuildable
 from ..matching.force import CannotForce
@@ -23,7 +23,7 @@ from .dispatch_request import DispatchRequest, Options, plan_layouts, read_reque
 from .dispatched import Dispatched, OffloadedRegion
 from .exclusions import Exclusions
 from .match_regions import match_regions, match_remaining
-from .partition_module import partition
+from .partition_module import partition, replaced
 
 if TYPE_CHECKING:
     from ..measure import Measure
@@ -88,12 +88,14 @@ class Dispatcher:
     """Dispatches one request; each run leaves out the regions that failed before it.
 
     Attributes:
-        regions: The regions of the last run.
+        regions: The regions of the last choice.
     """
 
     def __init__(self, request: DispatchRequest) -> None:
         self.exclusions = Exclusions(request)
         self.regions: list[AssignedRegion] = []
+        self.codes: Sequence[Code] = ()
+        self._chosen: Chosen | None = None
 
     def run(self) -> Dispatched:
         """Return the module partitioned into the best regions that convert.
@@ -101,7 +103,18 @@ class Dispatcher:
         Raises:
             CannotForce: An operator that must go to a backend cannot.
         """
-        while True:
+        chosen = self.choose()
+        return partition(self.exclusions.request, self.regions, self.codes, chosen,
+                         self.exclusions)  # fmt: skip
+
+    def module(self) -> Any:
+        """Return the module of `run`, without a report. Raises as `run` does."""
+        self.choose()
+        return replaced(self.exclusions.request.lowered, self.regions, self.codes)
+
+    def choose(self) -> Chosen:
+        """Choose regions and convert them, unless that is done. Raises as `run` does."""
+        while self._chosen is None:
             stage("choosing backends")
             request = self.exclusions.request
             try:
@@ -111,9 +124,11 @@ class Dispatcher:
             self.regions = assign_regions(request.lowered, chosen.matches, request.backends)
             conversion = convert_regions(self.regions, request.backends)
             self.exclusions.note(conversion.failures)
-            if not conversion.faults:
-                return partition(request, self.regions, conversion.codes, chosen, self.exclusions)
-            self.exclusions.add(self.regions, conversion.faults)
+            if conversion.faults:
+                self.exclusions.add(self.regions, conversion.faults)
+            else:
+                self._chosen, self.codes = chosen, conversion.codes
+        return self._chosen
 
     def exclude_unbuildable(self, error: Exception) -> bool:
         """Exclude the regions of the last run that do not build; False if all of them build.
@@ -128,6 +143,7 @@ class Dispatcher:
         except Unbuildable:
             return False
         self.exclusions.add(self.regions, faults)
+        self._chosen = None
         return True
 
 

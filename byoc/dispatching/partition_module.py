@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...layout.graph.relax_graph import Op
 from ..backend.backend import Backend, Code
@@ -59,21 +59,11 @@ def partition_module(
         reasons: Why operators stay with TVM whose matches were not offered.
     """
     flop = {op: flops(lowered.infos[op], op) for op in lowered.ops}
-    placed = {r.match.ops[-1]: r.placed for r in regions}
     rounds = {symbol: how for c in codes for symbol, how in c.rounds}
     offloaded = tuple(_offloaded_region(lowered, r, flop, rounds.get(r.symbol)) for r in regions)
     covered = {op for r in regions for op in r.match.ops}
     remaining = [op for op in lowered.ops if op not in covered]
-    module = partitioned(
-        lowered.mod,
-        {
-            gvar: PartitionedFunction(
-                graph, lowered.flows[gvar], tuple(placed[o] for o in graph.ops if o in placed)
-            )
-            for gvar, graph in lowered.functions.items()
-        },
-        codes,
-    )
+    module = replaced(lowered, regions, codes)
     options = tuple(dict.fromkeys(o for c in codes for o in c.options))
     diagnoses = tuple(
         replace(diagnosis, why=reasons[op], suggestion="")
@@ -85,6 +75,18 @@ def partition_module(
     )
     plan = _plan(lowered, [r.match for r in regions], {b.name: b for b in backends}, status)
     return Dispatched(module, offloaded, diagnoses, options, status, plan, sum(flop.values()))
+
+
+def replaced(lowered: Lowered, regions: Sequence[AssignedRegion], codes: Sequence[Code]) -> Any:
+    """The module in which regions are calls of backends, with their code."""
+    placed = {r.match.ops[-1]: r.placed for r in regions}
+    functions = {
+        gvar: PartitionedFunction(
+            graph, lowered.flows[gvar], tuple(placed[o] for o in graph.ops if o in placed)
+        )
+        for gvar, graph in lowered.functions.items()
+    }
+    return partitioned(lowered.mod, functions, codes)
 
 
 def with_layouts_of(

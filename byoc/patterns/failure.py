@@ -22,6 +22,7 @@ STAGES = {
     "link": "its code does not link",
     "load": "its library does not load",
     "arity": "its function takes the wrong number of tensors",
+    "plan": "its library has no kernel for it on this device",
     "constants": "its constants are not loaded",
     "build": "its code does not build",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -46,13 +47,16 @@ def _unrounded(value: Value, infos: Infos, depth: int) -> Bounds | None:
     info = infos[value.producer].info if value.producer is not None else None
     if value.producer is None or not isinstance(info, OpInfo) or info.packed or depth == 0:
         return None
+    if info.name not in _FOLLOWED:
+        return None
     given = _arguments(value.producer, info, infos, depth)
     if info.name in _MOVES:
         return given[0]
     if info.name == "relax.where" and len(given) == 3:
         return _combined(given[1], given[2], lambda a, b: (min(*a, *b), max(*a, *b)))
-    combine = _TWO.get(info.name)
-    return None if combine is None or len(given) != 2 else _combined(given[0], given[1], combine)
+    if len(given) != 2 or info.name not in _TWO:
+        return None
+    return _combined(given[0], given[1], _TWO[info.name])
 
 
 def _arguments(op: Op, info: OpInfo, infos: Infos, depth: int) -> list[Bounds | None]:
@@ -76,9 +80,16 @@ def _combined(
     return None if first is None or second is None else combine(first, second)
 
 
+#: Bounds of constants, which many patterns ask for.
+_KNOWN: WeakKeyDictionary[Value, Bounds | None] = WeakKeyDictionary()
+
+
 def _of_constant(value: Value) -> Bounds | None:
-    array = np.asarray(value.expr.value.numpy()).astype("float64")
-    return (float(array.min()), float(array.max())) if np.isfinite(array).all() else None
+    if value not in _KNOWN:
+        array = np.asarray(value.expr.value.numpy()).astype("float64")
+        finite = array.size > 0 and np.isfinite(array).all()
+        _KNOWN[value] = (float(array.min()), float(array.max())) if finite else None
+    return _KNOWN[value]
 
 
 def _product(a: Bounds, b: Bounds) -> Bounds:
@@ -93,3 +104,4 @@ _TWO: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
     "relax.minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     "relax.maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
 }
+_FOLLOWED = frozenset((*_MOVES, *_TWO, "relax.where"))

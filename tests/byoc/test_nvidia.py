@@ -232,6 +232,35 @@ def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
         region(tvm.runtime.tensor(np.zeros((4, 6), "float32")), two, out)
 
 
+def test_a_region_without_an_engine_goes_to_tvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        y = emit(nn.relu(emit(nn.conv2d(x, const(rng, 8, 4, 3, 3)))))
+        return emit(nn.relu(emit(nn.conv2d(y, const(rng, 13, 8, 1, 1)))))
+
+    monkeypatch.setattr("opinfo.byoc.building.build_library.runs_here", lambda _: True)
+    mod = nets.net(build, (1, 4, 6, 6), legal=False)
+    told = "no kernel for it on this device: .*cudnn_.: no engine of cuDNN .* w,13,8,1,1"
+    with pytest.warns(UserWarning, match=told):
+        made = compile_module(mod, [on_stub("cudnn")], plan=False)
+    assert [t.ops for t in made.dispatched.taken] == [("relax.nn.conv2d", "relax.nn.relu")]
+    assert {f.stage for f in made.dispatched.lost} == {"plan"}
+    x = np.random.default_rng(0).standard_normal((1, 4, 6, 6)).astype("float32")
+    found = made.machine()["main"](tvm.runtime.tensor(x)).numpy()
+    np.testing.assert_allclose(found, run(mod, [x])[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_region_without_an_engine_raises_where_there_was_no_gpu() -> None:
+    def build(emit: Any, rng: Any, x: Any) -> Any:
+        return emit(nn.conv2d(x, const(rng, 13, 4, 1, 1)))
+
+    made = compile_module(nets.net(build, (1, 4, 6, 6), legal=False), [on_stub("cudnn")],
+                          plan=False)  # fmt: skip
+    (taken,) = made.dispatched.taken
+    x = tvm.runtime.tensor(np.zeros((1, 4, 6, 6), "float32"))
+    with pytest.raises(RuntimeError, match=f"^{taken.symbol}: no engine of cuDNN .* w,13,4,1,1"):
+        made.machine()["main"](x)
+
+
 def sources(name: str) -> str:
     """The generated source of all cases, which are taken whole."""
     home = import_module(f"opinfo.byoc.backends.nvidia.{name}")

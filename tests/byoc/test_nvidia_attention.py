@@ -144,16 +144,20 @@ def test_models_do_not_include_the_frontend(cache: Path) -> None:
 def test_the_object_is_another_one_for_other_headers_and_compilers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention_object, "options", lambda *_: ("-O1",))
     made: list[str] = []
-    monkeypatch.setattr(attention_object, "kept_object",
-                        lambda folder, name, *_: made.append(name) or Path(name))  # fmt: skip
+
+    def kept(folder: str, name: str, *_: Any) -> Path:
+        made.append(name)
+        return Path(name)
+
+    monkeypatch.setattr(attention_object, "options", lambda *_: ("-O1",))
+    monkeypatch.setattr(attention_object, "kept_object", kept)
     monkeypatch.setattr(attention_object, "_versions", lambda: "1.32")
     first = attention_object.attention_source()
     assert attention_object.attention_source() == first and len(made) == 1
     monkeypatch.setattr(attention_object, "_versions", lambda: "1.33")
     attention_object.attention_source()
-    monkeypatch.setattr(kept_object.cc, "get_cc", lambda: "/usr/bin/another")
+    monkeypatch.setattr("tvm.support.cc.get_cc", lambda: "/usr/bin/another")
     attention_object.attention_source()
     assert len(set(made)) == len(made) == 3
 

@@ -149,6 +149,38 @@ def test_a_folder_that_others_can_write_to_is_not_read(
     assert "can be written by other users" in capfd.readouterr().err
 
 
+def test_regions_with_the_same_convolution_share_what_is_chosen(
+    library: Path, cache: Path, tmp_path: Path
+) -> None:
+    loaded = process(library, tmp_path / "so")
+    assert run(loaded, 1, 1, 1, 0) > 0
+    for record in cache.iterdir():
+        record.unlink()
+    assert run(loaded, 1, 1, 1, 0) == 0 and not list(cache.iterdir())
+
+
+def test_so_many_plans_are_timed(
+    library: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = []
+    for plans in ("1", "2", "none"):
+        monkeypatch.setenv("OPINFO_CUDNN_PLANS", plans)
+        monkeypatch.setenv("OPINFO_CACHE", str(tmp_path / plans))
+        # The stub has three configurations for float32, of the fused graph and of the convolution
+        # alone. That takes as long, so the elementwise graph after it is not planned.
+        timed.append(run(process(library, tmp_path / "so"), 1, 0, 1, 0))
+    assert timed == [2, 4, 6]
+
+
+def test_after_the_time_is_spent_the_first_plan_is_taken_and_not_kept(
+    library: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPINFO_CUDNN_SECONDS", "0")
+    for ways in FORMS:
+        assert run(process(library, tmp_path / "so"), *ways, 0) == 0
+    assert not cache.exists()
+
+
 def test_nothing_is_timed_while_a_graph_is_captured(
     library: Path, cache: Path, tmp_path: Path
 ) -> None:

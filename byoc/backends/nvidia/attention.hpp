@@ -31,16 +31,17 @@ class FusedAttention : public Kernel {
     if (c.alignment % kAligned != 0)
       OPINFO_THROW(ValueError) << c.name << ": a tensor is aligned to " << c.alignment
                                << " bytes, expected " << kAligned;
-    OpinfoAttention a{s.bfloat16, s.causal, static_cast<bool>(s.mask), s.scale, {}};
+    OpinfoAttention a;
+    std::memset(&a, 0, sizeof(a));  // it is compared as bytes
+    a.bfloat16 = s.bfloat16;
+    a.causal = s.causal;
+    a.masked = static_cast<bool>(s.mask);
+    a.scale = s.scale;
     for (int k = 0; k < kTensors; ++k) {
       std::copy_n(tensors_[k].extents.begin(), 4, a.tensors[k].extents);
       std::copy_n(tensors_[k].steps.begin(), 4, a.tensors[k].steps);
     }
-    cudnnHandle_t h = handle_on(device_);
-    check(cudnnSetStream(h, stream_of(device_)), "cudnnSetStream");
-    char why[kReason] = "";
-    plan_.reset(OPINFO_PLANS(make)(h, &a, &bytes_, why, sizeof(why)), OPINFO_PLANS(drop));
-    if (plan_ == nullptr) OPINFO_THROW(RuntimeError) << c.name << ": " << why;
+    plan_ = shared(c, a);
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
@@ -48,20 +49,54 @@ class FusedAttention : public Kernel {
     check(cudnnSetStream(h, stream), "cudnnSetStream");
     void* addresses[kTensors];
     for (int k = 0; k < kTensors; ++k) addresses[k] = tensors_[k].in(data);
-    void* room = workspace(device_, stream, static_cast<size_t>(bytes_));
+    void* room = workspace(device_, stream, static_cast<size_t>(plan_->bytes));
     char why[kReason] = "";
-    if (!OPINFO_PLANS(run)(plan_.get(), h, addresses, room, why, sizeof(why)))
+    if (!OPINFO_PLANS(run)(plan_->plan.get(), h, addresses, room, why, sizeof(why)))
       OPINFO_THROW(RuntimeError) << name_ << ": " << why;
   }
 
  private:
   static constexpr int kAligned = 16, kReason = 512;
 
+  struct Planned {
+    std::mutex mutex;
+    std::shared_ptr<void> plan;
+    int64_t bytes = 0;
+  };
+
+  // One plan for all regions with the same attention: building it takes a second.
+  static std::shared_ptr<Planned> shared(const Context& c, const OpinfoAttention& a) {
+    static std::mutex mutex;
+    static std::map<std::vector<char>, std::shared_ptr<Planned>> all;
+    std::vector<char> key(sizeof(a) + sizeof(c.device));
+    std::memcpy(key.data(), &a, sizeof(a));
+    std::memcpy(key.data() + sizeof(a), &c.device, sizeof(c.device));
+    std::unique_lock<std::mutex> lock(mutex);
+    std::shared_ptr<Planned> out = all.try_emplace(key, std::make_shared<Planned>()).first->second;
+    lock.unlock();
+    std::lock_guard<std::mutex> alone(out->mutex);
+    if (out->plan != nullptr) return out;
+    cudnnHandle_t h = handle_on(c.device);
+    check(cudnnSetStream(h, stream_of(c.device)), "cudnnSetStream");
+    char why[kReason] = "";
+    out->plan.reset(OPINFO_PLANS(make)(h, &a, &out->bytes, why, sizeof(why)), OPINFO_PLANS(drop));
+    if (out->plan == nullptr) OPINFO_THROW(RuntimeError) << c.name << ": " << why << told(a);
+    return out;
+  }
+
+  static std::string told(const OpinfoAttention& a) {
+    const auto& q = a.tensors[kQueries].extents;
+    const auto& k = a.tensors[kKeys].extents;
+    std::ostringstream out;
+    out << ": attention of " << q[0] << " x " << q[1] << " heads, " << q[2] << " queries, " << k[2]
+        << " keys, " << q[3] << " elements";
+    return out.str();
+  }
+
   std::array<Heads, kTensors> tensors_;
   const char* name_;
   int device_;
-  std::shared_ptr<void> plan_;
-  int64_t bytes_ = 0;
+  std::shared_ptr<Planned> plan_;
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> attention(const Context& c, const Sdpa& s) {

@@ -213,6 +213,7 @@ class Matmul : public Kernel {
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> matmul(const Context& c, const Gemm& g) {
+  if (c.data == nullptr) return nullptr;
   return std::make_unique<Matmul>(c, g);
 }
 

@@ -40,8 +40,21 @@ class Convolution : public Kernel {
     else if (v_.activation != kNoActivation)
       steps_.push_back({static_cast<cudnnPointwiseMode_t>(v_.activation), {}, {}, v_.limit});
     if (v_.added) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.added, 0.0});
-    choose(c, handle_on(device_));
-    for (const Part& p : parts_) bytes_ = std::max(bytes_, p.plan.bytes);
+    const std::string all = key();
+    const std::shared_ptr<Ways> ways = ways_of(all);
+    std::unique_lock<std::mutex> lock(ways->mutex, std::defer_lock);
+    if (c.data != nullptr)
+      lock.lock();
+    else if (!lock.try_lock())
+      return;  // another thread prepares the same
+    if (ways->form < 0) find(c, all, *ways);
+    if (c.data == nullptr) return;
+    form_ = ways->form;
+    const std::vector<Graph> parts = graphs(form_);
+    for (size_t k = 0; k < parts.size(); ++k) {
+      parts_.push_back({parts[k], ways->plans[k]});
+      bytes_ = std::max(bytes_, ways->plans[k].bytes);
+    }
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
@@ -50,15 +63,11 @@ class Convolution : public Kernel {
     const int64_t scratch = form_ == kSplit ? scratch_bytes() : 0;
     char* room = static_cast<char*>(workspace(device_, stream, scratch + bytes_));
     for (const Part& p : parts_)
-      check(p.plan.run(h, p.graph, data, room, room + scratch, one_at_a_time_), name_);
+      check(p.plan.run(h, p.graph, data, room, room + scratch), name_);
     if (form_ == kInSteps) check(in_steps(h, data), name_);
   }
 
  private:
-  static constexpr int kConfigurations = 24;
-  static constexpr size_t kPlans = 6;
-  static constexpr std::chrono::milliseconds kPatience{600};
-
   struct Part {
     Graph graph;
     Plan plan;
@@ -196,108 +205,131 @@ class Convolution : public Kernel {
     return out.str();
   }
 
-  void choose(const Context& c, cudnnHandle_t h) {
-    const std::string all = key();
+  // Without a call, plans are prepared; in one, the fastest way is in `ways` afterwards.
+  void find(const Context& c, const std::string& all, Ways& ways) {
+    cudnnHandle_t h = handle_on(device_);
     const Record known = Records::all().find(all);
-    if (known.form >= 0 && known.form < kForms && applies(known.form) && taken(h, known)) return;
-    const cudaStream_t stream = stream_of(device_);
-    const Capture capture(stream);
-    if (capture.id() != 0) {  // nothing may be timed now
-      for (int form = 0; form < kForms; ++form)
-        if (applies(form) && measured(c, h, form, nullptr) >= 0) return;
-    } else {
-      check(cudaStreamSynchronize(stream), "stream");
-      Timer timer(h);
-      float best = -1.0f;
-      std::vector<Part> fastest;
-      for (int form = 0; form < kForms; ++form) {
-        if (!applies(form) || (form == kInSteps && best >= 0)) continue;
-        const float time = measured(c, h, form, &timer);
-        if (time < 0 || (best >= 0 && best <= time)) continue;
-        best = time;
-        form_ = form;
-        fastest = parts_;
+    if (known.form >= 0 && known.form < kForms && applies(known.form) && taken(h, known, ways))
+      return;
+    if (c.data == nullptr)
+      prepare(h, ways);
+    else if (Capture(stream_of(device_)).id() != 0 || !Patience::is_left())
+      take_first(h, ways);
+    else
+      choose(c, h, all, ways);
+    if (c.data == nullptr) return;
+    ways.candidates.clear();
+    if (ways.form < 0)
+      OPINFO_THROW(RuntimeError) << name_ << ": no engine of cuDNN runs this convolution" << why_
+                                 << ": " << all;
+  }
+
+  // The forms that are timed in any case. The elementwise graph of a split one may not be needed.
+  void prepare(cudnnHandle_t h, Ways& ways) {
+    for (int form : {kWhole, kWithZeros, kSplit})
+      if (applies(form)) candidates(h, form, 0, ways);
+  }
+
+  // The first plan of the first form that has one: nothing is timed.
+  void take_first(cudnnHandle_t h, Ways& ways) {
+    for (int form = 0; form < kForms && ways.form < 0; ++form) {
+      if (!applies(form)) continue;
+      std::vector<Plan> plans;
+      const size_t count = form == kSplit ? 2 : 1;
+      for (size_t k = 0; k < count; ++k) {
+        const std::vector<Plan>& all = candidates(h, form, k, ways, 1);
+        if (all.empty()) break;
+        plans.push_back(all[0]);
       }
-      parts_ = fastest;
-      if (best >= 0) {
-        Record record{form_, {}};
-        for (const Part& p : parts_) record.choices.push_back(p.plan.choice);
-        Records::all().put(all, record);
-        return;
-      }
+      if (plans.size() < count) continue;
+      ways.form = form;
+      ways.plans = plans;
     }
-    OPINFO_THROW(RuntimeError) << name_ << ": no engine of cuDNN runs this convolution " << why_;
+  }
+
+  void choose(const Context& c, cudnnHandle_t h, const std::string& all, Ways& ways) {
+    const Alone alone;
+    const Patience patience;
+    check(cudaStreamSynchronize(stream_of(device_)), "stream");
+    Timer timer(h);
+    float best = -1.0f;
+    for (int form = 0; form < kForms; ++form)
+      if (applies(form) && (form != kInSteps || best < 0)) measure(c, h, form, timer, ways, best);
+    if (ways.form < 0) return;
+    Record record{ways.form, {}};
+    for (const Plan& p : ways.plans) record.choices.push_back(p.choice);
+    Records::all().put(all, record);
   }
 
   // Whether a remembered way can be taken again.
-  bool taken(cudnnHandle_t h, const Record& record) {
+  bool taken(cudnnHandle_t h, const Record& record, Ways& ways) {
+    std::vector<Plan> plans;
     try {
-      std::vector<Graph> parts = graphs(record.form);
+      const std::vector<Graph> parts = graphs(record.form);
       if (parts.size() != record.choices.size()) return false;
-      parts_.clear();
       for (size_t k = 0; k < parts.size(); ++k) {
         const Descriptor made = parts[k].made(h);
         if (!made) return false;
-        Plan plan = planned(h, made, record.choices[k], v_.type);
-        if (!plan) return false;
-        parts_.push_back({parts[k], plan});
+        plans.push_back(planned(h, made, record.choices[k], v_.type));
+        if (!plans.back()) return false;
       }
     } catch (const opinfo::Error&) {
       return false;
     }
-    form_ = record.form;
+    ways.form = record.form;
+    ways.plans = plans;
     return true;
   }
 
-  // Milliseconds of the fastest plans of a form, in `parts_`; negative if it has none.
-  float measured(const Context& c, cudnnHandle_t h, int form, Timer* timer) {
-    parts_.clear();
-    float total = 0.0f;
-    try {
-      for (const Graph& g : graphs(form)) {
-        float time = -1.0f;
-        const Plan plan = fastest(c, h, g, timer, &time);
-        if (!plan) return -1.0f;
-        parts_.push_back({g, plan});
-        total += time;
+  // Plans of a graph of a form, at most as many as are timed. None if cuDNN refuses an operation.
+  const std::vector<Plan>& candidates(cudnnHandle_t h, int form, size_t k, Ways& ways,
+                                      size_t most = 0) {
+    static const size_t usual =
+        std::max<size_t>(1, static_cast<size_t>(from_environment("OPINFO_CUDNN_PLANS", 4.0)));
+    const auto [at, added] = ways.candidates.try_emplace({form, k});
+    if (added) try {
+        at->second = first_plans(h, graphs(form)[k], v_.type, most > 0 ? most : usual);
+      } catch (const opinfo::Error& e) {
+        why_ = " (" + std::string(e.what()) + ")";
       }
-    } catch (const opinfo::Error& e) {
-      why_ = "(" + std::string(e.what()) + ")";
-      return -1.0f;
-    }
-    if (timer == nullptr) form_ = form;
-    return total;
+    return at->second;
   }
 
-  // Without a timer, the first plan that cuDNN can make.
-  Plan fastest(const Context& c, cudnnHandle_t h, const Graph& graph, Timer* timer,
-               float* best) const {
-    const Descriptor made = graph.made(h);
+  // Times the plans of a form. If it is faster than `best` milliseconds, or that is negative, it is
+  // what `ways` has from then on. A form whose first graph is not as fast ends there.
+  void measure(const Context& c, cudnnHandle_t h, int form, Timer& timer, Ways& ways,
+               float& best) {
+    float total = 0.0f;
+    std::vector<Plan> plans;
+    std::vector<Graph> parts;
+    try {
+      parts = graphs(form);
+    } catch (const opinfo::Error& e) {
+      why_ = " (" + std::string(e.what()) + ")";
+      return;
+    }
+    for (size_t k = 0; k < parts.size(); ++k) {
+      float time = -1.0f;
+      plans.push_back(fastest(c, h, parts[k], candidates(h, form, k, ways), timer, time));
+      if (!plans.back()) return;
+      total += time;
+      if (best >= 0 && best <= total) return;
+    }
+    best = total;
+    ways.form = form;
+    ways.plans = plans;
+  }
+
+  Plan fastest(const Context& c, cudnnHandle_t h, const Graph& graph,
+               const std::vector<Plan>& plans, Timer& timer, float& best) const {
     Plan out;
-    if (!made) return out;
-    std::vector<Descriptor> configs = configurations(made, CUDNN_HEUR_MODE_A, kConfigurations);
-    for (const Descriptor& d : configurations(made, CUDNN_HEUR_MODE_FALLBACK, kConfigurations))
-      configs.push_back(d);
-    const auto begin = std::chrono::steady_clock::now();
-    std::set<std::string> tried;
-    for (const Descriptor& config : configs) {
-      if (tried.size() >= kPlans) break;
-      if (tried.size() >= 4 && std::chrono::steady_clock::now() - begin > kPatience) break;
-      const Choice choice = chosen(config, v_.type);
-      if (choice.engine < 0 || !tried.insert(Record{0, {choice}}.text()).second) continue;
-      const Plan plan = planned(h, made, config, choice);
-      if (!plan) continue;
-      if (timer == nullptr) {
-        *best = 0.0f;
-        return plan;
-      }
-      char* room = static_cast<char*>(timer->room(scratch_bytes() + plan.bytes));
+    for (const Plan& plan : plans) {
+      char* room = static_cast<char*>(timer.room(scratch_bytes() + plan.bytes));
       if (room == nullptr) continue;
-      const float time = (*timer)([&] {
-        return plan.run(h, graph, c.data, room, room + scratch_bytes(), one_at_a_time_);
-      });
-      if (time < 0 || (*best >= 0 && *best <= time)) continue;
-      *best = time;
+      const float time =
+          timer([&] { return plan.run(h, graph, c.data, room, room + scratch_bytes()); });
+      if (time < 0 || (best >= 0 && best <= time)) continue;
+      best = time;
       out = plan;
     }
     return out;
@@ -366,9 +398,9 @@ class Convolution : public Kernel {
   std::vector<Part> parts_;
   int64_t bytes_ = 0;
   std::string why_;
-  mutable std::mutex one_at_a_time_;
 };
 
+// Without the data of a call, it is only prepared.
 OPINFO_UNUSED std::unique_ptr<Kernel> convolution(const Context& c, const Conv& v) {
   return std::make_unique<Convolution>(c, v);
 }

@@ -58,7 +58,13 @@ def convert(regions: Sequence[Region]) -> Code:
     more, words = attention_source() if fused else ("", ())
     text, constants, rounds = source(regions, more)
     symbols = tuple(r.symbol for r in regions)
-    return Code(text, symbols, constants.named(symbols[0]), (*options(*LIBRARIES), *words), rounds)
+    return Code(
+        text,
+        symbols,
+        constants.named(symbols[0]),
+        (*options(*LIBRARIES), "-pthread", *words),
+        rounds,
+    )
 
 
 def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:

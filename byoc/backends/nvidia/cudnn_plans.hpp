@@ -1,18 +1,23 @@
 // Plans of cuDNN's engines for a graph: which are allowed, how one is run and timed, and what is
 // remembered of the fastest. It follows cudnn_graph.hpp.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <thread>
 
 namespace opinfo_nvidia {
 namespace {
 
 constexpr int64_t kWorkspace = int64_t{256} << 20;
+constexpr size_t kThreads = 16;
 
 // An engine's number and the values of its knobs: enough to make the plan again.
 struct Choice {
@@ -24,12 +29,13 @@ struct Plan {
   Descriptor plan, graph;
   Choice choice;
   int64_t bytes = 0;  // of its workspace
+  std::shared_ptr<std::mutex> one_at_a_time = std::make_shared<std::mutex>();
 
   explicit operator bool() const { return static_cast<bool>(plan); }
 
   // cuDNN does not say that two threads may run a plan at once.
   cudnnStatus_t run(cudnnHandle_t h, const Graph& graph, void* const* data, void* scratch,
-                    void* room, std::mutex& one_at_a_time) const {
+                    void* room) const {
     std::vector<int64_t> ids;
     std::vector<void*> addresses;
     for (const Bound& b : graph.bound()) {
@@ -41,7 +47,7 @@ struct Plan {
         .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
         .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, room)
         .finalize("variant pack");
-    std::lock_guard<std::mutex> lock(one_at_a_time);
+    std::lock_guard<std::mutex> lock(*one_at_a_time);
     return cudnnBackendExecute(h, plan.raw(), pack.raw());
   }
 };
@@ -269,8 +275,19 @@ class Records {
     return mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
   }
 
-  // Empty if there is no folder that only this user writes to.
   static std::string file(const std::string& key, bool create) {
+    const std::string within = folder(create);
+    if (within.empty()) return "";
+    uint64_t hash = 14695981039346656037ull;  // FNV-1a
+    for (unsigned char c : key) hash = (hash ^ c) * 1099511628211ull;
+    char name[32];
+    std::snprintf(name, sizeof(name), "/%016llx", static_cast<unsigned long long>(hash));
+    return within + name;
+  }
+
+ public:
+  // Empty if there is no folder that only this user writes to.
+  static std::string folder(bool create) {
     const char *chosen = std::getenv("OPINFO_CACHE"), *base = std::getenv("XDG_CACHE_HOME"),
                *home = std::getenv("HOME");
     std::string root = chosen != nullptr ? chosen : "";
@@ -289,25 +306,154 @@ class Records {
       warn(folder, "can be written by other users");
       return "";
     }
-    uint64_t hash = 14695981039346656037ull;  // FNV-1a
-    for (unsigned char c : key) hash = (hash ^ c) * 1099511628211ull;
-    char name[32];
-    std::snprintf(name, sizeof(name), "/%016llx", static_cast<unsigned long long>(hash));
-    return folder + name;
+    return folder;
   }
 
+ private:
   std::mutex mutex_;
   std::map<std::string, Record> known_;
 };
 
+// While it lives, other processes that choose plans time nothing: they would slow down each other.
+class Alone {
+ public:
+  Alone() {
+    const std::string folder = Records::folder(true);
+    if (folder.empty()) return;
+    file_ = open((folder + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file_ >= 0) flock(file_, LOCK_EX);
+  }
+  Alone(const Alone&) = delete;
+  ~Alone() {
+    if (file_ >= 0) close(file_);
+  }
+
+ private:
+  int file_ = -1;
+};
+
+// A number of the environment; `usual` if there is none.
+inline double from_environment(const char* name, double usual) {
+  const char* text = std::getenv(name);
+  char* end = nullptr;
+  const double value = text != nullptr ? std::strtod(text, &end) : usual;
+  return text != nullptr && (end == text || *end != 0 || !(value >= 0)) ? usual : value;
+}
+
+// The first plans of a graph, in the order in which cuDNN expects them to be fast.
+inline std::vector<Plan> first_plans(cudnnHandle_t h, const Graph& graph, cudnnDataType_t type,
+                                     size_t most) {
+  constexpr int kConfigurations = 24;
+  std::vector<Plan> out;
+  const Descriptor made = graph.made(h);
+  if (!made) return out;
+  std::set<std::string> tried;
+  for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (out.size() >= most) break;
+    for (const Descriptor& config : configurations(made, mode, kConfigurations)) {
+      if (out.size() >= most || tried.size() >= 4 * most) break;
+      const Choice choice = chosen(config, type);
+      if (choice.engine < 0 || !tried.insert(Record{0, {choice}}.text()).second) continue;
+      if (Plan plan = planned(h, made, config, choice)) out.push_back(plan);
+    }
+  }
+  return out;
+}
+
+// The fastest way that is known, and plans that are to be timed, by form and graph.
+struct Ways {
+  std::mutex mutex;  // one thread at a time
+  int form = -1;
+  std::vector<Plan> plans;
+  std::map<std::pair<int, size_t>, std::vector<Plan>> candidates;
+};
+
+// What all regions with the same convolution share.
+inline std::shared_ptr<Ways> ways_of(const std::string& key) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<Ways>> all;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<Ways>& ways = all[key];
+  if (ways == nullptr) ways = std::make_shared<Ways>();
+  return ways;
+}
+
+// The time that this library may spend on choosing plans. What comes after it takes the first plan,
+// and is chosen in another process: what was chosen until then is kept on disk.
+class Patience {
+ public:
+  Patience() : begin_(std::chrono::steady_clock::now()) {}
+  ~Patience() {
+    const double time = seconds();
+    std::lock_guard<std::mutex> lock(mutex());
+    spent() += time;
+  }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  // `more`: seconds of one that has not ended.
+  static bool is_left(double more = 0.0) {
+    static const double most = from_environment("OPINFO_CUDNN_SECONDS", 10.0);
+    std::lock_guard<std::mutex> lock(mutex());
+    return spent() + more < most;
+  }
+
+ private:
+  static double& spent() {
+    static double seconds = 0.0;
+    return seconds;
+  }
+  static std::mutex& mutex() {
+    static std::mutex m;
+    return m;
+  }
+  std::chrono::steady_clock::time_point begin_;
+};
+
+// Before the first kernel of a device is made, all regions prepare their plans, in several threads:
+// cuDNN compiles some engines at run time, a tenth of a second each. Nothing else of this library
+// runs meanwhile, and no thread is left, as none may allocate memory while a graph is captured.
+inline void prepare_together(int device) {
+  static std::mutex mutex;
+  static std::set<int> done;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!done.insert(device).second || Capture(stream_of(device)).id() != 0) return;
+  std::vector<Function*> functions;
+  for (Function* f : Function::all())
+    if (f->is_static()) functions.push_back(f);
+  const size_t count = std::min<size_t>({functions.size(), kThreads,
+                                         std::max(1u, std::thread::hardware_concurrency())});
+  if (functions.size() < 2 || count < 2) return;
+  const Patience patience;
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  const auto work = [&] {
+    for (size_t at; (at = next++) < functions.size() && Patience::is_left(patience.seconds());) {
+      try {
+        const Current current(device);
+        functions[at]->prepare(device);
+      } catch (const std::exception&) {  // its own call raises it again
+      }
+    }
+  };
+  for (size_t k = 0; k < count; ++k) threads.emplace_back(work);
+  for (std::thread& t : threads) t.join();
+}
+static const bool prepares OPINFO_UNUSED = (before_kernels() = prepare_together) != nullptr;
+
 // The device and the library, in words.
-inline std::string told_of(int device) {
+inline const std::string& told_of(int device) {
+  static std::mutex mutex;
+  static std::map<int, std::string> all;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::string& told = all[device];
+  if (!told.empty()) return told;
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   std::ostringstream out;
   out << properties.name << " sm_" << properties.major << properties.minor << " x"
       << properties.multiProcessorCount << " cudnn " << cudnnGetVersion();
-  return out.str();
+  return told = out.str();
 }
 
 }  // namespace

@@ -7,6 +7,12 @@
 #include <tuple>
 
 #define OPINFO_UNUSED __attribute__((unused))
+// Makes a region's kernel for the extents that were known when it was compiled, or raises why not.
+#define OPINFO_CHECK(symbol)                                                        \
+  OPINFO_FUNCTION(opinfo_check_##symbol) {                                          \
+    *result = TVMFFIAny{};                                                          \
+    return opinfo::guarded([&] { symbol##_.check(static_cast<int>(args->v_int64)); }); \
+  }
 // The device that tensors must be on: a test of the generated code builds it for another one.
 #ifndef OPINFO_DEVICE
 #define OPINFO_DEVICE kDLCUDA
@@ -134,7 +140,8 @@ struct Operand {
   }
 };
 
-// What a kernel is made for. `alignment`: bytes that all addresses are multiples of.
+// What a kernel is made for. `alignment`: bytes that all addresses are multiples of. `data` is null
+// if no kernel is asked for yet: what takes long may be prepared.
 struct Context {
   const char* name;
   int device;
@@ -159,6 +166,47 @@ struct Nothing : Kernel {
   void operator()(void* const*, cudaStream_t) const override {}
 };
 
+// Called before the first kernel is made for a device, if a library sets it.
+inline void (*&before_kernels())(int device) {
+  static void (*all)(int) = nullptr;
+  return all;
+}
+
+// Memory for the arguments of a region that nobody called yet.
+class Trial {
+ public:
+  explicit Trial(const std::vector<const int64_t*>& specs) {
+    for (const int64_t* spec : specs) {
+      tensors_.push_back({});
+      tensors_.back().ndim = static_cast<int32_t>(spec[0]);
+      tensors_.back().shape = const_cast<int64_t*>(spec + 3);
+      int64_t bytes = spec[2];
+      for (int64_t k = 0; k < spec[0]; ++k) bytes *= spec[3 + k];
+      bytes = std::max<int64_t>(bytes / 8, 1);
+      data_.push_back(nullptr);
+      good_ = good_ && cudaMalloc(&data_.back(), bytes) == cudaSuccess &&
+              cudaMemset(data_.back(), 0, bytes) == cudaSuccess;
+    }
+  }
+  Trial(const Trial&) = delete;
+  ~Trial() {
+    for (void* p : data_) cudaFree(p);
+    cudaGetLastError();
+  }
+  explicit operator bool() const { return good_; }
+  void* const* data() const { return data_.data(); }
+  std::vector<const DLTensor*> tensors() const {
+    std::vector<const DLTensor*> out;
+    for (const DLTensor& t : tensors_) out.push_back(&t);
+    return out;
+  }
+
+ private:
+  std::vector<DLTensor> tensors_;
+  std::vector<void*> data_;
+  bool good_ = true;
+};
+
 // One region: a kernel for each device, shape and alignment that it was called with.
 class Function {
  public:
@@ -168,6 +216,38 @@ class Function {
   Function(const char* name, Make make, int count, const int64_t* spec)
       : name_(name), make_(make) {
     for (; count > 0; --count, spec += spec[0] + 3) specs_.push_back(spec);
+    all().push_back(this);
+  }
+
+  // The regions of the model.
+  static std::vector<Function*>& all() {
+    static std::vector<Function*> functions;
+    return functions;
+  }
+
+  // Whether its extents are known, and there is something to compute.
+  bool is_static() const {
+    for (const int64_t* spec : specs_)
+      for (int64_t k = 0; k < spec[0]; ++k)
+        if (spec[3 + k] <= 0) return false;
+    return true;
+  }
+
+  // What takes long is done before it is called.
+  void prepare(int device) const {
+    Context c{name_, device, kAligned, {}, nullptr};
+    for (const int64_t* spec : specs_) c.extents.emplace_back(spec + 3, spec + 3 + spec[0]);
+    make_(c);
+  }
+
+  void check(int device) {
+    if (!is_static()) return;
+    const Current current(device);
+    const Trial trial(specs_);
+    if (trial)
+      find(device, kAligned, trial.tensors().data(), static_cast<int>(specs_.size()),
+           trial.data());
+    check_synchronized();
   }
 
   // The calling convention of TVM's packed functions.
@@ -203,6 +283,9 @@ class Function {
     (*kernel)(data, stream_of(device));
   }
 
+  // The memory is freed next.
+  static void check_synchronized() { opinfo_nvidia::check(cudaDeviceSynchronize(), "synchronize"); }
+
   static bool fits(const DLTensor& t, const int64_t* spec) {
     return t.device.device_type == OPINFO_DEVICE && t.ndim == spec[0] && t.dtype.lanes == 1 &&
            t.dtype.code == spec[1] && t.dtype.bits == spec[2] &&
@@ -221,6 +304,7 @@ class Function {
     for (int k = 0; k < count; ++k)
       key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
     return kernels_.find(key, [&]() -> std::shared_ptr<const Kernel> {
+      if (before_kernels() != nullptr) before_kernels()(device);
       Context c{name_, device, alignment, {}, data};
       for (int k = 0; k < count; ++k)
         c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);

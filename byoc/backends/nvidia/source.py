@@ -57,4 +57,5 @@ def joined_source(
 
 def _function(region: Region, body: Sequence[str]) -> str:
     rows = [row(t, *DLPACK[t.dtype]) for t in tensors(region)]
-    return exported(region, "std::unique_ptr<Kernel>", "const Context& c", body, rows)
+    function = exported(region, "std::unique_ptr<Kernel>", "const Context& c", body, rows)
+    return f"{function}OPINFO_CHECK({region.symbol})\n"

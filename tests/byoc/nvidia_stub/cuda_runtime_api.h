@@ -26,6 +26,7 @@ enum { cudaStreamNonBlocking = 1 };
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 struct cudaDeviceProp {
   char name[256] = "stub";
@@ -85,6 +86,10 @@ cudaError_t cudaMalloc(T** p, size_t n) {
 }
 inline cudaError_t cudaFree(void* p) {
   std::free(p);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemset(void* p, int value, size_t n) {
+  std::memset(p, value, n);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t n, int) {

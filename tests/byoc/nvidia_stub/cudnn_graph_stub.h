@@ -1,6 +1,7 @@
 // cuDNN's graph API: descriptors keep their attributes; a plan computes its operations in loops.
 // The types of attributes are those of the documentation: others are refused.
 #pragma once
+#include <atomic>
 #include <cstring>
 
 using cudnnBackendDescriptor_t = void*;
@@ -88,7 +89,8 @@ namespace stub {
 inline bool fuses = true;          // a convolution with others
 inline bool fuses_without = true;  // also where no residual is added
 inline bool elementwise = true;    // graphs without a convolution
-inline int executed = 0;
+inline std::atomic<int> executed{0};
+constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
 
 inline cudnnBackendAttributeType_t stub_attribute_type(cudnnBackendAttributeName_t name) {
@@ -178,6 +180,10 @@ inline bool stub_is_convolution(const stubDescriptor& op) {
 inline bool stub_taken(const stubDescriptor& graph) {
   const auto ops = stub_ops(graph);
   if (!stub_is_convolution(*ops[0])) return stub::elementwise;
+  if (ops[0]->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+      ops[0]->at(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W)
+              .all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)[0] == stub::refused_channels)
+    return false;
   const bool residual = ops.size() > 1 && ops[1]->has(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2);
   return ops.size() == 1 || (stub::fuses && (stub::fuses_without || residual));
 }
@@ -321,7 +327,8 @@ inline cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
   return status;
 }
 
-// Engines 0, 1, 2 of every graph: with Winograd, with tensor cores, with neither. All have a knob.
+// Engines 0, 1, 2 of every graph: with Winograd, with tensor cores, with neither. All have a knob,
+// of which the last one is proposed with three values.
 inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
                                               cudnnBackendAttributeName_t name,
                                               cudnnBackendAttributeType_t type, int64_t most,
@@ -332,23 +339,26 @@ inline cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
     const bool fallback =
         d->one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK;
-    *count = std::min<int64_t>(most, fallback ? 1 : 3);
+    *count = std::min<int64_t>(most, fallback ? 1 : 5);
     for (int64_t k = 0; k < *count; ++k) {
       auto* engine = new stubDescriptor{CUDNN_BACKEND_ENGINE_DESCRIPTOR, true};
       engine->values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] =
           d->values[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH];
-      const int64_t number = fallback ? 2 : k;
+      const int64_t number = fallback ? 2 : std::min<int64_t>(k, 2);
       const char* bytes = reinterpret_cast<const char*>(&number);
       engine->values[CUDNN_ATTR_ENGINE_GLOBAL_INDEX].assign(bytes, bytes + 8);
       auto* const kept = reinterpret_cast<const char*>(&engine);
       filled(k)->values[CUDNN_ATTR_ENGINECFG_ENGINE].assign(kept, kept + 8);
+      const int64_t knob = k > 2 ? 5 + k : 7;
+      const char* told = reinterpret_cast<const char*>(&knob);
+      filled(k)->values[CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE].assign(told, told + 8);
       filled(k)->finalized = true;
     }
   } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
     *filled(0) = d->at(name);
     *count = 1;
   } else if (name == CUDNN_ATTR_ENGINECFG_KNOB_CHOICES) {
-    const int64_t value = 7;
+    const int64_t value = d->one<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE);
     const auto kind = CUDNN_KNOB_TYPE_SPLIT_K;
     const char* v = reinterpret_cast<const char*>(&value);
     const char* k = reinterpret_cast<const char*>(&kind);
