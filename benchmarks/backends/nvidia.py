@@ -141,7 +141,9 @@ def _stem(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
 
 def _patches(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
     """Patches of an image, as a ViT embeds them."""
-    y = nn.conv2d(x, weight, strides=weight.ty.shape[1], data_layout="NHWC", kernel_layout="OHWI")
+    y = nn.conv2d(
+        x, weight, strides=int(weight.ty.shape[1]), data_layout="NHWC", kernel_layout="OHWI"
+    )
     return emit(op.add(emit(y), bias))
 
 
