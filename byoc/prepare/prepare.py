@@ -7,7 +7,8 @@ Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and p
 with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
 place, those of a GPU, products of the same tensor become one (`byoc.prepare.merge_projections`),
 each slice of a moved tensor gets its own move (`byoc.prepare.split_slices`), images get a fourth
-channel (`byoc.prepare.pad_channels`), and rolls become slices (`byoc.prepare.index_runs`). What is
+channel (`byoc.prepare.pad_channels`), patches of images are multiplied
+(`byoc.prepare.patch_products`), and rolls become slices (`byoc.prepare.index_runs`). What is
 bound outside of dataflow blocks moves into such, as in the branches of a conditional, so that
 regions form there.
 """
@@ -35,6 +36,7 @@ from .merge_products import merge_products
 from .merge_projections import merge_projections
 from .mutate import mutated
 from .pad_channels import pad_channels
+from .patch_products import patch_products
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .raise_products import raise_products
@@ -101,7 +103,7 @@ def _lowered(mod: Any, views: bool = False) -> Any:
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(fold_constants(out))
     if views:
-        out = slice_index_runs(pad_channels(out))
+        out = slice_index_runs(pad_channels(patch_products(out)))
         out = own_moves(merge_projections(split_slices(out)))
     return fold_constants(legalise_module(merge_products(out)))
 
