@@ -141,7 +141,9 @@ def _stem(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
 
 def _patches(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
     """Patches of an image, as a ViT embeds them."""
-    y = nn.conv2d(x, weight, strides=weight.ty.shape[1], data_layout="NHWC", kernel_layout="OHWI")
+    y = nn.conv2d(
+        x, weight, strides=int(weight.ty.shape[1]), data_layout="NHWC", kernel_layout="OHWI"
+    )
     return emit(op.add(emit(y), bias))
 
 
@@ -214,7 +216,7 @@ for t in ("float16", "float32"):
            by=("cudnn",))  # fmt: skip
 
 
-def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:
+def build_speed(name: str, folder: Path, arch: str, alone: bool) -> dict[str, Any]:
     backend, dtype, shapes, graph = SPEED[name]
     xs = [relax.Var(f"x{k}", relax.TensorType(s, dtype)) for k, s in enumerate(shapes)]
     bb = relax.BlockBuilder()
@@ -227,7 +229,8 @@ def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:
     (region,) = dispatched.taken
     file = f"speed_{list(SPEED).index(name)}"
     library(dispatched, folder / f"{file}.so", arch)
-    library(dispatch(mod, []), folder / f"{file}_plain.so", arch)
+    if not alone:
+        library(dispatch(mod, []), folder / f"{file}_plain.so", arch)
     kind = next(k for k, g in GRAPHS.items() if g is graph)
     return {"kind": "speed", "name": name, "file": file, "graph": kind, "dtype": dtype,
             "shapes": shapes, "symbol": region.symbol, "order": _order(dispatched, region.symbol),
@@ -249,14 +252,14 @@ MODELS = {"squeezenet": ("cudnn", "cublaslt"),
           "bert": ("cublaslt",)}  # fmt: skip
 
 
-def build(folder: Path, arch: str, only: Sequence[str]) -> None:
+def build(folder: Path, arch: str, only: Sequence[str], alone: bool = False) -> None:
     """Build all libraries, their inputs and expected outputs, and a list of them."""
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[tuple[str, Callable[[], dict[str, Any]]]] = []
     jobs += [(f"cases {n}", lambda n=n: build_cases(n, folder, arch)) for n in CASES]
     jobs += [(f"model {n}", lambda n=n, b=b: build_model(n, b, folder, arch))
              for n, b in MODELS.items()]  # fmt: skip
-    jobs += [(f"speed {n}", lambda n=n: build_speed(n, folder, arch)) for n in SPEED]
+    jobs += [(f"speed {n}", lambda n=n: build_speed(n, folder, arch, alone)) for n in SPEED]
     listed = folder / "jobs.json"
     entries = json.loads(listed.read_text()) if listed.exists() else {}
     for name, job in jobs:
@@ -276,6 +279,7 @@ def main() -> int:
     parser.add_argument("--arch", help="architecture of the GPU; default: this machine's, or sm_90")
     parser.add_argument("--build", type=Path, metavar="DIR")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
+    parser.add_argument("--alone", action="store_true", help="without TVM's own schedules")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
@@ -283,13 +287,13 @@ def main() -> int:
     arch = options.arch or ("sm_" + gpu.compute_version.replace(".", "") if gpu.exist
                             else "sm_90")  # fmt: skip
     if options.build is not None:
-        build(options.build, arch, options.only)
+        build(options.build, arch, options.only, options.alone)
         return 0
     if not gpu.exist:
         print("no GPU found; build for another machine with --build DIR")
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder), arch, options.only)
+        build(Path(folder), arch, options.only, options.alone)
         words = [sys.executable, f"{folder}/nvidia_run.py", folder]
         return subprocess.run(words + (["--json", options.json] if options.json else [])).returncode
 

@@ -99,7 +99,7 @@ def window(node: Node) -> str | None:
 
 
 #: Elements of the largest window of a depthwise convolution that is left to TVM.
-LARGEST = 64
+LARGEST = 9
 
 
 def is_depthwise(node: Node) -> bool:

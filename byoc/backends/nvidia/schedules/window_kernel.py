@@ -1,4 +1,4 @@
-"""Windows that overlap, as of depthwise convolutions and pools: a thread computes several results.
+"""Windows that overlap and have weights, as of depthwise convolutions: several results a thread.
 
     for h, w, c; r, s: y[h, w, c] += x[2 * h + r, 2 * w + s, c] * k[r, s, c]
 
@@ -7,8 +7,9 @@
       for i: x_row[q, v] = x[2 * (h + i) + r, 2 * w + q, …]     a row of all its windows
              y_acc[i, j, v] += x_row[2 * j + s, v] * k_reg[s, v]
 
-A thread has up to 2 x 4 neighbours of a vector of channels. That windows read a function of
-2 * i + r and 2 * j + s is proved.
+A thread has up to 2 x 4 neighbours of four channels. Registers hold what is read in the type of the
+sums, converted once. That windows read a function of 2 * i + r and 2 * j + s is proved. Pools have
+no weights to share, and are faster with a thread for each result.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from .row_space import combiner
 from .thread_loops import load, local, number, store, unrolled
 from .vector_loads import VectorLanes
 
-#: Results of a thread along rows and columns, at most, and threads that fill a GPU.
-ROWS, COLUMNS, ENOUGH = 2, 4, 132 * 512
+#: Results of a thread along rows and columns, and channels, at most; threads that fill a GPU.
+ROWS, COLUMNS, LANES, ENOUGH = 2, 4, 4, 132 * 512
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class _Windows(Points):
             term = substitute(term, values((var, part)))
         self.term = substitute(term, self.renamed(self.step))
         self.down, self.across = self.slides()
+        if not any(self.is_weight(expr) for expr in loads(self.term)):
+            raise NoGpuSchedule("windows have no weights")
         self.i, self.j, self.lane = (tirx.Var(name, "int64") for name in "ijv")
 
     # ------------------------------------------------------------------ shape
@@ -93,6 +96,11 @@ class _Windows(Points):
         if len(terms) != 2 or len(found) != 2 or len(distinct) != 4:
             raise NoGpuSchedule("windows do not overlap along two axes")
         return found[0], found[1]
+
+    def is_weight(self, expr: Any) -> bool:
+        used = mentions(expr)
+        moved = self.down.axis.var in used or self.across.axis.var in used
+        return not moved and (self.down.term.var in used or self.across.term.var in used)
 
     def slide(self, expr: Any, term: Axis, analyzer: Any) -> Slide | None:
         for axis in self.axes:
@@ -119,7 +127,7 @@ class _Windows(Points):
 
     def kernel(self) -> tuple[Any, list[Any]]:
         groups = self.merged()
-        width = self.width(groups)
+        width = min(self.width(groups), LANES)
         tiled = (self.down.axis, self.across.axis)
         for group, size in zip(groups.groups, groups.sizes, strict=True):
             if any(a is t and static(a.extent) != size for a in group for t in tiled):
@@ -240,7 +248,14 @@ class _Reads:
             elif not any(tvm_ffi.structural_equal(node, known) for known in atoms):
                 atoms.append(node)
 
-        tvm_ffi.structural_visit(term, [(tvm.ir.TensorLoad, note), (tvm.ir.Call, note)])
+        def cast(node: Any, visitor: Any) -> None:
+            if isinstance(node.value, tvm.ir.TensorLoad) or is_choice(node.value):
+                note(node, visitor)
+            else:
+                visitor.default_visit(node)
+
+        rules = [(tvm.ir.TensorLoad, note), (tvm.ir.Call, note), (tirx.Cast, cast)]
+        tvm_ffi.structural_visit(term, rules)
         registers = [(node, self.atom(node)) for node in atoms]
 
         def known(node: Any, mutator: Any) -> Any:
@@ -249,8 +264,8 @@ class _Reads:
                     return value
             return mutator.default_mutate(node)
 
-        rules = [(tvm.ir.TensorLoad, known), (tvm.ir.Call, known)]
-        return self.others(tvm_ffi.structural_mutate(term, rules))
+        replaced = [(kind, known) for kind in (tvm.ir.TensorLoad, tvm.ir.Call, tirx.Cast)]
+        return self.others(tvm_ffi.structural_mutate(term, replaced))
 
     def atom(self, node: Any) -> Any:
         """A load, or a choice, in registers."""
@@ -293,13 +308,29 @@ class _Reads:
 
     def register(self, expr: Any, count: int, var: Any, statements: list[Any]) -> Any:
         """Registers of ``count`` vectors, which are the expression at each value of ``var``."""
-        lanes = self.lanes()
-        value = lanes(expr)
         register = local(f"window_{len(self.registers)}", [count, self.width], str(expr.ty.dtype))
         self.registers.append(register)
+        cast = expr if isinstance(expr, tirx.Cast) else None
+        choice = expr.value if cast is not None else expr
         lane = self.kernel.lane
-        body = seq([*lanes.statements(), unrolled("u", self.width, lambda u: substitute(
-            store(register, value, var, lane), values((lane, u))))])  # fmt: skip
-        self.kernel.buffers += lanes.registers
+        if is_choice(choice) and lane not in mentions(choice.args[0]):
+            condition, *branches = items(choice.args)
+            filled = [self.filled(register, b, var) for b in branches]
+            body = tirx.IfThenElse(condition, *filled)
+        else:
+            body = self.filled(register, expr, var)
         statements.append(unrolled("q", count, lambda q: substitute(body, values((var, q)))))
         return register
+
+    def filled(self, register: Any, expr: Any, place: Any) -> Any:
+        """The statements that store an expression of each lane."""
+        lanes, lane = self.lanes(), self.kernel.lane
+        one = store(register, lanes(expr), place, lane)
+        self.kernel.buffers += lanes.registers
+        each = unrolled("u", self.width, lambda u: substitute(one, values((lane, u))))
+        return seq([*lanes.statements(), each])
+
+
+def is_choice(expr: Any) -> bool:
+    """Whether an expression is an ``if_then_else``."""
+    return isinstance(expr, tvm.ir.Call) and is_guard(expr)
