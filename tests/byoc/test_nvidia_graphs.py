@@ -77,3 +77,16 @@ def test_each_shape_within_bounds_has_a_graph(bounded: tuple[str, ...]) -> None:
         mod["main"] = mod["main"].with_attr("tir_var_upper_bound", bounds)
     program = compiled(prepare(mod), TARGET, fuse)
     assert ("cuda_graph.run_or_capture" in program.as_text()) == (len(bounded) == 2)
+
+
+def test_reshapes_are_views() -> None:
+    def build(emit: Any, _: Any, x: Any) -> Any:
+        weight = relax.const(np.ones((8, 8), "float32"))
+        rows = emit(relax.op.reshape(emit(relax.op.nn.softmax(x)), (8, 8)))
+        return emit(relax.op.matmul(rows, weight))
+
+    program = compiled(prepare(nets.net(build, (2, 4, 8))), TARGET, fuse)
+    text = program.as_text()
+    assert "vm.builtin.reshape" in text
+    assert not any("reshape" in f and "vm.builtin" not in f
+                   for f in text.split() if f.startswith(("reshape", '"reshape')))  # fmt: skip

@@ -21,6 +21,7 @@ from ....analysis import op_info
 from ....analysis.blocks.blocks import Opaque, stages
 from ...codegen.memory import UPPER, planning, unbounded
 from ...prepare.raise_ops import raise_ops
+from .exact_math import exact_math
 from .schedules.constant_layouts import with_constant_layouts
 from .schedules.fuse_rows import fuse_rows
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
@@ -54,10 +55,12 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    lowered = scheduled(with_constant_layouts(fuse_rows(fuse(mod))), target)
+    # Scheduled reshapes are kernels to TVM, and not views.
+    views = relax.transform.RewriteDataflowReshape()
+    lowered = scheduled(views(with_constant_layouts(fuse_rows(fuse(mod)))), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = captured_by_shape(unbounded(lowered))
-    with planning(lowered), graphs():
+    with planning(lowered), graphs(), exact_math():
         return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
 
 
