@@ -333,3 +333,13 @@ def test_without_a_gpu_the_command_says_so_in_a_line_each(
     for name in ("cublaslt", "cudnn", "cutlass", "tensorrt"):
         (line,) = [x for x in lines if f"{name} is not available" in x]
         assert re.search("is not installed|there is no|is visible", line)
+
+
+def test_a_product_of_float32_is_not_rounded_by_cublaslt() -> None:
+    def build(emit: Any, _: Any, x: Any, y: Any) -> Any:
+        return emit(relax.op.astype(emit(relax.op.matmul(x, y)), "float16"))
+
+    backends = [on_stub("cublaslt")]
+    dispatched = dispatch(prepare(nets.net(build, (8, 16), (16, 32)), backends), backends)
+    assert [t.pattern for t in dispatched.taken] == ["matmul"]
+    assert [o.op for o in dispatched.left] == ["relax.astype"]

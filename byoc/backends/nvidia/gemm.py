@@ -169,7 +169,7 @@ def _rounded(
         return PatternStep(frozenset(("relax.add",)), (of_dtype, fits), 0, 1, widened_term)
 
     narrow = one("relax.astype", of_dtype, narrowed)
-    anchor = (*product[:-1], replace(product[-1], conditions=(factors, of_dtype)))
+    anchor = (*product[:-1], replace(product[-1], conditions=(factors, halves(dtype))))
     steps = (*anchor, between, scale, between, added(exact_row(dtype)), between,
              added(half_term(dtype)), between)  # fmt: skip
     rows = many("relax.reshape", same_columns)
@@ -185,6 +185,19 @@ def dtypes(half: str) -> Condition:
     def check(node: Node) -> str | None:
         found = sorted({v.dtype for v in node.tensors} - {half, "float32"})
         return f"a tensor is {found[0]}, expected {half} or float32" if found else None
+
+    return check
+
+
+def halves(half: str) -> Condition:
+    """Return a condition: the operands are of a half dtype, the result of it or float32.
+
+    The libraries do not round products of float32 to halves.
+    """
+
+    def check(node: Node) -> str | None:
+        found = {v.dtype for k in (0, 1) if (v := node.operand(k)) is not None} - {half}
+        return f"an operand is {found.pop()}, expected {half}" if found else dtypes(half)(node)
 
     return check
 
