@@ -139,9 +139,23 @@ def _stem(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
     return emit(nn.relu(emit(op.add(emit(_last(x, weight, strides=2)), bias))))
 
 
+def _patches(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """Patches of an image, as a ViT embeds them."""
+    y = nn.conv2d(
+        x, weight, strides=int(weight.ty.shape[1]), data_layout="NHWC", kernel_layout="OHWI"
+    )
+    return emit(op.add(emit(y), bias))
+
+
 def _block(emit: Any, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
     y = emit(op.add(emit(op.add(emit(_last(x, weight)), bias)), residual))
     return emit(nn.relu(y))
+
+
+def _hard_swish(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
+    y = emit(op.add(emit(_last(x, weight)), bias))
+    gate = emit(op.clip(emit(op.add(y, relax.const(3.0, x.ty.dtype))), 0.0, 6.0))
+    return emit(op.divide(emit(op.multiply(y, gate)), relax.const(6.0, x.ty.dtype)))
 
 
 def _silu(emit: Any, x: Any, weight: Any, bias: Any) -> Any:
@@ -163,7 +177,8 @@ def _batch(emit: Any, x: Any, y: Any) -> Any:
 
 GRAPHS: dict[str, Callable[..., Any]] = {
     "dense": _dense, "conv": _conv, "depthwise": _grouped, "conv NCHW": _first, "batch": _batch,
-    "stem": _stem, "residual": _block, "silu": _silu, "transposed": _transposed,
+    "stem": _stem, "patches": _patches, "residual": _block, "silu": _silu,
+    "hard swish": _hard_swish, "transposed": _transposed,
 }  # fmt: skip
 GEMMS = ("cublaslt", "cutlass")
 for m, k, n in ((128, 768, 3072), (4096, 4096, 4096)):
@@ -183,8 +198,16 @@ for t in ("float16", "float32"):
            (1024,), (1, 14, 14, 1024), by=("cudnn",))  # fmt: skip
     _speed("conv 3x3 256 14x14, batch 1", "conv", t, (1, 14, 14, 256), (256, 3, 3, 256), (256,),
            by=("cudnn",))  # fmt: skip
-    _speed("stem 7x7 3 224x224", "stem", t, (32, 224, 224, 3), (64, 7, 7, 3), (64,), by=("cudnn",))
+    for c in (3, 4, 8):
+        _speed(f"stem 7x7 {c} 224x224", "stem", t, (32, 224, 224, c), (64, 7, 7, c), (64,),
+               by=("cudnn",))  # fmt: skip
+        _speed(f"stem 3x3 {c} 224x224", "stem", t, (32, 224, 224, c), (32, 3, 3, c), (32,),
+               by=("cudnn",))  # fmt: skip
+        _speed(f"patches 16x16 {c} 224x224", "patches", t, (32, 224, 224, c), (768, 16, 16, c),
+               (768,), by=("cudnn",))  # fmt: skip
     _speed("silu 1x1 96 56x56", "silu", t, (32, 56, 56, 96), (24, 1, 1, 96), (24,), by=("cudnn",))
+    _speed("hard swish 1x1 112 14x14", "hard swish", t, (32, 14, 14, 112), (672, 1, 1, 112), (672,),
+           by=("cudnn",))  # fmt: skip
     _speed("transposed 4x4 256 32x32", "transposed", t, (8, 256, 32, 32), (256, 128, 4, 4),
            (1, 128, 1, 1), by=("cudnn",))  # fmt: skip
     _speed("depthwise 3x3 128 56x56", "depthwise", t, (32, 56, 56, 128), (128, 3, 3, 1), (128,),
@@ -193,7 +216,7 @@ for t in ("float16", "float32"):
            by=("cudnn",))  # fmt: skip
 
 
-def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:
+def build_speed(name: str, folder: Path, arch: str, alone: bool) -> dict[str, Any]:
     backend, dtype, shapes, graph = SPEED[name]
     xs = [relax.Var(f"x{k}", relax.TensorType(s, dtype)) for k, s in enumerate(shapes)]
     bb = relax.BlockBuilder()
@@ -206,7 +229,8 @@ def build_speed(name: str, folder: Path, arch: str) -> dict[str, Any]:
     (region,) = dispatched.taken
     file = f"speed_{list(SPEED).index(name)}"
     library(dispatched, folder / f"{file}.so", arch)
-    library(dispatch(mod, []), folder / f"{file}_plain.so", arch)
+    if not alone:
+        library(dispatch(mod, []), folder / f"{file}_plain.so", arch)
     kind = next(k for k, g in GRAPHS.items() if g is graph)
     return {"kind": "speed", "name": name, "file": file, "graph": kind, "dtype": dtype,
             "shapes": shapes, "symbol": region.symbol, "order": _order(dispatched, region.symbol),
@@ -228,14 +252,14 @@ MODELS = {"squeezenet": ("cudnn", "cublaslt"),
           "bert": ("cublaslt",)}  # fmt: skip
 
 
-def build(folder: Path, arch: str, only: Sequence[str]) -> None:
+def build(folder: Path, arch: str, only: Sequence[str], alone: bool = False) -> None:
     """Build all libraries, their inputs and expected outputs, and a list of them."""
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[tuple[str, Callable[[], dict[str, Any]]]] = []
     jobs += [(f"cases {n}", lambda n=n: build_cases(n, folder, arch)) for n in CASES]
     jobs += [(f"model {n}", lambda n=n, b=b: build_model(n, b, folder, arch))
              for n, b in MODELS.items()]  # fmt: skip
-    jobs += [(f"speed {n}", lambda n=n: build_speed(n, folder, arch)) for n in SPEED]
+    jobs += [(f"speed {n}", lambda n=n: build_speed(n, folder, arch, alone)) for n in SPEED]
     listed = folder / "jobs.json"
     entries = json.loads(listed.read_text()) if listed.exists() else {}
     for name, job in jobs:
@@ -255,6 +279,7 @@ def main() -> int:
     parser.add_argument("--arch", help="architecture of the GPU; default: this machine's, or sm_90")
     parser.add_argument("--build", type=Path, metavar="DIR")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
+    parser.add_argument("--alone", action="store_true", help="without TVM's own schedules")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
@@ -262,13 +287,13 @@ def main() -> int:
     arch = options.arch or ("sm_" + gpu.compute_version.replace(".", "") if gpu.exist
                             else "sm_90")  # fmt: skip
     if options.build is not None:
-        build(options.build, arch, options.only)
+        build(options.build, arch, options.only, options.alone)
         return 0
     if not gpu.exist:
         print("no GPU found; build for another machine with --build DIR")
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder), arch, options.only)
+        build(Path(folder), arch, options.only, options.alone)
         words = [sys.executable, f"{folder}/nvidia_run.py", folder]
         return subprocess.run(words + (["--json", options.json] if options.json else [])).returncode
 

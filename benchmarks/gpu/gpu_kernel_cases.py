@@ -48,6 +48,29 @@ def _last(x: Any) -> Any:
     return x.permute(0, 2, 3, 1)
 
 
+def _depthwise(k: int, stride: int) -> Callable[..., Any]:
+    """With the bias and the activation of EfficientNet, in float32 as exporters write it."""
+
+    def build(e: Any, x: Any, w: Any, b: Any) -> Any:
+        dtype = str(x.ty.dtype)
+        y = e(nn.conv2d(x, w, strides=stride, padding=k // 2, groups=int(x.ty.shape[-1]),
+                        data_layout="NHWC", kernel_layout="HWOI", out_dtype="float32"))  # fmt: skip
+        y = e(op.add(y, b))
+        return e(op.astype(e(nn.silu(y)), dtype))
+
+    return build
+
+
+def _depthwise_in_torch(k: int, stride: int) -> Callable[..., Any]:
+    def torch(F: Any, x: Any, w: Any, b: Any) -> Any:
+        y = F.conv2d(
+            _pixels(x), w.permute(2, 3, 0, 1), b.to(x.dtype), stride, k // 2, groups=x.shape[-1]
+        )
+        return F.silu(_last(y))
+
+    return torch
+
+
 KERNELS: list[Kernel] = []
 
 
@@ -119,10 +142,19 @@ for b in (32, 1):
     _add("window", "max pool NHWC", lambda e, x: e(nn.max_pool2d(
             x, (3, 3), (2, 2), padding=(1, 1), layout="NHWC")),
          lambda F, x: _last(F.max_pool2d(_pixels(x), 3, 2, 1)), (b, 112, 112, 64))  # fmt: skip
-_add("window", "depthwise 3x3 NHWC", lambda e, x, w: e(nn.conv2d(
-        x, w, padding=1, groups=144, data_layout="NHWC", kernel_layout="HWOI")),
-     lambda F, x, w: _last(F.conv2d(_pixels(x), w.permute(2, 3, 0, 1), padding=1, groups=144)),
-     (32, 56, 56, 144), (3, 3, 144, 1))  # fmt: skip
+for k, stride, s in ((3, 1, (32, 56, 56, 144)), (3, 2, (32, 112, 112, 96)),
+                     (5, 1, (32, 14, 14, 672)), (5, 2, (32, 56, 56, 144)),
+                     (7, 1, (32, 56, 56, 96))):  # fmt: skip
+    _add(
+        "window",
+        f"depthwise {k}x{k}, stride {stride} NHWC",
+        _depthwise(k, stride),
+        _depthwise_in_torch(k, stride),
+        s,
+        (k, k, s[-1], 1),
+        s[-1:],
+        dtypes=("", "", "float32"),
+    )
 _add("movement", "embedding", lambda e, i, t: e(op.take(t, i, axis=0)),
      lambda F, i, t: t[i], (32, 512), (30522, 768), dtypes=("int64", ""))  # fmt: skip
 _add("movement", "concat of tokens", lambda e, x, y: e(op.concat([x, y], axis=1)),

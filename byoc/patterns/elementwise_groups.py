@@ -22,7 +22,7 @@ from .unary_functions import ARGUMENT, Poly
 
 Infos = Mapping[Op, Recovered]
 
-#: No known function is written in more operators.
+#: No known function is written in more operators, casts aside.
 LONGEST = 10
 
 
@@ -48,7 +48,7 @@ def group(value: Value, infos: Infos) -> Group | None:
         return None
     polys: dict[Value, Poly] = {value: ARGUMENT}
     ops: list[Op] = []
-    while len(ops) < LONGEST:
+    while sum(infos[op].info.name != "relax.astype" for op in ops) < LONGEST:
         following = _next(value, ops, polys, infos)
         if following is None:
             return None

@@ -5,9 +5,12 @@ After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 
 Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
 with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
-place, products of the same tensor become one (`byoc.prepare.merge_projections`), and each slice of
-a moved tensor gets its own move (`byoc.prepare.split_slices`). What is bound outside of dataflow
-blocks moves into such, as in the branches of a conditional, so that regions form there.
+place, those of a GPU, products of the same tensor become one (`byoc.prepare.merge_projections`),
+each slice of a moved tensor gets its own move (`byoc.prepare.split_slices`), images get a fourth
+channel (`byoc.prepare.pad_channels`), patches of images are multiplied
+(`byoc.prepare.patch_products`), and rolls become slices (`byoc.prepare.index_runs`). What is
+bound outside of dataflow blocks moves into such, as in the branches of a conditional, so that
+regions form there.
 """
 
 from __future__ import annotations
@@ -27,16 +30,20 @@ from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
 from .fold_constants import fold_constants
+from .index_runs import slice_index_runs
 from .integers import named
 from .merge_products import merge_products
 from .merge_projections import merge_projections
 from .mutate import mutated
+from .pad_channels import pad_channels
+from .patch_products import patch_products
 from .qdq import bind_scales, parametrise_scales, quantised, taking
 from .raise_ops import raise_ops
 from .raise_products import raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
+from .uniform_values import fold_uniform_values
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:
@@ -92,11 +99,12 @@ class Preparer:
 
 
 def _lowered(mod: Any, views: bool = False) -> Any:
-    raised = drop_softmax_guards(fold_constants(mod))
+    raised = drop_softmax_guards(fold_uniform_values(fold_constants(mod)))
     out = relax.transform.CanonicalizeBindings()(mutated(raised, _Inference(raised)))
     out = sink_reshapes(out)
     out = relax.transform.ConvertToDataflow()(fold_constants(out))
     if views:
+        out = slice_index_runs(pad_channels(patch_products(out)))
         out = own_moves(merge_projections(split_slices(out)))
     return fold_constants(legalise_module(merge_products(out)))
 
@@ -125,12 +133,27 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
                 return self.combined(call, combine)
         if named(call, "relax.where"):
             return _selected(call)
+        if named(call, "relax.matmul"):
+            return self.unspread(call)
         if any(named(call, f"relax.nn.{n}") for n in ("attention", "attention_bias")):
             return self.in_float32(call)
         same = named(call, "relax.astype") and call.attrs.dtype == call.args[0].ty.dtype
         spread = named(call, "relax.broadcast_to")
         same = same or (spread and tvm_ffi.structural_equal(call.ty, call.args[0].ty))
         return call.args[0] if same else call
+
+    def unspread(self, call: Any) -> Any:
+        """A product whose second operand is not spread over the axes of batches."""
+        spread = self.bound(call.args[1])
+        if not named(spread, "relax.broadcast_to"):
+            return call
+        weight = spread.args[0]
+        moved = weight.ty.shape.values[-2:] if weight.ty.ndim >= 2 else ()
+        if not moved or not tvm_ffi.structural_equal(
+            relax.ShapeExpr(moved), relax.ShapeExpr(spread.ty.shape.values[-2:])):  # fmt: skip
+            return call
+        plain = self.builder_.normalize(relax.op.matmul(call.args[0], weight, call.attrs.out_dtype))
+        return plain if tvm_ffi.structural_equal(plain.ty, call.ty) else call
 
     def in_float32(self, call: Any) -> Any:
         """Attention of halves, which TVM lowers to float32, with the cast of its result."""

@@ -145,6 +145,16 @@ def _constant(mask: Array) -> Build:
     return build
 
 
+def _windows(emit: Build, q: Any, k: Any, v: Any) -> Any:
+    """As Swin: a bias by head, then a mask by window, each added in halves."""
+    half = str(q.ty.dtype)
+    scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+    scores = emit(op.add(scores, relax.const(BY_HEAD.astype(half))))
+    scores = emit(op.add(emit(op.reshape(scores, (2, 2, 3, 5, 9))),
+                         relax.const(BY_WINDOW.astype(half))))  # fmt: skip
+    return emit(op.matmul(emit(nn.softmax(emit(op.reshape(scores, (4, 3, 5, 9))))), v))
+
+
 def _hidden_at_run_time(emit: Build, q: Any, k: Any, v: Any, seen: Any) -> Any:
     dtype = q.ty.dtype
     mask = emit(op.where(seen, relax.const(0.0, dtype), relax.const(-1e4, dtype)))
@@ -181,6 +191,8 @@ Q, K, V = (2, 3, 5, 16), (2, 3, 9, 16), (2, 3, 9, 8)
 PADDED = np.where(np.arange(9) % 4 == 1, -INF, np.arange(9) / 8).reshape(1, 1, 1, 9)
 BY_HEAD = (np.arange(3 * 45).reshape(1, 3, 5, 9) % 7 / 4).astype("float32")
 CORNER = "s.causal = kFrom"
+BY_WINDOW = np.where(np.arange(90).reshape(1, 2, 1, 5, 9) % 11 < 4, -100.0, 0.0)
+WINDOWS = (BY_HEAD + BY_WINDOW).repeat(2, 0).reshape(4, 3, 5, 9)
 PLAIN = "{2, 3, 7, 16}, {336, 16, 48, 1}, 0}"
 
 
@@ -218,6 +230,10 @@ CASES: dict[str, Case] = {
     "a bias by head": Case((Q, K, V), _constant(BY_HEAD), lambda *xs: attended(
         *xs, scale=0.25, mask=BY_HEAD),
                            ("s.mask {1, 3, 5, 9}, {135, 45, 9, 1}, 0}",), "bfloat16"),
+    "a bias by head and a mask by window": Case(
+        ((4, 3, 5, 16), (4, 3, 9, 16), (4, 3, 9, 8)), _windows, lambda *xs: attended(
+            *xs, scale=1.0, mask=WINDOWS),
+        ("s.mask {1, 12, 5, 9}, {540, 45, 9, 1}, 0}",)),
     "no mask": Case((Q, K, V), _constant(np.zeros((1, 1, 5, 9))), lambda *xs: attended(
         *xs, scale=0.25),
                     ("s.scale = 0.25f",)),

@@ -152,7 +152,31 @@ def _rounded_twice(emit: Any, const: Any, x: Any, z: Any) -> Any:
     return emit(op.reshape(emit(op.astype(y, half)), (2, 2, 4, 32)))
 
 
+def _gelu_in_halves(emit: Any, const: Any, x: Any) -> Any:
+    """GPT-2's GELU as torch exports it: each operator in float32, its result rounded."""
+    half = str(x.ty.dtype)
+
+    def rounded(f: Any, *values: Any) -> Any:
+        wide = [emit(op.astype(v, "float32")) if v.ty.dtype == half else v for v in values]
+        return emit(op.astype(emit(f(*wide)), half))
+
+    def number(value: float) -> Any:
+        return relax.const(value, "float32")
+
+    y = emit(op.matmul(x, const(24, 32), out_dtype="float32"))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(32), "float32"))), half))
+    y = emit(op.reshape(y, (2, 8, 32)))
+    cube = rounded(op.multiply, rounded(op.power, y, number(3.0)), number(0.044715))
+    tanh = rounded(op.tanh, rounded(op.multiply, rounded(op.add, y, cube), number(0.7978845608)))
+    return rounded(op.multiply, rounded(op.multiply, y, number(0.5)),
+                   rounded(op.add, tanh, number(1.0)))  # fmt: skip
+
+
+_GELU = ("matmul add astype reshape astype astype astype power multiply astype astype astype "
+         "astype multiply astype astype add astype astype multiply astype astype tanh astype "
+         "astype add astype astype multiply astype")  # fmt: skip
 PRODUCTS |= {
+    "float16 gelu in halves": Case("cublaslt", ((16, 24),), _gelu_in_halves, _GELU, "float16"),
     "float16 layer": Case("cublaslt", ((16, 24), (2, 8, 32)), _layer,
                           "matmul add astype reshape astype astype add astype", "float16"),
     "bfloat16 layer": Case("cublaslt", ((16, 24), (2, 8, 32)), _layer,
@@ -262,6 +286,26 @@ def _silu_in_float32(emit: Any, const: Any, x: Any) -> Any:
     return emit(op.astype(emit(product), half))
 
 
+def _hard_swish(emit: Any, x: Any) -> Any:
+    def number(value: float) -> Any:
+        return relax.const(value, x.ty.dtype)
+
+    gate = emit(op.clip(emit(op.add(x, number(3.0))), 0.0, 6.0))
+    return emit(op.divide(emit(op.multiply(x, gate)), number(6.0)))
+
+
+def _hard_swish_in_float32(emit: Any, const: Any, x: Any) -> Any:
+    half = str(x.ty.dtype)
+    y = emit(nn.conv2d(x, const(24, 3, 3, 16), padding=1, out_dtype="float32", **NHWC))
+    y = emit(op.astype(emit(op.add(y, op.astype(const(24), "float32"))), half))
+    return emit(op.astype(_hard_swish(emit, emit(op.astype(y, "float32"))), half))
+
+
+def _hard_swish_in_one(emit: Any, const: Any, x: Any, z: Any) -> Any:
+    y = emit(op.add(emit(nn.conv2d(x, const(24, 16, 3, 3), padding=1)), const(1, 24, 1, 1)))
+    return emit(op.add(_hard_swish(emit, y), z))
+
+
 def _transposed(emit: Any, const: Any, x: Any) -> Any:
     y = emit(nn.conv2d_transpose(x, const(16, 6, 3, 2), strides=(2, 3), padding=(1, 0),
                                  output_padding=(1, 0), groups=4))  # fmt: skip
@@ -321,6 +365,11 @@ CONVOLUTIONS: dict[str, Case] = {
         "conv2d add astype astype astype add astype", "bfloat16"),
     "float16 silu in float32": Case("cudnn", (IMAGE,), _silu_in_float32,
         "conv2d add astype astype astype sigmoid astype astype multiply astype", "float16"),
+    "hard swish, residual": Case("cudnn", (IMAGE, (2, 24, 9, 8)), _hard_swish_in_one,
+                                 "conv2d add add relu6 multiply divide add"),
+    "float16 hard swish in float32": Case(
+        "cudnn", (PICTURE,), _hard_swish_in_float32,
+        "conv2d add astype astype add relu6 multiply divide astype", "float16"),
     "transposed": Case("cudnn", (IMAGE,), _transposed, "conv2d_transpose multiply add relu"),
     "float16 transposed": Case("cudnn", (IMAGE,), lambda e, c, x: e(nn.conv2d_transpose(
         x, c(16, 24, 3, 3), strides=2, dilation=2, padding=1)), "conv2d_transpose", "float16"),

@@ -19,6 +19,7 @@ from opinfo.analysis import Refusal
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.node import NodeDict, substitute
 from opinfo.analysis.proofs.equal import prove_equal
+from opinfo.byoc.backends.nvidia.schedules import window_kernel
 from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
 from opinfo.byoc.backends.nvidia.schedules.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
@@ -143,7 +144,7 @@ CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
     "pad": ("pointwise", True, lambda e, x: e(nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0])),
             ((2, 5, 5, 16),)),
     "pool": ("pointwise", True, pool, ((2, 9, 9, 16),)),
-    "depthwise": ("pointwise", False, depthwise, ((1, 4, 4, 16), (3, 3, 16, 1))),
+    "depthwise": ("windows", False, depthwise, ((1, 4, 4, 16), (3, 3, 16, 1))),
     "residual, norm": ("rows", True, lambda e, x, r, w, b: norm(e, e(op.add(x, r)), w, b),
                        ((2, 3, 72), (2, 3, 72), (72,), (72,))),
     "softmax, odd": ("rows", False, lambda e, x: e(nn.softmax(x)), ((2, 3, 37),)),
@@ -155,6 +156,11 @@ CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
     "image": ("narrow", True, lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])), ((2, 3, 8, 12),)),
     "image, widened": ("narrow", True, lambda e, x: e(op.astype(
         e(op.permute_dims(x, [0, 2, 3, 1])), "float32")), ((2, 3, 8, 12),)),
+    "image, padded": ("narrow", True, lambda e, x: e(nn.pad(
+        e(op.permute_dims(x, [0, 2, 3, 1])), [0, 0, 0, 0, 0, 0, 0, 1])), ((2, 3, 8, 12),)),
+    "image, centred": ("narrow", True, lambda e, x, m: e(nn.pad(e(op.permute_dims(
+        e(op.subtract(x, m)), [0, 2, 3, 1])), [0, 0, 0, 0, 0, 0, 1, 0])),
+        ((2, 3, 8, 12), (3, 1, 1))),
     "transpose": ("transposed", True, lambda e, x: e(op.permute_dims(x, [0, 2, 1])),
                   ((1, 20, 72),)),
 }  # fmt: skip
@@ -229,6 +235,56 @@ def test_a_transpose_before_a_norm_is_not_fused() -> None:
     mod = fuse(prepare(net(lambda e, x, w, b: norm(e, e(op.permute_dims(x, [0, 2, 1])), w, b),
                            (2, 72, 40), (72,), (72,))))  # fmt: skip
     assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
+
+
+def test_a_cast_before_a_pool_is_fused() -> None:
+    def build(e: Any, x: Any) -> Any:
+        return e(op.astype(pool(e, e(op.astype(x, "float32"))), "float16"))
+
+    mod = fuse(prepare(net(build, (1, 9, 9, 16))))
+    fused = fuse_rows(mod)
+    assert len(mod.functions) == 3 and len(fused.functions) == 2
+    (func,) = [f for _, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)]
+    kernel = kernel_of(func)
+    assert rule_of(func) == "pointwise"
+    assert kernel.script().count("T.vectorized(T.int64(8))") == 2
+    check(func, kernel)
+
+
+def test_a_sum_before_a_pool_is_not_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, y: pool(e, e(op.add(x, y))), *[(1, 9, 9, 16)] * 2)))
+    assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
+
+
+def strided(e: Any, x: Any, w: Any, b: Any) -> Any:
+    y = e(nn.conv2d(x, w, strides=2, padding=2, groups=16, data_layout="NHWC",
+                    kernel_layout="HWOI"))  # fmt: skip
+    return e(nn.silu(e(op.add(y, b))))
+
+
+def wide(e: Any, x: Any, w: Any) -> Any:
+    """Products in float32, as exporters write them."""
+    y = e(nn.conv2d(x, w, padding=1, groups=16, data_layout="NHWC", kernel_layout="HWOI",
+                    out_dtype="float32"))  # fmt: skip
+    return e(op.astype(y, "float16"))
+
+
+TILED: dict[str, tuple[Build, tuple[tuple[Any, ...], ...], tuple[int, int]]] = {
+    "depthwise": (depthwise, ((1, 4, 8, 16), (3, 3, 16, 1)), (2, 4)),
+    "strided, with an epilogue": (strided, ((1, 11, 11, 16), (5, 5, 16, 1), (16,)), (2, 6)),
+    "an odd number of rows": (wide, ((1, 5, 8, 16), (3, 3, 16, 1)), (1, 4)),
+}
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_a_thread_computes_several_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_kernel, "ENOUGH", 1)
+    build, shapes, (rows, columns) = TILED[name]
+    func = prim_func(build, *shapes)
+    kernel = kernel_of(func)
+    sides = f"(T.int64({rows}), T.int64({columns}), T.int64(4)), "
+    assert rule_of(func) == "windows" and f"_acc = T.sblock_alloc_buffer({sides}" in kernel.script()
+    check(func, kernel)
 
 
 def test_names_become_identifiers() -> None:

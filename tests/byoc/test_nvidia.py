@@ -123,7 +123,8 @@ def _sets(backend: str, **wanted: str) -> int:
     ({"strides": "1, 1, 1", "padding": "0, 1, 1", "order": "0, 1, 2, 3, 4"}, 1),
     ({"activation": "CUDNN_POINTWISE_RELU_FWD", "limit": "6.0f"}, 1),
     ({"activation": "CUDNN_POINTWISE_RELU_FWD", "limit": "0.5f"}, 1),
-    ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 4),
+    ({"activation": "kHardSwish", "limit": "6.0f"}, 2),
+    ({"type": "CUDNN_DATA_HALF", "order": "0, 3, 1, 2"}, 5),
     ({"type": "CUDNN_DATA_BFLOAT16", "activation": "CUDNN_POINTWISE_RELU_FWD"}, 2),
 ])  # fmt: skip
 def test_attributes_of_convolutions_arrive(wanted: dict[str, str], times: int) -> None:
@@ -167,6 +168,11 @@ def _hwio(emit: Any, rng: Any, x: Any, w: Any) -> Any:
     return emit(nn.conv2d(x, w, data_layout="NHWC", kernel_layout="HWIO"))
 
 
+def _depthwise(emit: Any, rng: Any, x: Any) -> Any:
+    x, weights = emit(op.astype(x, "float16")), relax.const(np.ones((3, 3, 16, 1), "float16"))
+    return emit(nn.conv2d(x, weights, groups=16, data_layout="NHWC", kernel_layout="HWOI"))
+
+
 def _dense(emit: Any, rng: Any, x: Any, *after: Callable[[Any], Any]) -> Any:
     y = emit(op.matmul(x, const(rng, 6, 5)))
     for f in after:
@@ -183,6 +189,7 @@ REFUSED: dict[str, tuple[str, Callable[..., Any], tuple[tuple[Any, ...], ...], s
         "expected"),
     "symbolic kernel": ("cudnn", lambda e, r, x, w: e(nn.conv2d(x, w)),
                         ((1, 4, 6, 6), (N, 4, 3, 3)), "the kernel has a symbolic shape"),
+    "depthwise of halves": ("cudnn", _depthwise, ((1, 6, 6, 16),), "the convolution is depthwise"),
     "part of a batch": ("cublaslt", lambda e, r, x, y: e(op.matmul(x, y)),
                         ((2, 1, 4, 6), (3, 6, 5)), "is broadcast along a part of the batch"),
     "vector": ("cublaslt", lambda e, r, x, y: e(op.matmul(x, y)), ((6,), (6, 5)),
@@ -326,3 +333,13 @@ def test_without_a_gpu_the_command_says_so_in_a_line_each(
     for name in ("cublaslt", "cudnn", "cutlass", "tensorrt"):
         (line,) = [x for x in lines if f"{name} is not available" in x]
         assert re.search("is not installed|there is no|is visible", line)
+
+
+def test_a_product_of_float32_is_not_rounded_by_cublaslt() -> None:
+    def build(emit: Any, _: Any, x: Any, y: Any) -> Any:
+        return emit(relax.op.astype(emit(relax.op.matmul(x, y)), "float16"))
+
+    backends = [on_stub("cublaslt")]
+    dispatched = dispatch(prepare(nets.net(build, (8, 16), (16, 32)), backends), backends)
+    assert [t.pattern for t in dispatched.taken] == ["matmul"]
+    assert [o.op for o in dispatched.left] == ["relax.astype"]

@@ -66,3 +66,27 @@ def test_what_is_static_is_captured_unless_a_context_says_no(wanted: bool | None
         program = compiled(prepare(nets.net(_chain, (4, 8))), TARGET, fuse)
     captured = "cuda_graph.run_or_capture" in program.as_text()
     assert captured == (wanted is None)
+
+
+@pytest.mark.parametrize("bounded", [("n", "m"), ("n",), ()])
+def test_each_shape_within_bounds_has_a_graph(bounded: tuple[str, ...]) -> None:
+    n, m = (tvm.tirx.Var(name, "int64") for name in ("n", "m"))
+    mod = nets.net(_chain, (n, m, 8))
+    bounds = {name: 64 for name in bounded}
+    if bounds:
+        mod["main"] = mod["main"].with_attr("tir_var_upper_bound", bounds)
+    program = compiled(prepare(mod), TARGET, fuse)
+    assert ("cuda_graph.run_or_capture" in program.as_text()) == (len(bounded) == 2)
+
+
+def test_reshapes_are_views() -> None:
+    def build(emit: Any, _: Any, x: Any) -> Any:
+        weight = relax.const(np.ones((8, 8), "float32"))
+        rows = emit(relax.op.reshape(emit(relax.op.nn.softmax(x)), (8, 8)))
+        return emit(relax.op.matmul(rows, weight))
+
+    program = compiled(prepare(nets.net(build, (2, 4, 8))), TARGET, fuse)
+    text = program.as_text()
+    assert "vm.builtin.reshape" in text
+    assert not any("reshape" in f and "vm.builtin" not in f
+                   for f in text.split() if f.startswith(("reshape", '"reshape')))  # fmt: skip

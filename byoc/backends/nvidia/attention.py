@@ -46,6 +46,11 @@ ALIGNED = 8
 #: Terms below it hide a key: a sum of products of halves of a head is far smaller.
 HIDDEN = -1e30
 
+COPIED = "the axes of a tensor are divided in a way that takes a copy"
+#: Bytes of a constant mask.
+LARGEST_MASK = 64 << 20
+
+OWN_MASKS = "heads share keys, and have masks of their own"
 INFINITE = "the mask may be infinite, and hide whole rows, whose softmax is not a number"
 
 Four = tuple[int, int, int, int]
@@ -71,6 +76,7 @@ class Sdpa:
         causal: The corner from which keys after a query are hidden, or empty.
         mask: The term that is added: a tensor of the call, or a constant of these elements.
         mask_view: Its view.
+        summed: Whether the mask is the sum of several constants.
     """
 
     tensors: tuple[Tensor, Tensor, Tensor]
@@ -79,12 +85,15 @@ class Sdpa:
     causal: str = ""
     mask: Tensor | Array | None = None
     mask_view: HeadsView | None = None
+    summed: bool = False
 
     @property
     def rounds(self) -> str:
         """How it rounds differently from its operators one by one."""
         dtype = self.tensors[0].dtype
-        return f"scores are float32, their softmax is rounded to {dtype} before the second product"
+        summed = f"constant terms are added first, rounded to {dtype}; " if self.summed else ""
+        return (f"{summed}scores are float32, their softmax is rounded to {dtype} before the "
+                "second product")  # fmt: skip
 
 
 def halves(node: Node) -> str | None:
@@ -198,9 +207,12 @@ def sdpa(region: Region) -> Sdpa | str:
     if region.find(ATTENTION) is not None:
         return _operator(region)
     attention = traced(region)
-    found = None if attention is None else placed(attention, region)
-    if attention is None or found is None or attention.values is None:
-        return "the axes of a tensor are divided in a way that takes a copy"
+    if attention is None:
+        return COPIED
+    given, constants = _divided(attention.terms)
+    found = placed(replace(attention, terms=given), region)
+    if found is None or attention.values is None:
+        return COPIED
     tensors = (attention.queries.tensor, attention.keys.tensor, attention.values.tensor)
     if (reason := _types(tensors, region)) is not None:
         return reason
@@ -213,7 +225,13 @@ def sdpa(region: Region) -> Sdpa | str:
     views = _views(found)
     if isinstance(views, str):
         return views
-    return _masked(Sdpa(tensors, views, attention.scale), attention.terms, found, region)
+    return _masked(Sdpa(tensors, views, attention.scale), given, constants, found, region)
+
+
+def _divided(terms: Sequence[Source]) -> tuple[list[Source], list[Source]]:
+    """The terms that are known at run time, and the constant ones."""
+    constants = [t for t in terms if t.tensor.source == "constant"]
+    return [t for t in terms if t.tensor.source != "constant"], constants
 
 
 def _operator(region: Region) -> Sdpa | str:
@@ -229,10 +247,11 @@ def _operator(region: Region) -> Sdpa | str:
     places = [Strided.plain(t.shape).permuted((0, 2, 1, 3)) for t in (q, k, v, call.result)]
     terms = [Source(b, Strided.plain(b.shape).broadcast((*places[0].shape[:3], k.shape[1])))
              for b in bias if isinstance(b, Tensor)]  # fmt: skip
-    places += [t.place for t in terms]
+    given, constants = _divided(terms)
+    places += [t.place for t in given]
     common = common_steps([batch(p) for p in places])
     if common is None or not all(static(t.shape) for t in (q, k, v)):
-        return "the axes of a tensor are divided in a way that takes a copy"
+        return COPIED
     found = PlacedAttention(tuple(places), *common)
     views = _views(found)
     if isinstance(views, str):
@@ -244,7 +263,7 @@ def _operator(region: Region) -> Sdpa | str:
     corner = CORNERS[call.attrs["causal_mask"]]
     if corner == "BOTTOM_RIGHT" and q.shape[1] > k.shape[1]:
         return "the causal mask hides whole rows, whose softmax is not a number"
-    made = _masked(Sdpa((q, k, v), views, scale), terms, found, region)
+    made = _masked(Sdpa((q, k, v), views, scale), given, constants, found, region)
     if isinstance(made, str) or not corner:
         return made
     if made.causal or made.mask is not None:
@@ -322,34 +341,35 @@ def _four(values: Sequence[int]) -> Four:
 
 
 def _masked(
-    call: Sdpa, terms: Sequence[Source], found: PlacedAttention, region: Region
-) -> Sdpa | str:
-    """The call with the terms of the scores: hidden keys, or one term that is added."""
-    rest: list[tuple[Source, int]] = []
+    call: Sdpa, given: Sequence[Source], constants: Sequence[Source], found: PlacedAttention,
+    region: Region,
+) -> Sdpa | str:  # fmt: skip
+    """The call with the terms of the scores: hidden keys, or a tensor that is added."""
+    summed: list[Array] = []
     causal = ""
-    for k, term in enumerate(terms, 4):
-        if term.tensor.source != "constant":
-            rest.append((term, k))
-            continue
-        array = _elements(region.constants[term.tensor.index], found, k)
+    for term in constants:
+        array = _elements(region.constants[term.tensor.index], term.place, found)
         if not array.any():
             continue
         if not causal and (causal := corner(array)):
             continue
-        rest.append((term, k))
-    if len(rest) > 1 or (rest and causal):
+        summed.append(array)
+    if len(given) + bool(summed) + bool(causal) > 1:
         return "several terms are added to the scores"
-    if not rest:
-        return Sdpa(call.tensors, call.views, call.scale, causal)
-    return _with_mask(call, *rest[0], found, region)
+    if summed:
+        return _with_constants(call, summed, found)
+    if given:
+        return _with_mask(call, given[0], found)
+    return replace(call, causal=causal)
 
 
-def _elements(array: Array, found: PlacedAttention, k: int) -> Any:
+def _elements(array: Array, place: Strided, found: PlacedAttention) -> Any:
     """A constant term by the axes of batches, rows and keys; repeated elements share memory."""
-    steps = (*found.along[k], *last_two(found.places[k]))
-    shape = (*found.extents, *found.places[k].shape[-2:])
-    flat = np.ascontiguousarray(array).reshape(-1)[found.places[k].offset :].astype("float32")
-    return np.lib.stride_tricks.as_strided(flat, shape, [4 * s for s in steps], writeable=False)
+    digits = [digit for axis in place.axes for digit in axis]
+    flat = np.ascontiguousarray(array).reshape(-1)[place.offset :].astype("float32")
+    shape, steps = [e for e, _ in digits], [4 * s for _, s in digits]
+    whole = np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False)
+    return whole.reshape(*found.extents, *place.shape[-2:])
 
 
 def corner(array: Any) -> str:
@@ -362,51 +382,74 @@ def corner(array: Any) -> str:
     return ""
 
 
-def _with_mask(
-    call: Sdpa, term: Source, k: int, found: PlacedAttention, region: Region
-) -> Sdpa | str:
-    dtype, steps = call.tensors[0].dtype, list(found.along[k])
+def _with_mask(call: Sdpa, term: Source, found: PlacedAttention) -> Sdpa | str:
+    """The call with a tensor that is known at run time; its place is the last one."""
+    dtype, steps, place = call.tensors[0].dtype, list(found.along[-1]), found.places[-1]
     extents = [1 if s == 0 else e for e, s in zip(found.extents, steps, strict=True)]
     if len(extents) > 2:  # heads share keys: those with the same keys are the third axis
         if steps[1:] != [0, 0]:
-            return "heads share keys, and have masks of their own"
+            return OWN_MASKS
         extents, steps = extents[:2], steps[:2]
     missing = 2 - len(extents)
     outer = [1] * missing + extents
-    rows, keys = found.places[k].shape[-2:]
-    if term.tensor.source != "constant":
-        if term.tensor.dtype != dtype:
-            return f"the mask is {term.tensor.dtype}, expected {dtype}"
-        row, column = last_two(found.places[k])
-        if column != 1:
-            return "the mask has one element for all keys"
-        full = [0] * missing + list(steps) + [row, 1]
-        for axis in (1, 0):
-            full[axis] = full[axis] or rows * keys
-        view = HeadsView(_four((*outer, rows, keys)), _four(full), found.places[k].offset)
-        return Sdpa(call.tensors, call.views, call.scale, "", term.tensor, view)
-    array = _elements(region.constants[term.tensor.index], found, k)
-    kept = array[tuple(slice(None) if s else slice(1) for s in found.along[k])]
-    exact = in_half(kept, dtype)
-    if isinstance(exact, str):
-        return exact
-    exact = np.ascontiguousarray(exact.reshape(*outer, rows, keys))
-    view = HeadsView(_four(exact.shape), (outer[1] * rows * keys, rows * keys, keys, 1))
-    return Sdpa(call.tensors, call.views, call.scale, "", exact, view)
+    rows, keys = place.shape[-2:]
+    if term.tensor.dtype != dtype:
+        return f"the mask is {term.tensor.dtype}, expected {dtype}"
+    row, column = last_two(place)
+    if column != 1:
+        return "the mask has one element for all keys"
+    full = [0] * missing + list(steps) + [row, 1]
+    for axis in (1, 0):
+        full[axis] = full[axis] or rows * keys
+    view = HeadsView(_four((*outer, rows, keys)), _four(full), place.offset)
+    return replace(call, mask=term.tensor, mask_view=view)
 
 
-def in_half(array: Any, dtype: str) -> Any:
-    """A constant mask in a half dtype, hidden keys as -inf; or why the results would differ."""
+def _with_constants(call: Sdpa, terms: Sequence[Array], found: PlacedAttention) -> Sdpa | str:
+    """The call with the sum of constants; axes along which it is the same have one element."""
+    batches = len(found.extents)
+    parts = [_narrowed(term, batches) for term in terms]
+    outer = np.broadcast_shapes(*(p.shape for p in parts))[:batches]
+    if batches > 2 and outer[1:] != (1, 1):
+        return OWN_MASKS
+    half = in_half(parts, call.tensors[0].dtype)
+    if isinstance(half, str):
+        return half
+    if half.nbytes > LARGEST_MASK:
+        return f"the mask has {half.nbytes >> 20} MiB, expected at most {LARGEST_MASK >> 20}"
+    rows, keys = half.shape[-2:]
+    outer = (1,) * (2 - batches) + outer[:2]
+    half = np.ascontiguousarray(half.reshape(*outer, rows, keys))
+    view = HeadsView(_four(half.shape), (outer[1] * rows * keys, rows * keys, keys, 1))
+    return replace(call, mask=half, mask_view=view, summed=len(terms) > 1)
+
+
+def _narrowed(array: Any, axes: int) -> Any:
+    """An array with one element along those of the first axes along which all are equal."""
+    for axis in range(axes):
+        first = array.take([0], axis)
+        if array.strides[axis] == 0 or np.array_equal(np.broadcast_to(first, array.shape), array):
+            array = first
+    return array
+
+
+def in_half(terms: Sequence[Any], dtype: str) -> Any:
+    """A sum of constants in a half dtype, hidden keys as -inf; or why the results would differ.
+
+    The terms must be exact in it. Their sum is rounded, as a program of halves rounds the scores
+    after each.
+    """
     import ml_dtypes
 
-    hidden = array <= HIDDEN
-    if hidden.all(-1).any():
-        return "the mask hides a whole row, whose softmax is not a number"
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = sum(terms[1:], terms[0])
+        hidden = array <= HIDDEN
         half = np.where(hidden, -np.inf, array).astype(getattr(ml_dtypes, dtype, dtype))
-    if not np.array_equal(half.astype("float32")[~hidden], array[~hidden]):
-        return f"the mask has numbers that are not exact in {dtype}"
-    return half
+        seen = [t[t > HIDDEN] for t in terms]
+        exact = all(np.array_equal(t.astype(half.dtype).astype("float32"), t) for t in seen)
+    if hidden.all(-1).any() or np.isnan(array).any():
+        return "the mask hides a whole row, whose softmax is not a number"
+    return half if exact else f"the mask has numbers that are not exact in {dtype}"
 
 
 #: Names in attention_plans.h of the corners from which masks start.

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf, prod
 
 from ....analysis.proposal.proposal import Constant
 from ....layout.graph.relax_graph import Op
 from ...patterns.conditions import constant
 from ...patterns.pattern import Condition, Node, Pattern, many, maybe, one
 from ...patterns.symbolic_shapes import same_shape, spread, static
-from .dtypes import typed
+from ...patterns.unary_functions import HARD_SWISH
+from .dtypes import HALVES, of, typed
 from .gemm import full_size, sums
 
 CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 TRANSPOSED = tuple(f"{name}_transpose" for name in CONV)
 ACTIVATIONS = ("relax.nn.relu", "relax.nn.relu6", "relax.clip", "relax.sigmoid", "relax.tanh",
-               "relax.nn.silu")  # fmt: skip
-HALVES = ("float16", "bfloat16")
+               "relax.nn.silu", HARD_SWISH)  # fmt: skip
 
 
 def summed(dtype: str) -> Condition:
@@ -92,7 +93,29 @@ def window(node: Node) -> str | None:
         return f"padding is {padding}, expected the same before and after"
     if value is None or not isinstance(value.shape[str(attrs["data_layout"]).index("C")], int):
         return "the number of channels is symbolic"
+    if is_depthwise(node):
+        return "the convolution is depthwise: a kernel that TVM builds takes less time"
     return None if isinstance(attrs["groups"], int) else "groups is symbolic"
+
+
+#: Elements of the largest window of a depthwise convolution that is left to TVM.
+LARGEST = 9
+
+
+def is_depthwise(node: Node) -> bool:
+    """Whether each channel of halves has a small window of its own.
+
+    cuDNN reads and writes at a third of the memory's bandwidth there, and has few fused engines.
+    """
+    value, kernel, result = node.operand(0), node.operand(1), node.result
+    if node.info.name != "relax.nn.conv2d" or value is None or kernel is None:
+        return False
+    axis = str(node.info.attrs["data_layout"]).index("C")
+    channels = {value.shape[axis], result.shape[axis], node.info.attrs["groups"]}
+    several = len(channels) == 1 and all(isinstance(c, int) and c % 8 == 0 for c in channels)
+    weights = prod(kernel.shape) if static(kernel.shape) else inf
+    return several and value.dtype in HALVES and kernel.constant and (
+        weights <= LARGEST * int(node.info.attrs["groups"]) and static(value.shape))  # fmt: skip
 
 
 def by_channel(last: bool) -> Condition:
@@ -147,6 +170,8 @@ def clipped(node: Node) -> str | None:
     attrs = node.info.attrs
     if node.info.name == "relax.clip" and float(attrs["min"]) != 0.0:
         return f"clip has min={attrs['min']}, expected 0"
+    if node.info.name == HARD_SWISH and float(attrs["alpha"]) <= 0.0:
+        return f"hard swish has alpha={attrs['alpha']}, expected a positive one"
     return None
 
 
@@ -188,16 +213,6 @@ def _rounded(dtype: str, last: bool, name: str) -> list[Pattern]:
         Pattern(f"{name}_{dtype}_added", *summed_up, activation, casts,
                 one("relax.add", of(dtype), full_size)),
     ]  # fmt: skip
-
-
-def of(dtype: str) -> Condition:
-    """Return a condition: all tensors have this dtype."""
-
-    def check(node: Node) -> str | None:
-        found = sorted({v.dtype for v in node.tensors})
-        return None if found == [dtype] else f"the dtypes are {', '.join(found)}, expected {dtype}"
-
-    return check
 
 
 def rounding(dtype: str) -> Condition:

@@ -2,7 +2,7 @@
 namespace opinfo_nvidia {
 namespace {
 
-constexpr int kNoActivation = -1;
+constexpr int kNoActivation = -1, kHardSwish = -2;
 
 // y = act(x * w + residual + bias) + added. `order`: the axes of x and y as N, C, then the pixels.
 struct Conv {
@@ -15,6 +15,7 @@ struct Conv {
   Operand x, w, y, residual, bias, added;
   int activation = kNoActivation;
   double limit = 0.0;  // of a clipped relu
+  Operand offset, factor;  // of hard swish, one float each: x * min(max(x + offset, 0), limit) * factor
 };
 
 // The ways to compute it.
@@ -34,7 +35,9 @@ class Convolution : public Kernel {
     check_operands();
     if (v_.residual) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.residual, 0.0});
     if (v_.bias) steps_.push_back({CUDNN_POINTWISE_ADD, by_channel(), v_.bias, 0.0});
-    if (v_.activation != kNoActivation)
+    if (v_.activation == kHardSwish)
+      add_hard_swish();
+    else if (v_.activation != kNoActivation)
       steps_.push_back({static_cast<cudnnPointwiseMode_t>(v_.activation), {}, {}, v_.limit});
     if (v_.added) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.added, 0.0});
     const std::string all = key();
@@ -106,6 +109,19 @@ class Convolution : public Kernel {
     return out;
   }
 
+  View number() const {
+    const Extents ones(y_.extents.size(), 1);
+    return {CUDNN_DATA_FLOAT, ones, ones, alignment_};
+  }
+
+  void add_hard_swish() {
+    gate_ = steps_.size();
+    steps_.push_back({CUDNN_POINTWISE_ADD, number(), v_.offset, 0.0});
+    steps_.push_back({CUDNN_POINTWISE_RELU_FWD, {}, {}, v_.limit});
+    steps_.push_back({CUDNN_POINTWISE_MUL, {}, {}, 0.0, true});
+    steps_.push_back({CUDNN_POINTWISE_MUL, number(), v_.factor, 0.0});
+  }
+
   int64_t scratch_bytes() const {
     return (v_.y.count() * (v_.type == CUDNN_DATA_FLOAT ? 4 : 2) + 255) / 256 * 256;
   }
@@ -125,7 +141,7 @@ class Convolution : public Kernel {
 
   bool applies(int form) const {
     if (form == kWhole) return true;
-    if (steps_.empty()) return false;
+    if (steps_.empty() || (form == kInSteps && v_.activation == kHardSwish)) return false;
     return form != kWithZeros || (v_.type == CUDNN_DATA_FLOAT && v_.bias && !v_.residual);
   }
 
@@ -157,9 +173,11 @@ class Convolution : public Kernel {
   }
 
   void follow(Graph& g, int from) const {
+    int gated = -1;
     for (size_t k = 0; k < steps_.size(); ++k) {
       const Step& s = steps_[k];
-      const int other = s.other ? g.tensor(s.view, s.other) : -1;
+      if (k == gate_) gated = from;
+      const int other = s.gated ? gated : s.other ? g.tensor(s.view, s.other) : -1;
       const int to = k + 1 == steps_.size() ? g.tensor(y_, v_.y) : g.intermediate(y_);
       g.pointwise(s, from, other, to);
       from = to;
@@ -375,6 +393,7 @@ class Convolution : public Kernel {
   int64_t alignment_;
   View y_;
   std::vector<Step> steps_;
+  size_t gate_ = SIZE_MAX;  // the first step of a hard swish
   int form_ = kWhole;
   std::vector<Part> parts_;
   int64_t bytes_ = 0;

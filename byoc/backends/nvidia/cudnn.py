@@ -14,6 +14,7 @@ import numpy as np
 from ...backend.backend import Backend, Code
 from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.symbolic_shapes import same_shape
+from ...patterns.unary_functions import HARD_SWISH
 from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
 from . import attention
@@ -143,8 +144,8 @@ def _after(frame: GpuFunction, folded: Folded) -> list[str]:
     chain, widened = _chain(region)
     names = ["residual", "added"]
     for call in folded.epilogue:
-        if call.op in ACTIVATIONS:
-            body += _activation(call)
+        if call.op in (*ACTIVATIONS, HARD_SWISH):
+            body += _activation(frame, call)
             names = ["added"]
         elif call.op not in SAME:
             operand = next(o for o in _tensors(call) if not _is_call(o) or o.index not in chain)
@@ -174,12 +175,23 @@ def _is_call(tensor: Tensor) -> bool:
     return tensor.source == "call"
 
 
-def _activation(call: Call) -> list[str]:
+def _activation(frame: GpuFunction, call: Call) -> list[str]:
+    if call.op == HARD_SWISH:
+        return _hard_swish(frame, float(call.attrs["alpha"]), float(call.attrs["beta"]))
     body = [f"v.activation = CUDNN_POINTWISE_{ACTIVATIONS[call.op]}_FWD;"]
     if call.op in ("relax.nn.relu6", "relax.clip"):
         limit = 6.0 if call.op == "relax.nn.relu6" else float(call.attrs["max"])
         body.append(f"v.limit = {number(limit)};")
     return body
+
+
+def _hard_swish(frame: GpuFunction, alpha: float, beta: float) -> list[str]:
+    """C++ for x · clip(alpha x + beta, 0, 1), which is x · clip(x + beta / alpha, 0, 1 / alpha) ·
+    alpha if alpha is positive.
+    """
+    offset, factor = (frame.constant(np.float32([n])) for n in (beta / alpha, alpha))
+    return ["v.activation = kHardSwish;", f"v.limit = {number(1 / alpha)};",
+            f"v.offset = {offset};", f"v.factor = {factor};"]  # fmt: skip
 
 
 def _numpy(region: Region) -> Any:

@@ -131,6 +131,7 @@ struct Step {
   View view;      // of the other tensor
   Operand other;  // none for an activation
   double limit;   // of a clipped relu; 0 for none
+  bool gated = false;  // the other tensor is what the gate before it was computed from
 };
 
 // The memory of a tensor in a call: an operand, or the scratch room of the region.

@@ -17,7 +17,7 @@ from ...backend.region import Array, Call, Region, Tensor
 from ...patterns.pattern import Condition, Node, Pattern, PatternStep, many, maybe, one
 from ...patterns.symbolic_shapes import same, same_shape
 from ..common.region_source import literal
-from .dtypes import HALVES, typed
+from .dtypes import HALVES, of, typed
 
 #: Dtypes of the operands and the result of a product.
 TYPES = frozenset([("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
@@ -149,14 +149,18 @@ def patterns(
             Pattern(f"{name}_residual", *anchor, one(*residual), *rows, *optional_bias, after)
         )
         if casts:
-            out += [_rounded(f"{name}_{dtype}", product, activations, dtype) for dtype in HALVES]
+            for dtype in HALVES:
+                out += _rounded(f"{name}_{dtype}", product, activations, dtype)
     return tuple(out)
 
 
 def _rounded(
     name: str, product: Sequence[PatternStep], activations: Collection[str], dtype: str
-) -> Pattern:
-    """A product of halves and its epilogue in float32, with casts and reshapes between."""
+) -> list[Pattern]:
+    """A product of halves and its epilogue in float32, with casts and reshapes between.
+
+    It ends with a cast, or with an activation of halves, perhaps written as several operators.
+    """
     of_dtype = dtypes(dtype)
     between = many(("relax.reshape", "relax.astype"), of_dtype, same_columns)
     scale = maybe(("relax.multiply", "relax.divide"), of_dtype, by_literal)
@@ -165,10 +169,14 @@ def _rounded(
         return PatternStep(frozenset(("relax.add",)), (of_dtype, fits), 0, 1, widened_term)
 
     narrow = one("relax.astype", of_dtype, narrowed)
-    steps = (scale, between, added(exact_row(dtype)), between, added(half_term(dtype)), between,
-             maybe(activations, of_dtype))  # fmt: skip
-    anchor = (*product[:-1], replace(product[-1], conditions=(factors, of_dtype)))
-    return Pattern(name, *anchor, between, *steps, narrow, many("relax.reshape", same_columns))
+    anchor = (*product[:-1], replace(product[-1], conditions=(factors, halves(dtype))))
+    steps = (*anchor, between, scale, between, added(exact_row(dtype)), between,
+             added(half_term(dtype)), between)  # fmt: skip
+    rows = many("relax.reshape", same_columns)
+    return [
+        Pattern(name, *steps, maybe(activations, of_dtype), narrow, rows),
+        Pattern(f"{name}_activated", *steps, one(activations, of(dtype)), rows),
+    ]
 
 
 def dtypes(half: str) -> Condition:
@@ -177,6 +185,19 @@ def dtypes(half: str) -> Condition:
     def check(node: Node) -> str | None:
         found = sorted({v.dtype for v in node.tensors} - {half, "float32"})
         return f"a tensor is {found[0]}, expected {half} or float32" if found else None
+
+    return check
+
+
+def halves(half: str) -> Condition:
+    """Return a condition: the operands are of a half dtype, the result of it or float32.
+
+    The libraries do not round products of float32 to halves.
+    """
+
+    def check(node: Node) -> str | None:
+        found = {v.dtype for k in (0, 1) if (v := node.operand(k)) is not None} - {half}
+        return f"an operand is {found.pop()}, expected {half}" if found else dtypes(half)(node)
 
     return check
 

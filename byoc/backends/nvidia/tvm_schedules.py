@@ -19,8 +19,10 @@ from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ....analysis import op_info
 from ....analysis.blocks.blocks import Opaque, stages
-from ...codegen.memory import planning, unbounded
+from ...codegen.memory import UPPER, planning, unbounded
 from ...prepare.raise_ops import raise_ops
+from .exact_math import exact_math
+from .schedules.constant_layouts import with_constant_layouts
 from .schedules.fuse_rows import fuse_rows
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 from .schedules.valid_names import with_valid_names
@@ -29,6 +31,8 @@ from .schedules.valid_names import with_valid_names
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
 #: TVM's switch for CUDA graphs.
 GRAPHS = "relax.backend.use_cuda_graph"
+#: The attribute with the symbolic dimensions for whose values TVM captures a CUDA graph each.
+BY_SHAPE = "relax.rewrite_cuda_graph.capture_symbolic_vars"
 
 
 def gpu(target: Any) -> Any:
@@ -51,11 +55,28 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
-    lowered = scheduled(fuse_rows(fuse(mod)), target)
+    # Scheduled reshapes are kernels to TVM, and not views.
+    views = relax.transform.RewriteDataflowReshape()
+    lowered = scheduled(views(with_constant_layouts(fuse_rows(fuse(mod)))), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
-    lowered = unbounded(lowered)
-    with planning(lowered), graphs():
+    lowered = captured_by_shape(unbounded(lowered))
+    with planning(lowered), graphs(), exact_math():
         return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
+
+
+def captured_by_shape(mod: Any) -> Any:
+    """The module, with CUDA graphs for each shape of functions whose dimensions are all bounded.
+
+    TVM plans their memory for the largest sizes, so a graph keeps its addresses.
+    """
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        bounds = (func.attrs or {}).get(UPPER) if isinstance(func, relax.Function) else None
+        names = sorted({str(v.name) for v in relax.analysis.defined_symbolic_vars(func)}
+                       if bounds else ())  # fmt: skip
+        if names and all(name in bounds for name in names):
+            out.update_func(gvar, func.with_attr(BY_SHAPE, names))
+    return out
 
 
 def with_scans(mod: Any) -> Any:

@@ -21,12 +21,14 @@ from .....analysis.lifting.tir.node import as_dtype, items, substitute
 from .gpu_program import GpuProgram, NoGpuSchedule, itemsize
 from .merged_axes import MergedAxes, bound, merged, positions_of, static_range
 from .row_kernel import RowEmitter, RowTile
-from .row_space import combiner, row_space, substituted
+from .row_space import RowSpace, combiner, row_space, substituted
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .vector_loads import narrowest_item, widest
 
-#: Threads of a block, threads side by side, and blocks that fill a GPU.
-THREADS, ACROSS, ENOUGH = 512, 32, 128
+#: Threads of a block, and blocks that fill a GPU.
+THREADS, ENOUGH = 512, 128
+#: Bytes of a thread's rows that leave room for several blocks.
+FEW_REGISTERS = 128
 #: Bytes that memory reads together, and that a thread loads at least.
 SECTOR, SMALLEST = 32, 4
 
@@ -40,16 +42,38 @@ def columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
     space, length = row_space(program)
     if not space.rows:
         raise NoGpuSchedule("there is one row")
-    return _Columns(program, space, length)()
+    widest_first = [_Columns(program, space, length, most) for most in (32, 16, 8)]
+    reasons = []
+    for emitter in (*(e for e in widest_first if e.fits()), widest_first[0]):
+        try:
+            return emitter()
+        except NoGpuSchedule as error:
+            reasons.append(error)
+    raise reasons[-1]
 
 
 class _Columns(RowEmitter):
-    """A block has ``across`` threads side by side, each with a vector of rows."""
+    """A block has ``across`` threads side by side, at most ``most``, each with a vector of rows."""
+
+    def __init__(self, program: GpuProgram, space: RowSpace, length: int, most: int) -> None:
+        self.most = most
+        super().__init__(program, space, length)
+
+    def fits(self) -> bool:
+        """Whether what several steps read stays in few registers, so that blocks overlap."""
+        self.count_uses(self.rows_at(tirx.Var("vector", "int64")))
+        try:
+            self.check_registers()
+        except NoGpuSchedule:
+            return False
+        finally:
+            self.uses.clear()
+        return self.resident and self.kept_bytes <= FEW_REGISTERS
 
     def shape(self) -> RowTile:
         self.row_groups = self.merged_rows()
         size = narrowest_item(self.vector_buffers())
-        width, self.across = _sides(self.space.count, self.row_groups.sizes[-1], size)
+        width, self.across = _sides(self.space.count, self.row_groups.sizes[-1], size, self.most)
         threads = 1
         while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
             threads *= 2
@@ -90,12 +114,17 @@ class _Columns(RowEmitter):
                             (self.chunk, tile.chunks), (self.lane, tile.width)):  # fmt: skip
             self.analyzer.bind(var, static_range(extent))
         vector = block * number(self.across) + self.side
-        at = self.row_groups.at(positions_of(self.row_groups, vector, tile.width, self.lane))
+        at = self.rows_at(vector)
         self.count_uses(at)
         self.check_registers()
         body = seq([part for step in self.space.steps for part in self.phase(step, at)])
         nest = thread_loop(BLOCK, blocks, lambda b: substitute(body, values((block, b))))
         return nest, self.buffers
+
+    def rows_at(self, vector: Any) -> Values:
+        """The rows of a vector of them."""
+        positions = positions_of(self.row_groups, vector, self.tile.width, self.lane)
+        return self.row_groups.at(positions)
 
     def over_threads(self, body: Any) -> Any:
         def threads(x: Any) -> Any:
@@ -157,22 +186,39 @@ class _Columns(RowEmitter):
             part, load(acc, v), self.thread, place + v)))  # fmt: skip
 
     def combined(self, part: Any, total: Any, init: Any, combine: Any, rows: int) -> Any:
-        threads = self.tile.threads * self.across
-        acc = local(f"{total.name}_acc", [1], combine.dtype)
+        """The total of each row: groups of threads add up parts first, one thread the groups."""
+        threads, groups = self.tile.threads, 1
+        while groups * 2 * rows <= threads * self.across and groups * groups * 4 <= threads:
+            groups *= 2
+        whole = self.added(total, 1, part, init, combine, rows)
+        if groups == 1:
+            return whole
+        middle = local(f"{total.name}_of", [groups, rows], combine.dtype, "shared")
+        self.buffers.append(middle)
+        return seq([self.added(middle, groups, part, init, combine, rows),
+                    self.added(total, 1, middle, init, combine, rows)])  # fmt: skip
+
+    def added(self, to: Any, groups: int, part: Any, init: Any, combine: Any, rows: int) -> Any:
+        """``to[g, r]``, or ``to[r]``, as the total of a group of the parts of a row."""
+        threads, parts = self.tile.threads * self.across, int(part.ty.shape[0]) // groups
+        acc = local(f"{to.name}_acc", [1], combine.dtype)
         self.buffers.append(acc)
         zero = number(0)
 
-        def row(at: Any) -> Any:
-            body = unrolled("p", self.tile.threads, lambda p: store(
-                acc, combine(load(acc, zero), load(part, p, at)), zero))  # fmt: skip
-            return seq([store(acc, init, zero), body, store(total, load(acc, zero), at)])
+        def one(place: Any) -> Any:
+            group, row = place // number(rows), place % number(rows)
+            at = [group, row] if groups > 1 else [place]
+            first = group * number(parts) if groups > 1 else zero
+            body = unrolled("p", parts, lambda p: store(acc, combine(
+                load(acc, zero), load(part, first + p, at[-1])), zero))  # fmt: skip
+            return seq([store(acc, init, zero), body, store(to, load(acc, zero), *at)])
 
         def thread(x: Any) -> Any:
-            out = []
-            for k in range(-(-rows // threads)):
+            out, count = [], groups * rows
+            for k in range(-(-count // threads)):
                 at = x if k == 0 else number(k * threads) + x
-                inside = at < number(rows) if (k + 1) * threads > rows else None
-                out.append(when(inside, row(at)))
+                inside = at < number(count) if (k + 1) * threads > count else None
+                out.append(when(inside, one(at)))
             return seq(out)
 
         return thread_loop(THREAD, threads, thread)
@@ -195,7 +241,7 @@ class _Columns(RowEmitter):
         return [self.over_threads(when(tirx.EQ(self.thread, number(0)), body))]
 
 
-def _sides(rows: int, extent: int, size: int) -> tuple[int, int]:
+def _sides(rows: int, extent: int, size: int, most: int) -> tuple[int, int]:
     """Return the lanes of a thread and the threads side by side.
 
     They are as many as leave enough blocks, but read at least 32 bytes, which memory reads anyway.
@@ -203,7 +249,7 @@ def _sides(rows: int, extent: int, size: int) -> tuple[int, int]:
     width = widest(size, extent)
     while True:
         vectors = rows // width
-        across = [k for k in range(1, ACROSS + 1) if vectors % k == 0]
+        across = [k for k in range(1, most + 1) if vectors % k == 0]
         enough = [k for k in across if vectors // k >= ENOUGH and k * width * size >= SECTOR]
         if enough:
             return width, max(enough)
@@ -211,5 +257,5 @@ def _sides(rows: int, extent: int, size: int) -> tuple[int, int]:
             break
         width //= 2
     width = widest(size, extent)
-    across = [k for k in range(1, ACROSS + 1) if rows // width % k == 0]
+    across = [k for k in range(1, most + 1) if rows // width % k == 0]
     return width, min((k for k in across if k * width * size >= SECTOR), default=across[-1])

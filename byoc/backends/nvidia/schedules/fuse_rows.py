@@ -1,10 +1,12 @@
-"""Fuse what is computed before a norm or a softmax into it.
+"""Fuse what is computed before a norm, a softmax or a pool into it.
 
     Before: lv = R.call_tir(cls.add, (x, r));  gv = R.call_tir(cls.layer_norm, (lv, w, b))
     After:  gv = R.call_tir(cls.fused_add_layer_norm, (x, r, w, b))
 
 TVM's FuseOps takes a norm for an operator after which only others can be computed. A kernel of rows
-keeps the row in registers, so that what comes before costs nothing.
+keeps the row in registers, so that what comes before costs nothing. A kernel of windows evaluates
+it for each window that has the element: that pays for casts and the like, with which exporters
+surround pools of halves, and not for sums of tensors or functions.
 """
 
 from __future__ import annotations
@@ -14,9 +16,19 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from .....analysis.blocks.tir import loads, static
-from .....analysis.lifting.tir.node import items
-from .gpu_program import GpuProgram, NoGpuSchedule, expanded, read_program
+from .....analysis.blocks.tir import calls, loads, static
+from .....analysis.lifting.tir.node import NodeDict, items
+from .gpu_program import (
+    GpuProgram,
+    NoGpuSchedule,
+    expanded,
+    extents,
+    has_windows,
+    product,
+    read_program,
+    value_parts,
+)
+from .pointwise_kernel import MANY
 from .row_space import row_space
 
 #: TVM's pattern kinds.
@@ -24,8 +36,10 @@ BROADCAST, REDUCTION, OPAQUE = 1, 3, 8
 
 
 def fuse_rows(mod: Any) -> Any:
-    """Return the module with elementwise PrimFuncs fused into the row PrimFuncs that read them."""
+    """Return the module with elementwise PrimFuncs fused into the reductions that read them."""
     kinds = {gvar: _kind(f) for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+    for gvar in _expensive_windows(mod, kinds):
+        kinds[gvar] = OPAQUE
     if REDUCTION not in kinds.values() or BROADCAST not in kinds.values():
         return mod
     out = mod.clone()
@@ -42,10 +56,58 @@ def _kind(func: Any) -> int:
         program = read_program(func, True)
         if all(not step.reduced for step in program.steps):
             return BROADCAST if _is_elementwise(program) else OPAQUE
-        row_space(program)
+        if not _has_windows(program):
+            row_space(program)
     except NoGpuSchedule:
         return OPAQUE
     return REDUCTION
+
+
+def _has_windows(program: GpuProgram) -> bool:
+    """Whether a thread reduces each element of the result alone, from overlapping windows."""
+    steps = [s for s in program.steps if s.reduced]
+    few = all(product(extents(s.reduced)) <= MANY for s in steps)
+    return few and any(has_windows(s, value_parts(u, program.definitions))
+                       for s in steps for u in s.updates)  # fmt: skip
+
+
+def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
+    """The PrimFuncs over windows of what another PrimFunc computes at some cost."""
+    sources: NodeDict[Any] = NodeDict()
+    out: list[Any] = []
+
+    def visit(binding: Any) -> None:
+        gvar = _callee(getattr(binding, "value", None))
+        if gvar is None or gvar not in kinds:
+            return
+        sources[binding.var] = gvar
+        read = [sources.get(v) for v in binding.value.args[1].fields]
+        costly = [g for g in read if g is not None and kinds[g] == BROADCAST
+                  and not _is_cheap(mod[g])]  # fmt: skip
+        if kinds[gvar] == REDUCTION and costly and _has_windows(read_program(mod[gvar], True)):
+            out.append(gvar)
+
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            for block in func.body.blocks:
+                for binding in block.bindings:
+                    visit(binding)
+    return out
+
+
+def _callee(expr: Any) -> Any:
+    """The PrimFunc that a ``call_tir`` calls on a tuple of variables; None for all else."""
+    if not isinstance(expr, relax.Call) or getattr(expr.op, "name", "") != "relax.call_tir":
+        return None
+    return expr.args[0] if isinstance(expr.args[1], relax.Tuple) else None
+
+
+def _is_cheap(func: Any) -> bool:
+    """Whether an elementwise PrimFunc reads one element, and calls no function of it."""
+    program = read_program(func, True)
+    (update,) = program.steps[0].updates
+    parts = value_parts(update, program.definitions)
+    return not any(map(calls, parts)) and sum(len(loads(part)) for part in parts) == 1
 
 
 def _is_elementwise(program: GpuProgram) -> bool:

@@ -20,6 +20,7 @@ from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
 from .thread_loops import kernels
 from .transpose_kernel import transposed
+from .window_kernel import windows
 
 #: The attribute with which dlight marks scheduled PrimFuncs.
 DONE = "tirx.is_scheduled"
@@ -31,7 +32,7 @@ RULES: tuple[tuple[str, bool, Rule], ...] = (
     ("rows", True, rows_kernel), ("long rows", False, rows_kernel),
     ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
     ("transposed", False, transposed), ("narrow", False, narrow),
-    ("pointwise", False, pointwise),
+    ("windows", False, windows), ("pointwise", False, pointwise),
 )  # fmt: skip
 
 

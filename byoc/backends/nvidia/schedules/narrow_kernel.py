@@ -5,6 +5,8 @@ for p, c: y[p, c] = x[c, p]                3 channels of an image
 x_reg[c, v] = x[c, 8 * t + v]              a vector for each c
 y_out[3 * v + c] = x_reg[c, v]
 y[8 * t …, …] = y_out[…]                   three vectors
+
+Conditions on the channel, as of a pad from 3 to 4, are decided for each.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import Values, seq, values
+from .....analysis.blocks.tir import Values, is_guard, loads, seq, static, values
 from .....analysis.lifting.tir.node import items, substitute
-from .gpu_program import GpuProgram, NoGpuSchedule, itemsize
+from .gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
 from .merged_axes import bound, simplified, static_range
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .transpose_kernel import SingleStep
@@ -40,11 +42,11 @@ def narrow(program: GpuProgram) -> tuple[Any, list[Any]]:
 class _Narrow(SingleStep):
     def __init__(self, program: GpuProgram) -> None:
         super().__init__(program)
-        self.read_group, self.accesses = self.find()
+        self.read_group, accesses = self.find(guarded=True)
         self.reads, self.writes = self.groups.sizes[self.read_group], self.groups.sizes[-1]
         if self.writes > NARROW or self.read_group != len(self.groups.sizes) - 2:
             raise NoGpuSchedule("the innermost axis is not short")
-        self.width = min(widest(itemsize(e.source), self.reads) for e in self.accesses)
+        self.width = min(widest(itemsize(e.source), self.reads) for e in accesses)
         self.check_store()
         self.buffers: list[Any] = []
 
@@ -80,35 +82,67 @@ class _Narrow(SingleStep):
         return self.axes_at([*positions, a, channel])
 
     def body(self, place: Any, analyzer: Any) -> Any:
-        lane, channel = tirx.Var("v", "int64"), tirx.Var("b", "int64")
+        lane = tirx.Var("v", "int64")
         analyzer.bind(lane, static_range(self.width))
-        analyzer.bind(channel, static_range(self.writes))
-        at = self.at(place, lane, channel)
         out = local(f"{self.update.buffer.name}_out", [self.width * self.writes],
                     str(self.update.buffer.ty.dtype))  # fmt: skip
         self.buffers.append(out)
-        reading, registers = [], []
-        for expr in self.accesses:
-            access = simplified(substitute(expr, at), analyzer)
-            register = local(f"{expr.source.name}_reg", [self.writes, self.width],
-                             str(expr.source.ty.dtype))  # fmt: skip
-            self.buffers.append(register)
-            registers.append((expr, load(register, channel, lane)))
-            copy = self.copy(access, register, channel, lane, analyzer)
-            reading.append(self.each(self.writes, channel, copy))
-        value = [tirx.Bind(var, self.put(e, at, registers, analyzer)) for var, e in self.lets]
-        result = self.put(self.value, at, registers, analyzer)
-        value.append(store(out, result, lane * number(self.writes) + channel))
-        computing = self.each(self.width, lane, self.each(self.writes, channel, seq(value)))
-        return seq([*reading, computing, self.written(out, place, analyzer)])
+        reading, computing = [], []
+        for channel in range(self.writes):
+            copies, values_of = self.channel(place, lane, channel, out, analyzer)
+            reading += copies
+            computing.append(self.each(self.width, lane, values_of))
+        return seq([*reading, *computing, self.written(out, place, analyzer)])
 
-    def copy(self, access: Any, register: Any, channel: Any, lane: Any, analyzer: Any) -> Any:
+    def channel(
+        self, place: Any, lane: Any, channel: int, out: Any, analyzer: Any
+    ) -> tuple[list[Any], Any]:
+        """The statements that read a channel's vectors, and those that compute its results."""
+        at = self.at(place, lane, number(channel))
+        copies: list[Any] = []
+        registers: list[tuple[Any, Any]] = []
+
+        def put(expr: Any) -> Any:
+            expr = with_decided_guards(simplified(substitute(expr, at), analyzer), analyzer)
+            for access in unguarded(expr):
+                self.register(access, lane, copies, registers, analyzer)
+            if len(unguarded(expr)) != len(loads(expr)):
+                raise NoGpuSchedule("a condition depends on more than the innermost axis")
+            return replaced(expr, registers)
+
+        names = [
+            (var, tirx.Var(f"{var.name}_{channel}", str(var.ty.dtype))) for var, _ in self.lets
+        ]
+        renamed = values(*names)
+        binds = [tirx.Bind(new, substitute(put(e), renamed))
+                 for (_, new), (_, e) in zip(names, self.lets, strict=True)]  # fmt: skip
+        result = substitute(put(self.value), renamed)
+        place_of = lane * number(self.writes) + number(channel)
+        return copies, seq([*binds, store(out, result, place_of)])
+
+    def register(
+        self, access: Any, lane: Any, copies: list[Any], registers: list[tuple[Any, Any]],
+        analyzer: Any,
+    ) -> None:  # fmt: skip
+        """Read a vector into a register, if the lanes of a load are neighbours."""
+        found = strided_access(access.source, items(access.indices), [lane], analyzer)
+        if found.step(lane) != 1 or any(
+            tvm_ffi.structural_equal(access, known) for known, _ in registers
+        ):
+            return
+        register = local(f"{access.source.name}_reg", [self.width], str(access.source.ty.dtype))
+        self.buffers.append(register)
+        registers.append((access, load(register, lane)))
+
         def one(v: Any) -> Any:
-            return store(register, substitute(access, values((lane, v))), channel, v)
+            return store(register, substitute(access, values((lane, v))), v)
 
         if contiguous(access.source, items(access.indices), lane, self.width, analyzer):
-            return VectorLanes(lane, self.width, analyzer).lanes(str(register.ty.dtype), one)
-        return unrolled("v", self.width, one)
+            copies.append(
+                VectorLanes(lane, self.width, analyzer).lanes(str(register.ty.dtype), one)
+            )
+        else:
+            copies.append(unrolled("v", self.width, one))
 
     def each(self, extent: int, var: Any, body: Any) -> Any:
         return unrolled("u", extent, lambda v: substitute(body, values((var, v))))
@@ -124,12 +158,29 @@ class _Narrow(SingleStep):
         lane = tirx.Var("e", "int64")
         return VectorLanes(lane, size, analyzer).lanes(str(out.ty.dtype), one)
 
-    def put(self, expr: Any, at: Values, registers: list[tuple[Any, Any]], analyzer: Any) -> Any:
-        def known(node: Any, mutator: Any) -> Any:
-            for access, value in registers:
-                if tvm_ffi.structural_equal(access, node):
-                    return value
-            return mutator.default_mutate(node)
 
-        expr = tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, known)])
-        return simplified(substitute(expr, at), analyzer)
+def with_decided_guards(expr: Any, analyzer: Any) -> Any:
+    """The expression without branches whose condition is known."""
+
+    def call(node: Any, mutator: Any) -> Any:
+        if not is_guard(node):
+            return mutator.default_mutate(node)
+        condition, yes, no = items(node.args)
+        known = static(analyzer.simplify(condition))
+        if known is None:
+            return mutator.default_mutate(node)
+        return mutator.mutate(yes if known else no)
+
+    return tvm_ffi.structural_mutate(expr, [(tvm.ir.Call, call)])
+
+
+def replaced(expr: Any, registers: list[tuple[Any, Any]]) -> Any:
+    """The expression with registers for the loads that they hold."""
+
+    def known(node: Any, mutator: Any) -> Any:
+        for access, value in registers:
+            if tvm_ffi.structural_equal(access, node):
+                return value
+        return mutator.default_mutate(node)
+
+    return tvm_ffi.structural_mutate(expr, [(tvm.ir.TensorLoad, known)])

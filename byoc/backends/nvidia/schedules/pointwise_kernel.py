@@ -54,10 +54,12 @@ def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
     Raises:
         NoGpuSchedule: The steps are over different axes, or reduce many terms.
     """
-    return _Points(program, most).kernel()
+    return Points(program, most).kernel()
 
 
-class _Points:
+class Points:
+    """Steps over the same axes; a thread computes a vector of results."""
+
     def __init__(self, program: GpuProgram, most: int) -> None:
         self.program = program
         self.steps = steps = program.steps
@@ -133,7 +135,10 @@ class _Points:
 
     def kernel(self) -> tuple[Any, list[Any]]:
         groups = self.merged()
-        width = self.width(groups)
+        return self.launch(groups, self.width(groups))
+
+    def launch(self, groups: MergedAxes, width: int) -> tuple[Any, list[Any]]:
+        """A thread for each vector of ``width`` along the groups."""
         vectors = groups.total // width
         threads = min(THREADS, -(-vectors // 32) * 32)
         blocks = -(-vectors // threads)
@@ -180,7 +185,7 @@ class _Points:
             if update.buffer not in self.program.params:
                 continue
             lets: list[Any] = []
-            value = load(self.sums[update.buffer], lane) if step.reduced else None
+            value = self.sum_at(self.sums[update.buffer], lane) if step.reduced else None
             if not step.reduced:
                 lets, value = self.value(step, update.value, at, lanes, analyzer)
             indices = [analyzer.simplify(substitute(i, at)) for i in update.indices]
@@ -238,6 +243,10 @@ class _Points:
                  for var, bound_to in lets]  # fmt: skip
         return binds, lanes(simplified(substitute(value, at), analyzer))
 
+    def sum_at(self, register: Any, lane: Any) -> Any:
+        """A result of a reduction."""
+        return load(register, lane)
+
     def lanes(self, lane: Any, width: int, analyzer: Any) -> VectorLanes:
         def cached(expr: Any) -> Any | None:
             register = self.sums.get(expr.source)
@@ -245,7 +254,7 @@ class _Points:
                 return load(expr.source, lane)
             if register is None:
                 return None
-            return as_dtype(load(register, lane), str(expr.ty.dtype))
+            return as_dtype(self.sum_at(register, lane), str(expr.ty.dtype))
 
         return VectorLanes(lane, width, analyzer, cached)
 

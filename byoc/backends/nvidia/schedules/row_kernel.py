@@ -201,9 +201,15 @@ class RowEmitter:
     def chunks(self, body: Any) -> Any:
         tile = self.tile
         whole = when(self.valid(), body)
-        if tile.chunks > CHUNKS:
-            return serial("c", tile.chunks, lambda c: substitute(whole, values((self.chunk, c))))
-        return unrolled("c", tile.chunks, lambda c: substitute(whole, values((self.chunk, c))))
+
+        def chunk(c: Any) -> Any:
+            return substitute(whole, values((self.chunk, c)))
+
+        if tile.chunks <= CHUNKS:
+            return unrolled("c", tile.chunks, chunk)
+        several = max(k for k in range(1, CHUNKS + 1) if tile.chunks % k == 0)
+        return serial("c", tile.chunks // several, lambda c: unrolled(
+            "k", several, lambda k: chunk(c * number(several) + k)))  # fmt: skip
 
     def each_lane(self, body: Any) -> Any:
         return unrolled("u", self.tile.width, lambda v: substitute(body, values((self.lane, v))))
@@ -325,8 +331,8 @@ class RowEmitter:
         tile = self.tile
         kept = [b for b, _ in self.program.kept.items()]
         shared = [b for b, _, steps in self.uses if len(steps) > 1]
-        size = sum(itemsize(b) for b in [*kept, *shared]) * tile.chunks * tile.width
-        self.resident = size <= REGISTERS and tile.chunks <= CHUNKS
+        self.kept_bytes = sum(itemsize(b) for b in [*kept, *shared]) * tile.chunks * tile.width
+        self.resident = self.kept_bytes <= REGISTERS and tile.chunks <= CHUNKS
         if kept and not self.resident:
             raise NoGpuSchedule("rows are too long to keep their values")
 

@@ -85,13 +85,17 @@ class SingleStep:
         axes = [a for a in self.axes if static(a.extent) != 1]
         return merged(axes, accesses, self.parts)
 
-    def find(self) -> tuple[int, list[Any]]:
-        """Return the group of axes along which loads are contiguous, and these loads."""
+    def find(self, guarded: bool = False) -> tuple[int, list[Any]]:
+        """Return the group of axes along which loads are contiguous, and these loads.
+
+        ``guarded``: count loads under conditions too.
+        """
+        taken = loads if guarded else unguarded
         inner = [group[-1].var for group in self.groups.groups]
         analyzer = bound(self.axes)
         found: list[Any] = []
         place: int | None = None
-        for expr in (e for part in self.parts for e in unguarded(part)):
+        for expr in (e for part in self.parts for e in taken(part)):
             access = strided_access(expr.source, items(expr.indices), inner, analyzer)
             if not inner or access.step(inner[-1]) in (0, 1):
                 continue

@@ -1,0 +1,336 @@
+"""Windows that overlap and have weights, as of depthwise convolutions: several results a thread.
+
+    for h, w, c; r, s: y[h, w, c] += x[2 * h + r, 2 * w + s, c] * k[r, s, c]
+
+    for r:
+      k_reg[s, v] = k[r, s, 8 * t + v]                          vectors of 16 bytes
+      for i: x_row[q, v] = x[2 * (h + i) + r, 2 * w + q, …]     a row of all its windows
+             y_acc[i, j, v] += x_row[2 * j + s, v] * k_reg[s, v]
+
+A thread has up to 2 x 4 neighbours of four channels. Registers hold what is read in the type of the
+sums, converted once. That windows read a function of 2 * i + r and 2 * j + s is proved. Pools have
+no weights to share, and are faster with a thread for each result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .....analysis.blocks.loop_steps import Axis
+from .....analysis.blocks.strides import strided_access
+from .....analysis.blocks.tir import Values, is_guard, loads, mentions, seq, static, values
+from .....analysis.lifting.tir.node import items, substitute
+from .gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, has_windows
+from .merged_axes import MergedAxes, bound, positions_of, simplified, static_range
+from .pointwise_kernel import FEW, MANY, Points
+from .row_space import combiner
+from .thread_loops import load, local, number, store, unrolled
+from .vector_loads import VectorLanes
+
+#: Results of a thread along rows and columns, and channels, at most; threads that fill a GPU.
+ROWS, COLUMNS, LANES, ENOUGH = 2, 4, 4, 132 * 512
+
+
+@dataclass(frozen=True)
+class Slide:
+    """An axis of the result, and the term of the window that moves by ``stride`` along it."""
+
+    axis: Axis
+    term: Axis
+    stride: int
+
+    def same_as(self, other: Slide) -> bool:
+        same = self.axis is other.axis and self.term is other.term
+        return same and self.stride == other.stride
+
+
+def windows(program: GpuProgram) -> tuple[Any, list[Any]]:
+    """Return the kernel of steps of which one reduces windows of two axes, and its buffers.
+
+    Raises:
+        NoGpuSchedule: It is not such a program.
+    """
+    return _Windows(program).kernel()
+
+
+class _Windows(Points):
+    def __init__(self, program: GpuProgram) -> None:
+        super().__init__(program, MANY)
+        reduced = [s for s in self.steps if s.reduced]
+        if len(reduced) != 1 or len(reduced[0].updates) != 1:
+            raise NoGpuSchedule("not one reduction")
+        (self.step,) = reduced
+        (self.update,) = self.step.updates
+        if not has_windows(self.step, self.parts(self.update)):
+            raise NoGpuSchedule("windows do not overlap")
+        self.combine = combiner(self.update)
+        lets, term = expanded(self.combine.term, program.definitions)
+        for var, part in reversed(lets):
+            term = substitute(term, values((var, part)))
+        self.term = substitute(term, self.renamed(self.step))
+        self.down, self.across = self.slides()
+        if not any(self.is_weight(expr) for expr in loads(self.term)):
+            raise NoGpuSchedule("windows have no weights")
+        self.i, self.j, self.lane = (tirx.Var(name, "int64") for name in "ijv")
+
+    # ------------------------------------------------------------------ shape
+
+    def slides(self) -> tuple[Slide, Slide]:
+        """How windows move along the rows and the columns of the result."""
+        terms = [a for a in self.step.reduced if static(a.extent) != 1]
+        analyzer = bound([*self.axes, *self.step.reduced])
+        found: list[Slide] = []
+        for expr in loads(self.term):
+            for term in terms:
+                slide = self.slide(expr, term, analyzer)
+                if slide is not None and not any(slide.same_as(known) for known in found):
+                    found.append(slide)
+        order = [id(a) for a in self.axes]
+        found.sort(key=lambda s: order.index(id(s.axis)))
+        distinct = {id(s.axis) for s in found} | {id(s.term) for s in found}
+        if len(terms) != 2 or len(found) != 2 or len(distinct) != 4:
+            raise NoGpuSchedule("windows do not overlap along two axes")
+        return found[0], found[1]
+
+    def is_weight(self, expr: Any) -> bool:
+        used = mentions(expr)
+        moved = self.down.axis.var in used or self.across.axis.var in used
+        return not moved and (self.down.term.var in used or self.across.term.var in used)
+
+    def slide(self, expr: Any, term: Axis, analyzer: Any) -> Slide | None:
+        for axis in self.axes:
+            used = map(mentions, items(expr.indices))
+            together = any(axis.var in u and term.var in u for u in used)
+            access = strided_access(
+                expr.source, items(expr.indices), [axis.var, term.var], analyzer
+            )
+            step, own = access.step(axis.var), access.step(term.var)
+            if together and step and own and step % own == 0 and step // own > 0:
+                return Slide(axis, term, step // own)
+        return None
+
+    def tile(self, vectors: int) -> tuple[int, int]:
+        """How many rows and columns of results a thread has: fewer where threads would be few."""
+        rows, columns = extents([self.down.axis, self.across.axis])
+        sides = [(i, j) for i in range(ROWS, 0, -1) if rows % i == 0
+                 for j in range(max(COLUMNS, columns if columns < 8 else 0), 0, -1)
+                 if columns % j == 0]  # fmt: skip
+        sides.sort(key=lambda side: -side[0] * side[1])
+        return next((s for s in sides if vectors // (s[0] * s[1]) >= ENOUGH), sides[-1])
+
+    # ------------------------------------------------------------------ emission
+
+    def kernel(self) -> tuple[Any, list[Any]]:
+        groups = self.merged()
+        width = min(self.width(groups), LANES)
+        tiled = (self.down.axis, self.across.axis)
+        for group, size in zip(groups.groups, groups.sizes, strict=True):
+            if any(a is t and static(a.extent) != size for a in group for t in tiled):
+                raise NoGpuSchedule("an axis of windows is merged")
+        if any(groups.groups[-1][-1] is t for t in tiled):
+            raise NoGpuSchedule("windows move along contiguous elements")
+        self.rows, self.columns = self.tile(groups.total // width)
+        coarse = MergedAxes(tuple(tuple(map(self.coarse, g)) for g in groups.groups))
+        return self.launch(coarse, width)
+
+    def coarse(self, axis: Axis) -> Axis:
+        """The axis of tiles in place of an axis of results."""
+        for slide, size in ((self.down, self.rows), (self.across, self.columns)):
+            if axis is slide.axis:
+                return Axis(axis.var, number((static(axis.extent) or size) // size))
+        return axis
+
+    def body(self, groups: MergedAxes, width: int, place: Any, analyzer: Any) -> Any:
+        for var, extent in ((self.lane, width), (self.i, self.rows), (self.j, self.columns)):
+            analyzer.bind(var, static_range(extent))
+        at = groups.at(positions_of(groups, place, width, self.lane))
+        for slide, size, var in (
+            (self.down, self.rows, self.i),
+            (self.across, self.columns, self.j),
+        ):
+            first = at[slide.axis.var]
+            at[slide.axis.var] = first * number(size) + var if size > 1 else first + var
+        out = self.windows(at, width, analyzer)
+        for step in self.steps:
+            pairs = zip(step.spatial, self.axes, strict=True)
+            where = values(*((a.var, at[b.var]) for a, b in pairs))
+            if any(u.buffer in self.program.params for u in step.updates):
+                each = seq(self.results(step, where, self.lane, width, analyzer))
+                out.append(self.each(each))
+        return seq(out)
+
+    def each(self, body: Any) -> Any:
+        """The statements for each result of the tile."""
+        return unrolled("i", self.rows, lambda i: unrolled("j", self.columns, lambda j: substitute(
+            body, values((self.i, i), (self.j, j)))))  # fmt: skip
+
+    def sum_at(self, register: Any, lane: Any) -> Any:
+        return load(register, self.i, self.j, lane)
+
+    def windows(self, at: Values, width: int, analyzer: Any) -> list[Any]:
+        """Accumulate all windows of the tile."""
+        name, (high, wide) = self.update.buffer.name, extents([self.down.term, self.across.term])
+        acc = local(f"{name}_acc", [self.rows, self.columns, width], self.combine.dtype)
+        self.sums[self.update.buffer] = acc
+        self.buffers.append(acc)
+        init = self.combine.start(self.update.init)
+        start = unrolled("u", width, lambda u: store(acc, init, self.i, self.j, u))
+        reads = _Reads(self, at, width, analyzer)
+        term = reads.placed(self.term)
+
+        def one(j: Any, s: Any, u: Any) -> Any:
+            own = values((self.j, j), (reads.s, s), (self.lane, u))
+            total = self.combine(load(acc, self.i, self.j, self.lane), term)
+            return substitute(store(acc, total, self.i, self.j, self.lane), own)
+
+        sums = unrolled("j", self.columns, lambda j: unrolled("s", wide, lambda s: unrolled(
+            "u", width, lambda u: one(j, s, u))))  # fmt: skip
+        row = seq([*reads.of_rows, *reads.others.statements(), sums])
+        line = unrolled("i", self.rows, lambda i: substitute(row, values((self.i, i))))
+        kind = tirx.ForKind.UNROLLED if high * wide <= FEW else tirx.ForKind.SERIAL
+        whole = seq([*reads.of_terms, line])
+        self.buffers += [*reads.registers, *reads.others.registers]
+        return [self.each(start), tirx.For(reads.r, number(0), number(high), kind, whole)]
+
+
+class _Reads:
+    """What the terms of a row of windows read, in registers.
+
+    Attributes:
+        r, s: The variables of the window's terms.
+        of_terms: Statements that read what depends on the window's terms only, such as weights.
+        of_rows: Statements that read a row that the windows share.
+        others: What depends on neither.
+    """
+
+    def __init__(self, kernel: _Windows, at: Values, width: int, analyzer: Any) -> None:
+        self.kernel, self.width, self.analyzer = kernel, width, analyzer
+        self.r, self.s, self.y, self.q = (tirx.Var(name, "int64") for name in "rsyq")
+        high, self.wide = extents([kernel.down.term, kernel.across.term])
+        tall = (kernel.rows - 1) * kernel.down.stride + high
+        self.long = (kernel.columns - 1) * kernel.across.stride + self.wide
+        for var, extent in (
+            (self.r, high),
+            (self.s, self.wide),
+            (self.y, tall),
+            (self.q, self.long),
+        ):
+            analyzer.bind(var, static_range(extent))
+        self.at = Values()
+        for var, value in at.items():
+            self.at[var] = value
+        for axis in kernel.step.reduced:
+            self.at[axis.var] = number(0)
+        self.at[kernel.down.term.var], self.at[kernel.across.term.var] = self.r, self.s
+        self.registers: list[Any] = []
+        self.of_terms: list[Any] = []
+        self.of_rows: list[Any] = []
+        self.others = self.lanes()
+
+    def lanes(self) -> VectorLanes:
+        def own(expr: Any) -> Any | None:
+            return expr if any(expr.source.same_as(r) for r in self.registers) else None
+
+        return VectorLanes(self.kernel.lane, self.width, self.analyzer, own)
+
+    def placed(self, term: Any) -> Any:
+        """The term over registers."""
+        atoms: list[Any] = []
+
+        def note(node: Any, visitor: Any) -> None:
+            if isinstance(node, tvm.ir.Call) and not is_guard(node):
+                visitor.default_visit(node)
+            elif not any(tvm_ffi.structural_equal(node, known) for known in atoms):
+                atoms.append(node)
+
+        def cast(node: Any, visitor: Any) -> None:
+            if isinstance(node.value, tvm.ir.TensorLoad) or is_choice(node.value):
+                note(node, visitor)
+            else:
+                visitor.default_visit(node)
+
+        rules = [(tvm.ir.TensorLoad, note), (tvm.ir.Call, note), (tirx.Cast, cast)]
+        tvm_ffi.structural_visit(term, rules)
+        registers = [(node, self.atom(node)) for node in atoms]
+
+        def known(node: Any, mutator: Any) -> Any:
+            for atom, value in registers:
+                if tvm_ffi.structural_equal(node, atom):
+                    return value
+            return mutator.default_mutate(node)
+
+        replaced = [(kind, known) for kind in (tvm.ir.TensorLoad, tvm.ir.Call, tirx.Cast)]
+        return self.others(tvm_ffi.structural_mutate(term, replaced))
+
+    def atom(self, node: Any) -> Any:
+        """A load, or a choice, in registers."""
+        kernel = self.kernel
+        used = mentions(node)
+        if kernel.down.axis.var in used or kernel.across.axis.var in used:
+            return self.of_row(node)
+        node = simplified(substitute(node, self.at), self.analyzer)
+        used = mentions(node)
+        if self.r not in used and self.s not in used:
+            return node
+        register = self.register(node, self.wide, self.s, self.of_terms)
+        return load(register, self.s, kernel.lane)
+
+    def of_row(self, node: Any) -> Any:
+        """What a window reads, as a function of its row and its column in the tile."""
+        kernel = self.kernel
+        down, across = number(kernel.down.stride), number(kernel.across.stride)
+        exact = substitute(node, self.at)
+        moved = values((self.r, self.y - down * kernel.i), (self.s, self.q - across * kernel.j))
+        shared = self.normal(substitute(exact, moved))
+        used = mentions(shared)
+        if kernel.i in used or kernel.j in used:
+            raise NoGpuSchedule("windows do not share what they read")
+        row = self.normal(substitute(shared, values((self.y, self.r + down * kernel.i))))
+        register = self.register(row, self.long, self.q, self.of_rows)
+        return load(register, across * kernel.j + self.s, kernel.lane)
+
+    def normal(self, expr: Any) -> Any:
+        """The expression with indices and conditions simplified."""
+
+        def guard(node: Any, mutator: Any) -> Any:
+            if not is_guard(node):
+                return mutator.default_mutate(node)
+            condition, yes, no = items(node.args)
+            return tirx.if_then_else(self.analyzer.simplify(condition), mutator.mutate(yes),
+                                     mutator.mutate(no))  # fmt: skip
+
+        return tvm_ffi.structural_mutate(simplified(expr, self.analyzer), [(tvm.ir.Call, guard)])
+
+    def register(self, expr: Any, count: int, var: Any, statements: list[Any]) -> Any:
+        """Registers of ``count`` vectors, which are the expression at each value of ``var``."""
+        register = local(f"window_{len(self.registers)}", [count, self.width], str(expr.ty.dtype))
+        self.registers.append(register)
+        cast = expr if isinstance(expr, tirx.Cast) else None
+        choice = expr.value if cast is not None else expr
+        lane = self.kernel.lane
+        if is_choice(choice) and lane not in mentions(choice.args[0]):
+            condition, *branches = items(choice.args)
+            filled = [self.filled(register, b, var) for b in branches]
+            body = tirx.IfThenElse(condition, *filled)
+        else:
+            body = self.filled(register, expr, var)
+        statements.append(unrolled("q", count, lambda q: substitute(body, values((var, q)))))
+        return register
+
+    def filled(self, register: Any, expr: Any, place: Any) -> Any:
+        """The statements that store an expression of each lane."""
+        lanes, lane = self.lanes(), self.kernel.lane
+        one = store(register, lanes(expr), place, lane)
+        self.kernel.buffers += lanes.registers
+        each = unrolled("u", self.width, lambda u: substitute(one, values((lane, u))))
+        return seq([*lanes.statements(), each])
+
+
+def is_choice(expr: Any) -> bool:
+    """Whether an expression is an ``if_then_else``."""
+    return isinstance(expr, tvm.ir.Call) and is_guard(expr)

@@ -1,0 +1,199 @@
+"""Drop choices and terms that are decided for tensors of any size, as a mask that hides nothing.
+
+Before: m = R.greater_equal(R.arange(0, n), R.const(0))            as torch exports it
+        y = R.add(x, R.where(m, R.const(0.0), R.const(-inf)))
+After:  y = x
+
+Constants of a known size are folded; here the sizes are symbols. Adding 0.0 turns -0.0 into 0.0,
+and is dropped, as the two are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import relax
+
+from ...analysis.support.tvm_compat import GenericConst, array_of
+from .integers import named
+from .mutate import mutated
+
+#: Numbers that no element is below or above.
+Bounds = tuple[float, float]
+_TRUE, _FALSE = (1.0, 1.0), (0.0, 0.0)
+#: Operators in a row that are followed.
+_DEPTH = 24
+#: Operators that are read here for operands of type bool alone.
+_OF_TRUTH = ("logical_not", "bitwise_not", "logical_and", "bitwise_and", "logical_or", "bitwise_or")
+_SUMS = ("add", "subtract")
+_MOVES = ("reshape", "permute_dims", "expand_dims", "squeeze", "broadcast_to", "strided_slice")
+
+
+def fold_uniform_values(mod: Any) -> Any:
+    """The module without choices and terms that are decided; the input is not changed."""
+    if not any(isinstance(f, relax.Function) and _is_symbolic(f) for f in mod.functions.values()):
+        return mod
+    return relax.transform.DeadCodeElimination()(mutated(mod, _Uniform(mod)))
+
+
+def _is_symbolic(func: Any) -> bool:
+    return bool(relax.analysis.defined_symbolic_vars(func))
+
+
+@relax.expr_functor.mutator
+class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        if named(call, "relax.where"):
+            chosen = self.bounds(call.args[0])
+            if chosen not in (_TRUE, _FALSE):
+                return call
+            return self.spread(call.args[1 if chosen == _TRUE else 2], call)
+        if named(call, "relax.add"):
+            for kept, term in (call.args, list(call.args)[::-1]):
+                if _same_type(kept, call) and self.bounds(term) == _FALSE:
+                    return kept
+        return call
+
+    def spread(self, value: Any, call: Any) -> Any:
+        """The value in the shape of the call."""
+        return value if _same_type(value, call) else relax.op.broadcast_to(value, call.ty.shape)
+
+    def bounds(self, expr: Any, depth: int = _DEPTH) -> Bounds | None:
+        """Bounds of the elements of a tensor without NaN; None if none are known."""
+        value = self.bound(expr)
+        if isinstance(value, GenericConst):
+            return _of_array(np.asarray(array_of(value).numpy()))
+        name = str(getattr(getattr(value, "op", None), "name", "")).removeprefix("relax.")
+        if not name or depth == 0:
+            return None
+        if name in _MOVES:
+            return self.bounds(value.args[0], depth - 1)
+        if name == "arange":
+            return _of_range(value)
+        if name in ("full", "full_like"):
+            return self.bounds(value.args[1], depth - 1)
+        if name in ("zeros", "zeros_like", "ones", "ones_like"):
+            return _TRUE if name.startswith("ones") else _FALSE
+        return self.computed(name, value, depth)
+
+    def computed(self, name: str, call: Any, depth: int) -> Bounds | None:
+        """Bounds of the result of an elementwise operator."""
+        if name not in _ELEMENTWISE and name not in ("astype", "where"):
+            return None
+        given = [self.bounds(arg, depth - 1) for arg in call.args]
+        if name == "where":
+            return _chosen(*given)
+        known = [b for b in given if b is not None]
+        if len(known) < len(given):
+            return None
+        dtype = str(call.ty.dtype)
+        if name == "astype":
+            return known[0] if _fits(known[0], dtype) else None
+        if name in _OF_TRUTH and any(str(a.ty.dtype) != "bool" for a in call.args):
+            return None
+        found = _ELEMENTWISE[name](*known)
+        return found if name not in _SUMS or (dtype == "int64" and _is_size(found)) else None
+
+    def bound(self, expr: Any) -> Any:
+        """What a variable is bound to, in the end."""
+        value = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
+        return expr if value is None else self.bound(value)
+
+
+def _chosen(condition: Bounds | None, first: Bounds | None, second: Bounds | None) -> Bounds | None:
+    if condition in (_TRUE, _FALSE):
+        return first if condition == _TRUE else second
+    if first is None or second is None:
+        return None
+    return min(first[0], second[0]), max(first[1], second[1])
+
+
+def _same_type(value: Any, call: Any) -> bool:
+    return bool(tvm_ffi.structural_equal(value.ty, call.ty))
+
+
+def _of_array(array: Any) -> Bounds | None:
+    numbers = array.astype("float64")
+    return None if not numbers.size or np.isnan(numbers).any() else (numbers.min(), numbers.max())
+
+
+def _of_range(call: Any) -> Bounds | None:
+    """The numbers of a range of integers that ascends; its end may be a symbol."""
+    start, end, step = (_number(a) for a in call.args)
+    if start is None or step is None or step <= 0:
+        return None
+    return start, math.inf if end is None else max(start, end)
+
+
+def _number(expr: Any) -> float | None:
+    value = getattr(expr, "value", None)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _is_size(within: Bounds) -> bool:
+    """Whether bounds are such of positions in tensors and differences of them, in 64 bits."""
+    return not any(map(math.isnan, within)) and all(
+        math.isinf(b) or abs(b) < 2.0**53 for b in within
+    )
+
+
+def _fits(within: Bounds, dtype: str) -> bool:
+    """Whether a cast to a dtype keeps the bounds: small integers, or infinities of floats."""
+    if dtype == "bool":
+        return within in (_TRUE, _FALSE)
+    if "int" in dtype and "float" not in dtype:
+        info = np.iinfo(dtype)
+        return all(float(b).is_integer() for b in within) and (
+            info.min <= within[0] and within[1] <= info.max
+        )
+    return dtype in ("float16", "float32", "float64", "bfloat16") and all(
+        math.isinf(b) or (float(b).is_integer() and abs(b) <= 256) for b in within
+    )
+
+
+def _compared(test: Callable[[float, float], bool], negated: Callable[[float, float], bool]) -> Any:
+    """Whether a comparison holds for all elements, or for none."""
+
+    def decide(a: Bounds, b: Bounds) -> Bounds:
+        if test(a[0], b[1]):
+            return _TRUE
+        return _FALSE if negated(a[1], b[0]) else (0.0, 1.0)
+
+    return decide
+
+
+def _swapped(decide: Any) -> Any:
+    return lambda a, b: decide(b, a)
+
+
+def _least(a: Bounds, b: Bounds) -> Bounds:
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _greatest(a: Bounds, b: Bounds) -> Bounds:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+_GREATER_EQUAL = _compared(lambda low, high: low >= high, lambda high, low: high < low)
+_GREATER = _compared(lambda low, high: low > high, lambda high, low: high <= low)
+_ELEMENTWISE: dict[str, Callable[..., Bounds | None]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "greater_equal": _GREATER_EQUAL,
+    "greater": _GREATER,
+    "less_equal": _swapped(_GREATER_EQUAL),
+    "less": _swapped(_GREATER),
+    "logical_not": lambda a: (1 - a[1], 1 - a[0]),
+    "bitwise_not": lambda a: (1 - a[1], 1 - a[0]),
+    "logical_and": _least,
+    "bitwise_and": _least,
+    "logical_or": _greatest,
+    "bitwise_or": _greatest,
+    "minimum": _least,
+    "maximum": _greatest,
+}
