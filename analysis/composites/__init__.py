@@ -11,6 +11,7 @@ from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
 from .sampling import chunked_logsumexp, softmax_from_chunks
 from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, index_update
+from .top_p import sample_from_sorted, top_p_renormalize, top_p_top_k_sum
 
 __all__ = [
     "append_to_pages",
@@ -24,6 +25,9 @@ __all__ = [
     "grouped_attention",
     "index_update",
     "rotary_embedding",
+    "sample_from_sorted",
     "softmax_from_chunks",
+    "top_p_renormalize",
+    "top_p_top_k_sum",
     "transposed_matmul",
 ]
