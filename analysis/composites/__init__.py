@@ -6,6 +6,7 @@ constructor and its documentation come from one Python function, the definition.
 
 from .attention import grouped_attention
 from .composite import composite
+from .experts import expert_indptr, expert_mask, expert_order
 from .grouped import group_dequantize, group_quantize
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
@@ -20,6 +21,9 @@ __all__ = [
     "apply_token_bitmask",
     "chunked_logsumexp",
     "composite",
+    "expert_indptr",
+    "expert_mask",
+    "expert_order",
     "group_dequantize",
     "group_quantize",
     "grouped_attention",
