@@ -6,13 +6,13 @@ constructor and its documentation come from one Python function, the definition.
 
 from .attention import grouped_attention
 from .composite import composite
-from .experts import expert_indptr, expert_mask, expert_order
 from .grouped import group_dequantize, group_quantize
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
+from .routing import expert_indptr, expert_mask, expert_order
 from .sampling import chunked_logsumexp, softmax_from_chunks
 from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, index_update
-from .top_p import sample_from_sorted, top_p_renormalize, top_p_top_k_sum
+from .token_choice import sample_from_sorted, top_p_renormalize, top_p_top_k_sum
 
 __all__ = [
     "append_to_pages",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..certify.assumed_sizes import lone_size
-from ..composites.experts import INDPTR, MASK, ORDER
+from ..composites.routing import INDPTR, MASK, ORDER
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..composites.top_p import RENORMALIZE, SAMPLE, SUM
+from ..composites.token_choice import RENORMALIZE, SAMPLE, SUM
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
