@@ -14,9 +14,10 @@ from ..composites.routing import INDPTR, MASK, ORDER
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
-from ..terms.term import Int, Load, TensorVar, Term, Var
+from ..terms.term import CallTerm, Int, Load, TensorVar, Term, Var
 from ..terms.traversal import subterms
 from . import Matches, Refuses, recogniser
+from ._contraction import bare
 from ._scattered import read, scatter
 
 MATCHES = [
@@ -100,7 +101,13 @@ def experts(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     if len(expression.outputs) != 1 or len(tensors) != 1 or "int" not in tensors[0].dtype:
         return Refusal("the compute is not about the experts of tokens")
     (source,) = tensors
+    choice = bare(definition.body)
+    if not (isinstance(choice, CallTerm) and choice.op == "ite"):
+        return Refusal("the compute is no choice")
     if len(shape) == len(source.shape) == 2 and shape[1].const is not None:
+        compared = {x for x in subterms(choice.args[0]) if isinstance(x, Load)}
+        if source.shape[1].const != len(compared):  # the definition compares each of them
+            return Refusal("not all experts of a token are compared")
         sizes = _sizes(shape[0], source.shape[0])
         attrs = {"experts": shape[1].const, "dtype": out.dtype}
         return [Proposal(MASK, (source.position,), attrs, sizes=sizes)]
