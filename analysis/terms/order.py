@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .quotient import divide, is_div, remove
-from .term import ONE, SIZES, ZERO, CallTerm, Int, Mono, Term, Var, as_int, integer, mul, polynomial
+from .term import (
+    ONE,
+    SIZES,
+    ZERO,
+    CallTerm,
+    Int,
+    Later,
+    Mono,
+    Term,
+    Var,
+    as_int,
+    integer,
+    mul,
+    polynomial,
+)
 
 Bounds = tuple[Int | None, Int | None]
 
@@ -86,7 +100,7 @@ def _digit_bounds(poly: Int) -> Bounds:
             others = polynomial({remove(mono, (atom,)) or (): coef})
             if len(den.terms) > 1:
                 others = _factor(poly, atom)
-            for value, radix in ((num, den), *_finer(poly, num, den)):
+            for value, radix in ((num, den), *_finer(poly, num, den, -others)):
                 factor, remaining = divide(-others, radix)
                 if remaining is not ZERO:
                     continue
@@ -109,8 +123,11 @@ def _factor(poly: Int, atom: Term) -> Int:
     return polynomial({remove(m, (atom,)) or (): c for m, c in poly.terms if atom in m})
 
 
-def _finer(poly: Int, num: Int, den: Int) -> list[tuple[Int, Int]]:
-    """Each quotient ``num // e`` in a sum, with ``den / e``, if it is whole and symbolic."""
+def _finer(poly: Int, num: Int, den: Int, factor: Int) -> list[tuple[Int, Int]]:
+    """Quotients ``num // e``, with ``den / e``, of which ``num // den`` times a factor is a part.
+
+    They are those in the sum, and that for which ``den / e`` is the factor.
+    """
     if den.const is not None:
         return []
     found = []
@@ -120,6 +137,10 @@ def _finer(poly: Int, num: Int, den: Int) -> list[tuple[Int, Int]]:
             radix, remaining = divide(den, finer)
             if remaining is ZERO:
                 found.append((as_int(atom), radix))
+    if factor.const is None:
+        finer, remaining = divide(den, factor)
+        if remaining is ZERO and finer.const is not None and finer.const > 0:
+            found.append((Later.floordiv(num, finer), factor))
     return found
 
 
