@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import tirx
 
-from ..certify.certify import PROPOSE, certify, lowers_to
+from ..certify.certify import PROPOSE, Misfit, certify, lowers_to
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..proposal.answer_values import literals
 from ..proposal.proposal import Constant, Proposal
@@ -71,7 +71,7 @@ def certified_operator(
     if certified:
         return _preferred(certified, alternatives)
     if failures or refusals:
-        return (failures + refusals)[0]
+        return min(failures + refusals, key=lambda refusal: isinstance(refusal, Misfit))
     return Refusal("no recogniser knows this compute", _text(expression))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tvm import tirx
 
+from ..certify.certify import Misfit
 from ..lifting.effects.tensor_expression import TensorExpression
 from ..lifting.externs import calls_extern
 from ..lifting.lift import lift
@@ -90,10 +91,15 @@ def layout_normalised(func: Any, *, alternatives: bool = False) -> LayoutNormali
 def analyse(func: Any, *, alternatives: bool = False, tested: bool = False) -> Recovered:
     """Return the answer of `op_info` together with the lifted parameters."""
     with budget():
-        expression = with_updates(with_externs(lift_or_refuse(func), func), func)
+        first = with_externs(lift_or_refuse(func), func)
+        expression = with_updates(first, func)
         if isinstance(expression, Refusal):
             return recover_whole(func, expression)
-        return recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
+        found = recover_or_refuse(expression, func, alternatives=alternatives, tested=tested)
+    # no operator has these operands, so that the update itself is the reason
+    return (
+        Recovered(first) if isinstance(first, Refusal) and isinstance(found.info, Misfit) else found
+    )
 
 
 def recover_whole(func: Any, refusal: Refusal) -> Recovered:

@@ -8,7 +8,7 @@ the certificate depends on the lifter, the prover and TVM's own legalisation, an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
@@ -36,6 +36,11 @@ from .structural_equality import structurally_equal
 CERTIFY, PROPOSE = 300, 100
 
 
+@dataclass(frozen=True, repr=False)
+class Misfit(Refusal):
+    """The refusal of an operator that cannot have these operands: any other one says more."""
+
+
 def certify(
     proposal: Proposal,
     lifted: TensorExpression,
@@ -61,7 +66,7 @@ def certify(
     try:
         built = rebuild(proposal, lifted)
     except NotBuilt as error:
-        return Refusal(str(error), proposal.name)
+        return Misfit(str(error), proposal.name)
     # Results of different extern functions cannot be told apart at random points.
     tested = tested and not lifted.externs
     return _staged(_compared(proposal, lifted, func, built, tested, rounded), lifted, func, built)
@@ -136,7 +141,7 @@ def _compared(
     try:
         lowering = lift(built.func, built.params, externs=bool(lifted.externs))
     except Unliftable as error:
-        return Refusal(f"the operator's own lowering cannot be lifted: {error}", proposal.name)
+        return Misfit(f"the operator's own lowering cannot be lifted: {error}", proposal.name)
     apart = lifted.races and lifted.distinct
     if lowering.races != lifted.races and not apart:
         return Refusal(

@@ -19,7 +19,7 @@ from ..lifting.lift import Executor
 from ..lifting.tir.annotations import check_annotations
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.context import simplify, thorough
-from ..terms.term import Int, TensorVar, Term, Var, axis, load
+from ..terms.term import TRUE, Int, TensorVar, Term, Var, axis, load
 from ..terms.traversal import map_loads, substitute, tensors
 from .confined import only_stores
 from .reach import Reach
@@ -100,9 +100,7 @@ class _Splitter(Executor):
         self.definitions: dict[TensorVar, TensorDefinition] = {}
 
     def program(self) -> TensorProgram:
-        statements = tuple(self._frame(self.func.body))
-        for place, stmt in enumerate(statements):
-            self._statement(place, stmt)
+        statements = self._statements()
         written = [t for t in self.params if isinstance(t, TensorVar) and t in self.version]
         if not written:
             raise Unliftable("the function writes no element of a parameter")
@@ -139,6 +137,37 @@ class _Splitter(Executor):
     def is_computed(self, tensor: TensorVar, effects: Effects) -> bool:
         return tensor in self.version or super().is_computed(tensor, effects)
 
+    def _statements(self) -> tuple[Any, ...]:
+        """Execute the statements; one that is not understood is replaced by its parts."""
+        done, todo = list[Any](), list(self._frame(self.func.body))
+        while todo:
+            stmt = todo.pop(0)
+            try:
+                self._statement(len(done), stmt)
+            except (Unliftable, RecursionError) as error:
+                parts = self._parts(stmt)
+                if parts:
+                    todo = [*parts, *todo]
+                    continue
+                self._opaque(len(done), stmt, error)
+            done.append(stmt)
+        return tuple(done)
+
+    def _parts(self, stmt: Any) -> list[Any]:
+        """The statements of a block without iterators, or of a branch that is always taken."""
+        kind, body = type(stmt).__name__, None
+        try:
+            if kind == "SBlockRealize" and _is_bare(stmt):
+                check_annotations(stmt.block, stmt.block.name_hint)
+                for buffer in stmt.block.alloc_buffers:
+                    self.bind_buffer(buffer)
+                body = stmt.block.body
+            if kind == "IfThenElse" and stmt.else_case is None:
+                body = stmt.then_case if self.reader(stmt.condition) is TRUE else None
+            return [] if body is None else list(self._frame(body))
+        except Unliftable:
+            return []
+
     def _frame(self, stmt: Any) -> Iterator[Any]:
         """The top-level statements, inside the root block and bindings."""
         kind = type(stmt).__name__
@@ -166,14 +195,11 @@ class _Splitter(Executor):
             yield stmt
 
     def _statement(self, place: int, stmt: Any) -> None:
+        """Define what a statement stores; raise `Unliftable` if it is not understood."""
         self.races, self.distinct = False, True
-        try:
-            effects = self.nested(stmt)
-            for tensor, writes in effects.writes.items():
-                self.check_stores(tensor, writes)
-        except (Unliftable, RecursionError) as error:
-            self._opaque(place, stmt, error)
-            return
+        effects = self.nested(stmt)
+        for tensor, writes in effects.writes.items():
+            self.check_stores(tensor, writes)
         before = dict(self.version)
         order = self._current(Reach(stmt, self).loads())
         for tensor in [t for t in effects.writes if t in self.scopes]:
@@ -193,9 +219,11 @@ class _Splitter(Executor):
         if not only_stores(stmt):
             raise error
         reach = Reach(stmt, self)
-        stored, order = reach.stores(), self._current(reach.loads())
+        stored, read = reach.stores(), reach.loads()
         if not stored:
             raise error
+        # an element that it does not store keeps its value
+        order = self._current(dict.fromkeys((*read, *(t for t in stored if t in self.version))))
         for tensor in stored:
             self._add(tensor, None, place, str(error), order, opaque=True)
 
@@ -216,11 +244,12 @@ class _Splitter(Executor):
         if before is not None:
             old = self.definitions[before]
             if body is not None and before in tensors(body):
-                statements |= old.statements
-                races, distinct = races | old.races, distinct & old.distinct
-                if old.body is None:
+                if not old.opaque:
+                    statements |= old.statements
+                    races, distinct = races | old.races, distinct & old.distinct
+                if old.body is None and not old.opaque:
                     body, problem = None, old.problem
-                else:
+                elif old.body is not None:
                     term = old.body
                     body = map_loads(
                         body,
@@ -246,6 +275,17 @@ def _updated(
     buffers = [p for p in params if isinstance(p, TensorVar) and not p.scalar]
     last = max((k for k, t in enumerate(buffers) if t not in written), default=-1)
     return frozenset(t for t in written if t in read or buffers.index(t) < last)
+
+
+def _is_bare(stmt: Any) -> bool:
+    """Whether a block only groups its statements."""
+    block = stmt.block
+    return (
+        not len(block.iter_vars)
+        and not len(block.match_buffers)
+        and block.init is None
+        and _is_true(stmt.predicate)
+    )
 
 
 def _is_true(expr: Any) -> bool:

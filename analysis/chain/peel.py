@@ -74,6 +74,20 @@ class Peel:
         operator = self._recognised(definition, recover_logical)
         return None if operator is None else (operator,)
 
+    def partly(self, definition: TensorDefinition) -> tuple[Recognised | TensorDefinition, ...]:
+        """Return the outermost operator of a definition and what it is computed from, in order.
+
+        A formula that is not recognised is a definition. Nothing is returned if no operator is
+        outermost.
+        """
+        assert definition.body is not None
+        for cut in _cuts(definition, definition.body, self._tensor):
+            outer = self._recognised(cut[-1])
+            if outer is not None:
+                parts = ((p, self(p)) for p in cut[:-1])
+                return (*(x for p, known in parts for x in known or (p,)), outer)
+        return ()
+
     def _tensor(self, body: Term, shape: tuple[Int, ...]) -> TensorVar:
         """The tensor for a term; equal terms share one."""
         key = (body, shape)

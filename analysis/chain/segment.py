@@ -72,7 +72,10 @@ def segment(program: TensorProgram, recover: Recover) -> tuple[Part, ...]:
     if best.cost > ONE:
         _undo_layouts(program, parts, recover, complete=best.cost[:2] == (0, 0))
         best = _best(program, parts)
-    return (best if best.cost[0] == 0 else _best(program, parts, Peel(recover))).parts
+    if best.cost[0] == 0:
+        return best.parts
+    peel = Peel(recover)
+    return tuple(p for part in _best(program, parts, peel).parts for p in _partly(part, peel))
 
 
 def _windows(program: TensorProgram, recover: Recover) -> Parts:
@@ -158,10 +161,8 @@ def _sum(*costs: Cost) -> Cost:
 def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     """The operators inlined into a window with one result."""
     window = part.window
-    if window is None or len(window.writes) != 1 or window.lifted.races:
+    if window is None or not _divisible(part):
         return None
-    if any(d.updates for d in part.definitions):
-        return None  # a part of an update is no operator over whole tensors
     bodies = dict.fromkeys((window.body, window.written))
     peeled = (peel(TensorDefinition(window.writes[0], body, frozenset())) for body in bodies)
     operators = next((p for p in peeled if p is not None), None)
@@ -171,6 +172,31 @@ def _peeled(part: Part, peel: Peel) -> tuple[Part, ...] | None:
     strain = abs(stages - len(part.definitions))
     first, *remaining = (Part(v, info, ()) for v, info in operators)
     return (replace(first, strain=strain), *remaining)
+
+
+def _partly(part: Part, peel: Peel) -> tuple[Part, ...]:
+    """A definition that is not understood as operators over formulas that are not."""
+    if not isinstance(part.info, Refusal) or not _divisible(part):
+        return (part,)
+    (definition,) = part.definitions
+    pieces = peel.partly(TensorDefinition(definition.tensor, definition.body, frozenset()))
+    if not pieces:
+        return (part,)
+    return tuple(
+        Part(None, part.info, (p,)) if isinstance(p, TensorDefinition) else Part(*p, ())
+        for p in pieces
+    )
+
+
+def _divisible(part: Part) -> bool:
+    """Whether a window is one result that is computed by its formula alone.
+
+    A part of an update is no operator over whole tensors.
+    """
+    window = part.window
+    if window is None or len(window.writes) != 1 or window.lifted.races:
+        return False
+    return not any(d.updates for d in part.definitions)
 
 
 def _part(

@@ -9,8 +9,10 @@ from .composite import composite
 from .grouped import group_dequantize, group_quantize
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
+from .routing import expert_indptr, expert_mask, expert_order
 from .sampling import chunked_logsumexp, softmax_from_chunks
 from .scattered import append_to_pages, apply_penalty, apply_token_bitmask, index_update
+from .token_choice import sample_from_sorted, top_p_renormalize, top_p_top_k_sum
 
 __all__ = [
     "append_to_pages",
@@ -19,11 +21,17 @@ __all__ = [
     "apply_token_bitmask",
     "chunked_logsumexp",
     "composite",
+    "expert_indptr",
+    "expert_mask",
+    "expert_order",
     "group_dequantize",
     "group_quantize",
     "grouped_attention",
     "index_update",
     "rotary_embedding",
+    "sample_from_sorted",
     "softmax_from_chunks",
+    "top_p_renormalize",
+    "top_p_top_k_sum",
     "transposed_matmul",
 ]

@@ -126,6 +126,7 @@ class Executor(Loops):
         tensor, index = self.locate(buffer, index)
         if tensor in self.aliased:
             raise Unliftable("a store to a buffer whose elements may overlap", tensor.name)
+        self.check_literals(tensor, index)
         threads = () if self.kernel is None else self.kernel.store(tensor, index, value)
         for around in self.concurrent:
             around.store(tensor, index, value, self.facts)

@@ -148,7 +148,9 @@ class Parameters:
         if len(index) != len(shape):
             raise Unliftable("an access has another rank than its buffer", tensor.name)
         if view is not None:
-            index = simplify_index([*self.facts, *self.reader.conditions], view.place(index))
+            index = view.place(index)
+        if view is not None or self.kernel is not None:
+            index = simplify_index([*self.facts, *self.reader.conditions], index)
         if self.kernel is not None and tensor not in self.inputs:
             scope = self.scopes[tensor]
             if scope not in ("", "global"):

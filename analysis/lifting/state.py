@@ -9,7 +9,7 @@ from typing import Any
 from ..proofs.prove import prove
 from ..terms.order import ranges_over
 from ..terms.scalar import conj, ge0, parts
-from ..terms.term import ONE, TRUE, ZERO, TensorVar, Term, as_int, fresh, load
+from ..terms.term import FALSE, ONE, TRUE, ZERO, Int, TensorVar, Term, as_int, fresh, load
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write
 from .parameters import Parameters
@@ -81,6 +81,13 @@ class ExecutionState(Parameters):
     def is_computed(self, tensor: TensorVar, effects: Effects) -> bool:
         """Return whether a tensor is not a parameter as the caller passes it."""
         return tensor.position < 0 or any(tensor in f.writes for f in (*self.frames, effects))
+
+    def check_literals(self, tensor: TensorVar, index: Sequence[Int]) -> None:
+        """Refuse a store that is outside of its buffer whenever it is executed."""
+        for poly, extent in zip(index, tensor.shape, strict=True):
+            outside = conj(ge0(poly), ge0(extent - 1 - poly)) is FALSE
+            if outside and not prove(FALSE, tuple(self.facts)).proved:
+                raise Unliftable("a store is outside of its buffer", tensor.name)
 
     def lose(self, private: Sequence[TensorVar]) -> None:
         """Forget the content of tensors into which each thread stored its own copy."""

@@ -2,6 +2,7 @@
 
 x[min(i, n - 1)] if i < n else v      is    x[i] if i < n else v
 v if k == i and 0 <= k < n else w     is    v if k == i else w, for i < n
+i >= 1 and x[max(i - 1, 0)] < v       is    i >= 1 and x[i - 1] < v
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ def remove_clamps(term: Term) -> Term:
                 )
                 remaining = iter(branches)
                 result = rebuild(term, lambda _: next(remaining))
+            elif isinstance(term, CallTerm) and term.op == "and":
+                known = _facts(*(p for p in parts(term) if not any(map(_clamp, subterms(p)))))
+                sides = iter(go(p, facts if p in known else (*facts, *known)) for p in term.args)
+                result = _unbounded(rebuild(term, lambda _: next(sides)))
             else:
                 result = _unbounded(rebuild(term, lambda child: go(child, facts)))
                 result = _decided(result, facts)

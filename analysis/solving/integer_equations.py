@@ -219,8 +219,7 @@ class _State:
 
     def digits(self, unknown: Int, value: Int) -> bool:
         """Split ``g * big + small = value`` with ``small`` in a window of g into two equations."""
-        for poly in self.radices(unknown):
-            big = polynomial({m: c for m, c in unknown.terms if divides(poly, m, c)})
+        for poly, big in (*self.radices(unknown), *self.sums(unknown)):
             small = unknown - big
             if small is ZERO:
                 self.pending.append(divide(big, poly)[0] - floordiv(value, poly))
@@ -234,14 +233,29 @@ class _State:
             return True
         return False
 
-    def radices(self, unknown: Int) -> list[Int]:
+    def radices(self, unknown: Int) -> list[tuple[Int, Int]]:
+        """Return possible radices of one term, each with the part that it divides."""
         divisors: dict[Int, None] = {}
         for mono, coef in unknown.terms:
             sizes = tuple(a for a in mono if isinstance(a, Var) and a.kind == "size")
             poly = polynomial({sizes: abs(coef)})
             if poly is not ONE:
                 divisors[poly] = None
-        return list(divisors)
+        return [
+            (p, polynomial({m: c for m, c in unknown.terms if divides(p, m, c)})) for p in divisors
+        ]
+
+    def sums(self, unknown: Int) -> list[tuple[Int, Int]]:
+        """Return the factors of unknowns that are sums, ``(n // b + 1) * 1024``, as radices."""
+        factors: dict[Term, dict[Mono, int]] = {}
+        for mono, coef in unknown.terms:
+            inside = [a for a in mono if not self.unknowns.isdisjoint(free(a))]
+            if len(inside) == 1 and inside[0] not in self.solved:
+                others = list(mono)
+                others.remove(inside[0])
+                factors.setdefault(inside[0], {})[tuple(others)] = coef
+        found = ((a, polynomial(terms)) for a, terms in factors.items() if len(terms) > 1)
+        return [(p, mul(p, as_int(a))) for a, p in found if positive(p)]
 
 
 def radix(equations: Sequence[Int], unknowns: Container[Var]) -> tuple[Var, Int] | None:

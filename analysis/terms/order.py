@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .quotient import divide, is_div, remove
-from .term import ONE, SIZES, ZERO, CallTerm, Int, Mono, Term, Var, as_int, integer, mul, polynomial
+from .term import (
+    ONE,
+    SIZES,
+    ZERO,
+    CallTerm,
+    Int,
+    Later,
+    Mono,
+    Term,
+    Var,
+    as_int,
+    integer,
+    mul,
+    polynomial,
+)
 
 Bounds = tuple[Int | None, Int | None]
 
@@ -74,28 +88,60 @@ def _tighter(first: Bounds, second: Bounds) -> Bounds:
 
 
 def _digit_bounds(poly: Int) -> Bounds:
-    """Bounds from a pair ``k*x - k*d*(x // d)``, which is k times a digit in ``[0, d)``."""
+    """Bounds from a pair ``k*x - k*d*(x // d)``, which is k times a digit in ``[0, d)``.
+
+    Also of ``k*(x // e) - k*d*(x // (d*e))``, as a quotient of a quotient is one quotient.
+    """
     for mono, coef in poly.terms:
         for atom in mono:
             if not is_div(atom):
                 continue
             num, den = atom.args  # type: ignore[attr-defined]
             others = polynomial({remove(mono, (atom,)) or (): coef})
-            factor, remaining = divide(-others, den)
-            if remaining is not ZERO:
-                continue
-            remaining_terms = poly - mul(others, as_int(atom)) - mul(factor, num)
-            if len(remaining_terms.terms) >= len(poly.terms) or (
-                factor.const is None and not _signed(factor)
-            ):
-                continue
-            # the factor itself may vary, and bounds are over sizes only
-            least, most = bounds(mul(factor, den - 1))
-            lo, hi = bounds(remaining_terms)
-            if nonneg(factor):
-                return lo, None if hi is None or most is None else hi + most
-            return None if lo is None or least is None else lo + least, hi
+            if len(den.terms) > 1:
+                others = _factor(poly, atom)
+            for value, radix in ((num, den), *_finer(poly, num, den, -others)):
+                factor, remaining = divide(-others, radix)
+                if remaining is not ZERO:
+                    continue
+                remaining_terms = poly - mul(others, as_int(atom)) - mul(factor, value)
+                if len(remaining_terms.terms) >= len(poly.terms) or (
+                    factor.const is None and not _signed(factor)
+                ):
+                    continue
+                # the factor itself may vary, and bounds are over sizes only
+                least, most = bounds(mul(factor, radix - 1))
+                lo, hi = bounds(remaining_terms)
+                if nonneg(factor):
+                    return lo, None if hi is None or most is None else hi + most
+                return None if lo is None or least is None else lo + least, hi
     return None, None
+
+
+def _factor(poly: Int, atom: Term) -> Int:
+    """The factor of an atom, which is a sum."""
+    return polynomial({remove(m, (atom,)) or (): c for m, c in poly.terms if atom in m})
+
+
+def _finer(poly: Int, num: Int, den: Int, factor: Int) -> list[tuple[Int, Int]]:
+    """Quotients ``num // e``, with ``den / e``, of which ``num // den`` times a factor is a part.
+
+    They are those in the sum, and that for which ``den / e`` is the factor.
+    """
+    if den.const is not None:
+        return []
+    found = []
+    for atom in (m[0] for m, _ in poly.terms if len(m) == 1 and is_div(m[0])):
+        value, finer = atom.args  # type: ignore[attr-defined]
+        if value is num and finer is not den:
+            radix, remaining = divide(den, finer)
+            if remaining is ZERO:
+                found.append((as_int(atom), radix))
+    if factor.const is None:
+        finer, remaining = divide(den, factor)
+        if remaining is ZERO and finer.const is not None and finer.const > 0:
+            found.append((Later.floordiv(num, finer), factor))
+    return found
 
 
 def _signed(poly: Int) -> bool:

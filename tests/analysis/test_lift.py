@@ -141,6 +141,14 @@ def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
     for i in range(9):
         c[i] = a[0]
 """,
+    "outside of its buffer": """
+@T.prim_func(s_tir=True)
+def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
+    t = T.alloc_buffer((2,), "int32", scope="local")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        t[-1] = tx
+        c[tx] = a[tx]
+""",
     "which iteration writes": """
 @T.prim_func
 def main(a: T.Buffer((8,), "float32"), c: T.Buffer((4,), "float32")):
@@ -161,6 +169,20 @@ def test_refusals_say_why(reason: str) -> None:
     with pytest.raises(Unliftable, match=reason):
         lift(func)
     assert isinstance(op_info(func), Refusal)
+
+
+def test_a_store_that_is_never_executed_may_be_outside() -> None:
+    info = op_info(
+        script("""
+@T.prim_func
+def main(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
+    for i, k in T.grid(8, 1):
+        if k > 0:
+            c[k - 1] = a[i]
+        c[i] = T.exp(a[i])
+""")
+    )
+    assert isinstance(info, OpInfo) and info.name == "relax.exp", info
 
 
 def test_a_loop_that_is_no_reduction_is_no_operator() -> None:

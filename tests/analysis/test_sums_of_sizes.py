@@ -90,8 +90,7 @@ def test_two_sums_over_one_variable_keep_their_relation() -> None:
 @pytest.mark.parametrize("extent", [lambda past: past // 2, lambda past: past * 2 + 1])
 def test_an_extent_that_determines_no_variable_may_be_empty(extent: Extent) -> None:
     info = op_info(strip(lowered(lambda x: relax.op.sum(x, [1]), (2, extent))))
-    assert isinstance(info, Refusal)
-    assert "not written" in info.reason or "instead of float32[2]" in info.reason
+    assert isinstance(info, Refusal) and "some element is not written" in info.reason
 
 
 PARTIAL = """

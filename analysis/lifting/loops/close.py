@@ -12,7 +12,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from ...terms.order import bounds, nonneg
-from ...terms.scalar import conj, ge0, parts
+from ...terms.scalar import conj, ge0, ite, parts
 from ...terms.term import (
     FALSE,
     ONE,
@@ -41,6 +41,7 @@ from .scatter_loops import close_scatter, scatters
 def close(var: Var, body: Effects) -> Effects:
     """Return the effects of ``for i in range(extent): body``."""
     out = Effects()
+    body = _last_wins(var, body)
     for tensor, writes in body.writes.items():
         if len(writes) == 1 and _independent(var, writes[0], body):
             write = writes[0]
@@ -62,6 +63,37 @@ def close(var: Var, body: Effects) -> Effects:
             closed = replace(closed, scattered=True) if write.scattered else closed
             out.writes.setdefault(tensor, []).append(closed)
     return out
+
+
+def _last_wins(var: Var, body: Effects) -> Effects:
+    """Return an iteration whose stores into one element, as data decide, are one update of it.
+
+    ``if c: x = a; if d: x = b`` is ``x = b if d else a if c else x``, a fold.
+    """
+    merged = {t: w for t, ws in body.writes.items() if (w := _update(var, t, ws)) is not None}
+    if not merged:
+        return body
+    out = Effects()
+    out.writes = {t: [merged[t]] if t in merged else ws for t, ws in body.writes.items()}
+    return out
+
+
+def _update(var: Var, tensor: TensorVar, writes: Sequence[Write]) -> Write | None:
+    """The stores as one update, if each is into the same element and data decide which happen."""
+    index = writes[0].index
+    if any(var in free(e) or tensors(e) for e in index):
+        return None
+    if any(w.vars or w.index != index or w.scattered or w.distinct for w in writes):
+        return None
+    if not any(var in free(w.guard) and tensors(w.guard) for w in writes):
+        return None
+    old = load(tensor, index)
+    if any(tensor in tensors(part) for w in writes for part in (w.guard, w.value)):
+        return None
+    value: Term = old
+    for write in writes:
+        value = ite(write.guard, write.value, value)
+    return Write((), TRUE, index, value)
 
 
 def _apart(var: Var, tensor: TensorVar, writes: Sequence[Write]) -> bool:

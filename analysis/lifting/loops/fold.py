@@ -199,9 +199,7 @@ def _strided(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
         if not (isinstance(term, CallTerm) and term.op == "eq0") or axis not in free(term):
             continue
         found = _remainder(as_int(term.args[0]), axis)
-        if found is None or not all(
-            _idle(term, u, s) for u, s in zip(updates, states, strict=True)
-        ):
+        if found is None or not all(idle(term, u, s) for u, s in zip(updates, states, strict=True)):
             continue
         divisor, remainder = found
         count = floordiv(extent, divisor)
@@ -239,16 +237,16 @@ def _trimmed(axis: Var, states: tuple[CallTerm, ...], inits: Terms, updates: Ter
         extent = as_int(term.args[0]) + as_int(axis) + 1
         if any(v.kind not in SIZES for v in free(extent)) or not nonneg(extent - 1):
             continue
-        idle = (_idle(term, u, s) for u, s in zip(updates, states, strict=True))
-        if nonneg(axis.extent - extent) and all(idle):
+        are_idle = (idle(term, u, s) for u, s in zip(updates, states, strict=True))
+        if nonneg(axis.extent - extent) and all(are_idle):
             short = variable("loop", f"{axis.name}'", extent)
             mapping = {axis: as_int(short)}
             return make_fold(short, states, inits, tuple(substitute(u, mapping) for u in updates))
     return fold(axis, states, inits, updates)
 
 
-def _idle(condition: Term, update: Term, state: Term) -> bool:
-    """Whether an update keeps the state wherever the condition does not hold."""
+def idle(condition: Term, update: Term, state: Term) -> bool:
+    """Return whether an update keeps the state wherever the condition does not hold."""
     term = atom(update)
     if not (isinstance(term, CallTerm) and term.op == "ite" and condition in parts(term.args[0])):
         return False

@@ -35,6 +35,7 @@ from ...terms.term import (
 )
 from ...terms.traversal import free, rebuild, replace, substitute, subterms
 from .counting_loops import closed_form
+from .fold_window import windowed
 from .prefix import drop_choice, unpeel
 
 
@@ -54,6 +55,8 @@ def canonical(term: Term) -> Term:
             atom = result.atom if isinstance(result, Int) else result
             if isinstance(term, Reduce) and isinstance(atom, Reduce):
                 result = normal(atom)
+            elif isinstance(atom, Fold) and (shorter := windowed(atom)) is not None:
+                result = as_int(shorter) if isinstance(result, Int) else shorter
             memo[term] = result
         return result
 

@@ -24,13 +24,17 @@ WORDS = {
 }  # fmt: skip
 
 
-def mutants(func: Any) -> Iterator[tuple[str, Any]]:
+def mutants(func: Any, end: int | None = None) -> Iterator[tuple[str, Any]]:
     """Yield ``(change, PrimFunc)`` in a shuffled but reproducible order.
 
     Changes that do not parse are skipped.
+
+    Args:
+        func: The PrimFunc.
+        end: The place in the script where changes end; None for its end.
     """
     text = func.script()
-    changes = _changes(text)
+    changes = [c for c in _changes(text) if end is None or c[1] <= end]
     random.Random(0).shuffle(changes)
     for start, end, new in changes:
         line = text.count("\n", 0, start) + 1
