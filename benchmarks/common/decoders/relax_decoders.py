@@ -81,7 +81,8 @@ class Attention(nn.Module):
 
     def rotated(self, x: Any, past: Any) -> Any:
         """Rotate by the positions after those of the cache; the last elements may stay."""
-        half, frequency = self.turned // 2, switch_rope_freq_func(self.rope)
+        scaling = {} if self.rope["rope_type"] == "default" else self.rope
+        half, frequency = self.turned // 2, switch_rope_freq_func(scaling)
 
         def rotate(x: Any, past: Any) -> Any:
             def element(b: Any, s: Any, h: Any, d: Any) -> Any:
