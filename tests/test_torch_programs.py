@@ -245,3 +245,11 @@ def test_a_result_of_another_shape_than_declared_is_refused(
     monkeypatch.setattr(program_importer, "CONVERTERS", {**program_importer.CONVERTERS, **shapes})
     with pytest.raises(ValueError, match=r"the shape .*, expected \(4, 3\) as in the program"):
         imported(lambda x: x.T, (torch.randn(3, 4),))
+
+
+def test_an_empty_vector_is_no_part_of_a_concatenation() -> None:
+    def grown(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.tensor([]), x, x], dim=-2)
+
+    check(grown, (torch.randn(2, 3, 4),))
+    check(lambda x: torch.cat([torch.tensor([]), x], dim=-2), (torch.randn(2, 3, 4),))

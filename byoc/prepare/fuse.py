@@ -13,8 +13,9 @@ from .mutate import with_attrs
 
 def fuse(mod: Any) -> Any:
     """The module with the remaining operators fused by TVM."""
-    passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(),
-              tvm.transform.module_pass(_sizes_joined, opt_level=0), relax.transform.FuseTIR()]  # fmt: skip
+    joining = tvm.transform.module_pass(_sizes_joined, opt_level=0)
+    passes = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), joining,
+              relax.transform.FuseTIR()]  # fmt: skip
     return tvm.transform.Sequential(passes)(int64_extents(mod))
 
 

@@ -1,12 +1,13 @@
 """Write what a function appends to its caches in place, instead of returning longer copies.
 
 Before: `main(ids, keys: (1, h, p, d)) -> logits, concat((keys, new), axis=2)`
-After:  `main(ids, keys: (1, h, c, d), cache_length: Shape([p])) -> logits`, where `keys` has room for c
-        rows, of which p are in use; `new` is stored behind them, and readers see p + s rows.
+After:  `main(ids, keys: (1, h, c, d), cache_length: Shape([p])) -> logits`, where `keys` has room
+        for c rows, of which p are in use; `new` is stored behind them, and readers see p + s rows.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -33,22 +34,43 @@ def append_in_place(mod: Any) -> Any:
         raise ValueError("AppendToCaches: no function returns a parameter with new rows behind "
                          f"it: {reasons or 'there is no Relax function'}")  # fmt: skip
     out = dict(mod.functions_items())
+    kernels = _Kernels({g.name_hint for g in out})
     for gvar, caches in found.items():
-        written, kernels = _rewritten(mod, functions[gvar], caches)
+        written = _rewritten(mod, functions[gvar], caches, kernels)
         del out[gvar]
         out[_global_var(gvar.name_hint, written)] = written
-        out |= kernels
+    out |= kernels.functions
     return tvm.IRModule(out, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
-def _rewritten(mod: Any, func: Any, found: FoundCaches) -> tuple[Any, dict[Any, Any]]:
-    """Return the function, and the PrimFuncs that it calls."""
+class _Kernels:
+    """The PrimFuncs that store rows, each once; ``names`` are taken."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.functions: dict[Any, Any] = {}
+        self._names = names
+
+    def variable(self, func: Any) -> Any:
+        """Return the global variable of a PrimFunc."""
+        for gvar, known in self.functions.items():
+            if tvm_ffi.structural_equal(known, func, map_free_vars=True):
+                return gvar
+        stems = (f"append_to_cache_{k}" for k in itertools.count())
+        name = next(n for n in stems if n not in self._names)
+        self._names.add(name)
+        gvar = _global_var(name, func)
+        self.functions[gvar] = func
+        return gvar
+
+
+def _rewritten(mod: Any, func: Any, found: FoundCaches, kernels: _Kernels) -> Any:
+    """Return a function that writes to its caches."""
     capacity = tirx.Var("capacity", "int64")
     params = list(func.params)
     for k in dict.fromkeys(c.param for c in found.caches):
         mine = [c for c in found.caches if c.param == k]
         params[k] = relax.Var(params[k].name, _roomy(params[k].ty, mine, capacity))
-    writer = _Writer(mod, found, dict(zip(func.params, params, strict=True)))
+    writer = _Writer(mod, found, dict(zip(func.params, params, strict=True)), kernels)
     body = writer.visit_expr(func.body)
     length = relax.Var(LENGTH, relax.ShapeType([found.length]))
     attrs = dict(func.attrs or {})
@@ -63,7 +85,7 @@ def _rewritten(mod: Any, func: Any, found: FoundCaches) -> tuple[Any, dict[Any, 
     counts = extents_of(out, rows)
     caches = [[c.param, -1 if c.field is None else c.field, c.axis, n]
               for c, n in zip(found.caches, counts, strict=True)]  # fmt: skip
-    return out.with_attr(CACHES, json.dumps(caches)), writer.kernels
+    return out.with_attr(CACHES, json.dumps(caches))
 
 
 def _roomy(ty: Any, caches: list[FoundCache], capacity: Any) -> Any:
@@ -86,11 +108,12 @@ def _with_extent(ty: Any, axis: int, extent: Any) -> Any:
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
     """Rewrites the concatenations and the result."""
 
-    def __init__(self, mod: Any, found: FoundCaches, params: dict[Any, Any]) -> None:
+    def __init__(
+        self, mod: Any, found: FoundCaches, params: dict[Any, Any], kernels: _Kernels
+    ) -> None:
         super().__init__(mod)
-        self.found, self.params = found, params
+        self.found, self.params, self.kernels = found, params, kernels
         self.joined = {c.joined: c for c in found.caches}
-        self.kernels: dict[Any, Any] = {}
         self.result: Any = None
 
     def visit_var_(self, var: Any) -> Any:
@@ -125,21 +148,11 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         buffer, new = param, self.visit_expr(cache.new)
         if cache.field is not None:
             buffer = self.builder_.emit(relax.TupleGetItem(param, cache.field))
-        kernel = _append(buffer.ty, new.ty, cache.axis)
-        gvar = self._kernel(kernel)
+        gvar = self.kernels.variable(_append(buffer.ty, new.ty, cache.axis))
         args = relax.Tuple([buffer, new, self.found.length])
         written = self.builder_.emit(relax.op.call_tir_inplace(gvar, args, [0], out_ty=buffer.ty))
         end = binding.var.ty.shape[cache.axis]
         return relax.op.strided_slice(written, [cache.axis], [0], [end], assume_inbound=True)
-
-    def _kernel(self, func: Any) -> Any:
-        for gvar, known in self.kernels.items():
-            if tvm_ffi.structural_equal(known, func, map_free_vars=True):
-                return gvar
-        name = f"append_to_cache_{len(self.kernels)}"
-        gvar = _global_var(name, func)
-        self.kernels[gvar] = func
-        return gvar
 
 
 def _append(cache: Any, new: Any, axis: int) -> Any:

@@ -150,6 +150,4 @@ def _read_otherwise(func: Any, caches: list[FoundCache], values: dict[Any, Any])
 
 
 def _is_name(expr: Any) -> bool:
-    return isinstance(expr, (relax.Var, relax.TupleGetItem)) and not isinstance(
-        expr, tirx.IntImm
-    )
+    return isinstance(expr, (relax.Var, relax.TupleGetItem)) and not isinstance(expr, tirx.IntImm)

@@ -111,12 +111,13 @@ class Generation:
             return
         size = max(rows, FIRST, 2 * self.capacity)
         if self._buffers and self._fits(signature, values):
-            self._buffers = [_grown(b, c.axis, self.length, size)
-                             for b, c in zip(self._buffers, signature.caches, strict=True)]  # fmt: skip
+            pairs = zip(self._buffers, signature.caches, strict=True)
+            self._buffers = [_grown(b, c.axis, self.length, size) for b, c in pairs]
             return
         if self.length:
-            raise BoundaryError(f"{signature.function}: the inputs do not fit the caches, which "
-                                f"have the shapes {[b.shape for b in self._buffers][:1]}")  # fmt: skip
+            shape = self._buffers[0].shape
+            raise BoundaryError(f"{signature.function}: the inputs do not fit the caches, the "
+                                f"first of which has the shape {shape}")  # fmt: skip
         self._buffers = [_empty(_shape(signature, c, values, size), _param(signature, c).dtype)
                          for c in signature.caches]  # fmt: skip
 

@@ -34,7 +34,9 @@ def dequantise(words: Any, scale: Any) -> Any:
     def weight(*index: Any) -> Any:
         *place, k = index
         word = words[(*place, k // WORD)]
-        digit = tirx.bitwise_and(word >> tirx.Cast("uint32", k % WORD * 4), tirx.const(15, "uint32"))
+        digit = tirx.bitwise_and(
+            word >> tirx.Cast("uint32", k % WORD * 4), tirx.const(15, "uint32")
+        )
         return (tirx.Cast("float32", digit) - LARGEST) * scale[(*place, k // GROUP)]
 
     return te.compute((*outer, last * WORD), weight, name="dequantize")

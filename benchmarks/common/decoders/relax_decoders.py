@@ -207,7 +207,9 @@ class Decoder(nn.Module):
         return self.prefill(hidden, past)
 
 
-def relax_module(model: Any, four_bits: bool = False, bound: bool = True) -> tuple[Any, list[Array]]:
+def relax_module(
+    model: Any, four_bits: bool = False, bound: bool = True
+) -> tuple[Any, list[Array]]:
     """Return a module of a model of `transformers`, and its weights, which are bound to it or not.
 
     With four bits, the weights of the model are replaced by those that its words stand for.
@@ -260,8 +262,8 @@ def _weights(model: Any, four_bits: bool) -> dict[str, Array]:
         every = [s.removeprefix(old) for s in state if s.startswith(old)]
         qkv = [f"{old}self_attn.{x}" for x in ("q_proj", "k_proj", "v_proj")]
         fused = "self_attn.qkv_proj.weight" in every
-        put(f"{new}attention.qkv", *(
-            [f"{old}self_attn.qkv_proj.weight"] if fused else [f"{n}.weight" for n in qkv]))  # fmt: skip
+        sources = ["qkv_proj"] if fused else ["q_proj", "k_proj", "v_proj"]
+        put(f"{new}attention.qkv", *(f"{old}self_attn.{s}.weight" for s in sources))
         if f"{qkv[0]}.bias" in state:
             out[f"{new}attention.qkv.bias"] = np.concatenate(
                 [state[f"{n}.bias"].numpy() for n in qkv])  # fmt: skip
