@@ -119,6 +119,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "nvidia": Command("an NVIDIA backend; needs a GPU"),
     },
     "shapes": {
+        "decoders": Command(
+            "an importer, a lowering or caches",
+            figures="FIGURES",
+        ),
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
         "shapes.cold": Command(
             "sessions, the compiling process or generic kernels",

@@ -93,7 +93,8 @@ def _roomy(ty: Any, caches: list[FoundCache], capacity: Any) -> Any:
     if isinstance(ty, relax.TupleType):
         fields = list(ty.fields)
         for cache in caches:
-            fields[cache.field] = _with_extent(fields[cache.field], cache.axis, capacity)
+            k = cache.field or 0
+            fields[k] = _with_extent(fields[k], cache.axis, capacity)
         return relax.TupleType(fields)
     return _with_extent(ty, caches[0].axis, capacity)
 

@@ -27,6 +27,11 @@ class Generation:
     used up, so the cost of growing is constant for each row. It is not thread-safe, but any number
     of generations may use one session.
 
+    Args:
+        session: The session, of a library with caches.
+        function: The function that processes a prompt.
+        step: The function that processes the tokens after it.
+
     Attributes:
         result: What the last call returned.
         length: The rows in use.

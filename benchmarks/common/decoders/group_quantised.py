@@ -24,7 +24,7 @@ def dequantised(words: Array, scale: Array) -> Array:
     """Return the weights that words and scales stand for."""
     digits = (words[..., None] >> (4 * np.arange(WORD, dtype="uint32"))) & 15
     levels = digits.reshape(*words.shape[:-1], -1).astype("float32") - LARGEST
-    return levels * np.repeat(scale, GROUP, -1)
+    return np.asarray(levels * np.repeat(scale, GROUP, -1))
 
 
 def dequantise(words: Any, scale: Any) -> Any:
