@@ -119,7 +119,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "nvidia": Command("an NVIDIA backend; needs a GPU"),
     },
     "shapes": {
-        "decoders": Command(
+        "shapes.decoders": Command(
             "an importer, a lowering or caches",
             figures="FIGURES",
         ),

@@ -3,8 +3,8 @@
     python -m benchmarks.shapes.decoders [--layers N] [NAME ...]
 
 Llama, Qwen2, Gemma 2, Phi-3 and Mixtral in small configurations: exported by `torch.export` from
-`transformers`, and built by `relax.frontend.nn` with weights of float32 and of four bits. Prompts of
-1, 3 and 17 tokens and eight tokens after each are compared with `transformers`. NAME is such as
+`transformers`, and built by `relax.frontend.nn` with weights of float32 and of four bits. Prompts
+of 1, 3 and 17 tokens and eight tokens after each are compared with `transformers`. NAME is such as
 `llama`, `llama.torch` or `llama.relax4`. Exits with 1 where logits differ by more than 1e-4 of the
 largest, or where a model fails.
 """
@@ -111,8 +111,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2, help="layers of each model")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     options = parser.parse_args()
-    wanted = [n for n in names
-              if not options.names or n in options.names or n.split(".")[0] in options.names]  # fmt: skip
+    asked = set(options.names)
+    wanted = [n for n in names if not asked or asked & {n, n.split(".")[0]}]
     if not wanted:
         parser.error(f"no such model: {', '.join(options.names)}")
     failed = 0
