@@ -121,7 +121,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "shapes": {
         "shapes.decoders": Command(
             "an importer, a lowering or caches",
-            figures="FIGURES",
+            figures=(
+                "both importers with float32, without a session: ten of ten, at most 3.1e-6 apart; "
+                "`llama.torch` and `qwen2.relax4` with a session: 7.5e-7; `llama` of four bits: 1.3e-6"
+            ),
         ),
         "shapes.stream": Command("schedules or kernels", "shapes.md"),
         "shapes.cold": Command(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tvm_ffi
@@ -11,9 +11,6 @@ import tvm_ffi
 from ...analysis.support.wording import plural
 from ..arguments.argument_checks import ALIGNMENT, BoundaryError
 from ..arguments.signature import Cache, Extent, Param, Signature, spelled, value
-
-if TYPE_CHECKING:
-    from .session import Session
 
 #: Rows for which a new cache has room.
 FIRST = 64
@@ -28,7 +25,7 @@ class Generation:
     of generations may use one session.
 
     Args:
-        session: The session, of a library with caches.
+        functions: Returns a function of the model by name, as `opinfo.Session` does.
         function: The function that processes a prompt.
         step: The function that processes the tokens after it.
 
@@ -37,22 +34,22 @@ class Generation:
         length: The rows in use.
     """
 
-    def __init__(self, session: Session, function: str, step: str) -> None:
-        self._session, self._function, self._step = session, function, step
+    def __init__(self, functions: Callable[[str], Any], function: str, step: str) -> None:
+        self._functions, self._function, self._step = functions, function, step
         self.result: Any = None
         self.length = 0
         self._buffers: list[Buffer] = []
-        signature = session[function].signature
+        signature = functions(function).signature
         _check_caches(signature)
         if step != function:
-            _check_same_caches(signature, session[step].signature)
+            _check_same_caches(signature, functions(step).signature)
 
     @property
     def capacity(self) -> int:
         """The rows for which the caches have room."""
         if not self._buffers:
             return 0
-        cache = self._session[self._function].signature.caches[0]
+        cache = self._functions(self._function).signature.caches[0]
         return int(self._buffers[0].shape[cache.axis])
 
     def start(self, *inputs: Any) -> Any:
@@ -86,15 +83,15 @@ class Generation:
 
     def fork(self) -> Generation:
         """Return a copy, which continues independently: it copies the rows in use."""
-        out = Generation(self._session, self._function, self._step)
-        caches = self._session[self._function].signature.caches
+        out = Generation(self._functions, self._function, self._step)
+        caches = self._functions(self._function).signature.caches
         out.length, out.result = self.length, self.result
         out._buffers = [_grown(b, c.axis, self.length, self.capacity)
                         for b, c in zip(self._buffers, caches, strict=True)]  # fmt: skip
         return out
 
     def _call(self, name: str, inputs: Sequence[Any]) -> Any:
-        function = self._session[name]
+        function = self._functions(name)
         signature = function.signature
         values = _sizes(signature, inputs)
         rows = {value(c.count, values) for c in signature.caches}

@@ -204,7 +204,7 @@ class Session:
             ValueError: The function has no caches, or the two functions have different ones.
             BoundaryError: An input does not fit.
         """
-        generation = Generation(self, function, step or function)
+        generation = Generation(self.__getitem__, function, step or function)
         generation.start(*inputs)
         return generation
 
