@@ -123,7 +123,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "an importer, a lowering or caches",
             figures=(
                 "both importers with float32, without a session: ten of ten, at most 3.1e-6 apart; "
-                "`llama.torch` and `qwen2.relax4` with a session: 7.5e-7; `llama` of four bits: 1.3e-6"
+                "`llama.torch` and `qwen2.relax4` with a session: 7.5e-7; `llama` of four bits: "
+                "1.3e-6"
             ),
         ),
         "shapes.stream": Command("schedules or kernels", "shapes.md"),

@@ -118,7 +118,8 @@ def main() -> None:
     failed = 0
     for name in wanted:
         try:
-            print(row(*name.split("."), options.layers), flush=True)
+            architecture, frontend = name.split(".")
+            print(row(architecture, frontend, options.layers), flush=True)
         except Exception as error:  # every failure is a result
             traceback.print_exc()
             failed += 1
