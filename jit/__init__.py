@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .compile.specialize import Specialized, SpecializedFunction, specialize_shapes
     from .config.strategy import Aot, Config, Dim, Generic, Jit, Library, Record, Strategy
     from .kernels.compiler import Compiler
+    from .runtime.generation import Generation
     from .runtime.manager import Budget
     from .runtime.session import Session, SiteStats, Stats, stats
     from .runtime.session_events import Event, Settled, Waiting
@@ -22,6 +23,7 @@ _HOMES = {
     "arguments.boundary": ("Range", "ShapeOutOfRange"),
     "compile.compile_shapes": ("CompiledShapes", "compile_shapes"),
     "kernels.compiler": ("Compiler",),
+    "runtime.generation": ("Generation",),
     "runtime.manager": ("Budget",),
     "runtime.session_events": ("Event", "Settled", "Waiting"),
     "tune.record": ("Recording",),
@@ -39,6 +41,7 @@ __all__ = [
     "Config",
     "Dim",
     "Event",
+    "Generation",
     "Generic",
     "Jit",
     "KernelStore",

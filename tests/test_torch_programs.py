@@ -245,3 +245,29 @@ def test_a_result_of_another_shape_than_declared_is_refused(
     monkeypatch.setattr(program_importer, "CONVERTERS", {**program_importer.CONVERTERS, **shapes})
     with pytest.raises(ValueError, match=r"the shape .*, expected \(4, 3\) as in the program"):
         imported(lambda x: x.T, (torch.randn(3, 4),))
+
+
+def test_an_empty_vector_is_no_part_of_a_concatenation() -> None:
+    def grown(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.tensor([]), x, x], dim=-2)
+
+    check(grown, (torch.randn(2, 3, 4),))
+    check(lambda x: torch.cat([torch.tensor([]), x], dim=-2), (torch.randn(2, 3, 4),))
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.total.add_(x)
+        return self.total * 2
+
+
+@pytest.mark.parametrize(("function", "name"), [
+    (Counter(), "total"), (lambda x: x.add_(1) * 2, "args_0"),
+])  # fmt: skip
+def test_writes_in_place_are_refused(function: Any, name: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"writes to {name} in place.*return the new"):
+        imported(function, (torch.ones(3),))

@@ -19,9 +19,11 @@ from tvm import relax
 
 from ..lifting.tir.node import items
 from .expression import legalise_expression
+from .lower_attention import register
 
 #: Operators that ``DispatchSortScan`` lowers and ``LegalizeOps`` does not.
 DISPATCHED = frozenset(f"relax.{n}" for n in ("argsort", "cumprod", "cumsum", "sort", "topk"))
+register()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import tvm_ffi
 
 from ...analysis.support.wording import plural
 from .argument_checks import BoundaryError, Path, Values, acceptor
-from .signature import Signature
+from .signature import Cache, Signature, value
 
 #: Exclusive upper bound of extents: TVM stores them as signed 64-bit integers.
 END = 1 << 63
@@ -131,11 +131,21 @@ class Boundary:
         out = [accept(arg, values) for accept, arg in zip(self._accept, args, strict=True)]
         for accept, path, axis, extent in self._composed:
             accept.compose(_extents_at(out, path)[axis], axis, extent, values)
+        for cache in self.signature.caches:
+            self._check_room(cache, out, values)
         if self.strict:
             for name, allowed in self.ranges.items():
                 if values[name] not in allowed:
                     raise self._out_of_range(name, values[name])
         return out, values
+
+    def _check_room(self, cache: Cache, args: Sequence[Any], values: Values) -> None:
+        """Check that a call writes inside a cache; compiled code trusts the length."""
+        length = args[self.signature.length or 0][0]
+        count, room = value(cache.count, values), cache.of(args).shape[cache.axis]
+        if count is None or length + count > room:
+            raise BoundaryError(f"{self.signature.function}: a cache has room for {room} rows, and "
+                                f"{length} in use and {count} new ones are needed")  # fmt: skip
 
     def _out_of_range(self, name: str, got: int) -> ShapeOutOfRange:
         param, axis = self.places[name]

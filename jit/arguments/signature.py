@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, get_args
 
-FORMAT = 2
+FORMAT = 3
+#: The attribute of a Relax function that writes to caches; see `jit.caches`.
+CACHES = "opinfo.caches"
+#: The parameter with the length of the caches.
+LENGTH = "cache_length"
 
 #: An integer, the name of a symbol, an expression like ("+", "n", 1), or None for an expression
 #: that only TVM can check.
@@ -62,11 +67,44 @@ class Param:
 
 
 @dataclass(frozen=True)
+class Cache:
+    """A tensor that a function appends rows to.
+
+    Attributes:
+        param: The index of the parameter.
+        field: The index of the field if the parameter is a tuple, and -1 otherwise.
+        axis: The axis of the rows.
+        count: The number of rows that a call appends.
+    """
+
+    param: int
+    field: int
+    axis: int
+    count: Extent
+
+    def of(self, values: Sequence[Any]) -> Any:
+        """Return the cache from a value for each parameter."""
+        value = values[self.param]
+        return value if self.field < 0 else value[self.field]
+
+
+@dataclass(frozen=True)
 class Signature:
-    """The name and parameters of a function."""
+    """The name and parameters of a function, and the caches that it appends to.
+
+    The length of the caches is the parameter ``length``, a shape.
+    """
 
     function: str
     params: tuple[Param, ...]
+    caches: tuple[Cache, ...] = ()
+
+    @property
+    def length(self) -> int | None:
+        """The index of the parameter with the length of the caches; None without caches."""
+        if not self.caches:
+            return None
+        return next(k for k, p in enumerate(self.params) if p.kind == "shape" and p.name == LENGTH)
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.params))})"
@@ -81,7 +119,9 @@ class Signature:
         attrs = func.attrs or {}
         function = name or str(attrs.get("global_symbol", "main"))
         names: dict[Any, str] = {}
-        return cls(function, tuple(_param(str(p.name), p.ty, names) for p in func.params))
+        params = tuple(_param(str(p.name), p.ty, names) for p in func.params)
+        caches = json.loads(str(attrs[CACHES])) if CACHES in attrs else ()
+        return cls(function, params, tuple(map(_read_cache, caches)))
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
@@ -99,7 +139,8 @@ class Signature:
 
     def to_json(self) -> dict[str, Any]:
         params = [_to_json(p) for p in self.params]
-        return {"format": FORMAT, "function": self.function, "params": params}
+        caches = [[c.param, c.field, c.axis, _listed(c.count)] for c in self.caches]
+        return {"format": FORMAT, "function": self.function, "params": params, "caches": caches}
 
     @classmethod
     def from_json(cls, data: Any) -> Signature:
@@ -108,7 +149,7 @@ class Signature:
             if data["format"] != FORMAT:
                 raise ValueError(f"expected format {FORMAT}, got {data['format']!r}")
             params = tuple(_read(p) for p in data["params"])
-            return cls(_text(data["function"]), params)
+            return cls(_text(data["function"]), params, tuple(map(_read_cache, data["caches"])))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
 
@@ -119,6 +160,12 @@ def variable_names(func: Any) -> dict[Any, str]:
     for param in func.params:
         _param(str(param.name), param.ty, names)
     return names
+
+
+def extents_of(func: Any, extents: Sequence[Any]) -> list[Any]:
+    """Return extents in a Relax function for JSON, by the names that its signature uses."""
+    names = variable_names(func)
+    return [_listed(_extent(e, names)) for e in extents]
 
 
 def spelled(extent: Extent) -> str:
@@ -221,6 +268,11 @@ def _read(data: Mapping[str, Any]) -> Param:
     extents = None if shape is None else tuple(map(_read_extent, shape))
     return Param(_text(data["name"]), None if dtype is None else _text(dtype), extents,
                  _text(data["device"]), kind, tuple(map(_read, data["fields"])))  # fmt: skip
+
+
+def _read_cache(data: Any) -> Cache:
+    param, field, axis, count = data
+    return Cache(int(param), int(field), int(axis), _read_extent(count))
 
 
 def _read_extent(data: Any) -> Extent:

@@ -161,6 +161,9 @@ def _compiled(func: Any, name: str, func_sites: list[CallSite], settings: Config
         return kernel, replace(outcome, strategy=Generic(), why=refused)
     if isinstance(strategy, Library):
         return kernel, replace(outcome, strategy=Generic(), why="no backend takes it")
+    if isinstance(strategy, Jit) and any(s.grows for s in func_sites):
+        return kernel, replace(outcome, strategy=Generic(),
+                               why="its sizes change whenever a cache grows")  # fmt: skip
     if isinstance(strategy, Aot) and unscheduled is not None:
         return kernel, replace(outcome, strategy=Generic())
     if isinstance(strategy, Aot):

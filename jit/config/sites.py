@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
 from tvm import relax, tirx
 
-from ..arguments.signature import variable_names
+from ..arguments.signature import Signature, variable_names
 from ..dims.symbolic_dims import Symbol, Unbound, symbols, variables
 
 #: Maximum number of dimensions in a key of the C++ cache.
@@ -32,6 +32,8 @@ class CallSite:
     call: Any = field(default=None, compare=False, repr=False)
     #: Unique names of the Relax function's variables: two variables may both be named ``n``.
     names: Mapping[Any, str] = field(default_factory=dict, compare=False, repr=False)
+    #: Whether sizes depend on the length or room of the caller's caches.
+    grows: bool = False
 
     def called(self, var: Any) -> str:
         """Return the name of a variable of the Relax function."""
@@ -53,17 +55,34 @@ def call_sites(mod: Any) -> tuple[CallSite, ...]:
         if not isinstance(func, relax.Function):
             continue
 
-        names = variable_names(func)
+        names, changing = variable_names(func), _changing(func)
 
         def visit(
-            node: Any, caller: str = gvar.name_hint, names: Mapping[Any, str] = names
+            node: Any,
+            caller: str = gvar.name_hint,
+            names: Mapping[Any, str] = names,
+            changing: Sequence[Any] = changing,
         ) -> None:
             if is_call_tir(node) and symbols_of[node.args[0]]:
                 site = _site(node, caller, symbols_of[node.args[0]])
-                sites.append(replace(site, call=node, names=names))
+                grows = any(v.same_as(c) for v in site.free() for c in changing)
+                sites.append(replace(site, call=node, names=names, grows=grows))
 
         relax.analysis.post_order_visit(func, visit)
     return tuple(sites)
+
+
+def _changing(caller: Any) -> list[Any]:
+    """Return the length and the room of a function's caches."""
+    signature = Signature.of(caller)
+    if signature.length is None:
+        return []
+    changing = list(caller.params[signature.length].ty.values)
+    for cache in signature.caches:
+        ty = caller.params[cache.param].ty
+        ty = ty if cache.field < 0 else ty.fields[cache.field]
+        changing.append(ty.shape[cache.axis])
+    return changing
 
 
 def is_call_tir(node: Any) -> bool:

@@ -21,6 +21,7 @@ from ..kernels.compiler import Compiler
 from ..store.store import KernelStore
 from ..tune.record import Recording
 from .function import Function
+from .generation import Generation
 from .library import Sites, loaded
 from .manager import Budget, Manager
 from .session_events import Event, Settled
@@ -187,6 +188,25 @@ class Session:
     def functions(self) -> tuple[str, ...]:
         """Names of the model's public functions."""
         return tuple(self._sites.signatures)
+
+    def start(self, *inputs: Any, function: str = "main", step: str | None = None) -> Generation:
+        """Process a prompt with empty caches, and return them with the result.
+
+        Args:
+            inputs: A value for each parameter of the function that is no cache.
+            function: A function with caches; see `opinfo.transform.AppendToCaches`.
+            step: The function that `Generation.step` calls; by default the same.
+
+        Returns:
+            The caches, and in ``result`` what the function returned.
+
+        Raises:
+            ValueError: The function has no caches, or the two functions have different ones.
+            BoundaryError: An input does not fit.
+        """
+        generation = Generation(self.__getitem__, function, step or function)
+        generation.start(*inputs)
+        return generation
 
     def settle(self, seconds: float | None = None) -> Settled:
         """Wait until no shape waits for its kernel, and return what became of the shapes.

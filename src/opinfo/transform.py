@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnnotateOpInfo",
+    "AppendToCaches",
     "CancelLayoutTransforms",
     "ConvertLayout",
     "DispatchAttention",
@@ -47,6 +48,29 @@ def AnnotateOpInfo() -> Any:
     """
 
     return _pass("AnnotateOpInfo", annotate)
+
+
+def AppendToCaches() -> Any:
+    """Write keys and values into caches in place, where a function returns longer ones.
+
+    A cache is a parameter of which the function returns a concatenation with new rows, and which it
+    does not read otherwise. It gets room behind the rows in use, and the function a parameter with
+    their number. `opinfo.Session.start` keeps such caches between calls. Functions without caches
+    stay as they are. The module must be in Relax operators: `RaiseOps` raises a lowered one.
+
+    Before: ``main(ids, keys: (1, h, p, d)) -> (logits, concat((keys, new), axis=2))``
+    After:  ``main(ids, keys: (1, h, c, d), cache_length: Shape([p])) -> logits``
+
+    Returns:
+        The pass. It raises ``ValueError`` for a module without such a function.
+    """
+
+    def run(mod: Any) -> Any:
+        from .jit.caches.append_in_place import append_in_place
+
+        return append_in_place(mod)
+
+    return _pass("AppendToCaches", run)
 
 
 def RaiseOps(

@@ -1,4 +1,4 @@
-"""Parts of tensors, with the extents that the program declares."""
+"""Parts of tensors, and tensors put together, with the extents that the program declares."""
 
 from __future__ import annotations
 
@@ -84,7 +84,24 @@ def _select_scatter(importer: Any, node: Any) -> Any:
     return emit(relax.op.concat(_around(importer, x, source, axis, start, start + 1), axis))
 
 
+def _cat(importer: Any, node: Any) -> Any:
+    """Convert a concatenation; torch ignores an empty vector among tensors of any rank.
+
+    An empty cache of `transformers` starts as such a vector.
+    """
+    args = arguments(importer, node)
+    parts = [x for x in args["tensors"] if not _is_empty_vector(x)] or args["tensors"][:1]
+    if len(parts) == 1:
+        return parts[0]
+    axis = positive(args["dim"], parts[0].ty.ndim)
+    return importer.block_builder.emit(relax.op.concat(parts, axis))
+
+
+def _is_empty_vector(x: Any) -> bool:
+    return x.ty.ndim == 1 and isinstance(x.ty.shape[0], tirx.IntImm) and int(x.ty.shape[0]) == 0
+
+
 CONVERTERS: Mapping[str, Converter] = {
-    "slice.Tensor": _slice, "select.int": _select,
+    "cat.default": _cat, "slice.Tensor": _slice, "select.int": _select,
     "slice_scatter.default": _slice_scatter, "select_scatter.default": _select_scatter,
 }  # fmt: skip

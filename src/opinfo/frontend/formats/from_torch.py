@@ -40,11 +40,24 @@ def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModu
     from ..converters.program_importer import ProgramImporter
 
     importer = ProgramImporter(binds_parameters=not keep_params_as_input)
+    decomposed = _decomposed(program)
+    _check_mutations(decomposed.graph_signature)
     with tidied():
-        mod = importer.from_exported_program(
-            _decomposed(program), keep_params_as_input, False, False, None
-        )
+        mod = importer.from_exported_program(decomposed, keep_params_as_input, False, False, None)
     return in_parameters(named(mod, of_torch(importer.converted)))
+
+
+def _check_mutations(signature: Any) -> None:
+    """Refuse a program that writes to its buffers or inputs: TVM's importer drops such writes.
+
+    A model with a static cache would forget each token.
+    """
+    buffers = signature.buffers_to_mutate.values()
+    names = [*buffers, *getattr(signature, "user_inputs_to_mutate", {}).values()]
+    if names:
+        raise NotImplementedError(f"it writes to {', '.join(map(str, names[:3]))} in place, "
+                                  "expected functions of the inputs; make it an input, and return "
+                                  "the new value")  # fmt: skip
 
 
 def _decomposed(program: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Small language models of five architectures, as `transformers` and as Relax modules."""

@@ -1,0 +1,1 @@
+"""Caches of models that generate: written in place, and kept between calls."""
