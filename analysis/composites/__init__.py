@@ -4,9 +4,10 @@ A composite is registered with TVM as any operator. Its type, its lowering to on
 constructor and its documentation come from one Python function, the definition.
 """
 
-from .attention import grouped_attention
+from .attention import grouped_attention, merge_attention_states
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
+from .pages import copy_page, read_from_pages
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
 from .sampling import chunked_logsumexp, softmax_from_chunks
@@ -19,10 +20,13 @@ __all__ = [
     "apply_token_bitmask",
     "chunked_logsumexp",
     "composite",
+    "copy_page",
     "group_dequantize",
     "group_quantize",
     "grouped_attention",
     "index_update",
+    "merge_attention_states",
+    "read_from_pages",
     "rotary_embedding",
     "softmax_from_chunks",
     "transposed_matmul",

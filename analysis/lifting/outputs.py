@@ -61,7 +61,7 @@ def output(
     """Return the tensor expression of an output; the old content of ``updated`` is an input."""
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
-    if state.views.values():
+    if state.views.values() or hard_choices(body):
         body = simplify_coordinates(body)
     unwritten = _unwritten(state, body, tensor, updated)
     if unwritten is not None or hard_choices(body):

@@ -7,9 +7,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..proofs.prove import prove
-from ..terms.order import ranges_over
+from ..terms.order import bounds, nonneg, ranges_over
 from ..terms.scalar import conj, ge0, parts
-from ..terms.term import ONE, TRUE, ZERO, TensorVar, Term, as_int, fresh, load
+from ..terms.term import ONE, TRUE, ZERO, Int, TensorVar, Term, Var, as_int, fresh, load
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write
 from .parameters import Parameters
@@ -28,6 +28,7 @@ class ExecutionState(Parameters):
         #: Whether parameters that nothing has written decide where racing stores go.
         self.distinct = True
         self.promises = False
+        self.assumed: dict[str, None] = {}  # what else the expression assumes, in words
         self.stored = NodeDict[bool]()  # the buffers with a store
         #: Written in per-thread memory, so unknown after the kernel.
         self.lost: set[TensorVar] = set()
@@ -107,5 +108,18 @@ class ExecutionState(Parameters):
                 inside = conj(ge0(poly), ge0(extent - 1 - poly))
                 if inside is TRUE:
                     continue
-                if not prove(inside, (*parts(write.guard), *self.facts)).proved:
+                if prove(inside, (*parts(write.guard), *self.facts)).proved:
+                    continue
+                if tensor not in self.inputs or not self.decided_by_callers(poly, extent):
                     raise Unliftable("a store may be out of bounds", tensor.name)
+
+    def decided_by_callers(self, poly: Int, extent: Int) -> bool:
+        """Return whether the caller's numbers decide if a coordinate is inside a parameter.
+
+        It is then assumed to be, as for all accesses: a scalar parameter is an index, or a size is
+        large enough.
+        """
+        if any(v.kind == "scalar" for v in free(poly)):
+            return True
+        low, high = bounds(poly)
+        return low is not None and nonneg(low) and high is not None and isinstance(extent.atom, Var)

@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .quotient import divide, is_div, remove
-from .term import ONE, SIZES, ZERO, CallTerm, Int, Mono, Term, Var, as_int, integer, mul, polynomial
+from .term import (
+    ONE,
+    SIZES,
+    ZERO,
+    CallTerm,
+    Int,
+    Later,
+    Mono,
+    Term,
+    Var,
+    as_int,
+    integer,
+    mul,
+    polynomial,
+)
 
 Bounds = tuple[Int | None, Int | None]
 
@@ -82,6 +96,11 @@ def _digit_bounds(poly: Int) -> Bounds:
             num, den = atom.args  # type: ignore[attr-defined]
             others = polynomial({remove(mono, (atom,)) or (): coef})
             factor, remaining = divide(-others, den)
+            if remaining is not ZERO and others.const is None:
+                # x // e - d * (x // (d * e)), the remainder by d of x // e
+                finer, remaining = divide(den, -others)
+                if remaining is ZERO and finer.const is not None and finer.const > 0:
+                    factor, num, den = ONE, Later.floordiv(num, finer), -others
             if remaining is not ZERO:
                 continue
             remaining_terms = poly - mul(others, as_int(atom)) - mul(factor, num)

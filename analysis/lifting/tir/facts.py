@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...proofs.implication import follows_from
 from ...terms.order import bounds, nonneg
 from ...terms.quotient import is_div
-from ...terms.scalar import ite, negate, parts
+from ...terms.scalar import conj, ge0, ite, negate, parts
 from ...terms.term import (
     ONE,
     SIZES,
+    TRUE,
     ZERO,
     CallTerm,
     Int,
@@ -103,6 +105,17 @@ def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | No
     return None
 
 
+def _simplified(condition: Term, facts: tuple[Term, ...]) -> Term:
+    """Return a conjunction with simpler divisions, without what its other parts imply."""
+    todo = sorted(parts(condition), key=lambda part: not any(map(is_div, subterms(part))))
+    for k, part in enumerate(todo):
+        others = [p for p in (*facts, *todo[:k], *todo[k + 1 :]) if p is not TRUE]
+        if isinstance(part, CallTerm) and part.op == "ge0":
+            part = ge0(simplify_index(others, (as_int(part.args[0]),))[0])
+        todo[k] = TRUE if follows_from(part, others) else part
+    return conj(*todo)
+
+
 def simplify_coordinates(term: Term, facts: tuple[Term, ...] = ()) -> Term:
     """Return the term with simplified coordinates; those in a selection use its condition."""
     if not any(is_div(s) for s in subterms(term)):
@@ -114,6 +127,7 @@ def simplify_coordinates(term: Term, facts: tuple[Term, ...] = ()) -> Term:
         if result is None:
             if isinstance(term, CallTerm) and term.op == "ite":
                 condition, yes, no = term.args
+                condition = _simplified(condition, facts)
                 result = ite(
                     condition,
                     simplify_coordinates(yes, (*facts, *parts(condition))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,11 +43,14 @@ def compare(func: Any, chain: Chain, seed: int = 0) -> str | None:
         NotRun: One of the two cannot be run.
     """
     rng = np.random.default_rng(seed)
-    sizes = _chosen(func, rng)
-    count = len(chain.outputs)
+    sizes = _chosen(func, rng) | _assumed(chain)
+    updated = [k for k in chain.inplace_indices if k >= 0]
+    count = len(chain.outputs) - len(updated)
     inputs = _inputs(func, count, sizes, rng)
+    if updated:
+        _make_distinct(inputs, rng)
     try:
-        expected = _called(func, count, sizes, inputs)
+        expected = _called(func, sizes, inputs, chain.inplace_indices or (-1,) * count)
     except Exception as error:  # TVM's errors have no common type
         raise NotRun(f"the PrimFunc is not built: {_line(error)}") from None
     try:
@@ -73,15 +77,30 @@ def _error(a: Array, b: Array) -> float:
 
 
 def _chosen(func: Any, rng: Any) -> dict[str, int]:
-    """A number for each symbolic size and integer parameter: small ones, all different."""
+    """A number for each symbolic size, small ones, all different, and each integer parameter.
+
+    A parameter that is not in a shape may be an index, so it is 1 or 0.
+    """
     names: dict[str, None] = {}
+    scalars = [p for p in func.params if not is_buffer_var(p) and "int" in str(p.ty.dtype)]
     for param in func.params:
-        if not is_buffer_var(param):
-            names |= {param.name: None} if "int" in str(param.ty.dtype) else {}
-            continue
-        for extent in param.ty.shape:
+        for extent in param.ty.shape if is_buffer_var(param) else ():
             _variables(extent, names)
-    return {name: 2 + k for k, name in enumerate(names)}
+    indices = [p.name for p in scalars if p.name not in names]
+    numbers = {name: 2 + k for k, name in enumerate(names)}
+    return numbers | {name: (k + 1) % 2 for k, name in enumerate(indices)}
+
+
+def _assumed(chain: Chain) -> dict[str, int]:
+    """The sizes for which the operators of a chain are the answer."""
+    sizes: dict[str, int] = {}
+    for step in chain.steps:
+        for text in step.info.certificate.sizes if isinstance(step.info, OpInfo) else ():
+            literal = re.fullmatch(r"the size (\S+) is (\d+)", text)
+            if literal is None:
+                raise NotRun(f"it assumes that {text}")
+            sizes[literal[1]] = int(literal[2])
+    return sizes
 
 
 def _variables(expr: Any, names: dict[str, None]) -> None:
@@ -112,7 +131,7 @@ def _shape(param: Any, sizes: Mapping[str, int]) -> list[int]:
 def _inputs(func: Any, outputs: int, sizes: Mapping[str, int], rng: Any) -> dict[int, Array | None]:
     """Seeded values by the position of the parameter; None for a size."""
     buffers = [k for k, p in enumerate(func.params) if is_buffer_var(p)]
-    last = buffers[len(buffers) - outputs]
+    last = [*buffers, len(func.params)][len(buffers) - outputs]
     extents = [e for k in buffers for e in _shape(func.params[k], sizes) if e > 1]
     below = min(extents, default=2)
     values: dict[int, Array | None] = {}
@@ -135,8 +154,21 @@ def _inputs(func: Any, outputs: int, sizes: Mapping[str, int], rng: Any) -> dict
     return values
 
 
+def _make_distinct(inputs: dict[int, Array | None], rng: Any) -> None:
+    """Give vectors of indices distinct values, as answers assume of stores there."""
+    for k, value in inputs.items():
+        if value is not None and value.ndim == 1 and str(value.dtype) in ("int32", "int64"):
+            below = int(value.max(initial=0)) + 1
+            if len(value) > below:
+                raise NotRun("there are fewer rows than indices")
+            inputs[k] = rng.permutation(below)[: len(value)].astype(value.dtype)
+
+
 def _called(
-    func: Any, outputs: int, sizes: Mapping[str, int], inputs: Mapping[int, Array | None]
+    func: Any,
+    sizes: Mapping[str, int],
+    inputs: Mapping[int, Array | None],
+    inplace_indices: tuple[int, ...],
 ) -> list[Array]:
     """The results of the compiled PrimFunc."""
     named = serial(func).with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
@@ -146,7 +178,7 @@ def _called(
     for k, param in enumerate(func.params):
         value = inputs.get(k)
         if value is not None and is_buffer_var(param):
-            given.append(tvm.runtime.tensor(value))
+            given.append(tvm.runtime.tensor(value))  # a copy
         elif value is not None:
             given.append(value.item())
         elif k in inputs:
@@ -155,7 +187,8 @@ def _called(
             results.append(tvm.runtime.tensor(np.zeros(_shape(param, sizes), str(param.ty.dtype))))
             given.append(results[-1])
     compiled["main"](*given)
-    return [r.numpy() for r in results]
+    new = iter(results)
+    return [(given[k] if k >= 0 else next(new)).numpy() for k in inplace_indices]
 
 
 def serial(func: Any) -> Any:
