@@ -1,4 +1,4 @@
-"""Attention of language models: grouped heads, capped scores, and results over parts of the keys."""
+"""Attention of language models: grouped heads, capped scores, results over parts of the keys."""
 
 from __future__ import annotations
 

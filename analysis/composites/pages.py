@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
 from tvm.relax import op
 
 from .composite import composite
 
 COPY = "relax.nn.copy_page"
 READ = "relax.nn.read_from_pages"
+MOVE = "relax.nn.move_in_pages"
 
 
 @composite(COPY)
@@ -68,9 +70,46 @@ def read_from_pages(pages: Any, positions: Any, keys: Any, values: Any, layer: A
     )
 
 
+@composite(MOVE)
+def move_in_pages(pages: Any, indptr: Any, positions: Any) -> Any:
+    """Return a paged cache after some of its tokens are stored at other positions.
+
+        page, slot = positions[1, k] // page_size, positions[1, k] % page_size
+        out[page, :, h, slot, d] = the token at positions[0, k] in ``pages``
+
+    Args:
+        pages: (pages, 2, heads, page_size, features).
+        indptr: (sequences + 1,): token k moves if it is not before the first of these numbers, and
+            before the last one.
+        positions: (2, tokens), integers as ``indptr``: the old and the new positions, counted
+            through all pages.
+    """
+    shape, kind = list(pages.ty.shape), str(positions.ty.dtype)
+    if len(shape) != 5 or len(positions.ty.shape) != 2 or len(indptr.ty.shape) != 1:
+        raise ValueError(f"{MOVE}: {pages.ty}, {indptr.ty}, {positions.ty}")
+    size, order = tirx.const(shape[3], kind), [0, 3, 1, 2, 4]
+    count, ends = positions.ty.shape[1], indptr.ty.shape[0] - 1
+    old, new = (op.take(positions, tirx.const(k, kind), 0) for k in range(2))
+    token = _range(count, kind)
+    first, last = (op.take(indptr, k, 0) for k in (tirx.const(0, kind), _number(ends, kind)))
+    moves = op.logical_and(op.less_equal(first, token), op.less(token, last))
+    rows = op.permute_dims(pages, order)
+    spare = op.zeros([1, *(shape[k] for k in order[1:])], str(pages.ty.dtype))
+    source = op.stack([op.floor_divide(old, size), op.floor_mod(old, size)], axis=1)
+    page = op.where(moves, op.floor_divide(new, size), _number(shape[0], kind))
+    target = op.stack([page, op.floor_mod(new, size)], axis=1)
+    moved = op.gather_nd(rows, op.astype(source, "int64"))
+    stored = op.scatter_nd(op.concat([rows, spare], axis=0), target, moved, "update")
+    kept = op.take(stored, op.arange(0, shape[0], 1, "int64"), 0)
+    return op.permute_dims(kept, [0, 2, 3, 1, 4])
+
+
+def _number(value: Any, dtype: str) -> Any:
+    """A size as a number of a dtype."""
+    return value if dtype == "int64" else tirx.Cast(dtype, value)
+
+
 def _range(extent: Any, dtype: str) -> Any:
     """The numbers below an extent."""
     numbers = op.arange(0, extent, 1, "int64")
     return numbers if dtype == "int64" else op.astype(numbers, dtype)
-
-

@@ -16,7 +16,6 @@ from .parameters import positive_with
 from .state import ExecutionState
 from .tir.from_tir import Unliftable
 
-
 #: CUDA does not launch a kernel without blocks.
 LAUNCHED = "each kernel is launched with at least one thread block"
 

@@ -1,7 +1,7 @@
 """Reads and copies in the pages of a cache, of a page or layer that a scalar parameter names.
 
-    out[y] = pages[source, y[1:]] if y[0] == target and y[-2] < length else pages[y]
-    keys[y] = pages[pos[y[1]] // size, 0, y[2], pos[y[1]] % size, y[3]] if y[0] == layer else old[y]
+out[y] = pages[source, y[1:]] if y[0] == target and y[-2] < length else pages[y]
+keys[y] = pages[pos[y[1]] // size, 0, y[2], pos[y[1]] % size, y[3]] if y[0] == layer else old[y]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal
 from ..terms.term import CallTerm, Load, TensorVar, Term, Var
 from ..terms.traversal import free, subterms
-from . import Matches, Refuses, recogniser
+from . import Matches, recogniser
 
 MATCHES = [
     Matches(COPY, ("float16[n, 2, 3, 16, 8]", *["int64[]"] * 3)),

@@ -26,7 +26,7 @@ from ...analysis.support.tvm_compat import sym
 from ...analysis.terms.term import Int, TensorVar, Var
 from ...layout.graph.unused import without_unused
 
-STRENGTH = {"tested": 0, "real": 1, "extern": 2, "proved": 3, "rebuilt": 4}
+STRENGTH = {"tested": 0, "real": 1, "kernel": 2, "extern": 3, "proved": 4, "rebuilt": 5}
 
 
 @dataclass(frozen=True)
