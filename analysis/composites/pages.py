@@ -87,16 +87,19 @@ def move_in_pages(pages: Any, indptr: Any, positions: Any) -> Any:
     shape, kind = list(pages.ty.shape), str(positions.ty.dtype)
     if len(shape) != 5 or len(positions.ty.shape) != 2 or len(indptr.ty.shape) != 1:
         raise ValueError(f"{MOVE}: {pages.ty}, {indptr.ty}, {positions.ty}")
-    size, order = tirx.const(shape[3], kind), [0, 3, 1, 2, 4]
+    size, order = _number(shape[3], kind), [0, 3, 1, 2, 4]
     count, ends = positions.ty.shape[1], indptr.ty.shape[0] - 1
-    old, new = (op.take(positions, tirx.const(k, kind), 0) for k in range(2))
+    old, new = (op.squeeze(op.strided_slice(positions, [0], [k], [k + 1]), [0]) for k in range(2))
     token = _range(count, kind)
-    first, last = (op.take(indptr, k, 0) for k in (tirx.const(0, kind), _number(ends, kind)))
+    starts = op.take(indptr, op.multiply(_range(2, kind), _number(ends, kind)), 0)
+    first, last = (op.strided_slice(starts, [0], [k], [k + 1]) for k in range(2))
     moves = op.logical_and(op.less_equal(first, token), op.less(token, last))
     rows = op.permute_dims(pages, order)
     spare = op.zeros([1, *(shape[k] for k in order[1:])], str(pages.ty.dtype))
     source = op.stack([op.floor_divide(old, size), op.floor_mod(old, size)], axis=1)
-    page = op.where(moves, op.floor_divide(new, size), _number(shape[0], kind))
+    page = op.floor_divide(new, size)
+    behind = op.add(op.multiply(page, tirx.const(0, kind)), _number(shape[0], kind))
+    page = op.where(moves, page, behind)
     target = op.stack([page, op.floor_mod(new, size)], axis=1)
     moved = op.gather_nd(rows, op.astype(source, "int64"))
     stored = op.scatter_nd(op.concat([rows, spare], axis=0), target, moved, "update")

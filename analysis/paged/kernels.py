@@ -45,7 +45,7 @@ class Kernel:
         outputs: The parameters that it writes.
         generate: Returns it for its sizes.
         assumptions: Where it computes the operator.
-        inplace: Whether the output is an updated operand.
+        inplace: Whether the outputs count as updates: they are read, or an input follows them.
     """
 
     operator: str
@@ -122,7 +122,8 @@ KERNELS = (
     Kernel(TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)),
            (2, 1), (8, 9), _tree, (*_ATTENTION, ROOM)),
     Kernel(PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",
-           (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree, (*_ATTENTION, ROOM, UNTURNED)),
+           (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree, (*_ATTENTION, ROOM, UNTURNED),
+           inplace=True),
     Kernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact, (TESTED, SPLIT, UNREAD, APART),
            inplace=True),
 )  # fmt: skip
