@@ -230,7 +230,8 @@ class _Lockstep:
         assert kind == "Call", f"the interpreter has no {kind}"
         name = str(e.op.name).split(".")[-1]
         if name == "if_then_else":
-            return self.choice(*e.args, active)
+            condition, yes, no = e.args
+            return self.choice(condition, yes, no, active)
         return _CALLS[name](*(self.value(a, active) for a in e.args))
 
     def divided(self, e: Any, active: Array) -> Any:

@@ -32,7 +32,9 @@ def kernel_arguments(
         turned: The rotary mode.
     """
     rng = np.random.default_rng(3)
-    roles = dict(zip(inspect.signature(constructor_of(operator)).parameters, operands, strict=False))
+    roles = dict(
+        zip(inspect.signature(constructor_of(operator)).parameters, operands, strict=False)
+    )
     values = _values(func, roles, rng, causal, turned)
     arguments: dict[int, Any] = {k: values[role] for role, k in roles.items()}
     sizes: dict[str, int] = {}

@@ -32,7 +32,7 @@ class TensorDefinition:
     If the body is not known, it is None and ``problem`` says why; ``opaque`` says that the
     statement itself is not understood; ``updates`` that it reads the parameter's old content.
     ``order`` has the tensors that are read, in the order in
-    which the statements name them. For ``races``, ``promises`` and ``distinct`` see
+    which the statements name them. For ``races``, ``promises``, ``distinct`` and ``assumed`` see
     `TensorExpression`.
     """
 
@@ -46,6 +46,7 @@ class TensorDefinition:
     opaque: bool = False
     distinct: bool = True
     updates: bool = False
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,10 @@ class _Splitter(Executor):
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
         defined = self.inputs | self.definitions.keys()
-        separate = [replace(d, promises=self.promises) for d in self.definitions.values()]
+        promises, assumed = self.promises, tuple(self.assumed)
+        separate = [
+            replace(d, promises=promises, assumed=assumed) for d in self.definitions.values()
+        ]
         definitions = tuple(_live(_substitute_partial(separate, defined), outputs))
         in_place = _updated(self.params, written, definitions)
         old = {self.version[t]: t for t in in_place}

@@ -30,7 +30,7 @@ def copy_page(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         return Refusal("a copied page has one result")
     definition = expression.outputs[0]
     loads = [s for s in subterms(definition.body) if isinstance(s, Load)]
-    sources = {_scalar(x.indices[0]) for x in loads if x.indices} - {None}
+    sources = {v for x in loads if x.indices and (v := _scalar(x.indices[0])) is not None}
     compared = _compared(definition)
     targets = {v for v, first in compared if first} - sources
     lengths = {v for v, first in compared if not first} - sources
