@@ -7,7 +7,7 @@ constructor and its documentation come from one Python function, the definition.
 from .attention import grouped_attention, merge_attention_states
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
-from .pages import copy_page, move_in_pages, read_from_pages
+from .page_copies import copy_page, move_in_pages, read_from_pages
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
 from .sampling import chunked_logsumexp, softmax_from_chunks

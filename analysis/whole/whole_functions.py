@@ -23,7 +23,7 @@ from ..lifting.externs import name_of
 from ..lifting.lift import Executor
 from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
-from ..paged.kernels import candidates
+from ..paged.library_kernels import candidates
 from ..proposal.proposal import Proposal
 from ..results.op_info import ASSUMED, Certificate, OpInfo
 from ..terms.term import ZERO, TensorVar

@@ -14,7 +14,7 @@ import typer
 
 from opinfo.cli import app
 
-from .pages import DOCS
+from .page_copies import DOCS
 
 PAGE = DOCS / "reference" / "command-line.md"
 HEAD = """# Command line

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from . import command_line
-from .pages import DOCS
+from .page_copies import DOCS
 
 PACKAGES = [
     name

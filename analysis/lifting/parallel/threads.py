@@ -146,7 +146,7 @@ class KernelLaunch:
             for var in self.threads:
                 if self._is_sole_store(store, var) or self._same(store.tensor, var, effects):
                     continue
-                if self._final(store.tensor, var, effects) and self._in_step(var):
+                if self._repeats(store, var, effects):
                     continue
                 if not any(tensors(e) and var in free(e) for e in store.index):
                     raise Unliftable("threads store to the same element", store.tensor.name)
@@ -162,7 +162,7 @@ class KernelLaunch:
                     if not (
                         is_owned(store, access, var)
                         or _same_thread(store, access, var)
-                        or self._in_step(var)
+                        or (access.index == store.index and self._repeats(store, var, effects))
                     ):
                         raise Unliftable(
                             "threads access each other's elements without a barrier",
@@ -187,13 +187,16 @@ class KernelLaunch:
         writes = effects.writes.get(tensor, ())
         return not any(var in free(x) for w in writes for x in (w.guard, w.value, *w.index))
 
-    def _in_step(self, var: Var) -> bool:
-        """Whether threads that differ only in one index are in one warp, which is recorded.
+    def _repeats(self, store: SharedAccess, var: Var, effects: Effects) -> bool:
+        """Whether threads of one warp compute the same element of the same values.
 
-        A warp has 32 threads with consecutive numbers, and ``threadIdx.x`` runs fastest.
+        They all load before one of them stores, which is recorded. A warp has 32 threads with
+        consecutive numbers, and ``threadIdx.x`` runs fastest.
         """
         extent = None if var.extent is None else var.extent.const
         if extent is None or WARP % extent or self.thread(var) != "threadIdx.x":
+            return False
+        if any(var in free(e) for e in store.index) or not self._final(store.tensor, var, effects):
             return False
         self.assumed[IN_STEP] = None
         return True

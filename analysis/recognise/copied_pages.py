@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..composites.pages import COPY, READ
+from ..composites.page_copies import COPY, READ
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..proposal.proposal import Proposal
 from ..results.op_info import Refusal

@@ -16,7 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from ..composites.pages import MOVE
+from ..composites.page_copies import MOVE
 from ..terms.term import TensorVar, Var
 from .attention import DECODE, PAGED_TREE, PREFILL, RAGGED, TREE
 
