@@ -86,9 +86,10 @@ class _Lockstep:
         one = np.ones(1, bool)
         for tag, extent in _launches(body):
             self.extents[tag] = int(self.value(extent, one))
-        grid = np.indices(tuple(self.extents.values())).reshape(len(self.extents), -1)
+        shape = tuple(self.extents.values())
+        grid = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1))
         self.threads = dict(zip(self.extents, grid, strict=True))
-        self.count = grid.shape[1] if self.extents else 1
+        self.count = grid.shape[1]
 
     # ------------------------------------------------------------------ statements
 

@@ -122,4 +122,6 @@ class ExecutionState(Parameters):
         if any(v.kind == "scalar" for v in free(poly)):
             return True
         low, high = bounds(poly)
-        return low is not None and nonneg(low) and high is not None and isinstance(extent.atom, Var)
+        if low is None or high is None or not nonneg(low):
+            return False
+        return isinstance(extent.atom, Var) or high.const is None
