@@ -108,20 +108,21 @@ class ExecutionState(Parameters):
                 inside = conj(ge0(poly), ge0(extent - 1 - poly))
                 if inside is TRUE:
                     continue
-                if prove(inside, (*parts(write.guard), *self.facts)).proved:
+                if tensor in self.inputs and _callers_decide(poly, extent):
                     continue
-                if tensor not in self.inputs or not self.decided_by_callers(poly, extent):
+                if not prove(inside, (*parts(write.guard), *self.facts)).proved:
                     raise Unliftable("a store may be out of bounds", tensor.name)
 
-    def decided_by_callers(self, poly: Int, extent: Int) -> bool:
-        """Return whether the caller's numbers decide if a coordinate is inside a parameter.
 
-        It is then assumed to be, as for all accesses: a scalar parameter is an index, or a size is
-        large enough.
-        """
-        if any(v.kind == "scalar" for v in free(poly)):
-            return True
-        low, high = bounds(poly)
-        if low is None or high is None or not nonneg(low):
-            return False
-        return isinstance(extent.atom, Var) or high.const is None
+def _callers_decide(poly: Int, extent: Int) -> bool:
+    """Whether the caller's numbers decide if a coordinate is inside a parameter.
+
+    It is then assumed to be, as all accesses are: a scalar parameter is an index, or a size is
+    large enough.
+    """
+    if any(v.kind == "scalar" for v in free(poly)):
+        return True
+    low, high = bounds(poly)
+    if low is None or high is None or not nonneg(low) or nonneg(high - extent):
+        return False
+    return isinstance(extent.atom, Var) or high.const is None

@@ -68,7 +68,7 @@ def raise_ops(
 
     Args:
         mod: The module; it is not changed.
-        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``extern`` < ``proved`` <
+        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``kernel`` < ``extern`` < ``proved`` <
             ``rebuilt``.
         exact: Require bit-equality.
         ops: Raise only these operators, such as ``{"relax.nn.conv2d"}``; None for all.
