@@ -68,8 +68,8 @@ def raise_ops(
 
     Args:
         mod: The module; it is not changed.
-        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``kernel`` < ``extern`` < ``proved`` <
-            ``rebuilt``.
+        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``kernel`` <
+            ``extern`` < ``proved`` < ``rebuilt``.
         exact: Require bit-equality.
         ops: Raise only these operators, such as ``{"relax.nn.conv2d"}``; None for all.
         prefer: If several operators compute the same, take the first of these.

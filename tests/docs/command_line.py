@@ -14,7 +14,7 @@ import typer
 
 from opinfo.cli import app
 
-from .page_copies import DOCS
+from .pages import DOCS
 
 PAGE = DOCS / "reference" / "command-line.md"
 HEAD = """# Command line

@@ -20,7 +20,7 @@ from opinfo.byoc.compile import compile_module
 
 from ..layout import nets
 from ..run import run
-from .page_copies import DOCS, ROOT, blocks
+from .pages import DOCS, ROOT, blocks
 
 PAGE = DOCS / "guides" / "add-a-backend.md"
 

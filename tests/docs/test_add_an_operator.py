@@ -19,7 +19,7 @@ from opinfo.testing.calls import lower
 from opinfo.testing.strip import strip
 
 from ..analysis import test_recognisers as cases
-from .page_copies import DOCS
+from .pages import DOCS
 
 PAGE = DOCS / "guides" / "add-an-operator.md"
 BLOCKS = re.findall(r"```python[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .page_copies import DOCS, ROOT
+from .pages import DOCS, ROOT
 
 TEXT = (DOCS / "architecture.md").read_text()
 PLACES = sorted(set(re.findall(r"`([\w/.]+\.(?:py|hpp))(?:::(\w+))?`", TEXT)))

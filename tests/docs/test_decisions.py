@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .page_copies import DOCS, ROOT
+from .pages import DOCS, ROOT
 
 DECISIONS = sorted((DOCS / "adr").glob("[0-9]*.md"))
 #: Names of TVM, Python or other projects that opinfo does not use, which is what the text says.

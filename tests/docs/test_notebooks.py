@@ -12,7 +12,7 @@ import pytest
 from docs import notebooks
 from nbclient.exceptions import CellExecutionError
 
-from .page_copies import ROOT
+from .pages import ROOT
 
 FOLDER = ROOT / "docs" / "tutorials"
 TUTORIALS = sorted(FOLDER.glob("[0-9]*.py"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .page_copies import DOCS, FENCE, ROOT, name, pages
+from .pages import DOCS, FENCE, ROOT, name, pages
 
 #: The site checks its own links; these pages are read in the repository.
 OUTSIDE = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")

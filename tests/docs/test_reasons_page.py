@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .page_copies import DOCS, ROOT
+from .pages import DOCS, ROOT
 
 
 def test_each_reason_of_the_table_is_in_the_code() -> None:

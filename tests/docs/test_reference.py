@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from . import command_line
-from .page_copies import DOCS
+from .pages import DOCS
 
 PACKAGES = [
     name

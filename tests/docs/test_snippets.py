@@ -28,7 +28,7 @@ from opinfo.analysis import recogniser_scope
 from opinfo.cli import app, main
 
 from ..models import light
-from .page_copies import ROOT, Block, blocks, name, pages
+from .pages import ROOT, Block, blocks, name, pages
 
 PAGES = {name(p): p for p in pages()}
 MARK = "\x1e"
