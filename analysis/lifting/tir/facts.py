@@ -90,8 +90,10 @@ def _split(poly: Int) -> tuple[Int, Int]:
 def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | None:
     """A summand over a variable for the sum, and that variable over the summands."""
     for mono, coef in reversed(total.terms):
-        term = mono[0]
-        if len(mono) != 1 or coef not in (1, -1) or not isinstance(term, Var) or term.kind in SIZES:
+        if len(mono) != 1 or coef not in (1, -1):
+            continue
+        (term,) = mono
+        if not isinstance(term, Var) or term.kind in SIZES:
             continue
         others = total - as_int(term) * coef
         if term in free(others):
