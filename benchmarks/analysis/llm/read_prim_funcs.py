@@ -17,6 +17,7 @@ from opinfo.analysis import Chain, PartlyRead, Step
 from opinfo.analysis.chain import Chains
 from opinfo.analysis.composites.grouped import DEQUANTIZE
 from opinfo.analysis.composites.products import TRANSPOSED_MATMUL
+from opinfo.analysis.composites.sampling import SOFTMAX
 from opinfo.testing.strip import strip
 
 PRODUCTS = frozenset({"relax.matmul", TRANSPOSED_MATMUL, "relax.einsum"})
@@ -29,7 +30,7 @@ NAMED: dict[str, frozenset[str]] = {
     "rms_norm": frozenset({"relax.nn.rms_norm"}),
     "layer_norm": frozenset({"relax.nn.layer_norm"}),
     "rope": frozenset({"relax.nn.rotary_embedding", "relax.nn.apply_rotary_embedding"}),
-    "softmax": frozenset({"relax.nn.softmax"}),
+    "softmax": frozenset({"relax.nn.softmax", SOFTMAX}),
 }
 
 
