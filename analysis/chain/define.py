@@ -16,7 +16,9 @@ from typing import Any
 
 from ..lifting.effects.effects import Effects
 from ..lifting.lift import Executor
+from ..lifting.outputs import divides_by_size
 from ..lifting.tir.annotations import check_annotations
+from ..lifting.tir.facts import simplify_coordinates
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.context import simplify, thorough
 from ..terms.term import Int, TensorVar, Term, Var, axis, load
@@ -183,6 +185,8 @@ class _Splitter(Executor):
         for tensor in [t for t in effects.writes if t in self.scopes]:
             try:
                 body = effects.read(tensor, coordinates_of(tensor))
+                if divides_by_size(body):
+                    body = simplify_coordinates(body)
             except (Unliftable, RecursionError) as error:
                 # only a problem if the tensor is read later
                 self._add(tensor, None, place, str(error), order)

@@ -61,7 +61,7 @@ def output(
     """Return the tensor expression of an output; the old content of ``updated`` is an input."""
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
-    if state.views.values() or _divides_by_size(body):
+    if state.views.values() or divides_by_size(body):
         body = simplify_coordinates(body)
     unwritten = _unwritten(state, body, tensor, updated)
     if unwritten is not None or hard_choices(body):
@@ -84,8 +84,8 @@ def _unwritten(
     return next((t for t in reads if t is out or t not in state.inputs), None)
 
 
-def _divides_by_size(body: Term) -> bool:
-    """Whether a selection has a division by a size, which bounds around it may decide."""
+def divides_by_size(body: Term) -> bool:
+    """Return whether a selection has a division by a size, which bounds around it may decide."""
     return has_choice(body) and any(
         isinstance(s, CallTerm) and is_div(s) and as_int(s.args[1]).const is None
         for s in subterms(body)
