@@ -261,7 +261,7 @@ def input_assumptions(lifted: TensorExpression) -> tuple[str, ...]:
         "what T.assume says holds": lifted.promises,
     }
     stated = tuple(text for text, flag in assumptions.items() if flag)
-    return (*stated, *data_assumptions(c.body for c in lifted.outputs))
+    return (*stated, *lifted.assumed, *data_assumptions(c.body for c in lifted.outputs))
 
 
 def proof_assumptions(proof: Proof) -> tuple[str, ...]:

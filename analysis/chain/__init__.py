@@ -11,12 +11,13 @@ from tvm import tirx
 
 from ..answer.fault import fault
 from ..answer.kind import pattern_kind
+from ..answer.recover import recover_whole
 from ..certify.assumptions import CANCELS, simplifier_assumptions
 from ..index_map.maps.to_terms import Unsupported
 from ..lifting.lift import lift
 from ..lifting.tir.from_tir import Unliftable
 from ..proposal.answer_values import variables
-from ..results.op_info import Answer, Refusal, operator, over_variables, with_certificate
+from ..results.op_info import Answer, OpInfo, Refusal, operator, over_variables, with_certificate
 from ..terms.show import show
 from ..terms.term import TensorVar, Var
 from ..terms.traversal import tensors
@@ -80,6 +81,11 @@ class Chains:
     def __call__(self, func: Any) -> Chain | Refusal:
         if not isinstance(func, tirx.PrimFunc):
             raise TypeError(f"op_infos: expected a tvm.tirx.PrimFunc, got {type(func).__name__}")
+        chain = self._in_parts(func)
+        return chain if isinstance(chain, Chain) else _whole(func) or chain
+
+    def _in_parts(self, func: Any) -> Chain | Refusal:
+        """The chain of the definitions of a PrimFunc."""
         try:
             with budget():
                 program = define(func)
@@ -92,6 +98,19 @@ class Chains:
             return Refusal("the compute is nested too deeply")
         except Exception as error:
             return fault(error)
+
+
+def _whole(func: Any) -> Chain | None:
+    """A PrimFunc that cannot be lifted but is known as a whole, as a chain of one."""
+    with budget():
+        result = recover_whole(func, Refusal("unknown"))
+    if not isinstance(result.info, OpInfo):
+        return None
+    info, params = result.info, result.params
+    tensors_of_step = (p for p in params if isinstance(p, TensorVar) and not p.scalar)
+    step = Step(info, tuple(range(len(params))), tuple(map(repr, tensors_of_step)))
+    outputs = tuple(StepResult(0, k) for k in range(len(result.outputs)))
+    return Chain((step,), outputs, info.kind, params, info.inplace_indices)
 
 
 def _chain(program: TensorProgram, parts: tuple[Part, ...]) -> Chain | Refusal:

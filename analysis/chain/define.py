@@ -16,7 +16,9 @@ from typing import Any
 
 from ..lifting.effects.effects import Effects
 from ..lifting.lift import Executor
+from ..lifting.outputs import divides_by_size
 from ..lifting.tir.annotations import check_annotations
+from ..lifting.tir.facts import simplify_coordinates
 from ..lifting.tir.from_tir import Unliftable
 from ..proofs.context import simplify, thorough
 from ..terms.term import TRUE, Int, TensorVar, Term, Var, axis, load
@@ -32,7 +34,7 @@ class TensorDefinition:
     If the body is not known, it is None and ``problem`` says why; ``opaque`` says that the
     statement itself is not understood; ``updates`` that it reads the parameter's old content.
     ``order`` has the tensors that are read, in the order in
-    which the statements name them. For ``races``, ``promises`` and ``distinct`` see
+    which the statements name them. For ``races``, ``promises``, ``distinct`` and ``assumed`` see
     `TensorExpression`.
     """
 
@@ -46,6 +48,7 @@ class TensorDefinition:
     opaque: bool = False
     distinct: bool = True
     updates: bool = False
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,10 @@ class _Splitter(Executor):
         buffers |= {t: b for t, b in names.items() if t in self.inputs}
         outputs = tuple(self.version[t] for t in written)
         defined = self.inputs | self.definitions.keys()
-        separate = [replace(d, promises=self.promises) for d in self.definitions.values()]
+        promises, assumed = self.promises, tuple(self.assumed)
+        separate = [
+            replace(d, promises=promises, assumed=assumed) for d in self.definitions.values()
+        ]
         definitions = tuple(_live(_substitute_partial(separate, defined), outputs))
         in_place = _updated(self.params, written, definitions)
         old = {self.version[t]: t for t in in_place}
@@ -205,6 +211,8 @@ class _Splitter(Executor):
         for tensor in [t for t in effects.writes if t in self.scopes]:
             try:
                 body = effects.read(tensor, coordinates_of(tensor))
+                if divides_by_size(body):
+                    body = simplify_coordinates(body)
             except (Unliftable, RecursionError) as error:
                 # only a problem if the tensor is read later
                 self._add(tensor, None, place, str(error), order)

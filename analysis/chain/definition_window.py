@@ -135,6 +135,7 @@ def _renumbered(
         races,
         promises=promises,
         distinct=all(d.distinct for d in definitions),
+        assumed=tuple(dict.fromkeys(text for d in definitions for text in d.assumed)),
     )
     written = bodies[writes[-1]]
     return DefinitionWindow(lifted, reads, writes, tuple(definitions), canonical(written), written)
@@ -175,6 +176,7 @@ class Recover:
             window.lifted.races,
             window.lifted.distinct,
             window.lifted.promises,
+            window.lifted.assumed,
             step,
             0 if func is None else func.hash(),
         )

@@ -4,9 +4,10 @@ A composite is registered with TVM as any operator. Its type, its lowering to on
 constructor and its documentation come from one Python function, the definition.
 """
 
-from .attention import grouped_attention
+from .attention import grouped_attention, merge_attention_states
 from .composite import composite
 from .grouped import group_dequantize, group_quantize
+from .page_copies import copy_page, move_in_pages, read_from_pages
 from .products import transposed_matmul
 from .rotary import apply_rotary_embedding, rotary_embedding
 from .routing import expert_indptr, expert_mask, expert_order
@@ -21,6 +22,7 @@ __all__ = [
     "apply_token_bitmask",
     "chunked_logsumexp",
     "composite",
+    "copy_page",
     "expert_indptr",
     "expert_mask",
     "expert_order",
@@ -28,6 +30,9 @@ __all__ = [
     "group_quantize",
     "grouped_attention",
     "index_update",
+    "merge_attention_states",
+    "move_in_pages",
+    "read_from_pages",
     "rotary_embedding",
     "sample_from_sorted",
     "softmax_from_chunks",

@@ -1,4 +1,4 @@
-"""Attention of language models: grouped heads, capped scores, a softmax in another dtype."""
+"""Attention of language models: grouped heads, capped scores, results over parts of the keys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tvm.relax import op
 from .composite import composite
 
 GROUPED = "relax.nn.grouped_attention"
+MERGE = "relax.nn.merge_attention_states"
 
 
 @composite(GROUPED)
@@ -50,6 +51,36 @@ def grouped_attention(
     weights = op.nn.softmax(op.astype(scores, softmax_dtype) if wide else scores, -1)
     weights = op.astype(weights, dtype) if wide else weights
     return op.permute_dims(op.matmul(weights, v), [0, 2, 1, 3])
+
+
+@composite(MERGE)
+def merge_attention_states(values: Any, scores: Any, others: Any, other_scores: Any) -> Any:
+    """Return attention over two sets of keys, from the results over each of them.
+
+        s = log2(2 ** scores + 2 ** other_scores)
+        v = values * 2 ** (scores - s) + others * 2 ** (other_scores - s)
+
+    The results are ``v`` and ``s``. Sums are in the dtype of the scores.
+
+    Args:
+        values: (tokens, heads, features): attention over the first set of keys.
+        scores: (tokens, heads): the logarithm to base 2 of the sum of exponentials of its scores.
+        others: As ``values``, over the second set.
+        other_scores: As ``scores``, over the second set.
+    """
+    if len(values.ty.shape) != 3 or len(scores.ty.shape) != 2:
+        raise ValueError(f"{MERGE}: {values.ty} with {scores.ty}")
+    dtype, wide = str(values.ty.dtype), str(scores.ty.dtype)
+    two = relax.const(2, wide)
+    largest = op.maximum(scores, other_scores)
+    parts = [op.power(two, op.subtract(s, largest)) for s in (scores, other_scores)]
+    total = op.add(*parts)
+    weighted = [
+        op.multiply(op.astype(x, wide), op.expand_dims(op.divide(part, total), [2]))
+        for x, part in zip((values, others), parts, strict=True)
+    ]
+    merged = op.add(op.divide(op.log(total), op.log(two)), largest)
+    return op.astype(op.add(*weighted), dtype), merged
 
 
 def _repeated(x: Any, query: Any) -> Any:

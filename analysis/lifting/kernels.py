@@ -12,8 +12,12 @@ from .effects.effects import Effects, Write
 from .loops.close import carried_by, close
 from .loops.scatter_loops import close_scatter
 from .parallel.threads import KernelLaunch, bound_threads, combine_threads
+from .parameters import positive_with
 from .state import ExecutionState
 from .tir.from_tir import Unliftable
+
+#: CUDA does not launch a kernel without blocks.
+LAUNCHED = "each kernel is launched with at least one thread block"
 
 
 def has_barriers(func: Any) -> bool:
@@ -76,6 +80,7 @@ class Kernels(ExecutionState):
         kernel.check(
             frozenset(t for t in kernel.prefix if self.scopes[t].startswith("shared")), effects
         )
+        self.assumed |= kernel.assumed
         self.assume_apart(effects, kernel.scattered)
         if kernel.scattered and not self.distinct:
             raise Unliftable("threads store to the same element, as data decide")
@@ -94,10 +99,16 @@ class Kernels(ExecutionState):
             if tensors(extent) or any(v.kind not in SIZES for v in free(extent)):
                 raise Unliftable("the number of threads is not constant", tag)
             if not nonneg(extent - 1):
-                raise Unliftable("the number of threads may be 0", tag)
+                self.assumed[LAUNCHED] = None
             if extents.setdefault(tag, extent) is not extent:
                 raise Unliftable("loops on one thread have different extents", tag)
         return {t: ZERO if e is ONE else as_int(fresh(e, "t")) for t, e in extents.items()}
+
+    def is_launched_over(self, param: Any) -> bool:
+        launches = any(positive_with(extent, param) for _, extent in bound_threads(self.func.body))
+        if launches:
+            self.assumed[LAUNCHED] = None
+        return launches
 
     def begin_combining(self, over: set[Var], spatial: set[Var]) -> tuple[int, int]:
         """Return the numbers of accesses recorded before a block that reduces over threads."""

@@ -89,6 +89,7 @@ def lift(
         executor.written_sums(),
         indices,
         executor.distinct,
+        tuple(executor.assumed),
     )
 
 

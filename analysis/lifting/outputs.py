@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..proofs.clamp import remove_clamps
 from ..proofs.context import has_choice, simplify, thorough
 from ..terms.quotient import is_div
-from ..terms.term import CallTerm, TensorVar, Term, Var, axis
+from ..terms.term import CallTerm, TensorVar, Term, Var, as_int, axis
 from ..terms.traversal import subterms, tensors
 from .effects.tensor_expression import OutputDefinition
 from .loops.reduction import canonical
@@ -61,7 +61,7 @@ def output(
     """Return the tensor expression of an output; the old content of ``updated`` is an input."""
     axes = tuple(axis(d, e) for d, e in enumerate(tensor.shape))
     body = state.effects.read(tensor, axes)
-    if state.views.values():
+    if state.views.values() or divides_by_size(body):
         body = simplify_coordinates(body)
     unwritten = _unwritten(state, body, tensor, updated)
     if unwritten is not None or hard_choices(body):
@@ -82,6 +82,14 @@ def _unwritten(
     """A tensor that the body reads although its content before the function is not an input."""
     reads = sorted(tensors(body) - updated, key=lambda tensor: (tensor.position, tensor.name))
     return next((t for t in reads if t is out or t not in state.inputs), None)
+
+
+def divides_by_size(body: Term) -> bool:
+    """Return whether a selection has a division by a size, which bounds around it may decide."""
+    return has_choice(body) and any(
+        isinstance(s, CallTerm) and is_div(s) and as_int(s.args[1]).const is None
+        for s in subterms(body)
+    )
 
 
 def hard_choices(body: Term) -> bool:

@@ -80,7 +80,7 @@ class ScalarScope:
         return [value for value, _ in self._bound.values()]
 
 
-def _positive_with(expr: Any, var: Any) -> bool:
+def positive_with(expr: Any, var: Any) -> bool:
     """Return whether ``expr`` >= 1 implies ``var`` >= 1: ``var``, ``var * k``, ``var // k``.
 
     In ``var * other``, both may be negative; the certificate says that they are not.
@@ -90,10 +90,19 @@ def _positive_with(expr: Any, var: Any) -> bool:
         return bool(expr.same_as(var))
     if kind == "Mul":
         sides = ((expr.a, expr.b), (expr.b, expr.a))
-        return any(_positive_with(a, var) and not _is_negative(b) for a, b in sides)
+        return any(positive_with(a, var) and not _is_negative(b) for a, b in sides)
     if kind == "FloorDiv":
-        return _positive_with(expr.a, var) and not _is_negative(expr.b)
-    return kind == "Cast" and _positive_with(expr.value, var)
+        return positive_with(_not_rounded_up(expr), var) and not _is_negative(expr.b)
+    return kind == "Cast" and positive_with(expr.value, var)
+
+
+def _not_rounded_up(quotient: Any) -> Any:
+    """Return ``x`` of ``x // d``, and of ``(x + c) // d`` for ``c < d``: if it is 1, ``x`` is."""
+    total, divisor = quotient.a, quotient.b
+    if type(total).__name__ != "Add" or type(divisor).__name__ != "IntImm":
+        return total
+    rest = total.b
+    return total.a if type(rest).__name__ == "IntImm" and int(rest) < int(divisor) else total
 
 
 def _is_negative(expr: Any) -> bool:
@@ -200,10 +209,15 @@ class Parameters:
                 self.bind_size(param, as_int(existing))
             elif dtype in INT_DTYPES:
                 shapes = [e for b in params if is_buffer_var(b) for e in items(b.ty.shape)]
-                kind = "size" if any(_positive_with(e, param) for e in shapes) else "scalar"
+                positive = any(positive_with(e, param) for e in shapes)
+                kind = "size" if positive or self.is_launched_over(param) else "scalar"
                 self.bind_size(param, as_int(self.unique(kind, param.name, dtype)))
             else:
                 self.bind_value(param, position, existing)
+
+    def is_launched_over(self, param: Any) -> bool:
+        """Return whether a kernel has no block unless a scalar is positive."""
+        return False
 
     def bind_sums(self, scalars: Sequence[Any], extents: Sequence[tuple[Any, Int | None]]) -> None:
         """Bind scalars that are a term of an extent, by taking the extent for a size.

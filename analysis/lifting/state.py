@@ -7,9 +7,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..proofs.prove import prove
-from ..terms.order import ranges_over
+from ..terms.order import bounds, nonneg, ranges_over
 from ..terms.scalar import conj, ge0, parts
-from ..terms.term import FALSE, ONE, TRUE, ZERO, Int, TensorVar, Term, as_int, fresh, load
+from ..terms.term import FALSE, ONE, TRUE, ZERO, Int, TensorVar, Term, Var, as_int, fresh, load
 from ..terms.traversal import free, tensors
 from .effects.effects import Effects, Write
 from .parameters import Parameters
@@ -28,6 +28,7 @@ class ExecutionState(Parameters):
         #: Whether parameters that nothing has written decide where racing stores go.
         self.distinct = True
         self.promises = False
+        self.assumed: dict[str, None] = {}  # what else the expression assumes, in words
         self.stored = NodeDict[bool]()  # the buffers with a store
         #: Written in per-thread memory, so unknown after the kernel.
         self.lost: set[TensorVar] = set()
@@ -114,5 +115,21 @@ class ExecutionState(Parameters):
                 inside = conj(ge0(poly), ge0(extent - 1 - poly))
                 if inside is TRUE:
                     continue
+                if tensor in self.inputs and _callers_decide(poly, extent):
+                    continue
                 if not prove(inside, (*parts(write.guard), *self.facts)).proved:
                     raise Unliftable("a store may be out of bounds", tensor.name)
+
+
+def _callers_decide(poly: Int, extent: Int) -> bool:
+    """Whether the caller's numbers decide if a coordinate is inside a parameter.
+
+    It is then assumed to be, as all accesses are: a scalar parameter is an index, or a size is
+    large enough.
+    """
+    if any(v.kind == "scalar" for v in free(poly)):
+        return True
+    low, high = bounds(poly)
+    if low is None or high is None or not nonneg(low) or nonneg(high - extent):
+        return False
+    return isinstance(extent.atom, Var) or high.const is None

@@ -1,7 +1,8 @@
 """Terms in real arithmetic: one form for terms that differ only by rounding.
 
     a / sqrt(b) = a * rsqrt(b)      Σ_k c*f = c * Σ_k f      (a - b)² = a² - 2ab + b²
-    sigmoid(x) = 1 / (1 + exp(-x))  x if 0 < x else k*x = max(x, k*x) for k < 1
+    sigmoid(x) = 1 / (1 + exp(-x))  2 ** x = exp2(x)  log2(x) = log(x) / log(2)
+    x if 0 < x else k*x = max(x, k*x) for k < 1
 
 A floating-point term becomes a sum of products of atoms with literal coefficients. A factor that
 may be zero is not cancelled: ``x * (1 / x)`` stays. Discontinuous operations (floor, a comparison,
@@ -210,7 +211,16 @@ def _pow(to_real: _Real, call: CallTerm) -> Poly:
     base, exponent = to_real.poly(call.args[0]), to_real.poly(call.args[1])
     if exponent == {(): 2.0}:
         return times(base, base, call.dtype)
+    if base == {(): 2.0}:
+        return poly_of(raw_call("exp2", (to_term(exponent, call.dtype),), call.dtype), call.dtype)
     return poly_of(rebuild(call, to_real), call.dtype)
+
+
+def _log2(to_real: _Real, call: CallTerm) -> Poly:
+    natural, two = (
+        raw_call("log", (x,), call.dtype) for x in (to_real(call.args[0]), const(2.0, call.dtype))
+    )
+    return times(poly_of(natural, call.dtype), inverse({(two,): 1.0}, call.dtype), call.dtype)
 
 
 def _cast(to_real: _Real, call: CallTerm) -> Poly:
@@ -237,6 +247,6 @@ def _ite(to_real: _Real, call: CallTerm) -> Poly:
 
 
 _RULES: dict[str, Rule] = {
-    "add": _add, "sub": _add, "mul": _mul, "div": _div, "pow": _pow,
+    "add": _add, "sub": _add, "mul": _mul, "div": _div, "pow": _pow, "log2": _log2,
     "sigmoid": _sigmoid, "cast": _cast, "max": _extreme, "min": _extreme, "abs": _abs, "ite": _ite,
 }  # fmt: skip

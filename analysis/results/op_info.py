@@ -19,7 +19,7 @@ from ..proposal.undetermined import Undetermined
 from ..terms.term import Int, Var
 from .buffer_layout import BufferLayout
 
-CertificateKind = Literal["rebuilt", "proved", "extern", "real", "tested"]
+CertificateKind = Literal["rebuilt", "proved", "extern", "kernel", "real", "tested"]
 PatternKind = Literal[
     "kElemWise", "kBroadcast", "kInjective", "kCommReduce", "kOutEWiseFusable", "kOpaque"
 ]
@@ -44,8 +44,10 @@ class Certificate:
         kind: ``rebuilt``: the operator, built from name and attributes, legalises to the same
             PrimFunc. ``proved``: it legalises to one that is proved to compute the same.
             ``extern``: it legalises to one that calls the same extern functions with the same
-            operands and arguments; what these compute is documented, not proved. ``real``: the
-            same in real arithmetic. ``tested``: the same on random inputs.
+            operands and arguments; what these compute is documented, not proved. ``kernel``: TVM
+            generates this very PrimFunc as a kernel of the operator; that it computes the
+            operator's definition is tested with opinfo, not proved. ``real``: the same in real
+            arithmetic. ``tested``: the same on random inputs.
         exact: Whether results are bit-equal; otherwise they are equal under `assumptions`.
         assumptions: What the proof assumes, in words.
         obligations: What was proved.

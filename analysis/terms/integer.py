@@ -167,7 +167,7 @@ def _least_quotient(num: Int, den: Int) -> Int | None:
     k = den.const
     if k is not None and all(c >= 0 for m, c in num.terms if m):
         least = sum(c for _, c in num.terms) // k
-        if all(isinstance(a, Var) for m, _ in num.terms for a in m):
+        if all(isinstance(a, Var) and a.kind == "size" for m, _ in num.terms for a in m):
             return integer(least)
     return ZERO if nonneg(num) else None
 

@@ -1,7 +1,8 @@
 """Operators that are recognised from a whole PrimFunc, since it has no terms.
 
 The operator lowers to this very PrimFunc, so the certificate is ``rebuilt``; or ``extern`` if that
-calls extern functions, of which the documentation says what they compute.
+calls extern functions, of which the documentation says what they compute. It is ``kernel`` if TVM
+has the PrimFunc as a kernel of the operator, beside its lowering.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import tvm_ffi
 from tvm import tirx
 
 from ..certify.certify import lowers_to
+from ..certify.structural_equality import structurally_equal
 from ..lifting.effects.tensor_expression import OutputDefinition, TensorExpression
 from ..lifting.externs import name_of
 from ..lifting.lift import Executor
 from ..lifting.tir.from_tir import Unliftable
 from ..lifting.tir.node import NodeDict, items
+from ..paged.library_kernels import candidates
 from ..proposal.proposal import Proposal
-from ..results.op_info import Certificate, OpInfo
+from ..results.op_info import ASSUMED, Certificate, OpInfo
 from ..terms.term import ZERO, TensorVar
 from ..terms.work import spend
 from .propose_recurrences import propose_recurrences
@@ -40,12 +43,28 @@ def whole_function(func: Any) -> tuple[OpInfo, TensorExpression] | None:
     signature = _signature(func)
     if signature is None:
         return None
+    if (info := _kernel(func, signature)) is not None:
+        return info, signature
     written = [definition.out for definition in signature.outputs]
     for proposal in islice(_proposals(func, signature, written), MOST):
         spend(COST)
         certificate = lowers_to(proposal, signature, func)
         if isinstance(certificate, Certificate):
             return _info(proposal, signature, _on_documentation(certificate, func)), signature
+    return None
+
+
+def _kernel(func: Any, signature: TensorExpression) -> OpInfo | None:
+    """The operator of which TVM generates this very kernel; None if there is none."""
+    for kernel, attrs, generated in candidates(func, signature.params):
+        spend(COST)
+        if not structurally_equal(generated, func):
+            continue
+        assumptions = (*ASSUMED, *kernel.assumptions)
+        certificate = Certificate("kernel", exact=False, assumptions=assumptions)
+        proposal = Proposal(kernel.operator, kernel.operands, attrs)
+        info = _info(proposal, signature, certificate)
+        return replace(info, inplace_indices=kernel.outputs) if kernel.inplace else info
     return None
 
 

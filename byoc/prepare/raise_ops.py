@@ -26,7 +26,7 @@ from ...analysis.support.tvm_compat import sym
 from ...analysis.terms.term import Int, TensorVar, Var
 from ...layout.graph.unused import without_unused
 
-STRENGTH = {"tested": 0, "real": 1, "extern": 2, "proved": 3, "rebuilt": 4}
+STRENGTH = {"tested": 0, "real": 1, "kernel": 2, "extern": 3, "proved": 4, "rebuilt": 5}
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def raise_ops(
 
     Args:
         mod: The module; it is not changed.
-        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``extern`` < ``proved`` <
-            ``rebuilt``.
+        certificate: The weakest kind to accept: ``tested`` < ``real`` < ``kernel`` <
+            ``extern`` < ``proved`` < ``rebuilt``.
         exact: Require bit-equality.
         ops: Raise only these operators, such as ``{"relax.nn.conv2d"}``; None for all.
         prefer: If several operators compute the same, take the first of these.

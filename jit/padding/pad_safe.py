@@ -59,6 +59,8 @@ def _proved(func: Any, name: str) -> Padded:
         raise Unproved(f"{name} is not known to be positive")
     if lifted.races:
         raise Unproved("data determines where iterations of a parallel loop store")
+    if lifted.assumed:
+        raise Unproved(f"it is assumed that {lifted.assumed[0]}")
     grown = _grown(lifted, dim)
     zero = demands(func, lifted, grown)
     start: dict[TensorVar, Number] = {

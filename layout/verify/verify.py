@@ -186,6 +186,8 @@ def _prove_outputs(
         return Refusal(
             "the PrimFuncs differ in their number of outputs, or in whether stores may race"
         )
+    if not set(after.assumed) <= set(before.assumed):
+        return Refusal("only the new PrimFunc holds under an assumption", after.assumed[0])
     proof = Proof()
     for old, new, raw in zip(before.outputs, logical.outputs, after.outputs, strict=True):
         if old.out is not new.out:

@@ -50,6 +50,7 @@ class TensorExpression:
             PrimFunc's own parameters in ``params``.
         distinct: Whether parameters decide where racing stores go, so that a caller can see to it
             that they do not meet.
+        assumed: What else it holds only under, in words.
     """
 
     params: tuple[TensorVar | Var, ...]
@@ -61,6 +62,7 @@ class TensorExpression:
     sums: Mapping[Var, WrittenSum] = field(default_factory=dict, compare=False)
     inplace_indices: tuple[int, ...] = field(default=(), compare=False)
     distinct: bool = field(default=True, compare=False)
+    assumed: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def inputs(self) -> tuple[TensorVar | Var, ...]:

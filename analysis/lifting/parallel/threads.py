@@ -25,6 +25,9 @@ from .meeting import Index, Path, SharedAccess, is_owned
 
 DIVERGENT = -1
 
+WARP = 32
+IN_STEP = "all threads of a warp execute a statement before one of them executes the next"
+
 
 @dataclass
 class KernelLaunch:
@@ -41,6 +44,8 @@ class KernelLaunch:
     reads: list[SharedAccess] = field(default_factory=list)
     stores: list[SharedAccess] = field(default_factory=list)
     changing: set[TensorVar] = field(default_factory=set)  # all tensors with a store
+    #: What the order of accesses rests on beside barriers, in words.
+    assumed: dict[str, None] = field(default_factory=dict)
     #: Tensors in which data decides where threads store; no two threads are assumed to meet there.
     scattered: set[TensorVar] = field(default_factory=set)
 
@@ -141,6 +146,8 @@ class KernelLaunch:
             for var in self.threads:
                 if self._is_sole_store(store, var) or self._same(store.tensor, var, effects):
                     continue
+                if self._repeats(store, var, effects):
+                    continue
                 if not any(tensors(e) and var in free(e) for e in store.index):
                     raise Unliftable("threads store to the same element", store.tensor.name)
                 self.scattered.add(store.tensor)
@@ -152,7 +159,11 @@ class KernelLaunch:
                 if store.tensor in self.scattered and access.index == store.index:
                     continue
                 for var in self.threads:
-                    if not (is_owned(store, access, var) or _same_thread(store, access, var)):
+                    if not (
+                        is_owned(store, access, var)
+                        or _same_thread(store, access, var)
+                        or (access.index == store.index and self._repeats(store, var, effects))
+                    ):
                         raise Unliftable(
                             "threads access each other's elements without a barrier",
                             store.tensor.name,
@@ -168,9 +179,27 @@ class KernelLaunch:
 
     def _same(self, tensor: TensorVar, var: Var, effects: Effects) -> bool:
         """Whether all threads finally stored the same value, and none loaded it before."""
+        loaded = any(r.tensor is tensor for r in self.reads)
+        return not loaded and self._final(tensor, var, effects)
+
+    def _final(self, tensor: TensorVar, var: Var, effects: Effects) -> bool:
+        """Whether all threads finally stored the same value."""
         writes = effects.writes.get(tensor, ())
-        differs = any(var in free(x) for w in writes for x in (w.guard, w.value, *w.index))
-        return not differs and all(r.tensor is not tensor for r in self.reads)
+        return not any(var in free(x) for w in writes for x in (w.guard, w.value, *w.index))
+
+    def _repeats(self, store: SharedAccess, var: Var, effects: Effects) -> bool:
+        """Whether threads of one warp compute the same element of the same values.
+
+        They all load before one of them stores, which is recorded. A warp has 32 threads with
+        consecutive numbers, and ``threadIdx.x`` runs fastest.
+        """
+        extent = None if var.extent is None else var.extent.const
+        if extent is None or WARP % extent or self.thread(var) != "threadIdx.x":
+            return False
+        if any(var in free(e) for e in store.index) or not self._final(store.tensor, var, effects):
+            return False
+        self.assumed[IN_STEP] = None
+        return True
 
 
 def _same_thread(a: SharedAccess, b: SharedAccess, var: Var) -> bool:

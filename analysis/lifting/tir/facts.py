@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...proofs.implication import follows_from
 from ...terms.order import bounds, nonneg
 from ...terms.quotient import is_div
-from ...terms.scalar import ite, negate, parts
+from ...terms.scalar import conj, ge0, ite, negate, parts
 from ...terms.term import (
     ONE,
     SIZES,
+    TRUE,
     ZERO,
     CallTerm,
     Int,
@@ -88,8 +90,10 @@ def _split(poly: Int) -> tuple[Int, Int]:
 def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | None:
     """A summand over a variable for the sum, and that variable over the summands."""
     for mono, coef in reversed(total.terms):
-        term = mono[0]
-        if len(mono) != 1 or coef not in (1, -1) or not isinstance(term, Var) or term.kind in SIZES:
+        if len(mono) != 1 or coef not in (1, -1):
+            continue
+        (term,) = mono
+        if not isinstance(term, Var) or term.kind in SIZES:
             continue
         others = total - as_int(term) * coef
         if term in free(others):
@@ -103,6 +107,17 @@ def _replaced(total: Int, low: Int, high: Int) -> tuple[Var, Int, Var, Int] | No
     return None
 
 
+def _simplified(condition: Term, facts: tuple[Term, ...]) -> Term:
+    """Return a conjunction with simpler divisions, without what its other parts imply."""
+    todo = sorted(parts(condition), key=lambda part: not any(map(is_div, subterms(part))))
+    for k, part in enumerate(todo):
+        others = [p for p in (*facts, *todo[:k], *todo[k + 1 :]) if p is not TRUE]
+        if isinstance(part, CallTerm) and part.op == "ge0":
+            part = ge0(simplify_index(others, (as_int(part.args[0]),))[0])
+        todo[k] = TRUE if follows_from(part, others) else part
+    return conj(*todo)
+
+
 def simplify_coordinates(term: Term, facts: tuple[Term, ...] = ()) -> Term:
     """Return the term with simplified coordinates; those in a selection use its condition."""
     if not any(is_div(s) for s in subterms(term)):
@@ -114,6 +129,7 @@ def simplify_coordinates(term: Term, facts: tuple[Term, ...] = ()) -> Term:
         if result is None:
             if isinstance(term, CallTerm) and term.op == "ite":
                 condition, yes, no = term.args
+                condition = _simplified(condition, facts)
                 result = ite(
                     condition,
                     simplify_coordinates(yes, (*facts, *parts(condition))),

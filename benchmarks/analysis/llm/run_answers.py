@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,11 +12,15 @@ import tvm
 from tvm import relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from opinfo.analysis import Chain, Constant, OpInfo
+from opinfo.analysis import Chain, Constant, OpInfo, Step
+from opinfo.analysis.certify.distinct import DISTINCT
+from opinfo.analysis.lifting.parallel.threads import IN_STEP
 from opinfo.analysis.proposal.build import call_op, to_prim
 from opinfo.analysis.terms.term import Var
 from tests.compose import NotComposed, _sizes, _value
+from tests.lockstep import execute
 from tests.models.weights import Array
+from tests.paged_inputs import kernel_arguments
 from tests.run import run
 
 #: Relative errors that rounding explains, by the dtype of the result.
@@ -41,14 +46,49 @@ def compare(func: Any, chain: Chain, seed: int = 0) -> str | None:
     Raises:
         NotRun: One of the two cannot be run.
     """
+    if all(step.info.certificate.kind == "kernel" for step in chain.steps):
+        return _compared(*_kernel(func, chain), func, chain)
     rng = np.random.default_rng(seed)
-    sizes = _chosen(func, rng)
-    count = len(chain.outputs)
+    sizes = _chosen(func, rng) | _assumed(chain)
+    updated = [k for k in chain.inplace_indices if k >= 0]
+    count = len(chain.outputs) - len(updated)
     inputs = _inputs(func, count, sizes, rng)
+    if any(_stores_apart(step) for step in chain.steps):
+        _make_distinct(inputs, rng)
+    in_step = any(IN_STEP in step.info.certificate.assumptions for step in chain.steps)
     try:
-        expected = _called(func, count, sizes, inputs)
+        expected = _called(func, sizes, inputs, chain.inplace_indices or (-1,) * count, in_step)
     except Exception as error:  # TVM's errors have no common type
         raise NotRun(f"the PrimFunc is not built: {_line(error)}") from None
+    return _compared(expected, sizes, inputs, func, chain)
+
+
+def _kernel(func: Any, chain: Chain) -> tuple[list[Array], dict[str, int], dict[int, Array | None]]:
+    """The results of a kernel of TVM, with the sizes and the inputs."""
+    step = chain.steps[0]
+    arguments = kernel_arguments(func, step.name, step.operator.operands)  # type: ignore[arg-type]
+    buffers = [k for k, p in enumerate(func.params) if is_buffer_var(p)]
+    outputs = [k for k in chain.inplace_indices if k >= 0] or buffers[-len(chain.outputs) :]
+    after = dict(zip(buffers, execute(func, arguments), strict=True))
+    expected = [after[k].astype(str(func.params[k].ty.dtype)) for k in outputs]
+    sizes: dict[str, int] = {}
+    inputs: dict[int, Array | None] = {}
+    for k, (param, value) in enumerate(zip(func.params, arguments, strict=True)):
+        if is_buffer_var(param) or "float" in str(param.ty.dtype):
+            inputs |= {k: value} if k in step.operator.operands else {}
+        else:
+            sizes[param.name], inputs[k] = int(value), None
+    return expected, sizes, inputs
+
+
+def _compared(
+    expected: list[Array],
+    sizes: Mapping[str, int],
+    inputs: Mapping[int, Array | None],
+    func: Any,
+    chain: Chain,
+) -> str | None:
+    """How the operators of a chain differ from results on these inputs."""
     try:
         built = _composed(func, chain, sizes, inputs)
     except NotComposed as error:
@@ -73,15 +113,35 @@ def _error(a: Array, b: Array) -> float:
 
 
 def _chosen(func: Any, rng: Any) -> dict[str, int]:
-    """A number for each symbolic size and integer parameter: small ones, all different."""
+    """A number for each symbolic size, small ones, all different, and each integer parameter.
+
+    A parameter that is not in a shape may be an index, so it is 1 or 0.
+    """
     names: dict[str, None] = {}
-    for param in func.params:
-        if not is_buffer_var(param):
-            names |= {param.name: None} if "int" in str(param.ty.dtype) else {}
-            continue
+    scalars = [p for p in func.params if not is_buffer_var(p) and "int" in str(p.ty.dtype)]
+    buffers = [p for p in func.params if is_buffer_var(p)]
+    for param in sorted(buffers, key=lambda p: not _is_index_vector(p)):  # fewer indices than rows
         for extent in param.ty.shape:
             _variables(extent, names)
-    return {name: 2 + k for k, name in enumerate(names)}
+    indices = [p.name for p in scalars if p.name not in names]
+    numbers = {name: 2 + k for k, name in enumerate(names)}
+    return numbers | {name: (k + 1) % 2 for k, name in enumerate(indices)}
+
+
+def _is_index_vector(param: Any) -> bool:
+    return len(param.ty.shape) == 1 and str(param.ty.dtype) in ("int32", "int64")
+
+
+def _assumed(chain: Chain) -> dict[str, int]:
+    """The sizes for which the operators of a chain are the answer."""
+    sizes: dict[str, int] = {}
+    for step in chain.steps:
+        for text in step.info.certificate.sizes if isinstance(step.info, OpInfo) else ():
+            literal = re.fullmatch(r"the size (\S+) is (\d+)", text)
+            if literal is None:
+                raise NotRun(f"it assumes that {text}")
+            sizes[literal[1]] = int(literal[2])
+    return sizes
 
 
 def _variables(expr: Any, names: dict[str, None]) -> None:
@@ -112,7 +172,7 @@ def _shape(param: Any, sizes: Mapping[str, int]) -> list[int]:
 def _inputs(func: Any, outputs: int, sizes: Mapping[str, int], rng: Any) -> dict[int, Array | None]:
     """Seeded values by the position of the parameter; None for a size."""
     buffers = [k for k, p in enumerate(func.params) if is_buffer_var(p)]
-    last = buffers[len(buffers) - outputs]
+    last = [*buffers, len(func.params)][len(buffers) - outputs]
     extents = [e for k in buffers for e in _shape(func.params[k], sizes) if e > 1]
     below = min(extents, default=2)
     values: dict[int, Array | None] = {}
@@ -135,18 +195,39 @@ def _inputs(func: Any, outputs: int, sizes: Mapping[str, int], rng: Any) -> dict
     return values
 
 
+def _stores_apart(step: Step) -> bool:
+    """Whether an answer assumes that no two stores are into one element."""
+    texts = step.info.certificate.assumptions
+    return DISTINCT in texts or any("store in one element" in text for text in texts)
+
+
+def _make_distinct(inputs: dict[int, Array | None], rng: Any) -> None:
+    """Give vectors of indices distinct values, as answers assume of stores there."""
+    for k, value in inputs.items():
+        if value is not None and value.ndim == 1 and str(value.dtype) in ("int32", "int64"):
+            below = int(value.max(initial=0)) + 1
+            if len(value) > below:
+                raise NotRun("there are fewer rows than indices")
+            inputs[k] = rng.permutation(below)[: len(value)].astype(value.dtype)
+
+
 def _called(
-    func: Any, outputs: int, sizes: Mapping[str, int], inputs: Mapping[int, Array | None]
+    func: Any,
+    sizes: Mapping[str, int],
+    inputs: Mapping[int, Array | None],
+    inplace_indices: tuple[int, ...],
+    in_step: bool,
 ) -> list[Array]:
-    """The results of the compiled PrimFunc."""
+    """The results of the compiled PrimFunc, or of the interpreter if threads must run in step."""
     named = serial(func).with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
-    compiled = tvm.compile(tvm.IRModule({"main": named}), target="llvm")
+    if not in_step:
+        compiled = tvm.compile(tvm.IRModule({"main": named}), target="llvm")
     given: list[Any] = []
     results: list[Any] = []
     for k, param in enumerate(func.params):
         value = inputs.get(k)
         if value is not None and is_buffer_var(param):
-            given.append(tvm.runtime.tensor(value))
+            given.append(tvm.runtime.tensor(value))  # a copy
         elif value is not None:
             given.append(value.item())
         elif k in inputs:
@@ -154,8 +235,18 @@ def _called(
         else:
             results.append(tvm.runtime.tensor(np.zeros(_shape(param, sizes), str(param.ty.dtype))))
             given.append(results[-1])
-    compiled["main"](*given)
-    return [r.numpy() for r in results]
+    if in_step:
+        arrays = [
+            v.numpy() if is_buffer_var(p) else v for p, v in zip(func.params, given, strict=True)
+        ]
+        after = execute(func, arrays)
+        buffers = [k for k, p in enumerate(func.params) if is_buffer_var(p)]
+        for place, array in zip(buffers, after, strict=True):
+            given[place].copyfrom(array.astype(str(given[place].dtype)))
+    else:
+        compiled["main"](*given)
+    new = iter(results)
+    return [(given[k] if k >= 0 else next(new)).numpy() for k in inplace_indices]
 
 
 def serial(func: Any) -> Any:

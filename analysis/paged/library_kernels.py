@@ -1,0 +1,198 @@
+"""TVM's own kernels of attention and of paged caches, each compared with a PrimFunc as a whole.
+
+A kernel has threads that share memory, loops whose ends are data, and a softmax that is corrected
+as keys come in. It is not lifted; the PrimFunc has to be the very kernel that TVM generates for the
+operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from ..composites.page_copies import MOVE
+from ..terms.term import TensorVar, Var
+from .attention import DECODE, PAGED_TREE, PREFILL, RAGGED, TREE
+
+#: The sizes of a kernel: heads of keys, heads of queries, features, dtype, page size; whether
+#: lengths say what a sliding window hides, and the window.
+Key = tuple[int, int, int, str, int, bool, int]
+
+TESTED = "TVM's kernel computes what the operator's definition says, which is tested, not proved"
+SPLIT = "starts of sequences begin with 0, do not decrease, and end with the number of rows"
+SEEN = "each row sees a key with a score above -49000, so that keys it does not see weigh nothing"
+ROOM = "a tile of rows behind the last node of a tree may be read"
+UNTURNED = "the rotary mode is 0, which the PrimFunc asserts"
+UNREAD = "no token is read after another one has been stored in its place"
+APART = "sequences do not store in each other's tokens"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of TVM.
+
+    Attributes:
+        operator: The operator that it computes.
+        signature: A word for each parameter: f or i for the dtype, and the rank of a buffer.
+        operands: The operator's operands among the parameters.
+        groups: The parameter and the axis with the heads of keys.
+        outputs: The parameters that it writes.
+        generate: Returns it for its sizes.
+        assumptions: Where it computes the operator.
+        inplace: Whether the outputs count as updates: they are read, or an input follows them.
+    """
+
+    operator: str
+    signature: str
+    operands: tuple[int, ...]
+    groups: tuple[int, int]
+    outputs: tuple[int, ...]
+    generate: Callable[[Any, Key], Any]
+    assumptions: tuple[str, ...]
+    inplace: bool = False
+
+
+def _decode(library: Any, key: Key) -> Any:
+    return library._attention_decode(*key[:4], key[5], {}, _target(), **_page(key))
+
+
+def _prefill(library: Any, key: Key) -> Any:
+    window = {"sliding_window_size": key[6]} if key[6] else {}
+    return library._attention_prefill(*key[:4], key[5], {}, _target(), **_page(key), **window)
+
+
+def _ragged(library: Any, key: Key) -> Any:
+    groups, heads, features, dtype, *_ = key
+    return library._attention_prefill_ragged(
+        groups, heads, features, features, dtype, {}, _target()
+    )
+
+
+def _tree(library: Any, key: Key) -> Any:
+    return library.tree_attn(*key[:4], {}, _target())
+
+
+def _paged_tree(library: Any, key: Key) -> Any:
+    return library.tree_attn_with_paged_kv_cache(*key[:4], {}, _target())
+
+
+def _compact(library: Any, key: Key) -> Any:
+    groups, _, features, dtype, *_ = key
+    return library._compact_kv_copy(groups, features, dtype, _target(), **_page(key))
+
+
+def _page(key: Key) -> dict[str, int]:
+    return {} if key[4] == 16 else {"page_size": key[4]}
+
+
+def _target() -> Any:
+    """A GPU with blocks of up to 1,024 threads; other limits have other kernels."""
+    threads = {"max_num_threads": 1024, "max_threads_per_block": 1024, "thread_warp_size": 32}
+    memory = {"max_shared_memory_per_block": 49152}
+    return tvm.target.Target({"kind": "cuda", "arch": "sm_80", **threads, **memory})
+
+
+_ROPE = "i f f f"
+_QUERIES, _PAGES, _KEYS = "f3 i1", "f5 i1 i1 {lengths} i1 i1", "f3 f3 i1"
+_ATTENTION = (TESTED, SPLIT, SEEN)
+
+
+def _with_lengths(lengths: str) -> tuple[Kernel, Kernel]:
+    """The kernels over pages for lengths of one rank."""
+    pages = _PAGES.format(lengths=lengths)
+    return (
+        Kernel(DECODE, f"f3 {pages} f3 f2 {_ROPE}", (*range(7), *range(9, 13)),
+               (1, 2), (7, 8), _decode, _ATTENTION),
+        Kernel(PREFILL, f"{_QUERIES} {pages} f3 f2 i {_ROPE}", (*range(8), *range(10, 15)),
+               (2, 2), (8, 9), _prefill, _ATTENTION),
+    )  # fmt: skip
+
+
+KERNELS = (
+    *_with_lengths("i1"),
+    *_with_lengths("i2"),
+    Kernel(RAGGED, f"{_QUERIES} {_KEYS} i1 i1 f3 f2 i {_ROPE}", (*range(7), *range(9, 14)),
+           (2, 1), (7, 8), _ragged, _ATTENTION),
+    Kernel(TREE, f"{_QUERIES} {_KEYS} i1 i1 i2 f3 f2 {_ROPE}", (*range(8), *range(10, 14)),
+           (2, 1), (8, 9), _tree, (*_ATTENTION, ROOM)),
+    Kernel(PAGED_TREE, f"{_QUERIES} {_PAGES.format(lengths='i1')} f3 f2 {_ROPE} i1 i2",
+           (*range(6), 14, 15, 13), (2, 2), (8, 9), _paged_tree, (*_ATTENTION, ROOM, UNTURNED),
+           inplace=True),
+    Kernel(MOVE, "f5 i1 i2 i", (0, 1, 2), (0, 2), (0,), _compact, (TESTED, SPLIT, UNREAD, APART),
+           inplace=True),
+)  # fmt: skip
+
+
+def candidates(
+    func: Any, params: Sequence[TensorVar | Var]
+) -> Iterator[tuple[Kernel, dict[str, Any], Any]]:
+    """Yield the kernels of TVM that a PrimFunc may be, with their attributes and PrimFuncs.
+
+    Args:
+        func: The PrimFunc.
+        params: Its parameters.
+    """
+    signature = " ".join(map(_word, params))
+    for kernel in KERNELS:
+        if kernel.signature != signature:
+            continue
+        sliding = "i2" in signature and kernel.operator in (DECODE, PREFILL)
+        windows = _windows(func) if sliding and kernel.operator == PREFILL else [0]
+        for window in windows:
+            key = _key(kernel, params, sliding, window)
+            generated = None if key is None else _generated(kernel, key)
+            if generated is not None:
+                yield kernel, {"window": window} if kernel.operator == PREFILL else {}, generated
+
+
+def _word(param: TensorVar | Var) -> str:
+    if isinstance(param, Var):
+        return "i"
+    kind = "f" if "float" in param.dtype else "i"
+    return kind if param.scalar else f"{kind}{len(param.shape)}"
+
+
+def _key(
+    kernel: Kernel, params: Sequence[TensorVar | Var], sliding: bool, window: int
+) -> Key | None:
+    """The sizes of a kernel; None if one of them is symbolic."""
+    place, axis = kernel.groups
+    query, keys = params[0], params[place]
+    assert isinstance(query, TensorVar) and isinstance(keys, TensorVar)
+    groups, features = keys.shape[axis].const, keys.shape[-1].const
+    heads = query.shape[1].const if len(query.shape) == 3 else groups
+    page = keys.shape[3].const if len(keys.shape) == 5 else 16
+    if groups is None or heads is None or features is None or page is None:
+        return None
+    return groups, heads, features, query.dtype, page, sliding, window
+
+
+@lru_cache(maxsize=64)
+def _generated(kernel: Kernel, key: Key) -> Any:
+    """The kernel for some sizes; None if TVM has none."""
+    try:
+        from tvm.relax.frontend.nn.llm import kv_cache
+    except ImportError:
+        return None
+    try:
+        return kernel.generate(kv_cache, key)
+    except Exception:  # the generators assert what they need; other versions take other arguments
+        return None
+
+
+def _windows(func: Any) -> list[int]:
+    """The literals from which a PrimFunc subtracts, at most four."""
+    literals = {0}
+
+    def visit(node: Any) -> None:
+        if isinstance(node.a, tirx.IntImm):
+            literals.add(int(node.a))
+
+    tvm_ffi.structural_walk(func.body, (tirx.Sub, visit))
+    return sorted(literals, reverse=True)[:4]
