@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -92,9 +94,14 @@ def test_other_processes_do_not_lengthen_calls_of_one_thread(
 ) -> None:
     """A call that sleeps has time on the wall's clock only."""
     clocks: list[Any] = []
-    monkeypatch.setattr(trial_runs, "_times", lambda calls, clock: clocks.append(clock) or [])
-    monkeypatch.setattr(trial_runs.sys, "stdin", iter(["[]\n"]))
-    monkeypatch.setattr(trial_runs.os, "dup2", lambda *_: 1)
+
+    def times(calls: Any, clock: Any) -> list[Any]:
+        clocks.append(clock)
+        return []
+
+    monkeypatch.setattr(trial_runs, "_times", times)
+    monkeypatch.setattr(sys, "stdin", iter(["[]\n"]))
+    monkeypatch.setattr(os, "dup2", lambda *_: 1)
     tvm.runtime.save_param_dict_to_file({}, str(tmp_path / trial_runs.INPUTS))
     trial_runs._main(tmp_path, threads)
     (clock,) = clocks

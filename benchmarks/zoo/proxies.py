@@ -107,7 +107,7 @@ def _quantised(path: Path, how: str, inputs: Arrays) -> Path:
     )
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    class Once(CalibrationDataReader):  # type: ignore[misc]
+    class Once(CalibrationDataReader):
         def __init__(self) -> None:
             self.left: Iterator[Arrays] = iter([inputs])
 

@@ -42,8 +42,8 @@ def names() -> list[str]:
 def subject(name: str, folder: Path) -> Subject:
     """Return a model or a proxy; files that are written go to ``folder``."""
     if name in PROXIES:
-        path, arrays = proxies.saved(name, folder)
-        return Subject(name, path, (arrays,))
+        written, values = proxies.saved(name, folder)
+        return Subject(name, written, (values,))
     if name in FILES:
         file = FILES[name]
         path = fetched(file)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
-
-Tensor = torch.Tensor
 
 
 class Attention(nn.Module):
