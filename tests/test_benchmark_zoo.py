@@ -19,11 +19,12 @@ import benchmarks.zoo.__main__ as zoo
 from benchmarks.zoo import fetch, results_page
 from benchmarks.zoo.differences import difference, tolerance, verdict
 from benchmarks.zoo.model_files import FILES
+from benchmarks.zoo.proxies import PROXIES
 from benchmarks.zoo.reading import flat
 from benchmarks.zoo.reference_error import moved, spread
 from benchmarks.zoo.speed import in_turns
 from benchmarks.zoo.split import is_open
-from benchmarks.zoo.subject import Subject, names
+from benchmarks.zoo.subject import Subject, names, subject
 
 
 def test_the_zoo_is_large_and_half_of_it_is_held_out() -> None:
@@ -31,6 +32,22 @@ def test_the_zoo_is_large_and_half_of_it_is_held_out() -> None:
     assert len(FILES) >= 40 and len(sources) >= 15
     open_half = [name for name in names() if is_open(name)]
     assert 0.4 <= len(open_half) / len(names()) <= 0.6
+
+
+def test_proxies_are_in_neither_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PROXIES.keys().isdisjoint(names())
+    rows = {name: {"name": name} for name in ("papers/gin", "proxies/encoder")}
+    assert list(zoo._of_the_zoo(rows)) == ["papers/gin"]
+    for words, expected in ((["--proxies"], PROXIES), (["--all"], names())):
+        monkeypatch.setattr(sys, "argv", ["zoo", *words])
+        assert list(zoo._chosen(zoo._options())) == list(expected)
+
+
+def test_a_proxy_is_quantised(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    found = subject("proxies/tagger_dynamic", tmp_path)
+    nodes = {node.op_type for node in onnx.load(found.path).graph.node}
+    assert "DynamicQuantizeLSTM" in nodes and found.inputs[0]["ids"].shape == (1, 32)
 
 
 def test_the_split_is_fixed() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 import opinfo
 from opinfo.byoc.backend.catalog import find
 from opinfo.front import race
 from opinfo.front.finalists import BYTE, OPERATOR, seconds, suffices
+from opinfo.verify import trial_runs
 from opinfo.verify.trial_runs import TrialRun
 
 from .test_front import model
@@ -72,3 +77,32 @@ def test_runtimes_are_left_out_where_that_is_cheap(
     monkeypatch.setattr(race, "_taken_by_one", lambda *_: True)
     *_, skipped = opinfo.compile(model(4)).kept.partition("not built")
     assert ("onednn and blas" in skipped) == (most < 0)
+
+
+def test_a_runtime_without_a_witness_is_no_only_finalist(tmp_path: Path) -> None:
+    builds = {name: _build(tmp_path / name, 3) for name in "abc"}
+    lone = {"a": _run(1.0, TWOS), "b": _run(2.0, ONES), "c": _run(3.0, ONES)}
+    assert race._until_agreed("abc", lone, builds) == ["a", "b"]
+    assert race._until_agreed("abc", {**lone, "a": _run(1.0, ONES)}, builds) == ["a"]
+    assert race._until_agreed("ab", lone, builds) == ["a", "b"]
+    assert race._until_agreed("", {}, {}) == []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_other_processes_do_not_lengthen_calls_of_one_thread(
+    threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A call that sleeps has time on the wall's clock only."""
+    clocks: list[Any] = []
+
+    def times(calls: Any, clock: Any) -> list[Any]:
+        clocks.append(clock)
+        return []
+
+    monkeypatch.setattr(trial_runs, "_times", times)
+    monkeypatch.setattr(sys, "stdin", iter(["[]\n"]))
+    monkeypatch.setattr(os, "dup2", lambda *_: 1)
+    tvm.runtime.save_param_dict_to_file({}, str(tmp_path / trial_runs.INPUTS))
+    trial_runs._main(tmp_path, threads)
+    (clock,) = clocks
+    assert (trial_runs._timed(lambda: time.sleep(0.03), clock) > 20) == (threads == 2)

@@ -1,14 +1,16 @@
 """Read and time real models that nothing was tuned for, each in its own process.
 
-    python -m benchmarks.zoo [--held-out | --all] [--step read] [--threads 1 2] [--json FILE]
-                             [--again] [--page] [MODEL ...]
+    python -m benchmarks.zoo [--held-out | --all | --proxies] [--step read] [--threads 1 2]
+                             [--json FILE] [--again] [--page] [MODEL ...]
 
 `read` reads a model as shipped, compiles it for its symbolic shapes, and compares its outputs at
 several shapes. `speed` compiles it for static shapes and times it against ONNX Runtime, OpenVINO
 and `torch.compile`. The models are split by a hash of their names: by default only the open half is
-run, since the held-out half is there to report. Rows are kept in FILE; models that have one are
-skipped unless `--again` is given. A model that cannot be downloaded gets none. `--page` writes
-docs/results/zoo.md and one page for this CPU's vectors, and beside each page its rows as JSON.
+run, since the held-out half is there to report. `--proxies` runs models of ours that are in neither
+half, quantised and small ones, on which runtimes are strong; the pages leave them out. Rows are
+kept in FILE; models that have one are skipped unless `--again` is given. A model that cannot be
+downloaded gets none. `--page` writes docs/results/zoo.md and one page for this CPU's vectors, and
+beside each page its rows as JSON.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from benchmarks.common.rows import STORED
 
 from . import results_page
 from .fetch import NOT_FETCHED, NotFetched
+from .proxies import PROXIES
 from .split import is_open
 from .subject import names
 
@@ -57,7 +60,7 @@ def main() -> None:
                 path.write_text(json.dumps(rows, indent=1) + "\n")
                 print(results_page.as_line(step, rows[key]), flush=True)
     if options.page:
-        for written in results_page.write(rows, PAGES):
+        for written in results_page.write(_of_the_zoo(rows), PAGES):
             print(f"written: {written}")
     sys.exit(absent > 0)
 
@@ -65,11 +68,12 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("model", nargs="*", type=one_of(names()),
+    parser.add_argument("model", nargs="*", type=one_of([*names(), *PROXIES]),
                         help="names in place of the open half")  # fmt: skip
     half = parser.add_mutually_exclusive_group()
     half.add_argument("--held-out", action="store_true", help="the other half")
     half.add_argument("--all", action="store_true", help="both halves")
+    half.add_argument("--proxies", action="store_true", help="models of ours, in neither half")
     parser.add_argument("--step", nargs="+", choices=STEPS, default=STEPS)
     parser.add_argument("--threads", nargs="+", type=count, default=[1, 2])
     parser.add_argument("--json", metavar="FILE", type=rows_file, default=STORED / "zoo.json")
@@ -79,7 +83,14 @@ def _options() -> argparse.Namespace:
 
 
 def _chosen(options: argparse.Namespace) -> Sequence[str]:
+    if options.proxies:
+        return [*PROXIES]
     return [n for n in names() if options.all or is_open(n) != options.held_out]
+
+
+def _of_the_zoo(rows: dict[str, Any]) -> dict[str, Any]:
+    """Return the rows of models in one of the halves."""
+    return {key: row for key, row in rows.items() if row["name"] not in PROXIES}
 
 
 def measured(step: str, name: str, threads: int) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from . import nets
+from . import nets, proxies
 from .fetch import fetched
 from .model_files import FILES, Fill, ModelFile
+from .proxies import PROXIES
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 
@@ -39,7 +40,10 @@ def names() -> list[str]:
 
 
 def subject(name: str, folder: Path) -> Subject:
-    """Return a model; files that are written go to ``folder``."""
+    """Return a model or a proxy; files that are written go to ``folder``."""
+    if name in PROXIES:
+        written, values = proxies.saved(name, folder)
+        return Subject(name, written, (values,))
     if name in FILES:
         file = FILES[name]
         path = fetched(file)

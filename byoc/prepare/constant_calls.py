@@ -58,6 +58,40 @@ def _find(mod: Any, func: Any, known: NodeDict[Any]) -> None:
     tvm_ffi.structural_walk(func, (relax.VarBinding, visit))
 
 
+def may_fold(mod: Any) -> bool:
+    """Whether TVM's FoldConstant may change a module.
+
+    It replaces variables of constants, calls whose operands are all constants, and shapes.
+    """
+    found = False
+
+    def visit(binding: Any) -> None:
+        nonlocal found
+        value = binding.value
+        found = found or isinstance(value, GenericConst) or _may_be_folded(value)
+
+    for _, func in mod.functions_items():
+        if isinstance(func, relax.Function) and not found:
+            tvm_ffi.structural_walk(func, (relax.VarBinding, visit))
+    return found
+
+
+def _may_be_folded(call: Any) -> bool:
+    if not isinstance(call, tvm.ir.Call) or not isinstance(call.op, IrOp):
+        return False
+    if "shape" in call.op.name and "reshape" not in call.op.name:
+        return True
+    if shape_of(call) is not None and is_large_creator(call):
+        return False
+    return all(map(_is_constant, operands(call)))
+
+
+def _is_constant(arg: Any) -> bool:
+    if isinstance(arg, (relax.Tuple, relax.ShapeExpr)):
+        return all(map(_is_constant, parts(arg)))
+    return not isinstance(arg, (relax.Var, tvm.ir.Call, relax.TupleGetItem))
+
+
 def _needed(known: NodeDict[Any]) -> NodeDict[Any]:
     """What becomes a constant, and what that is computed from."""
     read: NodeDict[Any] = NodeDict()

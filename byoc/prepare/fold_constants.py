@@ -5,7 +5,8 @@ After:  y = R.multiply(x, R.const(...))
 
 TVM's FoldConstant builds a function for each call that it folds, 40 ms each; a detector has 700.
 Here such calls are lowered together, equal functions are one, and these are built at once.
-FoldConstant folds the rest, such as shapes.
+FoldConstant folds the rest, such as shapes. It lowers each operator to see whether it can, which
+takes a millisecond each, so it does not run where nothing is left to fold.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from tvm import relax
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proposal.legalise import is_call_tir, legalise_module
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from .constant_calls import constant_calls, is_foldable, is_large_creator, operands, parts, shape_of
+from .constant_calls import (
+    constant_calls,
+    is_foldable,
+    is_large_creator,
+    may_fold,
+    operands,
+    parts,
+    shape_of,
+)
 from .mutate import mutated
 
 
@@ -28,7 +37,9 @@ def fold_constants(mod: Any) -> Any:
     constants = _constants(mod)
     if constants.items():
         mod = mutated(mod, _Writer(mod, constants))
-    return relax.transform.DeadCodeElimination()(relax.transform.FoldConstant()(mod))
+    if may_fold(mod):
+        mod = relax.transform.FoldConstant()(mod)
+    return relax.transform.DeadCodeElimination()(mod)
 
 
 @relax.expr_functor.mutator
@@ -36,6 +47,20 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
     def __init__(self, mod: Any, constants: NodeDict[Any]) -> None:
         super().__init__(mod)
         self.constants = constants
+        self.values: NodeDict[Any] = NodeDict()  # of variables that nothing needs any more
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        constant = self.constants.get(binding.value)
+        if constant is None and isinstance(binding.value, GenericConst):
+            constant = binding.value
+        if constant is not None and isinstance(binding.var, relax.DataflowVar):
+            self.values[binding.var] = constant
+        else:
+            super().visit_var_binding_(binding)
+
+    def visit_dataflow_var_(self, var: Any) -> Any:
+        constant = self.values.get(var)
+        return super().visit_dataflow_var_(var) if constant is None else constant
 
     def visit_call_(self, call: Any) -> Any:
         constant = self.constants.get(call)

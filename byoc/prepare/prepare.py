@@ -37,7 +37,7 @@ from .merge_projections import merge_projections
 from .mutate import mutated
 from .pad_channels import pad_channels
 from .patch_products import patch_products
-from .qdq import bind_scales, parametrise_scales, quantised, taking
+from .qdq import bind_scales, parametrise_scales, quantised, runtimes, taking
 from .raise_ops import raise_ops
 from .raise_products import raise_products
 from .sink_reshapes import sink_reshapes
@@ -76,7 +76,7 @@ class Preparer:
         views = any(b.views for b in named_backends)
         raised = self._raised_for(coarse)
         usable = [guarded(b, []) for b in named_backends]  # `dispatch` reports failures
-        if not taking(usable) or not quantised(raised):
+        if not (taking(usable) or runtimes(usable)) or not quantised(raised):
             for known, of, out in self._lowered:
                 if raised is known and of == views:
                     return out

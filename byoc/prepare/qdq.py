@@ -7,6 +7,7 @@ After:  dequantize(permute_dims(w), s, z), with w folded, for a backend that tak
   a dequantize gets its own copy, because a region takes only producers that nothing else reads.
 - The scale of a constant's dequantize is a parameter until patterns are matched, so nothing folds
   it. Afterwards, those that no pattern takes are folded, and unused copies are merged.
+- Backends that take subgraphs only, as runtimes do, get constants as integers with their readers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ..backend.backend import Backend
 from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
 from ..patterns.pattern import Pattern, node, nothing
+from ..patterns.subgraphs import Coarse
 from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
 from .mutate import mutated, with_attrs
 
@@ -46,6 +48,17 @@ def taking(backends: Sequence[Backend]) -> list[tuple[Backend, Pattern]]:
              if any(s.takes is not nothing for s in p.steps)]  # fmt: skip
     usable = {id(b): unusable(b) is None for b, _ in patterns}  # dispatch reports the reason
     return [(b, p) for b, p in patterns if usable[id(b)]]
+
+
+def runtimes(backends: Sequence[Backend]) -> list[Coarse]:
+    """The subgraphs of available backends, if all of them only take subgraphs.
+
+    Beside chains, what is chosen may read a constant that its backend would have to dequantise.
+    """
+    if not backends or any(b.patterns for b in backends):
+        return []
+    return [c for b in backends if unusable(b) is None for c in b.coarse
+            if any(DEQUANTIZE in s.names for s in c.steps)]  # fmt: skip
 
 
 def quantised(mod: Any) -> bool:
@@ -92,7 +105,7 @@ def bind_scales(
     parameters = read(mod, "prepare")
     bound = read(_bind(mod, scales), "prepare", parameters.proofs)
     patterns = [p.in_any_layout if relaid else p for _, p in taking(backends)]
-    matched = _matched(bound, patterns)
+    matched = _matched(bound, patterns) | _stored(bound, runtimes(backends))
     _warn(bound, patterns, matched)
     loose: dict[str, Scales] = {}
     for gvar, graph in parameters.functions.items():
@@ -115,6 +128,20 @@ def _matched(lowered: Lowered, patterns: Sequence[Pattern]) -> set[Op]:
     ops = [op for g in pure for op in g.ops]
     chains = (c for op in ops for p in patterns for c in p.matches(op, lowered.infos))
     return {op for chain in chains if len(chain) > 1 for op in chain}
+
+
+def _stored(lowered: Lowered, subgraphs: Sequence[Coarse]) -> set[Op]:
+    """The dequantised constants that a subgraph may take together with all their readers."""
+
+    def taken(op: Op) -> bool:
+        return any(c.why_not(op, lowered.infos) is None for c in subgraphs)
+
+    pure = [g for g in lowered.functions.values() if not g.mutates]
+    ops = [op for g in pure for op in g.ops] if subgraphs else []
+    return {op for op in ops
+            if _named(lowered, op, DEQUANTIZE) and (data := op.values[0]) is not None
+            and (data.constant or data.weight) and op.outputs[0].pinned is None
+            and all(map(taken, (op, *op.outputs[0].uses)))}  # fmt: skip
 
 
 def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> None:

@@ -26,6 +26,7 @@ Build = Callable[..., Any]
 WIDE = "the dtype is int64, which OpenVINO computes in 32 bits"
 HALF = "the dtype is float16, which OpenVINO computes as float32"
 QUOTIENT = "the dtype is int32, of which OpenVINO rounds quotients down"
+SUMS = "the dtype is int32, of which OpenVINO rounds sums of products to float32"
 LACKED = "lacked"
 TURNED = "the layout is NHWC; OpenVINO misreads tensors between transposes"
 
@@ -301,6 +302,8 @@ IMAGES: dict[str, OnnxCase] = {
                                        padding=(1, 1, 1, 1), output_padding=(1, 1)), (IMAGE,)),
     "conv2d_transpose, bias": OnnxCase(_biased, (IMAGE,)),
     "max_pool2d": OnnxCase(_call(nn.max_pool2d, (3, 2), (2, 1), (1, 0, 1, 1), (1, 2)), (IMAGE,)),
+    "max_pool2d, int8": OnnxCase(_call(nn.max_pool2d, (3, 2), (2, 1), (1, 0, 1, 1)),
+                                 ((IMAGE, "int8"),)),
     "max_pool2d, rounded up": OnnxCase(_call(nn.max_pool2d, (3, 3), (2, 2), ceil_mode=True),
                                        ((1, 4, 6, 6),)),
     "max_pool2d, channels last": OnnxCase(_call(nn.max_pool2d, (2, 2), (2, 2), layout="NHWC"),
@@ -341,6 +344,8 @@ REDUCED: dict[str, OnnxCase] = {
     "group_norm": OnnxCase(_norm(nn.group_norm, 4, num_groups=2, channel_axis=1, axes=[2, 3]),
                            (IMAGE,)),
     "instance_norm": OnnxCase(_norm(nn.instance_norm, 4, channel_axis=1, axes=[2, 3]), (IMAGE,)),
+    "matmul, int32": OnnxCase(_call(op.matmul), (((2, N, 6), "int32"), ((6, 5), "int32")),
+                              below=9000, refused=SUMS),
     "matmul": OnnxCase(_call(op.matmul), ((2, 1, N, 6), (3, 6, 5))),
     "einsum": OnnxCase(lambda e, r, x, y: e(op.einsum((x, y), "bij,bkj->bki")),
                        ((2, 3, 4), (2, 5, 4))),

@@ -167,3 +167,29 @@ def test_a_function_of_another_device_costs_only_itself() -> None:
     (folded,) = first.value.args[1].fields
     assert first.value.args[0].name_hint == "on_gpu"
     np.testing.assert_array_equal(array_of(folded).numpy(), 2 * np.arange(8))
+
+
+def test_operators_are_not_lowered_where_nothing_is_left_to_fold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """FoldConstant lowers each operator; splits of constants and shapes still need it."""
+    expected = [fold_constants(module(operand)) for operand in CASES]
+    ran: list[int] = []
+    run = relax.transform.FoldConstant
+
+    def counted() -> Any:
+        ran.append(0)
+        return run()
+
+    monkeypatch.setattr(relax.transform, "FoldConstant", counted)
+    for operand, before in zip(CASES, expected, strict=True):
+        tvm.ir.assert_structural_equal(fold_constants(module(operand)), before)
+        assert len(ran) == (operand is parts)
+        ran.clear()
+
+    def sized(emit: Emit) -> Any:
+        shape = emit(ops.shape_to_tensor(relax.ShapeExpr([8, 8])))
+        return emit(ops.broadcast_to(weights(8), emit(ops.tensor_to_shape(shape))))
+
+    fold_constants(module(sized))
+    assert ran == [0]

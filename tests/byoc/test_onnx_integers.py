@@ -160,6 +160,51 @@ def test_the_largest_sum_is_taken() -> None:
         assert "MatMulInteger" in nodes and "MatMul" not in nodes
 
 
+def test_sums_that_float32_rounds_are_computed_in_integers() -> None:
+    """All codes are 255 and all weights 127, so that each sum is beyond 2 ** 24."""
+    node, depth = helper.make_node, 600
+    nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+             node("MatMulInteger", ["q", "w", "z"], ["p"]),
+             node("Cast", ["p"], ["y"], to=1)]  # fmt: skip
+    weights = np.full((depth, 2), 127, "int8")
+    weights[:, 1] = RANDOM.integers(-127, 128, depth)
+    proto = onnx_model(nodes, {"x": ((3, depth), "float32")}, ["y", "p"], {"w": weights})
+    mod = from_model(proto, {})
+    assert written(mod) == [["DynamicQuantizeLinear", "MatMulInteger", "Cast"]]
+    x = np.ones((3, depth), "float32")
+    x[1] = RANDOM.random(depth)
+    theirs = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    ours = compile_module(mod, ["onnxruntime"]).machine()["main"](tvm.runtime.tensor(x))
+    assert theirs[1].max() == 127 * 255 * depth > 1 << 24
+    for found, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected)
+    left = dispatch(prepare(mod, ["openvino"]), ["openvino"]).left
+    reason = "the dtype is int32, of which OpenVINO rounds sums of products to float32"
+    assert [reason in o.why for o in left if o.op == "relax.matmul"] == [True]
+
+
+@pytest.mark.parametrize(("depth", "op"), [(64, "MatMulInteger"), (40000, "MatMul")])
+def test_products_of_two_dynamic_tensors_are_bounded_by_their_depth(depth: int, op: str) -> None:
+    node = helper.make_node
+    nodes = [
+        *(node("DynamicQuantizeLinear", [f"x{k}"], [f"q{k}", f"s{k}", f"z{k}"]) for k in (0, 1)),
+        node("MatMulInteger", ["q0", "q1", "z0", "z1"], ["p"]),
+        node("Cast", ["p"], ["y"], to=1),
+    ]
+    shapes = {"x0": ((2, 3, depth), "float32"), "x1": ((2, depth, 5), "float32")}
+    proto = onnx_model(nodes, shapes, ["y"], {})
+    mod = from_model(proto, {})
+    (region,) = written(mod)
+    assert op in region and region.count("DynamicQuantizeLinear") == 2
+    if op == "MatMul":
+        return
+    values = {k: RANDOM.standard_normal(s).astype(d) for k, (s, d) in shapes.items()}
+    (theirs,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, values)
+    ours = compile_module(mod, ["onnxruntime"]).machine()["main"]
+    found = ours(*map(tvm.runtime.tensor, values.values())).numpy()
+    np.testing.assert_array_equal(found, theirs)
+
+
 Emit = Callable[[Any], Any]
 #: Where the chain of a dynamic quantisation may differ, and what then is not recovered.
 CHANGES = ("steps", "flat", "axis", "bound", "span", "point", "late", "clip")

@@ -1,7 +1,7 @@
-"""Products of integers of 8 bits, recovered from products in float32 that are exact.
+"""Products of integers of 8 bits, recovered from exact products in float32 or int32.
 
-Before: MatMul(Cast(q) - Cast(z), w), with q and z of uint8 and w a constant of integers
-After:  Cast(MatMulInteger(q, w', z, z')), if no sum exceeds what float32 holds exactly
+Before: MatMul(Cast(q) - Cast(z), w), with q and z of uint8 and w a constant of integers, or codes
+After:  Cast(MatMulInteger(q, w', z, z')), if no sum exceeds what the dtype holds exactly
 
 So is a convolution without groups, which ONNX Runtime computes one after the other. The result of
 one with groups is known to be integers, so casts to int32 and back are dropped.
@@ -28,18 +28,38 @@ class IntegerProducts:
 
     def matmul(self, node: NodeProto) -> str | None:
         """The result of a `MatMulInteger` in place of a product of matrices."""
-        weights = self.facts.writer.arrays.get(node.inputs[1])
-        codes = self.facts.codes(node.inputs[0])
-        if weights is None or weights.ndim < 2 or codes is None:
+        codes = self._matrix(node.inputs[0])
+        if codes is None or self.facts.dtype(codes.name) != "uint8":
             return None
-        shapes = [self.facts.shape(n) or () for n in (node.inputs[0], codes.name)]
-        if len(shapes[0]) < 2 or not same_shape(*shapes):
-            return None  # a vector, or a zero point of more axes
+        weights = self.facts.writer.arrays.get(node.inputs[1])
+        if weights is None:
+            return self._of_two(node, codes)
+        if weights.ndim < 2:
+            return None
         total = self._total(node, weights, (-2,), codes)
         stored = None if total is None else in_8_bits(weights)
-        if total is None or stored is None or self.facts.dtype(codes.name) != "uint8":
+        if total is None or stored is None:
             return None
         return self._written("MatMulInteger", node, codes, stored, total)
+
+    def _of_two(self, node: NodeProto, left: Codes) -> str | None:
+        """The product of two tensors of codes, with the bound that their depth gives."""
+        right, shape = self._matrix(node.inputs[1]), self.facts.shape(node.inputs[1])
+        depth = None if shape is None else shape[-2]
+        if right is None or not isinstance(depth, int):
+            return None
+        total = depth * left.bound * right.bound
+        if total > self._most(node):
+            return None
+        zeros = [c.zero or self.facts.writer.scalar(0, self.facts.dtype(c.name) or "uint8")
+                 for c in (left, right)]  # fmt: skip
+        return self._product("MatMulInteger", node, [left.name, right.name, *zeros], total)
+
+    def _matrix(self, name: str) -> Codes | None:
+        """Codes of which a tensor of two axes or more is made, with one zero point."""
+        codes = self.facts.codes(name)
+        shapes = [self.facts.shape(n) or () for n in (name, codes.name if codes else name)]
+        return codes if len(shapes[0]) >= 2 and same_shape(*shapes) else None
 
     def convolution(self, node: NodeProto) -> str | None:
         """The result of a `ConvInteger` in place of a convolution without a bias."""
@@ -61,11 +81,17 @@ class IntegerProducts:
         self, node: NodeProto, weights: Array, axes: tuple[int, ...], codes: Codes
     ) -> int | None:
         """The largest magnitude of a sum of products; None if one may be rounded."""
-        if self.facts.dtype(node.output) != "float32" or greatest(weights) is None:
+        if greatest(weights) is None:
             return None
         sums = np.abs(weights.astype("float64")).sum(axes)
         total = int(sums.max(initial=0)) * codes.bound
-        return total if total <= EXACT else None
+        return total if total <= self._most(node) else None
+
+    def _most(self, node: NodeProto) -> int:
+        """Up to which magnitude a product in the dtype of a node is exact; -1 for none."""
+        return {"float32": EXACT, "int32": (1 << 31) - 1}.get(
+            self.facts.dtype(node.output) or "", -1
+        )
 
     def _written(
         self, op: str, node: NodeProto, codes: Codes, stored: tuple[Array, Array], total: int
@@ -74,10 +100,17 @@ class IntegerProducts:
         inputs = [codes.name, writer.constant(weights), codes.zero or writer.scalar(0, "uint8")]
         if point.any():
             inputs.append(writer.constant(point))
+        return self._product(op, node, inputs, total)
+
+    def _product(self, op: str, node: NodeProto, inputs: list[str], total: int) -> str:
+        """A product of integers as a node's dtype."""
+        writer = self.facts.writer
         product = writer.node(op, inputs, **node.attrs)
         result = writer.tensors[node.output]
         writer.tensors[product] = replace(result, dtype="int32")
         self.facts.bounds[product] = total
+        if result.dtype == "int32":
+            return product
         output = writer.node("Cast", [product], to=ELEMENT_TYPES[result.dtype])
         writer.tensors[output] = result
         self.facts.cast(writer.nodes[output])

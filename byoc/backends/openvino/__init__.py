@@ -36,11 +36,13 @@ def alone(node: Node) -> str | None:
 
 
 def single(node: Node) -> str | None:
-    """Nothing is float16, in which OpenVINO does not compute, and integers are not divided."""
+    """Nothing is float16, in which OpenVINO does not compute; integers are only added to others."""
     if any(v.dtype == "float16" for v in node.tensors):
         return "the dtype is float16, which OpenVINO computes as float32"
     if node.info.name == "relax.divide" and node.result.dtype != "float32":
         return f"the dtype is {node.result.dtype}, of which OpenVINO rounds quotients down"
+    if node.info.name == "relax.matmul" and node.result.dtype == "int32":
+        return "the dtype is int32, of which OpenVINO rounds sums of products to float32"
     return None
 
 

@@ -20,7 +20,7 @@ from ..jit.arguments.signature import Param, Signature
 from ..verify.trial_runs import TrialProcess, TrialRun
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
-from .fastest import fastest, least, run_or_rebuild
+from .fastest import agreeing, fastest, least, run_or_rebuild
 from .finalists import MIXED, WITHOUT_RUNTIMES, seconds, suffices
 
 Build = Callable[[BackendChoice, Measure | None, bool, bool], Compiled]
@@ -87,7 +87,9 @@ class _Race:
         if measure is not None:
             self.add(MEASURED, choice, measure)
         mixed = self.add(EXPECTED, choice, quiet=measure is not None)
-        finalists = [n for n in (MEASURED, EXPECTED) if n in builds] + kept[:1]
+        finalists = [n for n in (MEASURED, EXPECTED) if n in builds] + _until_agreed(
+            kept, runs, builds
+        )
         if not _taken_by_one(mixed, names):
             return self.fastest(finalists)
         others = [b for b in choice.backends if b not in names]
@@ -130,6 +132,21 @@ class _Race:
             if quiet:
                 warnings.simplefilter("ignore")
             return self.build(choice, measure, layouts, runs_elsewhere)
+
+
+def _until_agreed(
+    names: Sequence[str], runs: Mapping[str, TrialRun], builds: Mapping[str, Compiled]
+) -> list[str]:
+    """Return builds up to the first whose outputs another one has: a lone one may not be kept.
+
+    Args:
+        names: Builds of single runtimes, the fastest first.
+        runs: Their runs.
+        builds: These builds.
+    """
+    agreed = agreeing(runs, runs, {name: builds[name] for name in names})
+    count = next((k + 1 for k, name in enumerate(names) if name in agreed), len(names))
+    return list(names[:count])
 
 
 def _without(compiled: Compiled, expected: float, words: str) -> Compiled:

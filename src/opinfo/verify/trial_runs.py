@@ -1,10 +1,10 @@
 """Run libraries in turns, in a process whose thread pools all have the same size.
 
-``python -m opinfo.verify.trial_runs FOLDER`` reads the inputs from a folder. For each line of JSON,
-a list of libraries, it loads each and answers whether it could, then writes the outputs of each to
-the folder, and answers milliseconds, all as lines of JSON. The first answer says that it is ready.
-Pools take their size from the environment when they are loaded, which the caller may have done long
-ago.
+``python -m opinfo.verify.trial_runs FOLDER THREADS`` reads the inputs from a folder. For each line
+of JSON, a list of libraries, it loads each and answers whether it could, then writes the outputs of
+each to the folder, and answers milliseconds, all as lines of JSON. The first answer says that it is
+ready. Pools take their size from the environment when they are loaded, which the caller may have
+done long ago. Calls of one thread are timed by CPU time, which other processes do not lengthen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from ..byoc.process.without_torch import command
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], object]
+Clock = Callable[[], float]
 #: Number of timed runs; after so many seconds, the least number.
 RUNS, SECONDS, FEWEST = 9, 2.0, 3
 #: Seconds before each run: threads of the library that ran before spin on the cores for a while.
@@ -42,6 +43,8 @@ PAUSE = 0.05
 LOADING = 60.0
 #: Seconds of a run: shorter calls are repeated, longer ones need no call to warm up.
 LONG = 1e-2
+#: The least seconds of a run: what a clock may tell of a shorter one is its resolution.
+SHORT = 1e-6
 INPUTS = "inputs"
 
 
@@ -118,7 +121,7 @@ class TrialProcess:
         values = {str(k): x for k, x in enumerate(inputs)}
         tvm.runtime.save_param_dict_to_file(values, str(self._folder.path / INPUTS))
         self._read, self._ready = b"", False
-        self._child = spawn(command(__name__, str(self._folder.path)), threads)
+        self._child = spawn(command(__name__, str(self._folder.path), str(threads)), threads)
 
     def _asked(self, libraries: Sequence[Path]) -> tuple[list[bool], list[list[float]]]:
         """Return which libraries could be loaded, and milliseconds of the calls of each."""
@@ -182,32 +185,32 @@ def flat(result: Any) -> list[Any]:
     return [tensor for part in result for tensor in flat(part)]
 
 
-def _times(calls: Sequence[Call | None]) -> list[list[float]]:
-    """Return the milliseconds of each call, in turns."""
+def _times(calls: Sequence[Call | None], clock: Clock) -> list[list[float]]:
+    """Return the milliseconds of each call by a clock, in turns."""
     times: list[list[float]] = [[] for _ in calls]
     end = perf_counter() + SECONDS
     for run in range(RUNS):
         for call, measured in zip(calls, times, strict=True):
             if call is not None:
                 sleep(PAUSE)
-                measured.append(_timed(call))
+                measured.append(_timed(call, clock))
         if run + 1 >= FEWEST and perf_counter() > end:
             break
     return times
 
 
-def _timed(call: Call) -> float:
+def _timed(call: Call, clock: Clock) -> float:
     """Return the milliseconds of a call."""
-    start = perf_counter()
+    start = clock()
     call()
-    first = perf_counter() - start
+    first = clock() - start
     if first > LONG:
         return first * 1e3
-    count = int(LONG / first)
-    start = perf_counter()
+    count = int(LONG / max(first, SHORT))
+    start = clock()
     for _ in range(count):
         call()
-    return (perf_counter() - start) * 1e3 / count
+    return (clock() - start) * 1e3 / count
 
 
 def _loaded(library: str) -> Any:
@@ -230,7 +233,7 @@ def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
     return lambda: main(*values)
 
 
-def _main(folder: Path) -> None:
+def _main(folder: Path, threads: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print too
     saved = tvm.runtime.load_param_dict_from_file(str(folder / INPUTS))
@@ -251,8 +254,8 @@ def _main(folder: Path) -> None:
         calls = [None if functions[name] is None else
                  _called(functions[name], values, folder / str(k))
                  for k, name in enumerate(names)]  # fmt: skip
-        answer(_times(calls))
+        answer(_times(calls, process_time if threads == 1 else perf_counter))
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    _main(Path(sys.argv[1]), int(sys.argv[2]))

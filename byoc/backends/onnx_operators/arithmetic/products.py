@@ -14,6 +14,7 @@ from ..graph.graph_writer import GraphWriter
 from ..graph.onnx_conditions import OnnxOperator, fixed, plain, typed
 
 _FLOATS = typed(FLOAT)
+_SUMS = typed((*FLOAT, "int32"))
 #: The axes (batch, sequence, head, element) of an attention in the order of a batched product.
 _BY_HEAD = [0, 2, 1, 3]
 
@@ -73,6 +74,14 @@ def attended(node: Node) -> str | None:
     return None if reason is None else reason.reason
 
 
+def _alike(node: Node) -> str | None:
+    """Products of int32 are sums of int32, as ONNX has no other type of its results."""
+    kinds = sorted({value.dtype for value in node.tensors})
+    if "int32" not in kinds or len(kinds) == 1:
+        return None
+    return f"the dtypes are {' and '.join(kinds)}, expected one"
+
+
 def _one_dtype(node: Node) -> str | None:
     """The operands have the dtype of the result."""
     kinds = sorted({value.dtype for value in node.tensors})
@@ -80,7 +89,7 @@ def _one_dtype(node: Node) -> str | None:
 
 
 PRODUCTS: dict[str, OnnxOperator] = {
-    "relax.matmul": OnnxOperator(lambda w, c, xs: w.node("MatMul", xs), (_FLOATS,)),
+    "relax.matmul": OnnxOperator(lambda w, c, xs: w.node("MatMul", xs), (_SUMS, _alike)),
     TRANSPOSED_MATMUL: OnnxOperator(transposed_matmul, (_FLOATS, _one_dtype)),
     "relax.einsum": OnnxOperator(einsum, (_FLOATS,)),
     "relax.nn.attention": OnnxOperator(attention, (_FLOATS, attended)),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....backend.region import Call, Tensor
 from ....patterns.pattern import Node
-from ..graph.element_types import FLOAT
+from ..graph.element_types import FLOAT, SMALL
 from ..graph.graph_writer import GraphWriter
 from ..graph.onnx_conditions import OnnxOperator, ints, plain, typed
 from .convolutions import data_layout, in_onnx, order, out_of_onnx
@@ -100,11 +100,13 @@ def unpacked(node: Node) -> str | None:
     return None
 
 
+#: A greatest element may be one of 8 bits.
+_TYPED = {"max": typed((*FLOAT, *SMALL)), "avg": typed(FLOAT)}
 POOLS: dict[str, OnnxOperator] = {}
 for _rank in (1, 2, 3):
     for _kind in ("max", "avg"):
         POOLS[f"relax.nn.{_kind}_pool{_rank}d"] = OnnxOperator(
-            pool, (typed(FLOAT), unpacked, rounded_down, small_padding)
+            pool, (_TYPED[_kind], unpacked, rounded_down, small_padding)
         )
     POOLS[f"relax.nn.adaptive_avg_pool{_rank}d"] = OnnxOperator(
         adaptive, (typed(FLOAT), unpacked, evenly)

@@ -48,16 +48,18 @@ def _is_zero(node: OnnxNode, k: int) -> bool:
     return bool(value.is_constant and not np.any(value.elements))
 
 
-def _dtype(node: OnnxNode, terms: Any) -> str:
+def _dtype(node: OnnxNode, terms: Any, depth: Any = None) -> str:
     """Return in which dtype a product is exact, given the sum of weights' magnitudes.
 
     Args:
         node: The node; input 0 is the data.
         terms: Returns for an array of weights minus zero points the sums of magnitudes that meet in
             one element of the result.
+        depth: How many products are added up, which bounds sums of weights that are not constant.
     """
     if not node.value(1).is_constant or (node.has(3) and not node.value(3).is_constant):
-        return "int32"
+        exact = isinstance(depth, int) and depth * 255 * 255 < EXACT
+        return "float32" if exact else "int32"
     weights = node.array(1, "weights").astype("int64")
     if node.has(3):
         points = node.array(3, "zero point").astype("int64")
@@ -72,7 +74,7 @@ def _dtype(node: OnnxNode, terms: Any) -> str:
 @converts("MatMulInteger")
 def matmul_integer(node: OnnxNode) -> Any:
     """Multiply matrices of 8-bit integers minus their zero points, to int32."""
-    to = _dtype(node, lambda w: w.sum(-2).max(initial=0))
+    to = _dtype(node, lambda w: w.sum(-2).max(initial=0), node.shape(0)[-1])
     rows = [*node.shape(2), 1] if node.has(2) and len(node.shape(2)) == 1 else None
     left = _shifted(node, 0, 2, rows, to)
     right = _shifted(node, 1, 3, None, to)
