@@ -20,7 +20,7 @@ from ....analysis.support.replacing import replacing
 from ....analysis.support.user_cache import user_cache
 from ...codegen.toolchain import CompilerError, object_file
 from ...process import trust
-from ..common.region_source import headers
+from ..common.region_source import THREADS, headers
 from .locate import options, version
 from .recipes.converters import runtime
 
@@ -46,7 +46,7 @@ def shared_text(own: bool) -> tuple[str, tuple[str, ...]]:
     try:
         key, file = runtime_object()
     except (CompilerError, OSError, RuntimeError):
-        text = headers(__package__, *runtime(own), "cpp/functions.hpp")
+        text = THREADS + headers(__package__, *runtime(own), "cpp/functions.hpp")
         return OWN + text + model, options()
     return HIDDEN % key + model, (*options(), str(file))
 
@@ -80,7 +80,7 @@ def object_key() -> str:
 
 
 def _text() -> str:
-    return headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
+    return THREADS + headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
 
 
 def _words() -> list[str]:

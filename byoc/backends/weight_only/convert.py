@@ -11,11 +11,11 @@ from ...backend.region import Call, Region, Tensor
 from ...codegen.abi import ABI
 from ...codegen.host import flags
 from ..common.epilogue import statements
-from ..common.region_source import VIEWS, Constants, ints, row, tensors
+from ..common.region_source import THREADS, VIEWS, Constants, ints, row, tensors
 from .patterns import PRODUCTS, reduced_axis
 from .weight_panels import Panels, packed
 
-HEADERS = ("panels", "threads", "floats", "limbs", "product")
+HEADERS = ("panels", "floats", "limbs", "product")
 TYPES = {"float32": "float", "float16": "uint16_t"}
 BITS = {"float32": 32, "float16": 16}
 #: Instructions that the kernels use, if the CPU has all of a group.
@@ -24,6 +24,8 @@ GROUPS = (
     ("avx512f", "avx512vl", "avx512bw", "avx512dq"),
     ("avx512vnni",),
 )
+#: The library of the threads; a linker may leave out one whose functions are used weakly.
+GOMP = ("-Wl,--push-state,--no-as-needed", "-lgomp", "-Wl,--pop-state")
 FUNCTION = """%(finish)s
 static void %(symbol)s_(const View* t) {
   const Weights w{%(sizes)s, bytes(%(data)d), bytes(%(scales)d), %(zeros)s};
@@ -71,7 +73,7 @@ def convert(regions: Sequence[Region]) -> Code:
     kernels = [(here / f"{name}.hpp").read_text(encoding="utf-8") for name in HEADERS]
     start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
     source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
-                      *kernels, BYTES, *functions, start])  # fmt: skip
+                      THREADS, *kernels, BYTES, *functions, start])  # fmt: skip
     rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
     return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
 
@@ -84,7 +86,7 @@ def options() -> tuple[str, ...]:
         if not present.issuperset(group):
             break
         taken += [f"-m{name}" for name in group]
-    return ("-std=c++17", "-O2", "-fno-math-errno", "-ffp-contract=fast", *taken)
+    return ("-std=c++17", "-O2", "-fno-math-errno", "-ffp-contract=fast", *taken, *GOMP)
 
 
 def has_limbs() -> bool:

@@ -8,7 +8,6 @@ namespace opinfo_weight_only {
 namespace {
 
 constexpr int kLimbs = 3;
-constexpr int kAhead = 3072;  // bytes of weights that are requested before they are used
 constexpr int kExponent = 22;  // of the largest number; digits from -128 to 127 reach almost 2^23
 
 // A block of one row: its digits lie elsewhere, `block` of each limb.
@@ -84,7 +83,7 @@ void limb_tile(const Weights& w, int64_t panel, const int8_t* const* x, const Bl
       for (int l = 0; l < kLimbs; ++l) sum[r][l] = _mm512_set1_epi32(of[r][b].start[l]);
     }
     for (int64_t k = 0; k < words; ++k, q += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(q) + kAhead, _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(q) + kAhead, _MM_HINT_T1);
       const __m512i all = _mm512_loadu_si512(q);
 #pragma GCC unroll 8
       for (int j = 0; j < per; ++j) {
@@ -98,7 +97,7 @@ void limb_tile(const Weights& w, int64_t panel, const int8_t* const* x, const Bl
                 sum[r][l], value, _mm512_set1_epi32(digits[r][l * quads + k * per + j]));
       }
     }
-    _mm_prefetch(reinterpret_cast<const char*>(scale + b * kColumns) + kAhead / 8, _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(scale + b * kColumns) + kAhead / 8, _MM_HINT_T1);
     const __m512 factor = as_floats(scale + b * kColumns);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
