@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,10 +18,12 @@ from tvm.script import tirx as T
 
 import opinfo
 from opinfo.analysis.composites.grouped import group_dequantize
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.codegen.host import VARIABLE, native_target
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
+from opinfo.front.backend_choice import choose_backends
 from opinfo.transform import FuseDequantize
 
 Array = npt.NDArray[Any]
@@ -176,6 +179,7 @@ PRODUCTS = {
     "float16": Product(Quantised((20, 96)), "float16"),
     "einsum": Product(Quantised((20, 96)), einsum=True),
     "operators after it": Product(Quantised((150, 64)), after="silu"),
+    "more than one part": Product(Quantised((1100, 96))),
     "float16 after it": Product(Quantised((40, 64)), "float16", after="cast"),
 }  # fmt: skip
 
@@ -279,18 +283,22 @@ def test_rows_with_infinity_and_nan() -> None:
     np.testing.assert_allclose(_run("4 bits", x, z), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_threads_change_nothing() -> None:
-    configure = tvm.get_global_func("runtime.config_threadpool")
-    product = PRODUCTS["operators after it"]
-    x, z = _inputs(product, 30)
+@pytest.mark.parametrize("rows", [1, 30])
+def test_threads_change_nothing(rows: int) -> None:
+    """Also if there are more threads than cores, of which some find nothing left to do."""
+    library = ctypes.CDLL("libgomp.so.1")
+    before = library.omp_get_max_threads()
+    product = PRODUCTS["more than one part"]
+    x, z = _inputs(product, rows)
     results = []
     try:
-        for threads in (1, 2):
-            configure(1, threads)
-            results.append(_run("operators after it", x, z))
+        for threads in (1, 2, 5):
+            library.omp_set_num_threads(threads)
+            results.append(_run("more than one part", x, z))
     finally:
-        configure(1, 1)
-    np.testing.assert_array_equal(results[0], results[1])
+        library.omp_set_num_threads(before)
+    for result in results[1:]:
+        np.testing.assert_array_equal(results[0], result)
 
 
 def test_inputs_at_any_address() -> None:
@@ -423,3 +431,11 @@ def test_it_is_chosen_by_default() -> None:
     for rows in (1, 128):
         done = opinfo.dispatch(_function(build, (rows, 512)))
         assert [r.backend for r in done.taken] == ["weight_only"]
+
+
+def test_runtimes_with_threads_of_their_own_are_no_default_beside_it() -> None:
+    with_runtimes, without = (choose_backends(None, None, None, few_bits=b) for b in (False, True))
+    assert not any(find(str(name)).coarse for name in without.backends)
+    left_out = set(with_runtimes.backends) - set(without.backends)
+    assert all(find(str(name)).coarse for name in left_out)
+    assert "weight_only" in without.backends
