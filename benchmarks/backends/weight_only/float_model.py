@@ -45,8 +45,9 @@ class FloatRow:
 
     def as_line(self) -> str:
         return (f"{self.what}: {self.ours:.2f} ms (reading the weights {self.read:.2f}), "
-                f"{self.ours / self.onnx:.2f} × ONNX Runtime, {self.ours / self.torch:.2f} × torch; "
-                f"apart from torch {self.apart:.1e}; {self.summary}")  # fmt: skip
+                f"{self.ours / self.onnx:.2f} × ONNX Runtime, "
+                f"{self.ours / self.torch:.2f} × torch; apart from torch {self.apart:.1e}; "
+                f"{self.summary}")  # fmt: skip
 
 
 @dataclass
