@@ -334,6 +334,20 @@ def test_the_largest_sums_do_not_overflow(cpu: str, name: str) -> None:
     assert (abs(actual - expected) <= bound).all()
 
 
+def test_weights_of_several_large_pages() -> None:
+    q, other = Quantised((2048, 4000), group=80), Quantised((48, 4000), group=80)
+    words = [w.arrays()[0] for w in (q, other)]
+    scales = [w.arrays()[1] for w in (q, other)]
+    rows = np.random.default_rng(2).standard_normal((2, 4000)).astype("float32")
+    mod = _function(lambda e, x: e(relax.Tuple([_product(e, x, _weights(e, w))
+                                                for w in (q, other)])), rows.shape)  # fmt: skip
+    machine = compile_module(mod, BACKENDS, target=native_target()).machine()
+    for actual, w, s in zip(machine["main"](tvm.runtime.tensor(rows)), words, scales, strict=True):
+        values = (w[..., None] >> 4 * np.arange(8, dtype="uint32") & 15).reshape(len(w), -1)
+        floats = (values - q.offset) * s.astype("float64").repeat(80, 1)
+        np.testing.assert_allclose(actual.numpy(), rows @ floats.T, rtol=1e-5, atol=1e-4)
+
+
 def test_rounding_is_reported() -> None:
     (line,) = {r.rounds for r in _compiled("haswell").dispatched.taken
                if r.rounds and "float16" in r.rounds}  # fmt: skip

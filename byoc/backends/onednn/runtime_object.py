@@ -20,7 +20,7 @@ from ....analysis.support.replacing import replacing
 from ....analysis.support.user_cache import user_cache
 from ...codegen.toolchain import CompilerError, object_file
 from ...process import trust
-from ..common.region_source import THREADS, headers
+from ..common.region_source import LARGE_PAGES, THREADS, headers
 from .locate import options, version
 from .recipes.converters import runtime
 
@@ -28,6 +28,8 @@ from .recipes.converters import runtime
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
 #define OPINFO_RUNTIME(name) opinfo_onednn_%s_##name
 """
+#: What precedes the runtime.
+SHARED = LARGE_PAGES + THREADS
 #: Names in front of the functions of a model.
 OWN = """#define OPINFO_LINKAGE [[maybe_unused]] static
 #define OPINFO_RUNTIME(name) opinfo_onednn_##name
@@ -46,7 +48,7 @@ def shared_text(own: bool) -> tuple[str, tuple[str, ...]]:
     try:
         key, file = runtime_object()
     except (CompilerError, OSError, RuntimeError):
-        text = THREADS + headers(__package__, *runtime(own), "cpp/functions.hpp")
+        text = SHARED + headers(__package__, *runtime(own), "cpp/functions.hpp")
         return OWN + text + model, options()
     return HIDDEN % key + model, (*options(), str(file))
 
@@ -80,7 +82,7 @@ def object_key() -> str:
 
 
 def _text() -> str:
-    return THREADS + headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
+    return SHARED + headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
 
 
 def _words() -> list[str]:

@@ -1,6 +1,6 @@
 
 // Products of few rows with constant weights, each of which is read once: as fast as memory is. It
-// follows linear.hpp, threads.hpp and vectors.hpp.
+// follows linear.hpp, threads.hpp, large_pages.hpp and vectors.hpp.
 #define OPINFO_STREAMED
 
 namespace opinfo_onednn {
@@ -28,6 +28,7 @@ class Streamed {
     const int64_t row = l.weights.strides[0], column = l.weights.strides[1];
     packed_ = constants()[~l.weights.from]->derived(
         name.str(), plain, plain, [&](const float* data, float* out) {
+          opinfo::want_large_pages(out, 4 * size[0]);
           for (int64_t j = 0; j < panels_ * kWide; ++j) {
             float* to = out + j / kWide * depth_ * kWide + j % kWide;
             for (int64_t k = 0; k < depth_; ++k, to += kWide)
