@@ -140,11 +140,11 @@ def float_rows(
         weights = [w.floats for w in net.products]
         ours, summary = relax_step(net, lambda emit, w=weights: FloatRelax(emit, w))
         read = loops(threads)[0](np.ones(sum(w.nbytes for w in weights) // 8, "uint64"))
-        calls = [ours, read, onnx_step(net, FloatOnnx(weights), threads),
-                 torch_step(net, FloatTorch(weights))]  # fmt: skip
-        times = timed(calls, rounds, threads)
-        actual, expected = ours(), calls[-1]()
+        calls = {"ours": ours, "read": read, "onnx": onnx_step(net, FloatOnnx(weights), threads),
+                 "torch": torch_step(net, FloatTorch(weights))}  # fmt: skip
+        times = dict(zip(calls, timed(list(calls.values()), rounds, threads), strict=True))
+        actual, expected = ours(), calls["torch"]()
         apart = float(abs(actual - expected).max() / abs(expected).max())
-        out.append(FloatRow(what, *times, apart, summary))
+        out.append(FloatRow(what, **times, apart=apart, summary=summary))
         print(out[-1].as_line(), flush=True)
     return out
