@@ -35,7 +35,8 @@ nn, op = relax.op.nn, relax.op
 LAST = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
 
 
-FORMS = ("straight", "swapped", "rows", "layer", "unpacked", "turned", "padded", "packed", "moved")
+FORMS = ("straight", "swapped", "rows", "layer", "unpacked", "turned", "padded", "packed", "moved",
+         "streamed")  # fmt: skip
 CONVERT = importlib.import_module("opinfo.byoc.backends.onednn.convert")
 
 
@@ -69,6 +70,11 @@ CASES = {
     "one channel": _conv((1, 9, 7, 16), (1, 3, 3, 16), "straight swapped packed", padding=1),
     "product": Formed((3, 5, 6), lambda e, r, x: e(nn.gelu(e(op.add(e(op.matmul(
         x, const(r, 6, 32))), const(r, 32))))), "straight layer unpacked turned padded"),
+    "a row": Formed((1, 70), lambda e, r, x: e(op.multiply(e(nn.relu(e(op.add(e(op.matmul(
+        x, const(r, 70, 150))), const(r, 150))))), const(r, 1, 150))),
+        "straight layer unpacked turned padded streamed"),
+    "few rows": Formed((3, 1100), lambda e, r, x: e(nn.relu(e(op.matmul(x, const(r, 1100, 64))))),
+                       "straight layer unpacked turned padded streamed"),
     "softmax": Formed((2, 70, 3, 5), lambda e, r, x: e(op.multiply(
         e(nn.softmax(x, 1)), const(r, 2, 70, 3, 5))), "straight moved"),
 }  # fmt: skip

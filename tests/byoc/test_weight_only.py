@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,10 +18,12 @@ from tvm.script import tirx as T
 
 import opinfo
 from opinfo.analysis.composites.grouped import group_dequantize
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.codegen.host import VARIABLE, native_target
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
+from opinfo.front.backend_choice import choose_backends
 from opinfo.transform import FuseDequantize
 
 Array = npt.NDArray[Any]
@@ -164,6 +167,10 @@ PRODUCTS = {
     "a partial group": Product(Quantised((17, 56))),
     "long groups": Product(Quantised((17, 600), group=300)),
     "groups of 128": Product(Quantised((48, 384), 8, 128)),
+    "4 bits, groups of 128": Product(Quantised((48, 256), 4, 128, scales="float32")),
+    "2 bits, groups of 128": Product(Quantised((16, 256), 2, 128, scales="float32")),
+    "groups of 64": Product(Quantised((48, 192), group=64)),
+    "by rows, groups of 128": Product(Quantised((256, 33), group=128, axis=0), transposed=False),
     "uint8": Product(Quantised((20, 96), words="uint8", more={"offset": 8.0})),
     "int8 words": Product(Quantised((20, 96), words="int8")),
     "int8": Product(Quantised((20, 96), 8, words="int8", scales="float32")),
@@ -176,6 +183,7 @@ PRODUCTS = {
     "float16": Product(Quantised((20, 96)), "float16"),
     "einsum": Product(Quantised((20, 96)), einsum=True),
     "operators after it": Product(Quantised((150, 64)), after="silu"),
+    "more than one part": Product(Quantised((280, 96))),
     "float16 after it": Product(Quantised((40, 64)), "float16", after="cast"),
 }  # fmt: skip
 
@@ -187,10 +195,10 @@ def _module(products: dict[str, Product]) -> Any:
     return builder.get()
 
 
-#: What is also compiled for older CPUs.
+#: What is also compiled for CPUs without vectors of 32 bytes; all is for those without AVX-512.
 PORTABLE = ("2 bits", "3 bits, partial words", "zero points", "float32 scales", "float16 after it")
 CASES = [(cpu, name) for cpu in ("", "haswell", "x86-64")
-         for name in (PORTABLE if cpu else PRODUCTS)]  # fmt: skip
+         for name in (PORTABLE if cpu == "x86-64" else PRODUCTS)]  # fmt: skip
 
 
 @cache
@@ -270,27 +278,32 @@ def test_activations_of_very_different_sizes_are_as_exact_as_in_float32(cpu: str
     assert (abs(_run("float32 scales", x, z, cpu) - rows @ w) <= bound).all()
 
 
-def test_rows_with_infinity_and_nan() -> None:
+@pytest.mark.parametrize("cpu", ["", "haswell"])
+def test_rows_with_infinity_and_nan(cpu: str) -> None:
     product = PRODUCTS["4 bits"]
     x, z = _inputs(product, 6)
     x[1, 5], x[3, 40], x[4, :2] = np.nan, np.inf, [np.inf, -np.inf]
     with np.errstate(invalid="ignore"):
         expected = product.expected(x, z)
-    np.testing.assert_allclose(_run("4 bits", x, z), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(_run("4 bits", x, z, cpu), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_threads_change_nothing() -> None:
-    configure = tvm.get_global_func("runtime.config_threadpool")
-    product = PRODUCTS["operators after it"]
-    x, z = _inputs(product, 30)
+@pytest.mark.parametrize("rows", [3, 30])
+def test_threads_change_nothing(rows: int) -> None:
+    """Also if there are more threads than cores, of which some find nothing left to do."""
+    library = ctypes.CDLL("libgomp.so.1")
+    before = library.omp_get_max_threads()
+    product = PRODUCTS["more than one part"]
+    x, z = _inputs(product, rows)
     results = []
     try:
-        for threads in (1, 2):
-            configure(1, threads)
-            results.append(_run("operators after it", x, z))
+        for threads in (1, 2, 5):
+            library.omp_set_num_threads(threads)
+            results.append(_run("more than one part", x, z))
     finally:
-        configure(1, 1)
-    np.testing.assert_array_equal(results[0], results[1])
+        library.omp_set_num_threads(before)
+    for result in results[1:]:
+        np.testing.assert_array_equal(results[0], result)
 
 
 def test_inputs_at_any_address() -> None:
@@ -305,6 +318,34 @@ def test_inputs_at_any_address() -> None:
         at += array.size
     np.testing.assert_array_equal(_run("operators after it", *moved),
                                   _run("operators after it", *arrays))  # fmt: skip
+
+
+@pytest.mark.parametrize("cpu", ["", "haswell"])
+@pytest.mark.parametrize("name", ["8 bits", "4 bits, groups of 128", "2 bits, groups of 128"])
+def test_the_largest_sums_do_not_overflow(cpu: str, name: str) -> None:
+    """Where all digits are the largest, and so are weights; whole numbers are exact."""
+    product = PRODUCTS[name]
+    x = np.full((2, product.depth), -(2.0**22) + 1, "float32")
+    x[1] = -128 * (1 + 2**8 + 2**14)
+    w = product.weights.values()
+    expected = x.astype("float64") @ w.T
+    bound = 1e-6 * abs(x.astype("float64")) @ abs(w.T)
+    actual = _run(name, x, np.zeros((2, product.columns), "float32"), cpu)
+    assert (abs(actual - expected) <= bound).all()
+
+
+def test_weights_of_several_large_pages() -> None:
+    q, other = Quantised((2048, 4000), group=80), Quantised((48, 4000), group=80)
+    words = [w.arrays()[0] for w in (q, other)]
+    scales = [w.arrays()[1] for w in (q, other)]
+    rows = np.random.default_rng(2).standard_normal((2, 4000)).astype("float32")
+    mod = _function(lambda e, x: e(relax.Tuple([_product(e, x, _weights(e, w))
+                                                for w in (q, other)])), rows.shape)  # fmt: skip
+    machine = compile_module(mod, BACKENDS, target=native_target()).machine()
+    for actual, w, s in zip(machine["main"](tvm.runtime.tensor(rows)), words, scales, strict=True):
+        values = (w[..., None] >> 4 * np.arange(8, dtype="uint32") & 15).reshape(len(w), -1)
+        floats = (values - q.offset) * s.astype("float64").repeat(80, 1)
+        np.testing.assert_allclose(actual.numpy(), rows @ floats.T, rtol=1e-5, atol=1e-4)
 
 
 def test_rounding_is_reported() -> None:
@@ -423,3 +464,11 @@ def test_it_is_chosen_by_default() -> None:
     for rows in (1, 128):
         done = opinfo.dispatch(_function(build, (rows, 512)))
         assert [r.backend for r in done.taken] == ["weight_only"]
+
+
+def test_runtimes_with_threads_of_their_own_are_no_default_beside_it() -> None:
+    with_runtimes, without = (choose_backends(None, None, None, few_bits=b) for b in (False, True))
+    assert not any(find(str(name)).coarse for name in without.backends)
+    left_out = set(with_runtimes.backends) - set(without.backends)
+    assert all(find(str(name)).coarse for name in left_out)
+    assert "weight_only" in without.backends

@@ -1,20 +1,22 @@
 """Time products with 4-bit weights, and decoding with a model of them, against their bandwidth.
 
-    python -m benchmarks.weight_only [--threads N] [--rounds N] [--model] [--json FILE] [MxNxK ...]
+    python -m benchmarks.weight_only [--threads N] [--rounds N] [--model] [--floats] [--json FILE]
+                                     [MxNxK ...]
 
 Weights are random, in groups of 32 with float16 scales (`f32` with float32 scales). A time is the
-median of calls in turns: CPU seconds of one thread, wall time of several. Before each call, the
+least of calls in turns: CPU seconds of one thread, wall time of several. Before each call, the
 caches are filled with other data. `read` is a loop that only reads the bytes of the weights and
-scales, `nbits` is MatMulNBits of ONNX Runtime at its default accuracy level and at its fastest (4:
-activations of 8 bits), `torch` is float32 `torch.compile`. `apart` is the largest difference to
-float64 relative to the largest value. With ``--model``, one step of a Llama-like model of 502
-million parameters is timed instead, with 128 tokens in the cache.
+scales, `copy` one that copies them, `nbits` is MatMulNBits of ONNX Runtime at its default accuracy
+level and at its fastest (4: activations of 8 bits), `torch` is float32 `torch.compile`. `apart` is
+the largest difference to float64 relative to the largest value. With ``--model``, one step of a
+Llama-like model of 502 million parameters is timed instead, with 128 tokens in the cache; with
+``--floats``, a step and a prompt of 128 tokens of a Llama-like model of 107 million parameters in
+float32.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import time
 import warnings
@@ -41,6 +43,7 @@ class Row:
     ours: float
     ours_f32: float
     read: float
+    copy: float
     nbits: float
     nbits_4: float
     torch: float
@@ -49,14 +52,15 @@ class Row:
 
     def as_line(self) -> str:
         return (f"{self.what}: {self.ours:.3f} ms (f32 {self.ours_f32:.3f}), "
-                f"{self.read / self.ours:.0%} of the bandwidth of reading; "
+                f"{self.read / self.ours:.0%} of the bandwidth of reading, "
+                f"{self.copy / self.ours:.0%} of that of copying; "
                 f"{self.ours / self.torch:.2f} × torch, {self.ours / self.nbits:.2f} × nbits, "
                 f"{self.ours / self.nbits_4:.2f} × nbits at level 4; apart {self.apart:.1e}, "
                 f"nbits at level 4 {self.apart_nbits_4:.1e}")  # fmt: skip
 
 
 def timed(calls: Sequence[Call], rounds: int, threads: int) -> list[float]:
-    """Median milliseconds of calls in turns, each with cold caches."""
+    """The least milliseconds of calls in turns, each with cold caches."""
     trash = np.ones(TRASH // 8)
     clock = time.process_time if threads == 1 else time.perf_counter
     times: list[list[float]] = [[] for _ in calls]
@@ -69,27 +73,27 @@ def timed(calls: Sequence[Call], rounds: int, threads: int) -> list[float]:
             call()
             if turn:
                 measured.append(1e3 * (clock() - start))
-    return [statistics.median(t) for t in times]
+    return [min(t) for t in times]
 
 
 def product_rows(names: Sequence[str], threads: int, rounds: int) -> list[Row]:
     from benchmarks.backends.weight_only import nbits_peers as peers
-    from benchmarks.backends.weight_only.read_bytes import reader
+    from benchmarks.backends.weight_only.read_bytes import loops
 
     rng = np.random.default_rng(0)
     sizes = [tuple(map(int, n.split("x"))) for n in names]
     weights = [peers.Weights.random(n, k, rng) for _, n, k in sizes]
     rows = [rng.standard_normal((m, k)).astype("float32") for m, _, k in sizes]
-    ours, make_reader = peers.opinfo_products(weights, rows), reader(threads)
+    ours, (read, copy) = peers.opinfo_products(weights, rows), loops(threads)
     out = []
     for k, (name, w, x) in enumerate(zip(names, weights, rows, strict=True)):
-        read = make_reader(np.ones(w.size // 8, "uint64"))
-        calls = [ours[k], ours[k + len(names)], read,
+        words = np.ones(w.size // 8, "uint64")
+        calls = [ours[k], ours[k + len(names)], read(words), copy(words),
                  *(peers.onnx_product(w, x, level, threads) for level in (0, 4)),
                  peers.torch_product(w, x)]  # fmt: skip
         exact = x.astype("float64") @ w.floats.T.astype("float64")
         times = timed(calls, rounds, threads)
-        apart = [float(abs(c() - exact).max() / abs(exact).max()) for c in (calls[0], calls[4])]
+        apart = [float(abs(c() - exact).max() / abs(exact).max()) for c in (calls[0], calls[5])]
         out.append(Row(name, *times, *apart))
         print(out[-1].as_line(), flush=True)
     return out
@@ -101,6 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--model", action="store_true", help="time a model instead of products")
+    parser.add_argument("--floats", action="store_true", help="time a model of float32 instead")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args(argv)
     use_threads(options.threads)
@@ -114,6 +119,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         rows.append(decode_row(options.threads, options.rounds, timed))
         print(rows[-1].as_line(), flush=True)
+    elif options.floats:
+        from benchmarks.backends.weight_only.float_model import float_rows
+
+        rows += float_rows(options.threads, options.rounds, timed)
     else:
         rows = product_rows(options.product, options.threads, options.rounds)
     if options.json:

@@ -31,6 +31,7 @@ class DecodeRow:
     parameters: int
     ours: float
     read: float
+    copy: float
     nbits: float
     nbits_4: float
     torch: float
@@ -41,7 +42,8 @@ class DecodeRow:
 
     def as_line(self) -> str:
         return (f"{self.parameters / 1e6:.0f} million weights: {self.ours:.2f} ms a token, "
-                f"{self.read / self.ours:.0%} of the bandwidth of reading ({self.read:.2f} ms); "
+                f"{self.read / self.ours:.0%} of the bandwidth of reading ({self.read:.2f} ms), "
+                f"{self.copy / self.ours:.0%} of that of copying ({self.copy:.2f} ms); "
                 f"{self.ours / self.torch:.2f} × torch, {self.ours / self.nbits:.2f} × nbits, "
                 f"{self.ours / self.nbits_4:.2f} × nbits at level 4; apart from torch "
                 f"{self.apart:.1e}, nbits {self.apart_nbits:.1e}, at level 4 "
@@ -53,17 +55,19 @@ class Net:
     """The weights and inputs of the model."""
 
     rng: np.random.Generator
+    layers: int = LAYERS
+    tokens: int = TOKENS
 
     @cached_property
     def products(self) -> list[Weights]:
         shapes = [(WIDTH + 2 * SHARED * SIZE, WIDTH), (WIDTH, WIDTH), (2 * INNER, WIDTH),
-                  (WIDTH, INNER)] * LAYERS + [(TOKENS, WIDTH)]  # fmt: skip
+                  (WIDTH, INNER)] * self.layers + [(self.tokens, WIDTH)]  # fmt: skip
         return [Weights.random(n, k, self.rng) for n, k in shapes]
 
     @cached_property
     def inputs(self) -> list[Array]:
         """The embedding of the token, then keys and values of each layer."""
-        shapes = [(1, WIDTH), *[(SHARED, SIZE, PAST), (SHARED, PAST, SIZE)] * LAYERS]
+        shapes = [(1, WIDTH), *[(SHARED, SIZE, PAST), (SHARED, PAST, SIZE)] * self.layers]
         return [self.rng.standard_normal(s).astype("float32") for s in shapes]
 
     def step(self, ops: Any, inputs: Sequence[Any]) -> list[Any]:
@@ -80,7 +84,7 @@ class Net:
             return ops.add(ops.multiply(x, ops.constant(cos)), other)
 
         new = []
-        for layer in range(LAYERS):
+        for layer in range(self.layers):
             keys, values = caches[2 * layer : 2 * layer + 2]
             joint = ops.product(ops.norm(hidden), 4 * layer)
             q, k, v = ops.split(joint, [WIDTH, SHARED * SIZE, SHARED * SIZE], 1)
@@ -98,23 +102,24 @@ class Net:
             gate, up = ops.split(ops.product(ops.norm(hidden), 4 * layer + 2), [INNER] * 2, 1)
             inner = ops.multiply(ops.multiply(gate, ops.sigmoid(gate)), up)
             hidden = ops.add(hidden, ops.product(inner, 4 * layer + 3))
-        return [ops.product(ops.norm(hidden), 4 * LAYERS), *new]
+        return [ops.product(ops.norm(hidden), 4 * self.layers), *new]
 
 
 def decode_row(
     threads: int, rounds: int, timed: Callable[[Sequence[Call], int, int], list[float]]
 ) -> DecodeRow:
-    from benchmarks.backends.weight_only.read_bytes import reader
+    from benchmarks.backends.weight_only.read_bytes import loops
 
     net = Net(np.random.default_rng(0))
     size = sum(w.size for w in net.products)
-    ours, summary = relax_step(net)
-    read = reader(threads)(np.ones(size // 8, "uint64"))
-    nbits, nbits_4 = (onnx_step(net, level, threads) for level in (0, 4))
-    calls = [ours, read, nbits, nbits_4, torch_step(net)]
-    names = ("ours", "read", "nbits", "nbits_4", "torch")
-    times = dict(zip(names, timed(calls, rounds, threads), strict=True))
-    logits = {name: call() for name, call in zip(names, calls, strict=True) if name != "read"}
+    ours, summary = relax_step(net, lambda emit: RelaxOps(emit, net.products))
+    read, copy = (make(np.ones(size // 8, "uint64")) for make in loops(threads))
+    nbits, nbits_4 = (onnx_step(net, OnnxOps(net.products, level), threads) for level in (0, 4))
+    torch = torch_step(net, TorchOps([w.floats for w in net.products]))
+    calls = {"ours": ours, "read": read, "copy": copy, "nbits": nbits, "nbits_4": nbits_4,
+             "torch": torch}  # fmt: skip
+    times = dict(zip(calls, timed(list(calls.values()), rounds, threads), strict=True))
+    logits = {name: call() for name, call in calls.items() if name not in ("read", "copy")}
     exact = logits["torch"]
 
     def apart(name: str) -> float:
@@ -125,7 +130,8 @@ def decode_row(
                      apart_nbits_4=apart("nbits_4"), summary=summary)  # fmt: skip
 
 
-def relax_step(net: Net) -> tuple[Call, str]:
+def relax_step(net: Net, ops: Callable[[Any], RelaxOps]) -> tuple[Call, str]:
+    """A call of the model as opinfo compiles it, and what goes where."""
     import tvm
     from tvm import relax
 
@@ -136,7 +142,7 @@ def relax_step(net: Net) -> tuple[Call, str]:
     builder = relax.BlockBuilder()
     with builder.function("main", names):
         with builder.dataflow():
-            results = net.step(RelaxOps(builder.emit, net.products), names)
+            results = net.step(ops(builder.emit), names)
             out = builder.emit_output(relax.Tuple(results))
         builder.emit_func_output(out)
     compiled = opinfo.compile(builder.get())
@@ -148,7 +154,7 @@ def relax_step(net: Net) -> tuple[Call, str]:
 
 
 class RelaxOps:
-    def __init__(self, emit: Any, products: Sequence[Weights]) -> None:
+    def __init__(self, emit: Any, products: Sequence[Any]) -> None:
         from tvm import relax
 
         self.emit, self.products, self.op, self.relax = emit, products, relax.op, relax
@@ -180,11 +186,10 @@ class RelaxOps:
         return lambda *xs: self.emit(getattr(self.op, name)(*xs))
 
 
-def onnx_step(net: Net, level: int, threads: int) -> Call:
+def onnx_step(net: Net, ops: OnnxOps, threads: int) -> Call:
     from onnx import TensorProto, helper
 
     names = [f"x{k}" for k in range(len(net.inputs))]
-    ops = OnnxOps(net.products, level)
     results = net.step(ops, names)
     inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape)
               for n, x in zip(names, net.inputs, strict=True)]  # fmt: skip
@@ -195,7 +200,7 @@ def onnx_step(net: Net, level: int, threads: int) -> Call:
 
 
 class OnnxOps:
-    def __init__(self, products: Sequence[Weights], level: int) -> None:
+    def __init__(self, products: Sequence[Any], level: int = 0) -> None:
         self.products, self.level = products, level
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -241,10 +246,9 @@ class OnnxOps:
         return lambda *xs: self.node(known[name], *xs)
 
 
-def torch_step(net: Net) -> Call:
+def torch_step(net: Net, ops: TorchOps) -> Call:
     import torch
 
-    ops = TorchOps([torch.from_numpy(w.floats) for w in net.products])
     compiled = torch.compile(lambda *inputs: net.step(ops, inputs))
     arguments = list(map(torch.from_numpy, net.inputs))
 
@@ -256,10 +260,10 @@ def torch_step(net: Net) -> Call:
 
 
 class TorchOps:
-    def __init__(self, products: Sequence[Any]) -> None:
+    def __init__(self, products: Sequence[Array]) -> None:
         import torch
 
-        self.torch, self.products = torch, products
+        self.torch, self.products = torch, list(map(torch.from_numpy, products))
         self.ones = torch.ones(WIDTH)
 
     def constant(self, array: Array) -> Any:

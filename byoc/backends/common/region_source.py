@@ -17,6 +17,10 @@ from ...codegen.abi import ABI
 UNKNOWN = -1
 #: Tensors as views, for generated functions that compute themselves; it follows `ABI`.
 VIEWS = (files(__package__) / "views.hpp").read_text(encoding="utf-8")
+#: Loops over threads, for kernels of our own; nothing need precede it.
+THREADS = (files(__package__) / "threads.hpp").read_text(encoding="utf-8")
+#: Memory in large pages; nothing need precede it.
+LARGE_PAGES = (files(__package__) / "large_pages.hpp").read_text(encoding="utf-8")
 
 
 @dataclass

@@ -15,7 +15,7 @@ import tvm_ffi
 from ...codegen.toolchain import CompilerError
 from ..common.kept_object import kept_object
 from ..common.kept_object import object_key as digest
-from ..common.region_source import headers
+from ..common.region_source import LARGE_PAGES, THREADS, headers
 from .locate import options, version
 from .recipes.converters import runtime
 
@@ -23,6 +23,8 @@ from .recipes.converters import runtime
 HIDDEN = """#define OPINFO_LINKAGE extern "C" __attribute__((visibility("hidden")))
 #define OPINFO_RUNTIME(name) opinfo_onednn_%s_##name
 """
+#: What precedes the runtime.
+SHARED = LARGE_PAGES + THREADS
 #: Names in front of the functions of a model.
 OWN = """#define OPINFO_LINKAGE [[maybe_unused]] static
 #define OPINFO_RUNTIME(name) opinfo_onednn_##name
@@ -41,7 +43,7 @@ def shared_text(own: bool) -> tuple[str, tuple[str, ...]]:
     try:
         key, file = runtime_object()
     except (CompilerError, OSError, RuntimeError):
-        text = headers(__package__, *runtime(own), "cpp/functions.hpp")
+        text = SHARED + headers(__package__, *runtime(own), "cpp/functions.hpp")
         return OWN + text + model, options()
     return HIDDEN % key + model, (*options(), str(file))
 
@@ -64,7 +66,7 @@ def object_key() -> str:
 
 
 def _text() -> str:
-    return headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
+    return SHARED + headers(__package__, *runtime(True), "cpp/functions.hpp", "cpp/probe.cpp")
 
 
 def _words() -> list[str]:

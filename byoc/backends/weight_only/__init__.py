@@ -28,7 +28,7 @@ def cost(region: Region) -> float:
 
 def version() -> str:
     """The version of the kernels."""
-    return "1"
+    return "2"
 
 
 WEIGHT_ONLY = Backend("weight_only", PATTERNS, convert, no_compiler, WANTS, cost, version)

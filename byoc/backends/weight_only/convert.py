@@ -11,11 +11,19 @@ from ...backend.region import Call, Region, Tensor
 from ...codegen.abi import ABI
 from ...codegen.host import flags
 from ..common.epilogue import statements
-from ..common.region_source import VIEWS, Constants, ints, row, tensors
+from ..common.region_source import (
+    LARGE_PAGES,
+    THREADS,
+    VIEWS,
+    Constants,
+    ints,
+    row,
+    tensors,
+)
 from .patterns import PRODUCTS, reduced_axis
 from .weight_panels import Panels, packed
 
-HEADERS = ("panels", "threads", "floats", "limbs", "product")
+HEADERS = ("packed_weights", "panels", "floats", "limbs", "product")
 TYPES = {"float32": "float", "float16": "uint16_t"}
 BITS = {"float32": 32, "float16": 16}
 #: Instructions that the kernels use, if the CPU has all of a group.
@@ -24,9 +32,11 @@ GROUPS = (
     ("avx512f", "avx512vl", "avx512bw", "avx512dq"),
     ("avx512vnni",),
 )
+#: The library of the threads; a linker may leave out one whose functions are used weakly.
+GOMP = ("-Wl,--push-state,--no-as-needed", "-lgomp", "-Wl,--pop-state")
 FUNCTION = """%(finish)s
 static void %(symbol)s_(const View* t) {
-  const Weights w{%(sizes)s, bytes(%(data)d), bytes(%(scales)d), %(zeros)s};
+  const Weights w{%(sizes)s, packed_weights[%(data)d], packed_weights[%(scales)d], %(zeros)s};
   const View others[] = {%(others)s};
   static const bool half[] = {%(half)s};
   product<%(x)s, %(y)s>(w, kernels<%(bits)d, %(s)s>, %(left)s, t[%(count)d - 1], others, half,
@@ -49,12 +59,7 @@ static void %s(float* out, const float* const* p, const int64_t* s, int64_t n) {
   }
 }
 """
-BYTES = """
-namespace {
-const uint8_t* bytes(size_t k) {
-  return reinterpret_cast<const uint8_t*>(opinfo::data(weights[k]));
-}
-}  // namespace
+USING = """
 using namespace opinfo_weight_only;
 """
 LIMBS = "activations are rounded to 24 bits below the largest value of their block of at most 128"
@@ -71,7 +76,7 @@ def convert(regions: Sequence[Region]) -> Code:
     kernels = [(here / f"{name}.hpp").read_text(encoding="utf-8") for name in HEADERS]
     start = f"OPINFO_CONSTANTS({symbols[0]}, weights)\n"
     source = "".join([ABI, "#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", VIEWS,
-                      *kernels, BYTES, *functions, start])  # fmt: skip
+                      LARGE_PAGES, THREADS, *kernels, USING, *functions, start])  # fmt: skip
     rounds = tuple((r.symbol, text) for r in regions if (text := rounding(r)))
     return Code(source, symbols, constants.named(symbols[0]), options(), rounds)
 
@@ -84,12 +89,12 @@ def options() -> tuple[str, ...]:
         if not present.issuperset(group):
             break
         taken += [f"-m{name}" for name in group]
-    return ("-std=c++17", "-O2", "-fno-math-errno", "-ffp-contract=fast", *taken)
+    return ("-std=c++17", "-O2", "-fno-math-errno", "-ffp-contract=fast", *taken, *GOMP)
 
 
 def has_limbs() -> bool:
     """Whether the kernels split activations into digits."""
-    return flags().issuperset(name for group in GROUPS for name in group)
+    return flags().issuperset(GROUPS[0])
 
 
 def rounding(region: Region) -> str:
@@ -148,7 +153,8 @@ def _function(region: Region, constants: Constants) -> str:
     return FUNCTION % {
         "finish": FINISH % (name, "\n    ".join(epilogue)) if epilogue else "",
         "name": name if epilogue else "nullptr", "symbol": region.symbol, "sizes": ints(sizes),
-        "data": data, "scales": scales, "zeros": "nullptr" if zeros is None else f"bytes({zeros})",
+        "data": data, "scales": scales,
+        "zeros": "nullptr" if zeros is None else f"packed_weights[{zeros}]",
         "others": ", ".join([*views[1:], "View{}"]), "number": len(others), "left": views[0],
         "x": TYPES[left.dtype], "y": TYPES[region.result.dtype],
         "half": ints([*(o.dtype == "float16" for o in others), 0]), "bits": panels.bits,

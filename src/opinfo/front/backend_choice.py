@@ -17,6 +17,7 @@ from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
 from ..byoc.measure import Measure
 from ..byoc.prepare.prepare import prepare
+from ..byoc.prepare.raise_products import may_dequantise
 from ..layout.search.constraints import Desired
 from .models import as_module
 
@@ -59,8 +60,9 @@ def dispatch(
         TypeError: An argument has the wrong type.
         ValueError: An argument is invalid or contradicts another.
     """
-    choice = choose_backends(backends, priority, calibration)
-    lowered = prepare(as_module(model, "dispatch"), choice.backends)
+    mod = as_module(model, "dispatch")
+    choice = choose_backends(backends, priority, calibration, few_bits=may_dequantise(mod))
+    lowered = prepare(mod, choice.backends)
     return dispatch_module(lowered, choice.backends, choice.priority, force=force, measure=measure,
                            layouts="best", desired=wants,
                            calibration=choice.calibration)  # fmt: skip
@@ -87,7 +89,7 @@ class BackendChoice:
 
 def choose_backends(
     backends: Sequence[str | Backend] | None, priority: Mapping[str, int] | None,
-    calibration: Calibration | None, target: Any = "llvm",
+    calibration: Calibration | None, target: Any = "llvm", few_bits: bool = False,
 ) -> BackendChoice:  # fmt: skip
     """Return the backends of a request, with classes and costs.
 
@@ -95,6 +97,9 @@ def choose_backends(
     unless ``priority`` says otherwise: an estimate must not compete with measured costs. Those of
     `FIRST` are in a class above. Named backends, and the installed ones for a GPU, have classes as
     in `opinfo.byoc.dispatch`.
+
+    If ``few_bits``, the model has weights of few bits by group. Then backends that take whole
+    subgraphs are left out: their threads would wait for work on the cores that its products need.
     """
     parsed = tvm.target.Target(target)
     if on_gpu(parsed):
@@ -105,7 +110,7 @@ def choose_backends(
     costs = in_force(threads) if calibration is None else named(calibration)
     if backends is not None:
         return BackendChoice(backends, priority, costs)
-    names = installed(parsed)
+    names = [n for n in installed(parsed) if not (few_bits and find(n).coarse)]
     known_costs = costs.backends
     costs = replace(costs, missing=tuple(n for n in names if n not in known_costs))
     first = [n for n in FIRST if unusable(find(n)) is None]

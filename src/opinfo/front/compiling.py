@@ -86,7 +86,8 @@ def compile(
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:
-        choice = choose_backends(backends, priority, calibration, tvm_target)
+        few_bits = may_dequantise(mod)
+        choice = choose_backends(backends, priority, calibration, tvm_target, few_bits)
         shared = SharedWork(mod)
         told = plan is None and (backends is None or calibration is not None)
 
@@ -102,7 +103,7 @@ def compile(
         if plan is not None:
             return build(choice, measure, True, False)
         free = all(given is None for given in (backends, priority, force, wants))
-        raceable = race and free and not may_dequantise(mod)  # runtimes would store them in full
+        raceable = race and free and not few_bits  # runtimes would store them in full
         names = rivals(tvm_target, signatures) if raceable else []
         return raced(build, choice, measure, names, mod)
     choice = choose_backends(backends or (), priority, calibration, tvm_target)

@@ -1,6 +1,6 @@
 
-// Convolutions and products in equivalent forms. It follows linear.hpp, and winograd.hpp if that is
-// there.
+// Convolutions and products in equivalent forms. It follows linear.hpp, and winograd.hpp
+// and streamed.hpp if they are there.
 namespace opinfo_onednn {
 namespace {
 
@@ -61,11 +61,16 @@ OPINFO_CALLED Kernel deconvolution(const Recipe& r) {
 
 OPINFO_CALLED Kernel matmul(const Recipe& r) {
   const Linear l(r);
-  return in_form(r.form, r.strict, {{"straight", [&](Kernel& out) { return product(out, l); }},
-                          {"layer", [&](Kernel& out) { return layer(out, l); }},
-                          {"unpacked", [&](Kernel& out) { return product(out, l, Weights::rows); }},
-                          {"turned", [&](Kernel& out) { return product(out, l, Weights::columns); }},
-                          {"padded", [&](Kernel& out) { return product(out, l, Weights::padded); }}});
+  std::vector<Form> forms = {
+      {"straight", [&](Kernel& out) { return product(out, l); }},
+      {"layer", [&](Kernel& out) { return layer(out, l); }},
+      {"unpacked", [&](Kernel& out) { return product(out, l, Weights::rows); }},
+      {"turned", [&](Kernel& out) { return product(out, l, Weights::columns); }},
+      {"padded", [&](Kernel& out) { return product(out, l, Weights::padded); }}};
+#ifdef OPINFO_STREAMED
+  forms.push_back({"streamed", [&](Kernel& out) { return streamed(out, l); }, true});
+#endif
+  return in_form(r.form, r.strict, forms);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ struct Candidate {
 std::vector<Candidate> named(const Job& job, const Tensors& fixed) {
   std::vector<Candidate> out;
   for (const char* form : {"straight", "swapped", "rows", "layer", "unpacked", "turned", "padded",
-                           "packed", "moved", "winograd2", "winograd4", "separate"}) {
+                           "packed", "moved", "winograd2", "winograd4", "separate", "streamed"}) {
     std::vector<std::string> names;
     listing() = &names;
     try {

@@ -15,22 +15,24 @@ from .quantised import quantised
 from .recipe import Recipe
 from .source import Converter, OneDnnFunction
 
-#: Loops of our own, which take seconds to compile: convolutions by Winograd, and attention.
-WINOGRAD = tuple(f"cpp/loops/{name}.hpp" for name in (
-    "threads", "vectors", "winograd_transforms", "winograd_tiles", "winograd"))  # fmt: skip
+#: Loops of our own, which take seconds to compile: products of few rows, convolutions by Winograd,
+#: and attention.
+LOOPS = tuple(f"cpp/loops/{name}.hpp" for name in (
+    "threads", "vectors", "streamed", "winograd_transforms", "winograd_tiles", "winograd",
+))  # fmt: skip
 ATTENTION = ("cpp/loops/attention_tiles.hpp", "cpp/loops/attention.hpp")
 
 
 def runtime(own: bool) -> tuple[str, ...]:
     """The C++ that reads recipes, with loops of our own or without."""
     return ("cpp/tensors.hpp", "cpp/steps.hpp", "cpp/chains.hpp", "cpp/linear.hpp",
-            *(WINOGRAD if own else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
+            *(LOOPS if own else ()), "cpp/forms.hpp", "cpp/kinds.hpp",
             *(ATTENTION if own else ()), "cpp/quantised.hpp", "cpp/recipe.hpp")  # fmt: skip
 
 
 def has_own_loops(recipe: str, form: str) -> bool:
     """Whether a recipe in a form needs loops of our own."""
-    return "winograd" in form or recipe.startswith("attention ")
+    return "winograd" in form or "streamed" in form or recipe.startswith("attention ")
 
 
 CONVERTERS: dict[str, Converter] = {

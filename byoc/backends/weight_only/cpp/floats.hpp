@@ -19,6 +19,7 @@ void float_tile(const Weights& w, int64_t panel, const float* const* x, const fl
     const Floats zeros = zero == nullptr ? all_of(w.offset) : widened(zero + b * kColumns);
     Floats sum[rows] = {};
     for (int64_t k = 0; k < words; ++k, q += 64) {
+      __builtin_prefetch(q + kAhead, 0, 2);
       const Words all = *reinterpret_cast<const Words*>(q);
 #pragma GCC unroll 8
       for (int j = 0; j < per; ++j)

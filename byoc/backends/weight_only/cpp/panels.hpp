@@ -7,6 +7,9 @@ namespace opinfo_weight_only {
 namespace {
 
 constexpr int kColumns = 16;  // of a panel
+// Bytes of weights that are requested before they are used. They go into the second cache: the
+// first one would not keep so many.
+constexpr int kAhead = 12288;
 typedef float Floats __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t Words __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t Numbers __attribute__((vector_size(64), aligned(4), may_alias));

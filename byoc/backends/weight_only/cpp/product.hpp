@@ -1,5 +1,7 @@
-// Products of activations with a matrix of weights of few bits. It follows views.hpp, panels.hpp,
-// threads.hpp, floats.hpp and limbs.hpp.
+// Products of activations with a matrix of weights of few bits. It follows views.hpp, threads.hpp,
+// panels.hpp, floats.hpp and limbs.hpp.
+#include <memory>
+
 namespace opinfo_weight_only {
 namespace {
 
@@ -57,33 +59,50 @@ inline uint16_t narrowed(float value) {
   return sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
 #endif
 }
-inline void put(float* to, float value) { *to = value; }
-inline void put(uint16_t* to, float value) { *to = narrowed(value); }
+
+// Floats from a row of either dtype, and the other way.
+inline void read_row(const float* from, int64_t n, float* to) { std::memcpy(to, from, 4 * n); }
+inline void read_row(const uint16_t* from, int64_t n, float* to) {
+  int64_t k = 0;
+  for (; k + kColumns <= n; k += kColumns) *reinterpret_cast<Floats*>(to + k) = widened(from + k);
+  for (; k < n; ++k) to[k] = value_of(from + k);
+}
+inline void write_row(const float* from, int64_t n, float* to) { std::memcpy(to, from, 4 * n); }
+inline void write_row(const float* from, int64_t n, uint16_t* to) {
+  for (int64_t k = 0; k < n; ++k) to[k] = narrowed(from[k]);
+}
+
+// Calls for 0, 1, ... before `count`, by several threads if `parallel`.
+template <typename Each>
+void each_of(int64_t count, bool parallel, const Each& each) {
+  if (parallel) return opinfo::in_parallel(count, each);
+  for (int64_t k = 0; k < count; ++k) each(k);
+}
 
 // Some rows of activations as the kernels read them.
 class Rows {
  public:
   template <typename T>
-  Rows(const Weights& w, const T* x, int64_t count, bool parallel) : width_(w.blocks * w.block) {
-    floats_.resize(count * width_);
-    of_.resize(count);
-    units_.resize(count);
+  Rows(const Weights& w, const T* x, int64_t count, bool parallel)
+      : width_(w.blocks * w.block),
+        floats_(new float[count * width_]),
+        units_(new float[count]),
+        of_(new bool[count]) {
 #ifdef OPINFO_LIMBS
-    digits_.resize(count * width_ * kLimbs);
-    blocks_.resize(count * w.blocks);
+    digits_.reset(new int8_t[count * width_ * kLimbs]);
+    blocks_.reset(new BlockOf[count * w.blocks]);
 #endif
     each_of(count, parallel, [&](int64_t r) {
-      float* row = floats_.data() + r * width_;
+      float* row = floats_.get() + r * width_;
       for (int64_t b = 0; b < w.blocks; ++b, row += w.block) {
-        const T* from = x + r * w.depth + w.first(b);
         const int64_t values = w.count(b);
-        for (int64_t k = 0; k < values; ++k) row[k] = value_of(from + k);
-        for (int64_t k = values; k < w.block; ++k) row[k] = 0;
+        read_row(x + r * w.depth + w.first(b), values, row);
+        std::fill(row + values, row + w.block, 0.f);
       }
-      row = floats_.data() + r * width_;
+      row = floats_.get() + r * width_;
+      of_[r] = false;
 #ifdef OPINFO_LIMBS
-      of_[r] = split(w, row, digits_.data() + r * width_ * kLimbs,
-                     blocks_.data() + r * w.blocks);
+      of_[r] = split(w, row, digits_.get() + r * width_ * kLimbs, blocks_.get() + r * w.blocks);
       if (of_[r]) return;
 #endif
       units_[r] = shrunk(row);
@@ -104,15 +123,15 @@ class Rows {
       const int8_t* x[kRows];
       const BlockOf* of[kRows];
       for (int64_t k = 0; k < n; ++k) {
-        x[k] = digits_.data() + (r + k) * width_ * kLimbs;
-        of[k] = blocks_.data() + (r + k) * w.blocks;
+        x[k] = digits_.get() + (r + k) * width_ * kLimbs;
+        of[k] = blocks_.get() + (r + k) * w.blocks;
       }
       return by.limbs[n - 1](w, panel, x, of, y);
     }
 #endif
     const float* x[kRows];
-    for (int64_t k = 0; k < n; ++k) x[k] = floats_.data() + (r + k) * width_;
-    by.floats[n - 1](w, panel, x, units_.data() + r, y);
+    for (int64_t k = 0; k < n; ++k) x[k] = floats_.get() + (r + k) * width_;
+    by.floats[n - 1](w, panel, x, units_.get() + r, y);
   }
 
  private:
@@ -126,11 +145,11 @@ class Rows {
   }
 
   int64_t width_;
-  std::vector<float> floats_, units_;
-  std::vector<char> of_;  // whether a row has digits, as all its values are finite
+  std::unique_ptr<float[]> floats_, units_;
+  std::unique_ptr<bool[]> of_;  // whether a row has digits, as all its values are finite
 #ifdef OPINFO_LIMBS
-  std::vector<int8_t> digits_;
-  std::vector<BlockOf> blocks_;
+  std::unique_ptr<int8_t[]> digits_;
+  std::unique_ptr<BlockOf[]> blocks_;
 #endif
 };
 
@@ -198,10 +217,11 @@ void product(const Weights& w, const Kernels& by, const View& x, const View& out
         }
         for (int64_t k = 0; k < height; ++k) {
           const int64_t row = top + r + k;
-          others.beside(row, column, n, room.data(), p.data());
-          if (finish != nullptr) finish(values[k], p.data(), others.steps.data(), n);
-          Y* to = reinterpret_cast<Y*>(out.data) + row * w.columns + column;
-          for (int64_t j = 0; j < n; ++j) put(to + j, values[k][j]);
+          if (finish != nullptr) {
+            others.beside(row, column, n, room.data(), p.data());
+            finish(values[k], p.data(), others.steps.data(), n);
+          }
+          write_row(values[k], n, reinterpret_cast<Y*>(out.data) + row * w.columns + column);
         }
       }
     });
