@@ -91,8 +91,8 @@ class Sdpa:
         """How it rounds differently from its operators one by one."""
         dtype = self.tensors[0].dtype
         summed = f"constant terms are added first, rounded to {dtype}; " if self.summed else ""
-        return (f"{summed}scores are float32, their softmax is rounded to {dtype} before the "
-                "second product")  # fmt: skip
+        return (f"{summed}scores are float32, scaled there, their softmax is rounded to {dtype} "
+                "before the second product")  # fmt: skip
 
 
 def halves(node: Node) -> str | None:
