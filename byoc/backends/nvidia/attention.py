@@ -245,8 +245,8 @@ def _operator(region: Region) -> Sdpa | str:
     places = [Strided.plain(t.shape).permuted((0, 2, 1, 3)) for t in (q, k, v, call.result)]
     terms = [Source(b, Strided.plain(b.shape).broadcast((*places[0].shape[:3], k.shape[1])))
              for b in bias if isinstance(b, Tensor)]  # fmt: skip
-    given, constants = _divided(terms)
-    places += [t.place for t in given]
+    added, constants = _divided(terms)
+    places += [t.place for t in added]
     common = common_steps([batch(p) for p in places])
     if common is None or not all(static(t.shape) for t in (q, k, v)):
         return COPIED
@@ -261,7 +261,7 @@ def _operator(region: Region) -> Sdpa | str:
     corner = CORNERS[call.attrs["causal_mask"]]
     if corner == "BOTTOM_RIGHT" and q.shape[1] > k.shape[1]:
         return "the causal mask hides whole rows, whose softmax is not a number"
-    made = _masked(Sdpa((q, k, v), views, scale), given, constants, found, region)
+    made = _masked(Sdpa((q, k, v), views, scale), added, constants, found, region)
     if isinstance(made, str) or not corner:
         return made
     if made.causal or made.mask is not None:
