@@ -237,11 +237,16 @@ def test_a_transpose_before_a_norm_is_not_fused() -> None:
     assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
 
 
-def test_a_cast_before_a_pool_is_fused() -> None:
-    def build(e: Any, x: Any) -> Any:
-        return e(op.astype(pool(e, e(op.astype(x, "float32"))), "float16"))
+def halved(e: Any, x: Any) -> Any:
+    return e(nn.max_pool2d(x, (2, 2), (2, 2), layout="NHWC"))
 
-    mod = fuse(prepare(net(build, (1, 9, 9, 16))))
+
+@pytest.mark.parametrize("pooled", [pool, halved])
+def test_a_cast_before_a_pool_is_fused(pooled: Build) -> None:
+    def build(e: Any, x: Any) -> Any:
+        return e(op.astype(pooled(e, e(op.astype(x, "float32"))), "float16"))
+
+    mod = fuse(prepare(net(build, (1, 10, 10, 16))))
     fused = fuse_rows(mod)
     assert len(mod.functions) == 3 and len(fused.functions) == 2
     (func,) = [f for _, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)]
@@ -285,6 +290,12 @@ def test_a_thread_computes_several_windows(name: str, monkeypatch: pytest.Monkey
     sides = f"(T.int64({rows}), T.int64({columns}), T.int64(4)), "
     assert rule_of(func) == "windows" and f"_acc = T.sblock_alloc_buffer({sides}" in kernel.script()
     check(func, kernel)
+
+
+def test_a_sum_before_windows_side_by_side_is_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, y: halved(e, e(op.add(x, y))), *[(1, 8, 8, 16)] * 2)))
+    (func,) = [f for _, f in fuse_rows(mod).functions_items() if isinstance(f, tirx.PrimFunc)]
+    check(func, kernel_of(func))
 
 
 def test_names_become_identifiers() -> None:
