@@ -20,7 +20,7 @@ from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.proposal.legalise import is_call_tir, legalise_module
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .constant_calls import constant_calls, is_foldable, is_large_creator, operands, parts, shape_of
-from .mutate import mutated
+from .mutation.mutate import mutated
 
 
 def fold_constants(mod: Any) -> Any:

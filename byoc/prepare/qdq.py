@@ -28,8 +28,8 @@ from ..backend.backend import Backend
 from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
 from ..patterns.pattern import Pattern, node, nothing
-from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
-from .mutate import mutated, with_attrs
+from .integers import DEQUANTIZE, SMALL, Integers, Scales
+from .mutation.mutate import mutated, named, with_attrs
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from opinfo.analysis import Refusal
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.node import NodeDict, substitute
 from opinfo.analysis.proofs.equal import prove_equal
+from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
 from opinfo.byoc.backends.nvidia.schedules import window_kernel
-from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
 from opinfo.byoc.backends.nvidia.schedules.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
     DONE,

@@ -21,9 +21,9 @@ from ....analysis import op_info
 from ....analysis.blocks.blocks import Opaque, stages
 from ...codegen.memory import planning, unbounded
 from ...prepare.raise_ops import raise_ops
-from .schedules.fuse_rows import fuse_rows
+from .passes.fuse_rows import fuse_rows
+from .passes.transposed_constants import with_constant_layouts
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
-from .schedules.transposed_constants import with_constant_layouts
 from .schedules.valid_names import with_valid_names
 
 #: Operators that `relax.backend.DispatchSortScan` lowers for a target.

@@ -18,7 +18,7 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import calls, loads, static
 from .....analysis.lifting.tir.node import NodeDict, items
-from .gpu_program import (
+from ..schedules.gpu_program import (
     GpuProgram,
     NoGpuSchedule,
     expanded,
@@ -28,8 +28,8 @@ from .gpu_program import (
     read_program,
     value_parts,
 )
-from .pointwise_kernel import MANY
-from .row_space import row_space
+from ..schedules.pointwise_kernel import MANY
+from ..schedules.row_space import row_space
 
 #: TVM's pattern kinds.
 BROADCAST, REDUCTION, OPAQUE = 1, 3, 8
