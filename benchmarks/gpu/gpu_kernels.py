@@ -51,7 +51,7 @@ def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
     """Build a kernel both ways; returns the path or the error of each way, and the parameters."""
     import tvm
 
-    from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
+    from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
     from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
     from opinfo.byoc.prepare.fuse import fuse
     from opinfo.byoc.prepare.prepare import prepare

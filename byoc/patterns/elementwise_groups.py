@@ -48,7 +48,7 @@ def group(value: Value, infos: Infos) -> Group | None:
         return None
     polys: dict[Value, Poly] = {value: ARGUMENT}
     ops: list[Op] = []
-    while sum(infos[op].info.name != "relax.astype" for op in ops) < LONGEST:
+    while sum(not _is_cast(op, infos) for op in ops) < LONGEST:
         following = _next(value, ops, polys, infos)
         if following is None:
             return None
@@ -61,6 +61,11 @@ def group(value: Value, infos: Infos) -> Group | None:
         if function is not None and all(o.outputs[0].only_in(inside) for o in ops[:-1]):
             return Group(tuple(ops), value, _info(*function, infos[op].info))
     return None
+
+
+def _is_cast(op: Op, infos: Infos) -> bool:
+    info = infos[op].info
+    return isinstance(info, OpInfo) and info.name == "relax.astype"
 
 
 def _next(

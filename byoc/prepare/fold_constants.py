@@ -29,7 +29,7 @@ from .constant_calls import (
     parts,
     shape_of,
 )
-from .mutate import mutated
+from .mutation.mutate import mutated
 
 
 def fold_constants(mod: Any) -> Any:

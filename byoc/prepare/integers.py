@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm import relax
-from tvm.ir import Op as IrOp
 
 from ...analysis.composites.grouped import DEQUANTIZE as GROUPED
 from ...analysis.lifting.tir.node import items
 from ...analysis.support.tvm_compat import GenericConst, array_of
+from .mutation.mutate import named
 
 QUANTIZE, DEQUANTIZE = "relax.quantize", "relax.dequantize"
 SMALL = ("int8", "uint8")
@@ -27,12 +27,6 @@ SMALL = ("int8", "uint8")
 RESHAPES = ("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims")
 POOLS = tuple(f"relax.nn.max_pool{n}d" for n in (1, 2, 3))
 Scales = tuple[Any, ...]
-
-
-def named(expr: Any, name: str) -> bool:
-    """Whether an expression is a call of an operator."""
-    op = getattr(expr, "op", None)
-    return isinstance(op, IrOp) and op.name == name
 
 
 @relax.expr_functor.mutator

@@ -20,8 +20,7 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from .integers import named
-from .mutate import with_attrs
+from .mutation.mutate import named, with_attrs
 
 #: Products are merged if the weights have this many times as many rows and columns as all of them
 #: have rows together: copies of rows are small beside the weights then.

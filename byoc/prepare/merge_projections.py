@@ -20,8 +20,7 @@ from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from .integers import named
-from .mutate import with_attrs
+from .mutation.mutate import named, with_attrs
 
 _VIEWS = ("relax.reshape", "relax.permute_dims")
 

@@ -6,11 +6,9 @@ After:  x * (gamma / √(var + ε)) + (beta - mean …)      a + b
 Elementwise operators move before reshapes (`byoc.prepare.sink_reshapes`), and products of few rows
 with the same weights become one (`byoc.prepare.merge_products`). For backends that read views in
 place, those of a GPU, products of the same tensor become one (`byoc.prepare.merge_projections`),
-each slice of a moved tensor gets its own move (`byoc.prepare.split_slices`), images get a fourth
-channel (`byoc.prepare.pad_channels`), patches of images are multiplied
-(`byoc.prepare.patch_products`), and rolls become slices (`byoc.prepare.index_runs`). What is
-bound outside of dataflow blocks moves into such, as in the branches of a conditional, so that
-regions form there.
+each slice of a moved tensor gets its own move (`byoc.prepare.split_slices`), and images and rolls
+get other forms (`byoc.prepare.gpu`). What is bound outside of dataflow blocks moves into such, as
+in the branches of a conditional, so that regions form there.
 """
 
 from __future__ import annotations
@@ -30,13 +28,12 @@ from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
 from .fold_constants import fold_constants
-from .index_runs import slice_index_runs
-from .integers import named
+from .gpu.index_runs import slice_index_runs
+from .gpu.pad_channels import pad_channels
+from .gpu.patch_products import patch_products
 from .merge_products import merge_products
 from .merge_projections import merge_projections
-from .mutate import mutated
-from .pad_channels import pad_channels
-from .patch_products import patch_products
+from .mutation.mutate import mutated, named
 from .qdq import bind_scales, parametrise_scales, quantised, runtimes, taking
 from .raise_ops import raise_ops
 from .raise_products import raise_products

@@ -30,8 +30,8 @@ from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
 from ..patterns.pattern import Pattern, node, nothing
 from ..patterns.subgraphs import Coarse
-from .integers import DEQUANTIZE, SMALL, Integers, Scales, named
-from .mutate import mutated, with_attrs
+from .integers import DEQUANTIZE, SMALL, Integers, Scales
+from .mutation.mutate import mutated, named, with_attrs
 
 
 @dataclass(frozen=True)

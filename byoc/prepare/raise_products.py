@@ -27,7 +27,7 @@ from ...analysis.proposal.proposal import Constant
 from ...analysis.results.buffer_layout import BufferLayout
 from ...analysis.results.op_info import LayoutNormalised, OpInfo, Refusal
 from ...layout.graph.unused import without_unused
-from .integers import named
+from .mutation.mutate import named
 from .raise_ops import STRENGTH, call_sizes, same_type
 
 #: Dtypes of words.

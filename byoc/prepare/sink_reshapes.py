@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.ir import Op as IrOp
 
 from ...analysis.support.tvm_compat import GenericConst
-from .mutate import mutated
+from .mutation.mutate import mutated
 
 _NAMES = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "erf", "tanh",
           "sigmoid", "exp", "log", "sqrt", "square", "abs", "negative", "clip", "nn.relu",

@@ -19,8 +19,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.lifting.tir.node import NodeDict
-from .integers import named
-from .mutate import mutated
+from .mutation.mutate import mutated, named
 
 _MOVES = tuple(f"relax.{n}" for n in ("reshape", "permute_dims", "expand_dims", "squeeze",
                                       "strided_slice"))  # fmt: skip

@@ -19,8 +19,7 @@ import tvm_ffi
 from tvm import relax
 
 from .constant_values import Array, ConstantValues
-from .integers import named
-from .mutate import mutated
+from .mutation.mutate import mutated, named
 
 #: Operators that only move elements.
 _MOVES = frozenset(f"relax.{n}" for n in ("reshape", "permute_dims", "broadcast_to", "expand_dims",

@@ -19,8 +19,7 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.support.tvm_compat import GenericConst, array_of
-from .integers import named
-from .mutate import mutated
+from .mutation.mutate import mutated, named
 
 #: Numbers that no element is below or above.
 Bounds = tuple[float, float]
@@ -97,7 +96,9 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
         if name in _OF_TRUTH and any(str(a.ty.dtype) != "bool" for a in call.args):
             return None
         found = _ELEMENTWISE[name](*known)
-        return found if name not in _SUMS or (dtype == "int64" and _is_size(found)) else None
+        if found is None or name not in _SUMS:
+            return found
+        return found if dtype == "int64" and _is_size(found) else None
 
     def bound(self, expr: Any) -> Any:
         """What a variable is bound to, in the end."""

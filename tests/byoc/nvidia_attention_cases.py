@@ -155,6 +155,13 @@ def _windows(emit: Build, q: Any, k: Any, v: Any) -> Any:
     return emit(op.matmul(emit(nn.softmax(emit(op.reshape(scores, (4, 3, 5, 9))))), v))
 
 
+def _scaled_queries(emit: Build, q: Any, k: Any, v: Any) -> Any:
+    """Queries are scaled in float32 and rounded."""
+    q = emit(op.multiply(_wide(emit, q), relax.const(0.3, "float32")))
+    scores = emit(op.matmul(emit(op.astype(q, k.ty.dtype)), emit(op.permute_dims(k, [0, 1, 3, 2]))))
+    return emit(op.matmul(emit(nn.softmax(scores)), v))
+
+
 def _hidden_at_run_time(emit: Build, q: Any, k: Any, v: Any, seen: Any) -> Any:
     dtype = q.ty.dtype
     mask = emit(op.where(seen, relax.const(0.0, dtype), relax.const(-1e4, dtype)))
@@ -234,6 +241,8 @@ CASES: dict[str, Case] = {
         ((4, 3, 5, 16), (4, 3, 9, 16), (4, 3, 9, 8)), _windows, lambda *xs: attended(
             *xs, scale=1.0, mask=WINDOWS),
         ("s.mask {1, 12, 5, 9}, {540, 45, 9, 1}, 0}",)),
+    "scaled queries": Case((Q, K, V), _scaled_queries, lambda *xs: attended(*xs, scale=0.3),
+                           ("s.scale = 0.3f",)),
     "no mask": Case((Q, K, V), _constant(np.zeros((1, 1, 5, 9))), lambda *xs: attended(
         *xs, scale=0.25),
                     ("s.scale = 0.25f",)),

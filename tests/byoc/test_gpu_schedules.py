@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +20,8 @@ from opinfo.analysis import Refusal
 from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.node import NodeDict, substitute
 from opinfo.analysis.proofs.equal import prove_equal
+from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
 from opinfo.byoc.backends.nvidia.schedules import window_kernel
-from opinfo.byoc.backends.nvidia.schedules.fuse_rows import fuse_rows
 from opinfo.byoc.backends.nvidia.schedules.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
     DONE,
@@ -187,6 +188,15 @@ def test_loads_and_stores_have_16_bytes(name: str) -> None:
     assert text.count("T.vectorized(T.int64(8))") >= 2
 
 
+def test_channels_padded_to_a_power_of_two_are_vectors_of_a_pixel() -> None:
+    """Of rows whose length is one too, TVM made vectors of 8 indices, which CUDA lacks."""
+    build, shapes = CASES["image, padded"][2], ((1, 3, 8, 16),)
+    text = kernel_of(prim_func(build, *shapes)).script()
+    assert "T.vectorized(T.int64(4))" in text
+    for line in text.splitlines():
+        assert not re.search(r"\bv // |\bv % |\+ v\) [/%]", line), line
+
+
 def test_long_rows_are_read_again() -> None:
     func = prim_func(lambda e, x: e(nn.softmax(x)), (1, 70000), dtype="float32")
     kernel = kernel_of(func)
@@ -237,11 +247,16 @@ def test_a_transpose_before_a_norm_is_not_fused() -> None:
     assert len(fuse_rows(mod).functions) == len(mod.functions) == 3
 
 
-def test_a_cast_before_a_pool_is_fused() -> None:
-    def build(e: Any, x: Any) -> Any:
-        return e(op.astype(pool(e, e(op.astype(x, "float32"))), "float16"))
+def halved(e: Any, x: Any) -> Any:
+    return e(nn.max_pool2d(x, (2, 2), (2, 2), layout="NHWC"))
 
-    mod = fuse(prepare(net(build, (1, 9, 9, 16))))
+
+@pytest.mark.parametrize("pooled", [pool, halved])
+def test_a_cast_before_a_pool_is_fused(pooled: Build) -> None:
+    def build(e: Any, x: Any) -> Any:
+        return e(op.astype(pooled(e, e(op.astype(x, "float32"))), "float16"))
+
+    mod = fuse(prepare(net(build, (1, 10, 10, 16))))
     fused = fuse_rows(mod)
     assert len(mod.functions) == 3 and len(fused.functions) == 2
     (func,) = [f for _, f in fused.functions_items() if isinstance(f, tirx.PrimFunc)]
@@ -285,6 +300,12 @@ def test_a_thread_computes_several_windows(name: str, monkeypatch: pytest.Monkey
     sides = f"(T.int64({rows}), T.int64({columns}), T.int64(4)), "
     assert rule_of(func) == "windows" and f"_acc = T.sblock_alloc_buffer({sides}" in kernel.script()
     check(func, kernel)
+
+
+def test_a_sum_before_windows_side_by_side_is_fused() -> None:
+    mod = fuse(prepare(net(lambda e, x, y: halved(e, e(op.add(x, y))), *[(1, 8, 8, 16)] * 2)))
+    (func,) = [f for _, f in fuse_rows(mod).functions_items() if isinstance(f, tirx.PrimFunc)]
+    check(func, kernel_of(func))
 
 
 def test_names_become_identifiers() -> None:

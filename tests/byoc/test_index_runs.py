@@ -9,7 +9,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.prepare.index_runs import slice_index_runs
+from opinfo.byoc.prepare.gpu.index_runs import slice_index_runs
 
 from ..run import run
 

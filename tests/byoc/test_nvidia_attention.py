@@ -246,6 +246,8 @@ REFUSED: dict[str, tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...
                       "has 136 elements, expected at most 128"),
     "one key": (lambda e, *x: _as_torch(e, *x), ((2, 3, 5, 16), (2, 3, 1, 16), (2, 3, 1, 16)),
                 "float16", (), "there is one key"),
+    "many windows": (_constant(causal(4, 4, -100.0)), ((256, 4, 4, 16),) * 3, "float16", (),
+                     "1024 heads with a mask have 4 keys each"),
     "negative scale": (_negative, (Q, K, V), "float16", (), "scores are scaled by -0.5"),
     "queries for all heads": (
         lambda e, q, k, v: _as_torch(e, e(op.broadcast_to(q, Q)), k, v), ((2, 1, 5, 16), K, V),

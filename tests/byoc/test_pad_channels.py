@@ -9,7 +9,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.prepare.pad_channels import pad_channels
+from opinfo.byoc.prepare.gpu.pad_channels import pad_channels
 
 from ..run import run
 

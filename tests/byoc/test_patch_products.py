@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from opinfo.byoc.prepare.patch_products import patch_products
+from opinfo.byoc.prepare.gpu.patch_products import patch_products
 
 from ..run import run
 

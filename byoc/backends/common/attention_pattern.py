@@ -119,7 +119,7 @@ class AttentionRules:
             return True
         name = node.info.name
         if name == "relax.astype" and narrows(node):
-            return True
+            return not scales_halves(node)
         return name not in self.moves and (name not in scales or number(node) is not None)
 
     def _in_place(self, chain: Sequence[Node], across: int) -> bool:
@@ -174,6 +174,18 @@ def narrows(node: Node) -> bool:
     """Whether a cast rounds: its result is a half, its operand is not."""
     value = node.operand(0)
     return value is not None and value.dtype == "float32" and node.result.dtype != "float32"
+
+
+def scales_halves(node: Node) -> bool:
+    """Whether a cast rounds halves that were widened and scaled: a library scales the scores."""
+    scaled = node.source(0)
+    if scaled is None or scaled.info.name not in SCALES or number(scaled) is not None:
+        return False
+    wide = scaled.source(0)
+    if wide is None or wide.info.name != "relax.astype" or narrows(wide):
+        return False
+    halves = wide.operand(0)
+    return halves is not None and halves.dtype == node.result.dtype
 
 
 def known(node: Node) -> Unmet | None:

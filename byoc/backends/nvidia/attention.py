@@ -41,6 +41,8 @@ from .source import GpuFunction
 ATTENTION = "relax.nn.attention"
 #: Elements of a head; the kernel takes multiples of the second.
 LARGEST_HEAD, ELEMENTS = 128, 8
+#: With a mask, the kernel takes three times as long as products for many heads of few keys.
+FEW_KEYS, MANY_HEADS = 64, 1024
 #: Halves of 16 bytes: what the kernel reads at once.
 ALIGNED = 8
 #: Terms below it hide a key: a sum of products of halves of a head is far smaller.
@@ -92,8 +94,8 @@ class Sdpa:
         """How it rounds differently from its operators one by one."""
         dtype = self.tensors[0].dtype
         summed = f"constant terms are added first, rounded to {dtype}; " if self.summed else ""
-        return (f"{summed}scores are float32, their softmax is rounded to {dtype} before the "
-                "second product")  # fmt: skip
+        return (f"{summed}scores are float32, scaled there, their softmax is rounded to {dtype} "
+                "before the second product")  # fmt: skip
 
 
 def halves(node: Node) -> str | None:
@@ -128,9 +130,14 @@ def open_mask(node: Node) -> str | None:
 
 
 def whole(attention: Region) -> str | None:
-    """Why the kernel does not compute a region; None if it does."""
+    """Why the kernel does not compute a region, or not in less time; None if it does."""
     found = sdpa(attention)
-    return found if isinstance(found, str) else None
+    if isinstance(found, str):
+        return found
+    (batches, heads, _, _), keys = found.views[0].extents, found.views[1].extents[2]
+    if found.mask is not None and keys <= FEW_KEYS and batches * heads >= MANY_HEADS:
+        return f"{batches * heads} heads with a mask have {keys} keys each: products take less time"
+    return None
 
 
 @functools.cache
@@ -247,8 +254,8 @@ def _operator(region: Region) -> Sdpa | str:
     places = [Strided.plain(t.shape).permuted((0, 2, 1, 3)) for t in (q, k, v, call.result)]
     terms = [Source(b, Strided.plain(b.shape).broadcast((*places[0].shape[:3], k.shape[1])))
              for b in bias if isinstance(b, Tensor)]  # fmt: skip
-    given, constants = _divided(terms)
-    places += [t.place for t in given]
+    added, constants = _divided(terms)
+    places += [t.place for t in added]
     common = common_steps([batch(p) for p in places])
     if common is None or not all(static(t.shape) for t in (q, k, v)):
         return COPIED
@@ -263,7 +270,7 @@ def _operator(region: Region) -> Sdpa | str:
     corner = CORNERS[call.attrs["causal_mask"]]
     if corner == "BOTTOM_RIGHT" and q.shape[1] > k.shape[1]:
         return "the causal mask hides whole rows, whose softmax is not a number"
-    made = _masked(Sdpa((q, k, v), views, scale), given, constants, found, region)
+    made = _masked(Sdpa((q, k, v), views, scale), added, constants, found, region)
     if isinstance(made, str) or not corner:
         return made
     if made.causal or made.mask is not None:

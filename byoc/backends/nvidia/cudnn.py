@@ -189,7 +189,7 @@ def _hard_swish(frame: GpuFunction, alpha: float, beta: float) -> list[str]:
     """C++ for x · clip(alpha x + beta, 0, 1), which is x · clip(x + beta / alpha, 0, 1 / alpha) ·
     alpha if alpha is positive.
     """
-    offset, factor = (frame.constant(np.float32([n])) for n in (beta / alpha, alpha))
+    offset, factor = (frame.constant(np.array([n], "float32")) for n in (beta / alpha, alpha))
     return ["v.activation = kHardSwish;", f"v.limit = {number(1 / alpha)};",
             f"v.offset = {offset};", f"v.factor = {factor};"]  # fmt: skip
 

@@ -197,7 +197,9 @@ def halves(half: str) -> Condition:
 
     def check(node: Node) -> str | None:
         found = {v.dtype for k in (0, 1) if (v := node.operand(k)) is not None} - {half}
-        return f"an operand is {found.pop()}, expected {half}" if found else dtypes(half)(node)
+        if not found and node.result.dtype not in (half, "float32"):
+            return f"the result is {node.result.dtype}, expected {half} or float32"
+        return f"an operand is {found.pop()}, expected {half}" if found else None
 
     return check
 

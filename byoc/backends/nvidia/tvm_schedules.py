@@ -8,7 +8,7 @@ After:  blockIdx.x, threadIdx.x over i, j, c; for r0, r1 in T.grid(…)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -22,8 +22,8 @@ from ....analysis.blocks.blocks import Opaque, stages
 from ...codegen.memory import UPPER, planning, unbounded
 from ...prepare.raise_ops import raise_ops
 from .exact_math import exact_math
-from .schedules.constant_layouts import with_constant_layouts
-from .schedules.fuse_rows import fuse_rows
+from .passes.fuse_rows import fuse_rows
+from .passes.transposed_constants import with_constant_layouts
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 from .schedules.valid_names import with_valid_names
 
@@ -71,9 +71,10 @@ def captured_by_shape(mod: Any) -> Any:
     """
     out = mod.clone()
     for gvar, func in mod.functions_items():
-        bounds = (func.attrs or {}).get(UPPER) if isinstance(func, relax.Function) else None
-        names = sorted({str(v.name) for v in relax.analysis.defined_symbolic_vars(func)}
-                       if bounds else ())  # fmt: skip
+        if not isinstance(func, relax.Function):
+            continue
+        bounds: Mapping[str, Any] = (func.attrs or {}).get(UPPER) or {}
+        names = sorted(str(v.name) for v in relax.analysis.defined_symbolic_vars(func))
         if names and all(name in bounds for name in names):
             out.update_func(gvar, func.with_attr(BY_SHAPE, names))
     return out

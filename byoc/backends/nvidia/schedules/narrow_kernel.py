@@ -148,15 +148,35 @@ class _Narrow(SingleStep):
         return unrolled("u", extent, lambda v: substitute(body, values((var, v))))
 
     def written(self, out: Any, place: Any, analyzer: Any) -> Any:
-        size = self.width * self.writes
+        """The results of a thread, as vectors.
+
+        They lie within a pixel if its channels are a power of two: of a lane that runs over pixels,
+        TVM would vectorise quotients and remainders in 64 bits, of which CUDA has no vectors of 8.
+        """
+        if self.writes & (self.writes - 1) == 0:
+            return self.each_pixel(out, place, analyzer)
 
         def one(e: Any) -> Any:
-            at = self.at(place, e // number(self.writes), e % number(self.writes))
-            indices = [analyzer.simplify(substitute(i, at)) for i in self.update.indices]
-            return store(self.update.buffer, load(out, e), *indices)
+            return self.result(out, place, e // number(self.writes), e % number(self.writes), e,
+                               analyzer)  # fmt: skip
 
-        lane = tirx.Var("e", "int64")
-        return VectorLanes(lane, size, analyzer).lanes(str(out.ty.dtype), one)
+        size = self.width * self.writes
+        return VectorLanes(tirx.Var("e", "int64"), size, analyzer).lanes(str(out.ty.dtype), one)
+
+    def each_pixel(self, out: Any, place: Any, analyzer: Any) -> Any:
+        pixel, lane = tirx.Var("p", "int64"), tirx.Var("v", "int64")
+        analyzer.bind(pixel, static_range(self.width))
+
+        def one(v: Any) -> Any:
+            return self.result(out, place, pixel, v, pixel * number(self.writes) + v, analyzer)
+
+        vector = VectorLanes(lane, self.writes, analyzer).lanes(str(out.ty.dtype), one)
+        return self.each(self.width, pixel, vector)
+
+    def result(self, out: Any, place: Any, pixel: Any, channel: Any, e: Any, analyzer: Any) -> Any:
+        at = self.at(place, pixel, channel)
+        indices = [analyzer.simplify(substitute(i, at)) for i in self.update.indices]
+        return store(self.update.buffer, load(out, e), *indices)
 
 
 def with_decided_guards(expr: Any, analyzer: Any) -> Any:

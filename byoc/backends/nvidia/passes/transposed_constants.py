@@ -16,8 +16,8 @@ from tvm import IRModule, relax, s_tir, tirx
 from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items
 from .....analysis.support.tvm_compat import GenericConst, array_of
-from ....prepare.mutate import with_attrs
-from .gpu_program import NoGpuSchedule, has_windows, read_program, value_parts
+from ....prepare.mutation.mutate import with_attrs
+from ..schedules.gpu_program import NoGpuSchedule, has_windows, read_program, value_parts
 
 
 def with_constant_layouts(mod: Any) -> Any:

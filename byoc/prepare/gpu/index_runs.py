@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...analysis.support.tvm_compat import GenericConst, array_of
-from .integers import named
-from .mutate import mutated
+from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.mutate import mutated, named
 
 #: More slices are left as they are: each is a branch of the kernel.
 MOST = 2

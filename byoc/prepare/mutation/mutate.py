@@ -1,10 +1,11 @@
-"""Apply a mutator to the Relax functions of a module."""
+"""Apply a mutator to the Relax functions of a module, and ask which operator a call is of."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tvm import relax
+from tvm.ir import Op as IrOp
 
 
 def mutated(mod: Any, writer: Any) -> Any:
@@ -23,3 +24,9 @@ def mutated(mod: Any, writer: Any) -> Any:
 def with_attrs(mod: Any, of: Any) -> Any:
     """The module with the attributes of ``of``."""
     return mod.with_attrs(of.attrs) if of.attrs else mod
+
+
+def named(expr: Any, name: str) -> bool:
+    """Whether an expression is a call of an operator."""
+    op = getattr(expr, "op", None)
+    return isinstance(op, IrOp) and op.name == name

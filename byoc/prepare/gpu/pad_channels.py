@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...analysis.support.tvm_compat import GenericConst, array_of
-from .integers import named
-from .mutate import mutated
+from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.mutate import mutated, named
 
 _CONVOLUTIONS = tuple(f"relax.nn.conv{n}d" for n in (1, 2, 3))
 #: Fewer channels are padded to as many.

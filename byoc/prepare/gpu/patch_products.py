@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from ...analysis.support.tvm_compat import GenericConst, array_of
-from .integers import named
-from .mutate import mutated
+from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.mutate import mutated, named
 
 #: Channels of an image; convolutions of more are fast as they are.
 IMAGE = 4

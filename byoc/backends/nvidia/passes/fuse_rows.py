@@ -18,7 +18,7 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import calls, loads, static
 from .....analysis.lifting.tir.node import NodeDict, items
-from .gpu_program import (
+from ..schedules.gpu_program import (
     GpuProgram,
     NoGpuSchedule,
     expanded,
@@ -28,8 +28,8 @@ from .gpu_program import (
     read_program,
     value_parts,
 )
-from .pointwise_kernel import MANY
-from .row_space import row_space
+from ..schedules.pointwise_kernel import MANY
+from ..schedules.row_space import row_space
 
 #: TVM's pattern kinds.
 BROADCAST, REDUCTION, OPAQUE = 1, 3, 8
@@ -56,23 +56,28 @@ def _kind(func: Any) -> int:
         program = read_program(func, True)
         if all(not step.reduced for step in program.steps):
             return BROADCAST if _is_elementwise(program) else OPAQUE
-        if not _has_windows(program):
+        if not _is_pool(program):
             row_space(program)
     except NoGpuSchedule:
         return OPAQUE
     return REDUCTION
 
 
-def _has_windows(program: GpuProgram) -> bool:
-    """Whether a thread reduces each element of the result alone, from overlapping windows."""
-    steps = [s for s in program.steps if s.reduced]
-    few = all(product(extents(s.reduced)) <= MANY for s in steps)
-    return few and any(has_windows(s, value_parts(u, program.definitions))
-                       for s in steps for u in s.updates)  # fmt: skip
+def _is_pool(program: GpuProgram) -> bool:
+    """Whether a thread can reduce each element of the result alone: few terms, as of a window."""
+    reduced = [s for s in program.steps if s.reduced]
+    spatial = [extents(s.spatial) for s in program.steps]
+    few = all(product(extents(s.reduced)) <= MANY for s in reduced)
+    return len(reduced) == 1 and few and all(e == spatial[0] for e in spatial)
+
+
+def _overlaps(program: GpuProgram) -> bool:
+    return any(has_windows(s, value_parts(u, program.definitions))
+               for s in program.steps if s.reduced for u in s.updates)  # fmt: skip
 
 
 def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
-    """The PrimFuncs over windows of what another PrimFunc computes at some cost."""
+    """The PrimFuncs over overlapping windows of what a PrimFunc computes at some cost."""
     sources: NodeDict[Any] = NodeDict()
     out: list[Any] = []
 
@@ -84,7 +89,7 @@ def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
         read = [sources.get(v) for v in binding.value.args[1].fields]
         costly = [g for g in read if g is not None and kinds[g] == BROADCAST
                   and not _is_cheap(mod[g])]  # fmt: skip
-        if kinds[gvar] == REDUCTION and costly and _has_windows(read_program(mod[gvar], True)):
+        if kinds[gvar] == REDUCTION and costly and _overlaps(read_program(mod[gvar], True)):
             out.append(gvar)
 
     for _, func in mod.functions_items():

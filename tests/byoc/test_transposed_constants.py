@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.script import tirx as T
 
 from opinfo.analysis.support.tvm_compat import GenericConst, array_of
-from opinfo.byoc.backends.nvidia.schedules.constant_layouts import with_constant_layouts
+from opinfo.byoc.backends.nvidia.passes.transposed_constants import with_constant_layouts
 
 from ..run import run
 

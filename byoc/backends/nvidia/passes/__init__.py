@@ -1,0 +1,1 @@
+"""Passes over modules before their PrimFuncs are scheduled for an NVIDIA GPU."""

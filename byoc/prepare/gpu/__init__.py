@@ -1,0 +1,1 @@
+"""Rewrites for backends of a GPU."""

@@ -1,0 +1,1 @@
+"""What the rewrites of Relax functions share."""
