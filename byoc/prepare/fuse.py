@@ -8,7 +8,7 @@ import tvm
 from tvm import ir, relax
 
 from ...analysis.lifting.tir.int64_extents import int64_extents
-from .mutate import with_attrs
+from .mutation.mutate import with_attrs
 
 
 def fuse(mod: Any) -> Any:
