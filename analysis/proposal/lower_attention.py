@@ -12,6 +12,8 @@ import tvm
 from tvm import relax
 from tvm.ir import register_op_attr
 
+from ..support.tvm_compat import sym
+
 _OPERATORS = ("relax.nn.attention", "relax.nn.attention_bias")
 
 
@@ -64,7 +66,7 @@ def _extent(extent: Any, known: list[tuple[Any, Any]]) -> Any:
     if not _is_expression(extent):
         return extent
     for value, variable in known:
-        if tvm.sym.Analyzer().can_prove_equal(value, extent):
+        if sym.Analyzer().can_prove_equal(value, extent):
             return variable
     known.append((extent, tvm.tirx.Var(f"m{len(known)}", "int64")))
     return known[-1][1]

@@ -111,7 +111,7 @@ REFUSES = [
 ]  # fmt: skip
 
 
-@recogniser("top_p", precedence=432, ops=(RENORMALIZE, SUM, SAMPLE))
+@recogniser("top_p", precedence=435, ops=(RENORMALIZE, SUM, SAMPLE))
 def top_p(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
     """Match the tensors by their shapes, and by whether data select their rows."""
     (definition,) = expression.outputs[:1]
