@@ -13,10 +13,10 @@ from benchmarks.common.pages import PAGES, table
 HEAD = """# Whole models on a GPU
 
 Written by `python -m benchmarks.gpu page DIR`: milliseconds of a call, medians of calls in turns in
-one process, all with CUDA graphs, random weights, no tf32. **torch** is
-`torch.compile(mode="{mode}")`, channels last for images; **TVM** is TVM's default build. **apart**
-is the largest difference from torch in float32, relative to the largest value. **kernels** is the
-number that a call launches.
+one process, all with CUDA graphs, random weights, no tf32. Models are timed in several runs.
+**torch** is `torch.compile(mode="{mode}")`, channels last for images; **TVM** is TVM's default
+build. **apart** is the largest difference from torch in float32, relative to the largest value.
+**kernels** is the number that a call launches. Models are compiled some fifteen at a time.
 
 {device}; torch {torch}, apache-tvm 0.27.
 """
