@@ -145,6 +145,8 @@ class _Inference(relax.PyExprMutator):  # type: ignore[misc]
         if not named(spread, "relax.broadcast_to"):
             return call
         weight = spread.args[0]
+        if weight.ty.shape is None or spread.ty.shape is None or call.ty.shape is None:
+            return call
         moved = weight.ty.shape.values[-2:] if weight.ty.ndim >= 2 else ()
         if not moved or not tvm_ffi.structural_equal(
             relax.ShapeExpr(moved), relax.ShapeExpr(spread.ty.shape.values[-2:])):  # fmt: skip

@@ -22,9 +22,10 @@ import tvm_ffi
 from tvm import relax
 
 from ...analysis.composites.grouped import DEQUANTIZE as GROUPED
+from ...analysis.composites.products import TRANSPOSED_MATMUL
 from ...analysis.lifting.tir.node import NodeDict, items
 from ...analysis.support.warn import warn
-from ...layout.graph.relax_graph import Op
+from ...layout.graph.relax_graph import Op, Value
 from ..backend.backend import Backend
 from ..backend.catalog import unusable
 from ..matching.lowered import Lowered, read
@@ -141,7 +142,58 @@ def _stored(lowered: Lowered, subgraphs: Sequence[Coarse]) -> set[Op]:
     return {op for op in ops
             if _named(lowered, op, DEQUANTIZE) and (data := op.values[0]) is not None
             and (data.constant or data.weight) and op.outputs[0].pinned is None
-            and all(map(taken, (op, *op.outputs[0].uses)))}  # fmt: skip
+            and all(map(taken, (op, *op.outputs[0].uses)))
+            and _is_exact(lowered, op.outputs[0], _axis(lowered, op))}  # fmt: skip
+
+
+#: The axis of the scales of a dequantize: none if it has one scale, `ANY` if it is not known.
+ANY = -1
+
+
+def _axis(lowered: Lowered, op: Op) -> int | None:
+    scales = op.values[1]
+    if scales is None or all(e == 1 for e in scales.shape):
+        return None
+    info = lowered.infos[op].operator
+    rank = len(op.outputs[0].shape)
+    axis = None if info is None else info.attrs.get("axis")
+    return int(axis) % rank if isinstance(axis, int) and rank else ANY
+
+
+def _is_exact(lowered: Lowered, value: Value, axis: int | None) -> bool:
+    """Whether runtimes compute with a dequantised constant as with its real numbers.
+
+    In a product with a tensor that is not quantised, ONNX Runtime rounds the tensor to 8 bits; with
+    scales along the axis that is summed, OpenVINO takes the first scale for all.
+    """
+    for op in value.uses:
+        if _named(lowered, op, "relax.matmul", TRANSPOSED_MATMUL):
+            place = next(k for k, v in enumerate(op.values) if v is value)
+            other = op.values[1 - place]
+            if other is None or other.producer is None:
+                return False
+            if not _named(lowered, _source(lowered, other.producer), DEQUANTIZE):
+                return False
+            summed = len(value.shape) - (2 if place else 1)
+            plain = _named(lowered, op, "relax.matmul")
+            if axis is not None and (axis in (ANY, summed) or not plain):
+                return False
+        elif _named(lowered, op, "relax.permute_dims", "relax.reshape", "relax.astype"):
+            if not _is_exact(lowered, op.outputs[0], _moved(lowered, op, axis)):
+                return False
+    return True
+
+
+def _moved(lowered: Lowered, op: Op, axis: int | None) -> int | None:
+    """The axis of scales after a move."""
+    if axis is None or _named(lowered, op, "relax.astype"):
+        return axis
+    info = lowered.infos[op].operator
+    axes = info.attrs.get("axes") if info is not None else None
+    if not _named(lowered, op, "relax.permute_dims") or axis == ANY:
+        return ANY
+    order = range(len(op.outputs[0].shape))[::-1] if axes is None else [int(a) for a in axes]
+    return list(order).index(axis)
 
 
 def _warn(lowered: Lowered, patterns: Sequence[Pattern], matched: set[Op]) -> None:

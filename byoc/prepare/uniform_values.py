@@ -18,6 +18,7 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
+from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.support.tvm_compat import GenericConst, array_of
 from .mutation.mutate import mutated, named
 
@@ -33,10 +34,20 @@ _MOVES = ("reshape", "permute_dims", "expand_dims", "squeeze", "broadcast_to", "
 
 
 def fold_uniform_values(mod: Any) -> Any:
-    """The module without choices and terms that are decided; the input is not changed."""
-    if not any(isinstance(f, relax.Function) and _is_symbolic(f) for f in mod.functions.values()):
+    """The module without choices and terms that are decided; the input is not changed.
+
+    A module that updates tensors in place is returned: a result must not become another tensor.
+    """
+    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
+    if not any(map(_is_symbolic, functions)) or any(map(_is_in_place, functions)):
         return mod
     return relax.transform.DeadCodeElimination()(mutated(mod, _Uniform(mod)))
+
+
+def _is_in_place(func: Any) -> bool:
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(func, (relax.Call, calls.append))
+    return any("inplace" in getattr(call.op, "name", "") for call in calls)
 
 
 def _is_symbolic(func: Any) -> bool:
@@ -45,6 +56,10 @@ def _is_symbolic(func: Any) -> bool:
 
 @relax.expr_functor.mutator
 class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.known: NodeDict[Bounds | None] = NodeDict()
+
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
         if named(call, "relax.where"):
@@ -54,16 +69,29 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
             return self.spread(call.args[1 if chosen == _TRUE else 2], call)
         if named(call, "relax.add"):
             for kept, term in (call.args, list(call.args)[::-1]):
-                if _same_type(kept, call) and self.bounds(term) == _FALSE:
+                computed = isinstance(self.bound(kept), relax.Call)  # the result is no parameter
+                if computed and _same_type(kept, call) and self.bounds(term) == _FALSE:
                     return kept
         return call
 
     def spread(self, value: Any, call: Any) -> Any:
         """The value in the shape of the call."""
-        return value if _same_type(value, call) else relax.op.broadcast_to(value, call.ty.shape)
+        if call.ty.shape is None:
+            return call
+        if _same_type(value, call) and isinstance(self.bound(value), relax.Call):
+            return value
+        return relax.op.broadcast_to(value, call.ty.shape)
 
     def bounds(self, expr: Any, depth: int = _DEPTH) -> Bounds | None:
         """Bounds of the elements of a tensor without NaN; None if none are known."""
+        if not isinstance(expr, relax.Var):
+            return self.read(expr, depth)
+        if expr not in self.known:
+            self.known[expr] = self.read(expr, depth)
+        return self.known[expr]
+
+    def read(self, expr: Any, depth: int) -> Bounds | None:
+        """Bounds of an expression that was not asked for before."""
         value = self.bound(expr)
         if isinstance(value, GenericConst):
             return _of_array(np.asarray(array_of(value).numpy()))
@@ -75,7 +103,8 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
         if name == "arange":
             return _of_range(value)
         if name in ("full", "full_like"):
-            return self.bounds(value.args[1], depth - 1)
+            filled = self.bounds(value.args[1], depth - 1)
+            return filled if filled and _fits(filled, str(value.ty.dtype)) else None
         if name in ("zeros", "zeros_like", "ones", "ones_like"):
             return _TRUE if name.startswith("ones") else _FALSE
         return self.computed(name, value, depth)
@@ -115,17 +144,24 @@ def _chosen(condition: Bounds | None, first: Bounds | None, second: Bounds | Non
 
 
 def _same_type(value: Any, call: Any) -> bool:
-    return bool(tvm_ffi.structural_equal(value.ty, call.ty))
+    known = value.ty.shape is not None and call.ty.shape is not None
+    return known and bool(tvm_ffi.structural_equal(value.ty, call.ty))
 
 
 def _of_array(array: Any) -> Bounds | None:
     numbers = array.astype("float64")
-    return None if not numbers.size or np.isnan(numbers).any() else (numbers.min(), numbers.max())
+    if not numbers.size or np.isnan(numbers).any():
+        return None
+    within = float(numbers.min()), float(numbers.max())
+    return within if array.dtype.kind == "f" or _is_size(within) else None
 
 
 def _of_range(call: Any) -> Bounds | None:
     """The numbers of a range of integers that ascends; its end may be a symbol."""
     start, end, step = (_number(a) for a in call.args)
+    whole = all(n is None or float(n).is_integer() for n in (start, end, step))
+    if str(call.ty.dtype) != "int64" or not whole:
+        return None  # other integers wrap, other numbers are rounded
     if start is None or step is None or step <= 0:
         return None
     return start, math.inf if end is None else max(start, end)

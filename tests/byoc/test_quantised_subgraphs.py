@@ -24,7 +24,6 @@ from opinfo.byoc.prepare.prepare import prepare
 from opinfo.frontend.formats.from_onnx import from_model
 
 from . import qdq
-from .int8_cases import Q, dequantized
 
 NETS = {"mobile": qdq.mobile, "residual": qdq.residual}
 RUNTIMES = ("onnxruntime", "openvino")
@@ -72,15 +71,26 @@ def test_onnx_runtime_computes_what_it_computes_on_the_file() -> None:
         assert np.abs(found - expected).max() <= 1.001 * qdq.STEP
 
 
-def _product(after: Any = None) -> Any:
-    """A product with constant integers; ``after`` makes the tensor that is multiplied by them."""
+def _product(after: Any = None, axis: int | None = None, small: bool = True) -> Any:
+    """A product with constant integers; ``after`` makes what is done with them.
+
+    ``axis``: that of the constant's scales. ``small``: the other factor is quantised, too.
+    """
     weights = np.random.default_rng(0).integers(-127, 128, (6, 4)).astype("int8")
     x = relax.Var("x", relax.TensorType((3, 6), "float32"))
     bb = relax.BlockBuilder()
     with bb.function("main", [x]):
         with bb.dataflow():
-            w = dequantized(bb.emit, Q("int8", 0.02, 0), relax.const(weights))
-            out = bb.emit_output(after(bb.emit, x, w) if after else bb.emit(op.matmul(x, w)))
+            scales = 0.02 if axis is None else np.full(weights.shape[axis], 0.02, "float32")
+            zeros = 0 if axis is None else np.zeros(weights.shape[axis], "int8")
+            given = relax.const(scales, "float32"), relax.const(zeros, "int8")
+            w = bb.emit(op.dequantize(relax.const(weights), *given, -1 if axis is None else axis))
+            y: Any = x
+            if small:
+                scale, zero = relax.const(0.1, "float32"), relax.const(0, "int8")
+                y = bb.emit(op.quantize(x, scale, zero, -1, "int8"))
+                y = bb.emit(op.dequantize(y, scale, zero, -1, "float32"))
+            out = bb.emit_output(after(bb.emit, y, w) if after else bb.emit(op.matmul(y, w)))
         bb.emit_func_output(out)
     return bb.get()
 
@@ -89,7 +99,8 @@ def _dequantised(mod: Any, backends: Sequence[str]) -> int:
     """How many constants are still integers after a module is prepared."""
     prepared = prepare(mod, backends)
     calls = [b.value for block in prepared["main"].body.blocks for b in block.bindings]
-    return sum("dequantize" in str(c.args[0]) for c in calls if getattr(c, "args", ()))
+    of_constants = [c for c in calls if getattr(c, "args", ()) and "dequantize" in str(c.args[0])]
+    return sum(not isinstance(c.args[1].fields[0], relax.Var) for c in of_constants)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +109,17 @@ def _dequantised(mod: Any, backends: Sequence[str]) -> int:
 )
 def test_chains_beside_subgraphs_get_constants_in_float(backends: list[str], count: int) -> None:
     assert _dequantised(_product(), backends) == count
+
+
+@pytest.mark.parametrize(
+    ("axis", "small", "count"),
+    [(1, True, 1), (0, True, 0), (1, False, 0), (None, False, 0)],
+)
+def test_constants_that_runtimes_round_are_folded(
+    axis: int | None, small: bool, count: int
+) -> None:
+    """A factor that is not quantised, and scales along the axis that is summed."""
+    assert _dequantised(_product(axis=axis, small=small), ["onnxruntime"]) == count
 
 
 def test_constants_of_an_operator_that_stays_with_tvm_are_folded() -> None:

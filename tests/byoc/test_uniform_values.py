@@ -10,6 +10,7 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.script import tirx as T
 
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.byoc.prepare.uniform_values import fold_uniform_values
@@ -45,7 +46,9 @@ def masked(test: Callable[[Any], Any], hidden: float = -np.inf) -> Build:
 
     def build(e: Any, x: Any) -> Any:
         mask = e(op.broadcast_to(test(e), (N, N)))
-        return op.add(x, e(op.where(mask, const(0.0, "float32"), const(hidden, "float32"))))
+        return op.add(
+            e(op.abs(x)), e(op.where(mask, const(0.0, "float32"), const(hidden, "float32")))
+        )
 
     return build
 
@@ -80,6 +83,14 @@ KEPT: dict[str, Build] = {
         e(op.subtract(positions(e), const(1, "int64"))), zero()))),
     "32 bits may wrap": masked(lambda e: e(op.greater_equal(
         e(op.add(positions(e, dtype="int32"), const(1, "int32"))), const(0, "int32")))),
+    "64 bits are more than a float64 has": masked(
+        lambda e: e(op.greater_equal(e(op.full((1, N), const(2**53, "int64"), "int64")),
+                                     const(2**53 + 1, "int64")))),
+    "a number is cut": masked(lambda e: e(op.greater(
+        e(op.full((1, N), const(0.5, "float32"), "int32")), const(0, "int32")))),
+    "positions of 8 bits wrap": masked(lambda e: e(op.greater_equal(
+        positions(e, dtype="int8"), const(0, "int8")))),
+    "a parameter is not a result": lambda e, x: op.add(x, e(op.zeros((N, N), "float32"))),
     "all are hidden": masked(lambda e: e(op.less(positions(e), zero()))),
     "the mask depends on the tensor": lambda e, x: op.add(x, e(op.where(
         e(op.greater_equal(x, const(0.0, "float32"))), const(0.0, "float32"),
@@ -94,7 +105,7 @@ def test_what_is_decided_for_all_sizes_is_dropped(name: str) -> None:
     mod = module(DROPPED[name])
     assert "add" in names(mod)
     folded = fold_uniform_values(mod)
-    assert names(folded) == []
+    assert names(folded) == ["abs"]
     assert "where" in names(mod)  # the input is not changed
 
 
@@ -153,3 +164,30 @@ def test_weights_that_make_the_batch_stay_spread() -> None:
         builder.emit_func_output(out)
     mod = builder.get()
     assert any("broadcast" in g.name_hint for g, _ in prepare(mod).functions_items())
+
+
+def test_a_module_that_writes_in_place_stays() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((N,), "float32"))
+    with builder.function("main", [x]):
+        y = builder.emit(op.add(builder.emit(op.abs(x)), builder.emit(op.zeros((N,), "float32"))))
+        double = builder.add_func(_double(), "double")
+        z = builder.emit(op.call_tir_inplace(double, y, [0], y.ty))
+        builder.emit_func_output(z)
+    mod = builder.get()
+    assert fold_uniform_values(mod).same_as(mod)
+
+
+def _double() -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(private=True, s_tir=True)
+    def double(y: T.handle) -> None:
+        n = T.int64()
+        given = T.match_buffer(y, (n,), "float32")
+        for i in range(n):
+            with T.sblock("double"):
+                v = T.axis.spatial(n, i)
+                given[v] = given[v] * T.float32(2)
+
+    return double
