@@ -159,6 +159,8 @@ class _TensorAcceptor(Acceptor):
         self.device = int(tvm_ffi.device(param.device, 0).dlpack_device_type())
         #: The last tensor accepted for a parameter without symbols: a weight is checked once.
         self.last_accepted: Any = self
+        #: Whether the function writes to it: a copy would lose that.
+        self.is_cache = False
 
     def __call__(self, arg: Any, values: Values) -> Any:
         if arg is self.last_accepted:
@@ -209,6 +211,11 @@ class _TensorAcceptor(Acceptor):
                                  tvm.device(self.param.device))  # fmt: skip
 
     def copied(self, array: Any, address: int, contiguous: bool) -> Any:
+        if self.is_cache:
+            raise BoundaryError(
+                f"{self.function}: cache parameter {self.param.name} must be a writable, aligned, "
+                "contiguous tensor; use Session.start"
+            )
         if self.strict and not contiguous:
             raise self.wrong("is not contiguous", "must be contiguous; "
                              "pass tvm.runtime.tensor(x), or drop strict")  # fmt: skip

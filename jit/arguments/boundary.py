@@ -113,6 +113,9 @@ class Boundary:
             raise ValueError(f"{signature.function} has no symbolic extent {', '.join(unknown)}; "
                              f"those in its parameters: {names}")  # fmt: skip
         self._accept = [acceptor(p, signature.function, strict) for p in signature.params]
+        for cache in signature.caches:
+            check: Any = self._accept[cache.param]
+            (check if cache.field < 0 else check.fields[cache.field]).is_cache = True
         self._composed = [(a, path, axis, e) for k, check in enumerate(self._accept)
                           for a, path in check.leaves((k,)) for axis, e in a.composed]  # fmt: skip
 

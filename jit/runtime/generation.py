@@ -161,11 +161,12 @@ def _check_caches(signature: Signature) -> None:
 
 
 def _check_same_caches(first: Signature, second: Signature) -> None:
-    kinds = [[(_param(s, c).dtype, c.axis, len(_param(s, c).shape or ())) for c in s.caches]
-             for s in (first, second)]  # fmt: skip
+    kinds = [[(_param(s, c).dtype, c.axis, [e if isinstance(e, int) else None
+                                            for e in _param(s, c).shape or ()])
+              for c in s.caches] for s in (first, second)]  # fmt: skip
     if kinds[0] != kinds[1]:
         raise ValueError(f"start: the caches of {first.function} and {second.function} differ in "
-                         "number, dtype or axis")  # fmt: skip
+                         "number, dtype, shape or axis")  # fmt: skip
 
 
 def _inputs(signature: Signature) -> list[Param]:

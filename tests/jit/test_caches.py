@@ -122,7 +122,8 @@ def test_no_kernel_is_compiled_for_a_length(session: Any) -> None:
 
 
 def test_a_call_behind_the_end_of_a_cache_is_refused(session: Any) -> None:
-    caches = tuple(np.zeros((1, 8, WIDTH), "float32") for _ in range(2))
+    zeros = np.zeros((1, 8, WIDTH), "float32")
+    caches = tuple(tvm.runtime.tensor(zeros) for _ in range(2))
     session["main"](draw(4), caches, (4,))
     with pytest.raises(BoundaryError, match="room for 8 rows, and 4 in use and 5 new ones"):
         session["main"](draw(5), caches, (4,))
@@ -166,6 +167,11 @@ def module_of(body: Callable[[Emit, Any, Any], Any], *sizes: Any) -> tvm.IRModul
     return builder.get()
 
 
+def summed(emit: Emit, joined: Any, *others: Any) -> Any:
+    joined = emit(joined)
+    return relax.Tuple([emit(op.sum(joined, [1])), joined, *others])
+
+
 P, Q = tirx.Var("p", "int64"), tirx.Var("q", "int64")
 
 
@@ -174,15 +180,98 @@ P, Q = tirx.Var("p", "int64"), tirx.Var("q", "int64")
     (lambda e, x, c: op.concat([e(op.exp(x)), c[0]], 1), (P,), "is no parameter"),
     (lambda e, x, c: op.concat([c[0], x], 1), (7,), "axis 1 of a has no symbolic length"),
     (lambda e, x, c: op.concat([c[0], x, x], 1), (P,), "joins 3 tensors"),
-    (lambda e, x, c: relax.Tuple([e(op.concat([c[0], x], 1)), e(op.exp(c[0]))]), (P,), "reads a"),
+    (lambda e, x, c: relax.Tuple([e(op.concat([c[0], x], 1)), e(op.exp(c[0]))]), (P,), "reads a "),
     (lambda e, x, c: relax.Tuple([e(op.concat([y, x], 1)) for y in c]), (P, Q),
      "different lengths"),
     (lambda e, x, c: relax.Tuple([e(op.concat([c[0], x], 1)), e(op.concat([c[0], x], 1))]), (P,),
      "twice"),
+    (lambda e, x, c: summed(e, op.concat([c[0], c[0]], 1)), (P,), "reads a elsewhere"),
+    (lambda e, x, c: summed(e, op.concat([c[0], x], 1), c[0]), (P,), "reads a elsewhere"),
+    (lambda e, x, c: summed(e, op.concat([c[0], x], 1), e(op.concat(e(relax.Tuple(c * 2)), 2))),
+     (P,), "reads a elsewhere"),
+    (lambda e, x, c: summed(e, op.concat(e(relax.Tuple([c[0], x])), 1)), (P,), "has a name"),
+    (lambda e, x, c: relax.Tuple([e(op.exp(x)), e(op.concat([c[0], x], 1))]), (P,),
+     "no other result reads a"),
+    (lambda e, x, c: op.concat([c[0], x], 1), (P,), "no other result reads a"),
+    (lambda e, x, c: relax.Tuple([e(op.zeros_like(j := e(op.concat([c[0], x], 1)))), j]), (P,),
+     "no other result reads a"),
 ])  # fmt: skip
 def test_refusals(body: Any, sizes: Any, why: str) -> None:
     with pytest.raises(ValueError, match=f"AppendToCaches: no function .*({why})"):
         AppendToCaches()(module_of(body, *sizes))
+
+
+def refusal(params: list[Any], body: Callable[[Any], Any]) -> str:
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            out = builder.emit_output(body(builder))
+        builder.emit_func_output(out)
+    with pytest.raises(ValueError, match="AppendToCaches: no function") as caught:
+        AppendToCaches()(builder.get())
+    return str(caught.value)
+
+
+def rows_of(name: str, *shape: Any, dtype: str = "float32") -> Any:
+    return relax.Var(name, relax.TensorType(shape, dtype))
+
+
+def test_a_matched_cache_is_refused() -> None:
+    x, c, r = rows_of("x", 1, Q, WIDTH), rows_of("c", 1, P, WIDTH), tirx.Var("r", "int64")
+    ty = relax.TensorType([1, r, WIDTH], "float32")
+    why = refusal([x, c], lambda b: summed(b.emit, op.concat([b.match_cast(c, ty), x], 1)))
+    assert "is no parameter" in why
+
+
+def test_a_tuple_of_caches_used_as_a_whole_is_refused() -> None:
+    x, c = rows_of("x", 1, Q, WIDTH), rows_of("c", 1, P, WIDTH)
+    past = relax.Var("past", relax.TupleType([c.ty, c.ty]))
+
+    def body(b: Any) -> Any:
+        whole = b.emit(op.concat(past, 2))
+        return summed(b.emit, op.concat([relax.TupleGetItem(past, 0), x], 1), whole)
+
+    assert "reads past elsewhere" in refusal([x, past], body)
+
+
+def test_a_flattening_concatenation_is_refused() -> None:
+    x, c = rows_of("x", Q), rows_of("c", P)
+    why = refusal([x, c], lambda b: (lambda j: relax.Tuple([b.emit(op.exp(j)), j]))(
+        b.emit(op.concat([c, x], None))))  # fmt: skip
+    assert "joins flattened tensors" in why
+
+
+def test_a_cache_that_numpy_has_no_arrays_of_is_refused() -> None:
+    x, c = (rows_of(n, 1, e, WIDTH, dtype="bfloat16") for n, e in (("x", Q), ("c", P)))
+    assert "is bfloat16" in refusal([x, c], lambda b: summed(b.emit, op.concat([c, x], 1)))
+
+
+def test_a_parameter_named_like_the_length_is_refused() -> None:
+    x, c = rows_of("x", 1, Q, WIDTH), rows_of("c", 1, P, WIDTH)
+    size = relax.Var("cache_length", relax.ShapeType([tirx.Var("n", "int64")]))
+    why = refusal([x, size, c], lambda b: summed(b.emit, op.concat([c, x], 1)))
+    assert "it has a parameter cache_length" in why
+
+
+def test_caches_are_in_the_order_of_the_parameters() -> None:
+    def body(emit: Emit, x: Any, caches: Any) -> Any:
+        joined = [emit(op.concat([y, x], 1)) for y in caches]
+        return relax.Tuple([*(emit(op.sum(j, [1])) for j in joined), *joined[::-1]])
+
+    module = module_of(body, P, P)
+    assert [c.param for c in Signature.of(AppendToCaches()(module)["main"]).caches] == [1, 2]
+
+
+def test_a_cache_that_would_be_copied_is_refused(session: Any) -> None:
+    good = tvm.runtime.tensor(np.zeros((1, 8, WIDTH), "float32"))
+    raw = np.zeros(8 * WIDTH + 17, "float32")
+    start = 2 if raw[1:].ctypes.data % 64 == 0 else 1
+    readonly = np.zeros((1, 8, WIDTH), "float32")
+    readonly.flags.writeable = False
+    for bad in (raw[start : start + 8 * WIDTH].reshape(1, 8, WIDTH),
+                np.zeros((1, 8, 2 * WIDTH), "float32")[..., :WIDTH], readonly):  # fmt: skip
+        with pytest.raises(BoundaryError, match=r"cache parameter past\[1\] must be a writable"):
+            session["main"](draw(3), (good, bad), (0,))
 
 
 def test_a_session_without_caches_names_the_pass() -> None:
