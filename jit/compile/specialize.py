@@ -232,6 +232,7 @@ def _code(
     sites = [_about(s, outcomes[s.function].strategy, settings) for s in called]
     functions = {s.function: tvm.ir.save_json(mod[s.function]) for s in called}
     ranges = {k: [d.low, d.high, d.multiple_of] for k, d in settings.dims.items()}
+    _check_stores(mod)
     signatures = [Signature.of(f, n).to_json() for n, f in _public(mod).items()]
     about = json.dumps({"format": FORMAT, "target": str(target), "functions": functions,
                         "sites": sites, "ranges": ranges, "signatures": signatures,
@@ -240,6 +241,18 @@ def _code(
                       tuple((d.param, -1 if d.axis is None else d.axis) for d in site.symbols))
              for k, site in enumerate(called)]  # fmt: skip
     return Code(source(codes, about), ("opinfo_jit_about", *(c.symbol for c in codes)))
+
+
+def _check_stores(mod: Any) -> None:
+    """Refuse a function whose store to a cache was simplified away, because nothing reads it."""
+    for name, func in _public(mod).items():
+        stores: list[Any] = []
+        tvm.relax.analysis.post_order_visit(func.body, lambda e, s=stores: s.append(
+            getattr(getattr(e, "op", None), "name", "") == "relax.call_tir_inplace"))  # fmt: skip
+        caches = Signature.of(func, name).caches
+        if sum(stores) < len(caches):
+            raise ValueError(f"{name}: {len(caches)} caches, and only {sum(stores)} stores to them "
+                             "are left: no result depends on the others")  # fmt: skip
 
 
 def _public(mod: Any) -> dict[str, Any]:

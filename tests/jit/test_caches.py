@@ -12,7 +12,7 @@ from tvm import relax, tirx
 
 import opinfo
 from opinfo.jit import BoundaryError
-from opinfo.jit.arguments.signature import Signature
+from opinfo.jit.arguments.signature import CACHES, Signature
 from opinfo.transform import AppendToCaches
 
 op = relax.op
@@ -272,6 +272,19 @@ def test_a_cache_that_would_be_copied_is_refused(session: Any) -> None:
                 np.zeros((1, 8, 2 * WIDTH), "float32")[..., :WIDTH], readonly):  # fmt: skip
         with pytest.raises(BoundaryError, match=r"cache parameter past\[1\] must be a writable"):
             session["main"](draw(3), (good, bad), (0,))
+
+
+def test_a_store_that_was_simplified_away_is_refused() -> None:
+    builder = relax.BlockBuilder()
+    x, c = rows_of("x", 1, Q, WIDTH), rows_of("c", 1, P, WIDTH)
+    length = relax.Var("cache_length", relax.ShapeType([tirx.Var("n", "int64")]))
+    with builder.function("main", [x, c, length], attrs={CACHES: "[[1, -1, 1, 1]]"}):
+        with builder.dataflow():
+            out = builder.emit_output(op.exp(x))
+        builder.emit_func_output(out)
+    module = builder.get()
+    with pytest.raises(ValueError, match="1 caches, and only 0 stores to them are left"):
+        opinfo.compile(module, shapes="generic")
 
 
 def test_a_session_without_caches_names_the_pass() -> None:
