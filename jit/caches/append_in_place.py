@@ -16,12 +16,15 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from ...analysis.blocks.tir import loop
+from ...analysis.support.warn import warn
 from ..arguments.signature import CACHES, LENGTH, extents_of
-from .find_caches import FoundCache, FoundCaches, find_caches
+from .find_caches import NO_CACHE, FoundCache, FoundCaches, find_caches
 
 
 def append_in_place(mod: Any) -> Any:
     """Return a module whose functions write to their caches; see `opinfo.transform`.
+
+    A function with a cache that cannot be written in place stays, with a warning that says why.
 
     Raises:
         ValueError: No function has a cache; the message has the reasons.
@@ -33,6 +36,9 @@ def append_in_place(mod: Any) -> Any:
         reasons = "; ".join(f"{g.name_hint}: {r}" for g, r in results.items())
         raise ValueError("AppendToCaches: no function returns a parameter with new rows behind "
                          f"it: {reasons or 'there is no Relax function'}")  # fmt: skip
+    for gvar, reason in results.items():
+        if isinstance(reason, str) and reason != NO_CACHE:
+            warn(f"AppendToCaches leaves {gvar.name_hint} as it is: {reason}")
     out = dict(mod.functions_items())
     kernels = _Kernels({g.name_hint for g in out})
     for gvar, caches in found.items():

@@ -11,6 +11,8 @@ from tvm import ir, relax
 from ..arguments.signature import LENGTH
 
 _CONCAT = ir.Op.get("relax.concat")
+#: The reason of functions that have nothing to do with caches.
+NO_CACHE = "it returns no concatenation with a parameter"
 #: Operators that read no values of their argument, only its shape.
 _SHAPE_ONLY = frozenset(f"relax.{n}" for n in ("shape_of", "zeros_like", "ones_like", "full_like"))
 #: What `jit.runtime.generation` can allocate.
@@ -73,7 +75,7 @@ def find_caches(func: Any) -> FoundCaches | str:
             others.append(result)
             reasons.append(cache)
     if not caches:
-        return next((r for r in reasons if r), "it returns no concatenation with a parameter")
+        return next((r for r in reasons if r), NO_CACHE)
     if LENGTH in {str(p.name) for p in func.params}:
         return f"it has a parameter {LENGTH}, the name of the one to add"
     lengths = [_tensor(func, c).shape[c.axis] for c in caches]

@@ -292,3 +292,12 @@ def test_a_session_without_caches_names_the_pass() -> None:
     with opinfo.Session(compiled) as session:
         with pytest.raises(ValueError, match=r"main has no caches; .*AppendToCaches"):
             session.start(draw(1))
+
+
+def test_a_function_that_stays_beside_a_rewritten_one_is_named() -> None:
+    module = module_of(lambda emit, x, pasts: summed(emit, op.concat([pasts[0], x], 1)), P)
+    unread = module_of(lambda emit, x, pasts: relax.Tuple([emit(op.concat([pasts[0], x], 1))]), P)
+    module["prefill"] = unread["main"].with_attr("global_symbol", "prefill")
+    with pytest.warns(UserWarning, match="leaves prefill as it is: no other result reads"):
+        after = AppendToCaches()(module)
+    tvm.ir.assert_structural_equal(after["prefill"], module["prefill"])
