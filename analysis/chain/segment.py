@@ -191,7 +191,7 @@ def _partly(part: Part, peel: Peel) -> tuple[Part, ...]:
 def _divisible(part: Part) -> bool:
     """Whether a window is one result that is computed by its formula alone.
 
-    A part of an update is no operator over whole tensors.
+    A part of an update is not an operator over whole tensors.
     """
     window = part.window
     if window is None or len(window.writes) != 1 or window.lifted.races:

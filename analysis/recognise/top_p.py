@@ -125,7 +125,7 @@ def top_p(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         previous = [x for x in loads if x.tensor.shape == definition.out.shape]
         if previous:
             return _folded(body, loads)
-    return Refusal("the compute is no step of top-p sampling")
+    return Refusal("the compute is not a step of top-p sampling")
 
 
 def _renormalized(body: CallTerm) -> list[Proposal] | Refusal:

@@ -69,7 +69,7 @@ class _Uniform(relax.PyExprMutator):  # type: ignore[misc]
             return self.spread(call.args[1 if chosen == _TRUE else 2], call)
         if named(call, "relax.add"):
             for kept, term in (call.args, list(call.args)[::-1]):
-                computed = isinstance(self.bound(kept), relax.Call)  # the result is no parameter
+                computed = isinstance(self.bound(kept), relax.Call)  # the result is not a parameter
                 if computed and _same_type(kept, call) and self.bounds(term) == _FALSE:
                     return kept
         return call

@@ -38,7 +38,7 @@ def append_in_place(mod: Any) -> Any:
                          f"it: {reasons or 'there is no Relax function'}")  # fmt: skip
     for gvar, reason in results.items():
         if isinstance(reason, str) and reason != NO_CACHE:
-            warn(f"AppendToCaches leaves {gvar.name_hint} as it is: {reason}")
+            warn(f"AppendToCaches does not change {gvar.name_hint}: {reason}")
     out = dict(mod.functions_items())
     kernels = _Kernels({g.name_hint for g in out})
     for gvar, caches in found.items():

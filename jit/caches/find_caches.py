@@ -117,7 +117,7 @@ def _cache(func: Any, result: Any, values: dict[Any, Any]) -> FoundCache | str:
     first = values.get(parts.fields[0]) if isinstance(parts.fields[0], relax.Var) else None
     place = _place(func, first if isinstance(first, relax.TupleGetItem) else parts.fields[0])
     if place is None:
-        return f"the first part of {result.name} is no parameter"
+        return f"the first part of {result.name} is not a parameter"
     if joined.attrs.axis is None:
         return f"{result.name} joins flattened tensors"
     axis = int(joined.attrs.axis) % int(joined.ty.ndim)

@@ -61,7 +61,7 @@ class Generation:
         """Process the next tokens after those that are cached.
 
         Args:
-            inputs: A value for each parameter that is no cache.
+            inputs: A value for each parameter that is not a cache.
 
         Returns:
             What the function returns without its caches, such as the logits.

@@ -193,7 +193,7 @@ class Session:
         """Process a prompt with empty caches, and return them with the result.
 
         Args:
-            inputs: A value for each parameter of the function that is no cache.
+            inputs: A value for each parameter of the function that is not a cache.
             function: A function with caches; see `opinfo.transform.AppendToCaches`.
             step: The function that `Generation.step` calls; by default the same.
 

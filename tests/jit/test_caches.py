@@ -177,7 +177,7 @@ P, Q = tirx.Var("p", "int64"), tirx.Var("q", "int64")
 
 @pytest.mark.parametrize(("body", "sizes", "why"), [
     (lambda e, x, c: op.add(x, x), (P,), "returns no concatenation"),
-    (lambda e, x, c: op.concat([e(op.exp(x)), c[0]], 1), (P,), "is no parameter"),
+    (lambda e, x, c: op.concat([e(op.exp(x)), c[0]], 1), (P,), "is not a parameter"),
     (lambda e, x, c: op.concat([c[0], x], 1), (7,), "axis 1 of a has no symbolic length"),
     (lambda e, x, c: op.concat([c[0], x, x], 1), (P,), "joins 3 tensors"),
     (lambda e, x, c: relax.Tuple([e(op.concat([c[0], x], 1)), e(op.exp(c[0]))]), (P,), "reads a "),
@@ -220,7 +220,7 @@ def test_a_matched_cache_is_refused() -> None:
     x, c, r = rows_of("x", 1, Q, WIDTH), rows_of("c", 1, P, WIDTH), tirx.Var("r", "int64")
     ty = relax.TensorType([1, r, WIDTH], "float32")
     why = refusal([x, c], lambda b: summed(b.emit, op.concat([b.match_cast(c, ty), x], 1)))
-    assert "is no parameter" in why
+    assert "is not a parameter" in why
 
 
 def test_a_tuple_of_caches_used_as_a_whole_is_refused() -> None:
@@ -298,6 +298,6 @@ def test_a_function_that_stays_beside_a_rewritten_one_is_named() -> None:
     module = module_of(lambda emit, x, pasts: summed(emit, op.concat([pasts[0], x], 1)), P)
     unread = module_of(lambda emit, x, pasts: relax.Tuple([emit(op.concat([pasts[0], x], 1))]), P)
     module["prefill"] = unread["main"].with_attr("global_symbol", "prefill")
-    with pytest.warns(UserWarning, match="leaves prefill as it is: no other result reads"):
+    with pytest.warns(UserWarning, match="does not change prefill: no other result reads"):
         after = AppendToCaches()(module)
     tvm.ir.assert_structural_equal(after["prefill"], module["prefill"])

@@ -29,7 +29,7 @@ def check_rebuilt(func: Any, info: OpInfo) -> None:
     assert isinstance(answer, OpInfo)
     assert answer.name == info.name
     scalars = [k for k, param in enumerate(func.params) if not is_buffer_var(param)]
-    if not set(scalars) & set(info.operands):  # a scalar is no operand for the kind
+    if not set(scalars) & set(info.operands):  # a scalar is not an operand for the kind
         assert answer.kind == info.kind
     assert _with_common_sizes(answer.attrs) == _with_common_sizes(info.attrs)
 
