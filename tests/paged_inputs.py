@@ -55,7 +55,7 @@ def kernel_arguments(
 
 
 def _other(param: Any, sizes: Mapping[str, int]) -> Any:
-    """A parameter that is not an operand: an output, a size, or one that the kernel only passes on."""
+    """A parameter that is not an operand: an output, a size, or one that is only passed on."""
     dtype = str(param.ty.dtype)
     if not is_buffer_var(param):
         return np.asarray(sizes.get(param.name, 0), dtype)

@@ -27,7 +27,8 @@ from ...analysis.support.tvm_compat import GenericConst, array_of
 from ..backend.backend import Backend
 from ..backend.catalog import resolve_backends
 from ..backend.guarded_calls import guarded
-from .fold_constants import fold_constants
+from .constants.fold_constants import fold_constants
+from .constants.uniform_values import fold_uniform_values
 from .gpu.index_runs import slice_index_runs
 from .gpu.pad_channels import pad_channels
 from .gpu.patch_products import patch_products
@@ -40,7 +41,6 @@ from .raise_products import raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
-from .uniform_values import fold_uniform_values
 
 
 def prepare(mod: Any, backends: Sequence[str | Backend] = (), *, relaid: bool = True) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from .constant_values import Array, ConstantValues
+from .constants.constant_values import Array, ConstantValues
 from .mutation.mutate import mutated, named
 
 #: Operators that only move elements.

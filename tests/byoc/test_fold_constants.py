@@ -13,7 +13,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from opinfo.analysis.support.tvm_compat import array_of
-from opinfo.byoc.prepare.fold_constants import fold_constants
+from opinfo.byoc.prepare.constants.fold_constants import fold_constants
 
 ops = relax.op
 Emit = Callable[[Any], Any]

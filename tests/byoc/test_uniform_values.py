@@ -12,8 +12,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.script import tirx as T
 
+from opinfo.byoc.prepare.constants.uniform_values import fold_uniform_values
 from opinfo.byoc.prepare.prepare import prepare
-from opinfo.byoc.prepare.uniform_values import fold_uniform_values
 
 from ..run import run
 

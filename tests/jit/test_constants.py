@@ -11,7 +11,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from opinfo.byoc.prepare import constant_calls
+from opinfo.byoc.prepare.constants import constant_calls
 from opinfo.jit import Session, compile_shapes
 from opinfo.jit.compile.compile_shapes import lowered
 from opinfo.jit.runtime.function import Function

@@ -15,9 +15,9 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Op as IrOp
 
-from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.proposal.legalise import is_call_tir
-from ...analysis.support.tvm_compat import GenericConst
+from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.proposal.legalise import is_call_tir
+from ....analysis.support.tvm_compat import GenericConst
 
 #: Bytes of a creator that is computed, at most.
 LARGEST = 64 << 20

@@ -12,9 +12,9 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Op as IrOp
 
-from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.proposal.legalise import legalise_module
-from ...analysis.support.tvm_compat import GenericConst, array_of
+from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.proposal.legalise import legalise_module
+from ....analysis.support.tvm_compat import GenericConst, array_of
 from .constant_calls import LARGEST
 from .fold_constants import fold_constants
 

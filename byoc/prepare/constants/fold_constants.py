@@ -17,9 +17,10 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from ...analysis.lifting.tir.node import NodeDict, items
-from ...analysis.proposal.legalise import is_call_tir, legalise_module
-from ...analysis.support.tvm_compat import GenericConst, array_of
+from ....analysis.lifting.tir.node import NodeDict, items
+from ....analysis.proposal.legalise import is_call_tir, legalise_module
+from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.mutate import mutated
 from .constant_calls import (
     constant_calls,
     is_foldable,
@@ -29,7 +30,6 @@ from .constant_calls import (
     parts,
     shape_of,
 )
-from .mutation.mutate import mutated
 
 
 def fold_constants(mod: Any) -> Any:

@@ -18,9 +18,9 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from ...analysis.lifting.tir.node import NodeDict
-from ...analysis.support.tvm_compat import GenericConst, array_of
-from .mutation.mutate import mutated, named
+from ....analysis.lifting.tir.node import NodeDict
+from ....analysis.support.tvm_compat import GenericConst, array_of
+from ..mutation.mutate import mutated, named
 
 #: Numbers that no element is below or above.
 Bounds = tuple[float, float]

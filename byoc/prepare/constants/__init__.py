@@ -1,0 +1,1 @@
+"""What depends on constants alone, or is one number for all sizes."""
