@@ -18,11 +18,12 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, values
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
+from .combiners import combiner
 from .gpu_program import GpuProgram, NoGpuSchedule, itemsize
 from .merged_axes import MergedAxes, bound, merged, positions_of, static_range
 from .row_kernel import RowEmitter
 from .row_registers import RowTile
-from .row_space import RowSpace, combiner, row_space, substituted
+from .row_space import RowSpace, row_space, substituted
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .vector_loads import narrowest_item, widest
 

@@ -14,7 +14,7 @@ from tvm import tirx
 
 from .....analysis import Refusal
 from .column_kernel import columns_kernel
-from .gpu_program import GpuProgram, NoGpuSchedule, read_program
+from .gpu_program import GpuProgram, NoGpuSchedule, is_coupled, read_program
 from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
@@ -26,6 +26,9 @@ from .window_kernel import windows
 DONE = "tirx.is_scheduled"
 
 Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
+
+#: The rules for steps with results that depend on one another, such as the place of a maximum.
+COUPLED = ("rows", "long rows")
 
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
@@ -43,7 +46,10 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
     reasons = []
     for name, keep, rule in RULES:
         try:
-            nest, buffers = rule(read_program(func, keep))
+            program = read_program(func, keep)
+            if name not in COUPLED and any(map(is_coupled, program.steps)):
+                raise NoGpuSchedule("the results of a block depend on one another")
+            nest, buffers = rule(program)
         except NoGpuSchedule as error:
             reasons.append(f"{name}: {error}")
             continue

@@ -21,6 +21,7 @@ from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
+from .combiners import combiner
 from .gpu_program import (
     GpuProgram,
     NoGpuSchedule,
@@ -37,7 +38,6 @@ from .merged_axes import (
     simplified,
     static_range,
 )
-from .row_space import combiner
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .vector_loads import VectorLanes, narrowest_item, widest
 
