@@ -17,7 +17,7 @@ from .column_kernel import columns_kernel
 from .gpu_program import GpuProgram, NoGpuSchedule, is_coupled, read_program
 from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
-from .row_kernel import rows_kernel
+from .row_kernel import rows_kernel, short_rows_kernel
 from .thread_loops import kernels
 from .transpose_kernel import transposed
 from .window_kernel import windows
@@ -28,7 +28,7 @@ DONE = "tirx.is_scheduled"
 Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
 
 #: The rules for steps with results that depend on one another, such as the place of a maximum.
-COUPLED = ("rows", "long rows")
+COUPLED = ("rows", "long rows", "short rows")
 
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
@@ -36,6 +36,7 @@ RULES: tuple[tuple[str, bool, Rule], ...] = (
     ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
     ("transposed", False, transposed), ("narrow", False, narrow),
     ("windows", False, windows), ("pointwise", False, pointwise),
+    ("short rows", False, short_rows_kernel),
 )  # fmt: skip
 
 

@@ -53,6 +53,11 @@ def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
     return RowEmitter(program, *row_space(program))()
 
 
+def short_rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
+    """Return the kernel of a program over rows of any length, as `rows_kernel` does."""
+    return RowEmitter(program, *row_space(program, shortest=2))()
+
+
 class RowEmitter(RowRegisters):
     """Emits the phases of a kernel in which threads share a row; lanes are elements of the row."""
 

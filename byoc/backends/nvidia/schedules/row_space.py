@@ -58,7 +58,7 @@ class RowSpace:
         return product(extents(self.rows))
 
 
-def row_space(program: GpuProgram) -> tuple[RowSpace, int]:
+def row_space(program: GpuProgram, shortest: int = SHORTEST) -> tuple[RowSpace, int]:
     """Return the rows of a program, and their length.
 
     Raises:
@@ -74,7 +74,7 @@ def row_space(program: GpuProgram) -> tuple[RowSpace, int]:
     lengths = {s.length for s in space.steps if s.columns}
     if len(lengths) != 1:
         raise NoGpuSchedule("rows have different lengths")
-    if (length := lengths.pop()) < SHORTEST:
+    if (length := lengths.pop()) < shortest:
         raise NoGpuSchedule("rows are short")
     return space, length
 
