@@ -25,8 +25,8 @@ from .exact_math import exact_math
 from .passes.fuse_rows import fuse_rows
 from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
-from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 from .passes.valid_names import with_valid_names
+from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
 
 #: Operators that `relax.backend.DispatchSortScan` lowers for a target.
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")

@@ -13,7 +13,7 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis import Refusal
-from .column_kernel import columns_kernel
+from .column_kernel import columns_kernel, short_columns_kernel
 from .gpu_program import GpuProgram, NoGpuSchedule, is_coupled, read_program
 from .narrow_kernel import narrow
 from .pointwise_kernel import pointwise
@@ -28,7 +28,7 @@ DONE = "tirx.is_scheduled"
 Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
 
 #: The rules for steps with results that depend on one another, such as the place of a maximum.
-COUPLED = ("rows", "long rows", "short rows")
+COUPLED = ("rows", "long rows", "pointwise", "short rows")
 
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
@@ -36,7 +36,7 @@ RULES: tuple[tuple[str, bool, Rule], ...] = (
     ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
     ("transposed", False, transposed), ("narrow", False, narrow),
     ("windows", False, windows), ("pointwise", False, pointwise),
-    ("short rows", False, short_rows_kernel),
+    ("short columns", True, short_columns_kernel), ("short rows", False, short_rows_kernel),
 )  # fmt: skip
 
 

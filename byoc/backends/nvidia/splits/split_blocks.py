@@ -15,7 +15,7 @@ import tvm
 from tvm import tirx
 
 from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
-from .....analysis.blocks.tir import Values, dtype_of, integer, loop, seq, static
+from .....analysis.blocks.tir import Values, dtype_of, integer, seq, static
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
 from ..schedules.combiners import Combination, combinations
 from .split_plan import SplitPlan
@@ -86,9 +86,7 @@ class _Cut:
                   for e, s in zip(c.terms, c.starts, strict=True)] for c in together]  # fmt: skip
         return updating(axes, together, parts, place, terms)
 
-    def second(
-        self, together: Sequence[Combination], parts: Sequence[Sequence[Any]]
-    ) -> list[Any]:
+    def second(self, together: Sequence[Combination], parts: Sequence[Sequence[Any]]) -> list[Any]:
         """The blocks that combine parts: in buffers of the accumulators' types, then rounded."""
         axes, at = [], Values()
         for axis in [*self.step.spatial, *(a for a in self.plan.order if a.reduced)]:

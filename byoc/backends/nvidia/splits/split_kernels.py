@@ -17,7 +17,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from .....analysis import Refusal
-from .....analysis.blocks.blocks import Opaque, standard
+from .....analysis.blocks.blocks import standard
 from .....analysis.blocks.loop_steps import LoopStep, loop_step
 from .....analysis.blocks.tir import seq
 from .....analysis.lifting.tir.node import NodeDict, items

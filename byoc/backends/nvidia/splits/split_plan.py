@@ -82,9 +82,7 @@ def split_plan(program: GpuProgram, step: LoopStep) -> SplitPlan | None:
     return SplitPlan(digits, kept, tuple(order))
 
 
-def _strides(
-    program: GpuProgram, step: LoopStep, parts: Sequence[Any]
-) -> tuple[list[int], int]:
+def _strides(program: GpuProgram, step: LoopStep, parts: Sequence[Any]) -> tuple[list[int], int]:
     """The stride of each axis in the largest tensor that is read, and the bytes of an element."""
     reads = [e for part in parts for e in loads(part)
              if e.source in program.params and len(items(e.source.ty.shape))]  # fmt: skip
