@@ -93,14 +93,15 @@ def reduce_threads(
     return thread_loop(tag, extent, body)
 
 
-def padded(tile: Any, body: Any) -> Any:
+def padded(tile: Any, body: Any, vector: int = 0) -> Any:
     """Return ``body``, which writes a tile in shared memory, such that columns avoid conflicts.
 
-    TVM adds elements between the tile's rows, four bytes beyond a multiple of its 32 banks.
+    TVM adds elements between the tile's rows, four bytes beyond a multiple of its 32 banks; or, if
+    rows are written as vectors of so many elements, one vector beyond a multiple of two.
     """
     size = max(1, int(tvm.DataType(str(tile.ty.dtype)).itemsize))
     each = max(1, 4 // size)
-    align = [(0, 0, 32 * each, each)]
+    align = [(0, 0, 2 * vector, vector) if vector else (0, 0, 32 * each, each)]
     whole = tirx.BufferRegion(
         tile, [tvm.ir.Range.from_min_extent(number(0), e) for e in items(tile.ty.shape)]
     )
