@@ -153,6 +153,9 @@ _add("transpose", "NCHW to NHWC", lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1]
      lambda F, x: _last(x).contiguous(), (32, 256, 56, 56))  # fmt: skip
 _add("transpose", "image to NHWC", lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])),
      lambda F, x: _last(x).contiguous(), (32, 3, 224, 224))  # fmt: skip
+_add("transpose", "image to NHWC, 4 channels", lambda e, x: e(nn.pad(
+        e(op.permute_dims(x, [0, 2, 3, 1])), [0, 0, 0, 0, 0, 0, 0, 1])),
+     lambda F, x: F.pad(_last(x), (0, 1)), (32, 3, 224, 224))  # fmt: skip
 _add("transpose", "patches", lambda e, x: e(op.permute_dims(e(op.reshape(
         x, (32, 3, 14, 16, 14, 16))), [0, 2, 4, 1, 3, 5])),
      lambda F, x: x.reshape(32, 3, 14, 16, 14, 16).permute(0, 2, 4, 1, 3, 5).contiguous(),

@@ -8,7 +8,8 @@ torch, all in CUDA graphs; the share of the device's bandwidth, counting each in
 against a copy of 256 MiB measured in the same run; and the largest error relative to the largest
 value of the same function in torch in float32. Kernels are built in parallel. Those of 16 MiB and
 more rotate over copies of their inputs, so that these are not in the cache. `--build` builds only,
-which needs no GPU. `--set window_kernel.ROWS=1` builds with another constant of the schedules.
+which needs no GPU. `--set window_kernel.ROWS=1` builds with another constant of the schedules,
+and `--alone` leaves TVM's rules and torch out.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def set_constants(settings: Sequence[str]) -> None:
 # ---------------------------------------------------------------------------- building
 
 
-def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
+def build(job: tuple[int, str], folder: str, arch: str, alone: bool = False) -> dict[str, Any]:
     """Build a kernel both ways; returns the path or the error of each way, and the parameters."""
     import tvm
 
@@ -86,7 +87,7 @@ def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
             "opinfo": lambda: [gpu_scheduled(f) for f in own],
             "tvm": lambda: [by_tvm(funcs[0], target)],
         }
-        for way, schedule in ways.items():
+        for way, schedule in list(ways.items())[: 1 if alone else None]:
             path = str(Path(folder) / f"{job[0]}_{job[1]}_{way}.so")
             out[way] = compiled(schedule, target, path)
     except Exception as error:
@@ -213,7 +214,9 @@ def measure(torch: Any, built: dict[str, Any], limit: float) -> dict[str, Any]:
                            "shape": list(kernel.shapes[0]), "bytes": size}  # fmt: skip
     calls: dict[str, list[Callable[[], Any]]] = {
         "torch": [partial(kernel.torch, functions, *s) for s in sets]}  # fmt: skip
-    for way in WAYS:
+    if "tvm" not in built:
+        del calls["torch"]
+    for way in (w for w in WAYS if w in built):
         if not built[way].endswith(".so"):
             row[f"{way}_note"] = built[way]
             continue
@@ -331,6 +334,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[""], help="parts of kind, name and type")
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE",
                         help="constants of the schedules")  # fmt: skip
+    parser.add_argument("--alone", action="store_true", help="opinfo only")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--build", action="store_true", help="only build; needs no GPU")
@@ -349,7 +353,7 @@ def main() -> int:
         folder = Path(name)
         context, first = get_context("spawn"), (options.set,)
         with ProcessPoolExecutor(options.jobs, context, set_constants, first) as pool:
-            work = partial(build, folder=name, arch=options.arch)
+            work = partial(build, folder=name, arch=options.arch, alone=options.alone)
             builds = list(pool.map(work, jobs(options.only)))
         print(f"built in {time.perf_counter() - started:.0f} s", flush=True)
         if options.build:
