@@ -55,7 +55,10 @@ class Combination:
         """Return the values of the accumulators ``a`` with the terms ``b``."""
         if isinstance(self.kind, Combiner):
             return [self.kind(a[0], b[0])]
-        return _places(*self.kind, a, [as_dtype(e, t) for e, t in zip(b, self.dtypes, strict=True)])
+        better, earlier = self.kind
+        return _places(
+            better, earlier, a, [as_dtype(e, t) for e, t in zip(b, self.dtypes, strict=True)]
+        )
 
 
 def combinations(step: LoopStep) -> list[Combination]:

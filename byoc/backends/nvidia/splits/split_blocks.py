@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
-from .....analysis.blocks.tir import Values, dtype_of, integer, seq, static
+from .....analysis.blocks.tir import Values, dtype_of, integer, loads, seq, static
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
 from ..schedules.combiners import Combination, combinations
 from .split_plan import SplitPlan
@@ -146,14 +147,23 @@ def rounded(update: Update, result: Any) -> Any:
     return nest(update.buffer.name, axes, tirx.BufferStore(update.buffer, value, place), None)
 
 
+def region(buffer: Any, indices: Sequence[Any]) -> Any:
+    """The region of one element."""
+    ranges = [tvm.ir.Range.from_min_extent(i, integer(1, i)) for i in items(indices)]
+    return tirx.BufferRegion(buffer, ranges)
+
+
 def nest(name: str, axes: Sequence[Axis], body: Any, init: Any) -> Any:
     """The loop nest around a block, in TIR's standard form."""
     loops = [tirx.Var(a.var.name, dtype_of(a.var)) for a in axes]
     kinds = {False: tirx.IterVar.DataPar, True: tirx.IterVar.CommReduce}
     iters = [tirx.IterVar(tvm.ir.Range(integer(0, a.var), a.extent), a.var, kinds[a.reduced])
              for a in axes]  # fmt: skip
-    block = tvm.s_tir.SBlock(iters, [], [], name, body, init)
-    reads, writes, _ = tvm.s_tir.analysis.get_sblock_access_region(block, {})
+    stored: list[Any] = []
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, stored.append))
+    writes = [region(s.buffer, s.indices) for s in stored]
+    reads = [region(e.source, e.indices) for e in loads(body)
+             if not any(e.source.same_as(s.buffer) for s in stored)]  # fmt: skip
     block = tvm.s_tir.SBlock(iters, reads, writes, name, body, init)
     out = tvm.s_tir.SBlockRealize(loops, tirx.IntImm("bool", True), block)
     for var, axis in reversed(list(zip(loops, axes, strict=True))):

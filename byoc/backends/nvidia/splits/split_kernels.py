@@ -99,13 +99,13 @@ class _Splitter:
                 reductions[step.stage.realize] = step
         divided = 0
         for stmt, stage in zip(stmts, stages, strict=True):
-            step = reductions.get(stage.realize)
-            plan = None if step is None else split_plan(self.program, step)
-            if step is None or plan is None:
-                self.add(stmt, kept=step is not None)
+            reduction = reductions.get(stage.realize)
+            plan = None if reduction is None else split_plan(self.program, reduction)
+            if reduction is None or plan is None:
+                self.add(stmt, kept=reduction is not None)
                 continue
             divided += 1
-            blocks = split_blocks(step, plan)
+            blocks = split_blocks(reduction, plan)
             self.add(blocks.first, kept=True)
             second = blocks.second
             first, *others = items(second.seq) if isinstance(second, tirx.SeqStmt) else [second]
@@ -116,7 +116,8 @@ class _Splitter:
             raise NoGpuSchedule("one block of threads does for each reduction")
 
     def add(self, stmt: Any, kept: bool) -> None:
-        own = _Nest(stmt, loop_step(_Block(stmt)))
+        block: Any = _Block(stmt)
+        own = _Nest(stmt, loop_step(block))
         self.nests.append(own)
         if kept:
             self.targets.append([own])
