@@ -11,6 +11,7 @@ surround pools of halves, and not for sums of tensors or functions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -25,11 +26,11 @@ from ..schedules.gpu_program import (
     extents,
     has_windows,
     product,
-    read_program,
     value_parts,
 )
 from ..schedules.pointwise_kernel import MANY
 from ..schedules.row_space import row_space
+from ..splits.outer_axes import program_at
 
 #: TVM's pattern kinds.
 BROADCAST, REDUCTION, OPAQUE = 1, 3, 8
@@ -53,9 +54,9 @@ def _kind(func: Any) -> int:
     if bool((func.attrs or {}).get("tirx.is_scheduled", False)):
         return OPAQUE
     try:
-        program = read_program(func, True)
+        program, at = program_at(func, True)
         if all(not step.reduced for step in program.steps):
-            return BROADCAST if _is_elementwise(program) else OPAQUE
+            return BROADCAST if _is_elementwise(program, at) else OPAQUE
         if not _is_pool(program):
             row_space(program)
     except NoGpuSchedule:
@@ -89,7 +90,7 @@ def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
         read = [sources.get(v) for v in binding.value.args[1].fields]
         costly = [g for g in read if g is not None and kinds[g] == BROADCAST
                   and not _is_cheap(mod[g])]  # fmt: skip
-        if kinds[gvar] == REDUCTION and costly and _overlaps(read_program(mod[gvar], True)):
+        if kinds[gvar] == REDUCTION and costly and _overlaps(program_at(mod[gvar], True)[0]):
             out.append(gvar)
 
     for _, func in mod.functions_items():
@@ -109,19 +110,22 @@ def _callee(expr: Any) -> Any:
 
 def _is_cheap(func: Any) -> bool:
     """Whether an elementwise PrimFunc reads one element, and calls no function of it."""
-    program = read_program(func, True)
+    program, _ = program_at(func, True)
     (update,) = program.steps[0].updates
     parts = value_parts(update, program.definitions)
     return not any(map(calls, parts)) and sum(len(loads(part)) for part in parts) == 1
 
 
-def _is_elementwise(program: GpuProgram) -> bool:
-    """Whether every element depends on elements at its own coordinates, or some of them."""
+def _is_elementwise(program: GpuProgram, at: Sequence[Any]) -> bool:
+    """Whether every element depends on elements at its own coordinates, or some of them.
+
+    ``at`` are the coordinates along symbolic axes.
+    """
     if len(program.steps) != 1 or len(program.steps[0].updates) != 1:
         return False
     step = program.steps[0]
     (update,) = step.updates
-    order = [a.var for a in step.axes]
+    order = [*at, *(a.var for a in step.axes)]
     if not all(_position(i, order) is not None or static(i) == 0 for i in update.indices):
         return False
     lets, value = expanded(update.value, program.definitions)

@@ -46,13 +46,16 @@ class GpuProgram:
     params: NodeDict[None]
 
 
-def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
+def read_program(
+    func: Any, keep: bool, products: bool = False, symbolic: bool = False
+) -> GpuProgram:
     """Return the steps of a PrimFunc.
 
     Args:
         func: A PrimFunc in TIR's standard form.
         keep: Keep the results of function calls that several steps read.
         products: Allow products of matrices, and convolutions of several channels.
+        symbolic: Allow buffers with symbolic shapes, over whose axes no block has a loop.
 
     Raises:
         NoGpuSchedule: It has another form, symbolic shapes, or parameters that may overlap.
@@ -68,7 +71,8 @@ def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
         inner[buffer] = None
     for buffer in items(func.params):
         params[buffer] = None
-    check_static([*func.params, *func.body.block.alloc_buffers])
+    if not symbolic:
+        check_static([*func.params, *func.body.block.alloc_buffers])
     kept = NodeDict[None]()
     dropped = inlinable(stages, inner, _worth(kept, keep))
     try:

@@ -13,6 +13,7 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis import Refusal
+from ..splits.outer_axes import outer_axes
 from .column_kernel import columns_kernel, short_columns_kernel
 from .gpu_program import GpuProgram, NoGpuSchedule, is_coupled, read_program
 from .narrow_kernel import narrow
@@ -45,12 +46,18 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
     if not isinstance(func, tirx.PrimFunc):
         return Refusal(f"expected a PrimFunc, got {type(func).__name__}")
     reasons = []
+    try:
+        outer = outer_axes(func)
+    except NoGpuSchedule as error:
+        return Refusal(str(error))
+    inner = func if outer is None else outer.func
     for name, keep, rule in RULES:
         try:
-            program = read_program(func, keep)
+            program = read_program(inner, keep, symbolic=outer is not None)
             if name not in COUPLED and any(map(is_coupled, program.steps)):
                 raise NoGpuSchedule("the results of a block depend on one another")
             nest, buffers = rule(program)
+            nest = nest if outer is None else outer.over(nest)
         except NoGpuSchedule as error:
             reasons.append(f"{name}: {error}")
             continue
