@@ -355,7 +355,7 @@ def _masked(
     summed: list[Array] = []
     causal = ""
     for term in constants:
-        array = _elements(region.constants[term.tensor.index], term.place, found)
+        array = elements_of(region.constants[term.tensor.index], term.place, found)
         if not array.any():
             continue
         if not causal and (causal := corner(array)):
@@ -370,7 +370,7 @@ def _masked(
     return replace(call, causal=causal)
 
 
-def _elements(array: Array, place: Strided, found: PlacedAttention) -> Any:
+def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
     """A constant term by the axes of batches, rows and keys; repeated elements share memory."""
     digits = [digit for axis in place.axes for digit in axis]
     flat = np.ascontiguousarray(array).reshape(-1)[place.offset :].astype("float32")
