@@ -14,8 +14,9 @@ from tvm import tirx
 
 from .....analysis import Refusal
 from .column_kernel import columns_kernel
-from .gpu_program import GpuProgram, NoGpuSchedule, read_program
+from .gpu_program import GpuProgram, NoGpuSchedule, has_symbols, read_program
 from .narrow_kernel import narrow
+from .outer_axes import with_blocks
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel
 from .thread_loops import kernels
@@ -43,9 +44,14 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
     reasons = []
     for name, keep, rule in RULES:
         try:
-            nest, buffers = rule(read_program(func, keep))
+            program = read_program(func, keep, symbolic=has_symbols(func))
+            nest, buffers = rule(program)
         except NoGpuSchedule as error:
             reasons.append(f"{name}: {error}")
+            continue
+        nest = with_blocks(nest, program.outer)
+        if nest is None:
+            reasons.append(f"{name}: blocks are not the outermost loop")
             continue
         return kernels(func, [nest], buffers).with_attr(DONE, True)
     return Refusal("; ".join(dict.fromkeys(reasons)))
