@@ -19,13 +19,16 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from .....analysis import Refusal
 from .....analysis.blocks.tir import loads, seq, static
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from ..schedules.gpu_program import NoGpuSchedule, expanded
+from ..schedules.gpu_schedule import DONE
 from ..schedules.thread_loops import (
     BLOCK,
     ROW,
     THREAD,
+    kernels,
     load,
     local,
     number,
@@ -37,10 +40,9 @@ from ..schedules.thread_loops import (
     vectorized,
     when,
 )
-from .grouped_product import GroupedProduct
+from .grouped_product import GroupedProduct, grouped_product
+from .storage import MOST_ROWS
 
-#: The largest number of rows; from there on, the weights are dequantised for a library.
-MOST_ROWS = 8
 #: The exponent bits of 1.0, the bits of a mantissa, and the lowest bit that a value may have there:
 #: a value times 2**(23 - LOWEST) loses as many bits of float32.
 ONE, MANTISSA, LOWEST = 0x3F800000, 23, 15
@@ -83,12 +85,19 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
     Raises:
         NoGpuSchedule: It has many rows, or rows that do not start at a multiple of 16 bytes.
     """
-    values = VECTOR * 32 // what.bits
     if not 0 < what.rows <= MOST_ROWS:
         raise NoGpuSchedule(f"{what.rows} rows, expected at most {MOST_ROWS}")
-    if what.depth % values:
-        raise NoGpuSchedule(f"{what.depth} values of a column do not fill vectors of {values}")
-    return _Gemv(what, tile or tile_of(what.rows, what.columns, what.depth // values))()
+    vectors = what.depth * what.bits // (VECTOR * 32)
+    return _Gemv(what, tile or tile_of(what.rows, what.columns, vectors))()
+
+
+def packed_scheduled(func: Any) -> Any | Refusal:
+    """Return a PrimFunc over threads that multiplies packed weights; ``func`` is not changed."""
+    try:
+        nest, buffers = gemv_kernel(grouped_product(func))
+    except NoGpuSchedule as error:
+        return Refusal(f"packed weights: {error}")
+    return kernels(func, [nest], buffers).with_attr(DONE, True)
 
 
 class _Gemv:
@@ -228,7 +237,7 @@ class _Gemv:
         return as_dtype(load(self.x, m, number(e)), "float32")
 
     def column(self, r: Any) -> Any:
-        what, rows, count = self.what, self.what.rows, len(self.places)
+        rows, count = self.what.rows, len(self.places)
         zero = tirx.FloatImm("float32", 0.0)
         out = [unrolled("m", rows, lambda m: seq(
             [store(self.part, zero, m, number(k)) for k in range(count)]))]  # fmt: skip
@@ -249,7 +258,6 @@ class _Gemv:
             total = _sum(parts) - load(self.shift, m)
             return store(self.acc, load(self.acc, r, m) + load(self.scale, r) * total, r, m)
 
-        del what
         return seq([*out, unrolled("m", rows, scaled)])
 
     def value(self, r: Any, e: int) -> Any:

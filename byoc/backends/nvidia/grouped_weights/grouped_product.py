@@ -21,11 +21,7 @@ from .....analysis.lifting.tir.node import items
 from .....analysis.results.op_info import OpInfo
 from ....prepare.raise_ops import STRENGTH
 from ..schedules.gpu_program import GpuProgram, NoGpuSchedule, product, read_program
-
-#: Dtypes of words, activations and scales.
-WORDS, FLOATS = ("uint32",), ("float16", "bfloat16", "float32")
-#: Bits of a value that words hold without a rest.
-BITS = (2, 4, 8)
+from .storage import WORDS, axes_of, refused
 
 
 @dataclass(frozen=True)
@@ -85,19 +81,22 @@ def grouped_product(func: Any, chains: Chains | None = None) -> GroupedProduct:
     if zeros or words is None or scale is None or not isinstance(left, int):
         raise NoGpuSchedule("operands are not parameters, or there are zero points")
     x = params[left]
-    bits, group, offset = _storage(weights, words, scale, axis)
     columns, depth = (static(words.ty.shape[0]) or 0), (static(x.ty.shape[-1]) or 0)
     rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
-    if depth * bits != (static(words.ty.shape[1]) or 0) * 32:
-        raise NoGpuSchedule("the last words of a row are not full")
-    if str(x.ty.dtype) not in FLOATS:
-        raise NoGpuSchedule(f"the activations are {x.ty.dtype}")
+    if len(words.ty.shape) != 2 or axes_of(weights.attrs) != {1} or axis != 1:
+        raise NoGpuSchedule("groups or words are not along contiguous sums")
+    shape = [static(e) for e in items(words.ty.shape)]
+    dtypes = [str(t.ty.dtype) for t in (words, scale, x)]
+    if (reason := refused(weights.attrs, shape, depth, dtypes)) is not None:
+        raise NoGpuSchedule(reason)
     first, *after = program.steps
     if not first.reduced or len(first.updates) != 1 or len(after) > 1:
         raise NoGpuSchedule("it is not a product and one elementwise step")
     if after and (after[0].reduced or len(after[0].updates) != 1):
         raise NoGpuSchedule("what follows the product is not elementwise")
-    return GroupedProduct(program, x, words, scale, rows, columns, depth, bits, group, offset, first,
+    attrs = weights.attrs
+    return GroupedProduct(program, x, words, scale, rows, columns, depth, int(attrs["bits"]),
+                          int(attrs["group_size"]), float(attrs.get("offset") or 0.0), first,
                           after[0] if after else None)  # fmt: skip
 
 
@@ -123,22 +122,3 @@ def _product_of(chain: Chain) -> tuple[Step, Step, int]:
     if isinstance(reads, int) or getattr(reads, "step", None) != int(moved):
         raise NoGpuSchedule("the second operand is not the dequantised weights")
     return weights, multiply, 1 - axis if moved else axis
-
-
-def _storage(weights: Step, words: Any, scale: Any, axis: int) -> tuple[int, int, float]:
-    """The bits of a value, the values of a group, and their zero point."""
-    attrs = weights.attrs
-    bits, group = int(attrs["bits"]), int(attrs["group_size"])
-    packed = attrs.get("packed_axis")
-    axes = {int(a) % 2 for a in (attrs["axis"], attrs["axis"] if packed is None else packed)}
-    if len(words.ty.shape) != 2 or axes != {1} or axis != 1:
-        raise NoGpuSchedule("groups or words are not along contiguous sums")
-    if str(words.ty.dtype) not in WORDS or bits not in BITS:
-        raise NoGpuSchedule(f"{bits} bits in {words.ty.dtype}")
-    if int(attrs.get("interleave", 1)) != 1 or attrs.get("size") is not None:
-        raise NoGpuSchedule("values are interleaved, or the last words are not full")
-    if group % (128 // bits) and group != 0:
-        raise NoGpuSchedule(f"groups of {group} values are no multiple of a vector of words")
-    if str(scale.ty.dtype) not in FLOATS:
-        raise NoGpuSchedule(f"the scales are {scale.ty.dtype}")
-    return bits, group, float(attrs.get("offset", 0.0))
