@@ -103,9 +103,10 @@ def reads(place: Strided, across: int) -> bool:
     """Whether the kernel reads a tensor where it lies: the elements of a head side by side."""
     if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
         return False
-    outer = [step for axis in place.axes[:-2] for _, step in axis]
-    row = place.step(-3 - across)
-    return row is not None and all(step % ALIGNED == 0 for step in (row, *outer))
+    rows = -3 - across
+    steps = [step for axis in place.axes[:-2] for _, step in axis]
+    steps += [step for _, step in place.axes[rows]]
+    return place.step(rows) is not None and all(step % ALIGNED == 0 for step in steps)
 
 
 def whole(region: Region) -> str | None:
