@@ -19,9 +19,11 @@ import numpy as np
 import tvm
 
 from ...backend.region import Array, Region, Tensor
-from ...patterns.pattern import Pattern
-from ..common.attention_pattern import AttentionRules
+from ...patterns.pattern import Node, Pattern
+from ..common.attention_pattern import MOST, AttentionRules
 from ..common.attention_region import (
+    MATMUL,
+    SCALES,
     PlacedAttention,
     Source,
     is_attention,
@@ -32,7 +34,7 @@ from ..common.attention_region import (
 from ..common.moved_axes import MOVES, Strided
 from ..common.region_source import number
 from .attention import COPIED, corner, elements_of
-from .dtypes import of
+from .dtypes import HALVES, of
 from .exact_math import exact_math
 from .source import GpuFunction
 
@@ -115,7 +117,28 @@ def whole(region: Region) -> str | None:
     return found if isinstance(found, str) else None
 
 
-RULES = AttentionRules(of("float32"), tuple(m for m in MOVES if m != "relax.astype"), reads,
+def floats(node: Node) -> str | None:
+    """All tensors are float32, and products are not of halves, for which there are tensor cores."""
+    if (reason := of("float32")(node)) is not None:
+        return reason
+    widened = node.info.name == MATMUL and any(_is_widened(node, k) for k in (0, 1))
+    return "halves are multiplied, as float32" if widened else None
+
+
+def _is_widened(node: Node, k: int) -> bool:
+    """Whether an operand is moved and scaled halves."""
+    producer = node.source(k)
+    for _ in range(MOST):
+        if producer is None or producer.info.name not in (*MOVES, *SCALES):
+            return False
+        value = producer.operand(0)
+        if value is not None and value.dtype in HALVES:
+            return True
+        producer = producer.source(0)
+    return False
+
+
+RULES = AttentionRules(floats, tuple(m for m in MOVES if m != "relax.astype"), reads,
                        whole=whole)  # fmt: skip
 
 
