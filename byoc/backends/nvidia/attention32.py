@@ -34,7 +34,7 @@ from ..common.attention_region import (
 from ..common.moved_axes import MOVES, Strided
 from ..common.region_source import number
 from .attention import COPIED, corner, elements_of
-from .dtypes import HALVES, of
+from .dtypes import HALVES
 from .exact_math import exact_math
 from .source import GpuFunction
 
@@ -119,8 +119,9 @@ def whole(region: Region) -> str | None:
 
 def floats(node: Node) -> str | None:
     """All tensors are float32, and products are not of halves, for which there are tensor cores."""
-    if (reason := of("float32")(node)) is not None:
-        return reason
+    dtypes = {v.dtype for v in node.tensors}
+    if dtypes != {"float32"}:
+        return f"the dtypes are {', '.join(sorted(dtypes))}, expected float32"
     widened = node.info.name == MATMUL and any(_is_widened(node, k) for k in (0, 1))
     return "halves are multiplied, as float32" if widened else None
 
