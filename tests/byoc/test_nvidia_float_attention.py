@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +22,7 @@ from tvm import relax
 
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.catalog import find
-from opinfo.byoc.backends.nvidia import attention32
+from opinfo.byoc.backends.nvidia import attention32, cudnn
 from opinfo.byoc.backends.nvidia.attention32 import NAME, shared
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
@@ -146,10 +148,6 @@ def built(source: str, to: Path, *words: str) -> None:
 
 def on_stub() -> Backend:
     """The backend over the stub's headers, and its driver."""
-    import os
-
-    from opinfo.byoc.backends.nvidia import cudnn
-
     driver = f'-DOPINFO_LIBCUDA="{os.environ["OPINFO_TEST_LIBCUDA"]}"'
 
     def convert(regions: Any) -> Code:
@@ -207,10 +205,10 @@ def test_every_case_is_one_region_and_says_how_it_rounds() -> None:
 
 def test_regions_with_the_same_kernel_share_it() -> None:
     (external,) = compiled(132).dispatched.module.attrs["external_mods"]
-    images = {line.strip() for line in external.inspect_source().splitlines() if "a.image" in line}
+    images = re.findall(r"  a\.image = (\d+);", external.inspect_source())
     kinds = {(16, 1, 0, 0), (32, 2, 0, 0), (48, 2, 0, 0), (128, 2, 0, 0), (96, 2, 0, 0),
              (16, 2, 1, 0), (16, 1, 1, 0), (16, 1, 1, 1), (16, 1, 0, 1)}  # fmt: skip
-    assert len(images) == len(kinds)
+    assert len(images) == len(CASES) and len(set(images)) == len(kinds)
 
 
 def test_two_blocks_of_any_kernel_fit_a_device() -> None:

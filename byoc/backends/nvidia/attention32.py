@@ -19,9 +19,11 @@ import numpy as np
 import tvm
 
 from ...backend.region import Array, Region, Tensor
-from ...patterns.pattern import Pattern
-from ..common.attention_pattern import AttentionRules
+from ...patterns.pattern import Node, Pattern
+from ..common.attention_pattern import MOST, AttentionRules
 from ..common.attention_region import (
+    MATMUL,
+    SCALES,
     PlacedAttention,
     Source,
     is_attention,
@@ -32,7 +34,7 @@ from ..common.attention_region import (
 from ..common.moved_axes import MOVES, Strided
 from ..common.region_source import number
 from .attention import COPIED, corner, elements_of
-from .dtypes import of
+from .dtypes import HALVES
 from .exact_math import exact_math
 from .source import GpuFunction
 
@@ -103,9 +105,10 @@ def reads(place: Strided, across: int) -> bool:
     """Whether the kernel reads a tensor where it lies: the elements of a head side by side."""
     if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
         return False
-    outer = [step for axis in place.axes[:-2] for _, step in axis]
-    row = place.step(-3 - across)
-    return row is not None and all(step % ALIGNED == 0 for step in (row, *outer))
+    rows = -3 - across
+    steps = [step for axis in place.axes[:-2] for _, step in axis]
+    steps += [step for _, step in place.axes[rows]]
+    return place.step(rows) is not None and all(step % ALIGNED == 0 for step in steps)
 
 
 def whole(region: Region) -> str | None:
@@ -114,7 +117,29 @@ def whole(region: Region) -> str | None:
     return found if isinstance(found, str) else None
 
 
-RULES = AttentionRules(of("float32"), tuple(m for m in MOVES if m != "relax.astype"), reads,
+def floats(node: Node) -> str | None:
+    """All tensors are float32, and products are not of halves, for which there are tensor cores."""
+    dtypes = {v.dtype for v in node.tensors}
+    if dtypes != {"float32"}:
+        return f"the dtypes are {', '.join(sorted(dtypes))}, expected float32"
+    widened = node.info.name == MATMUL and any(_is_widened(node, k) for k in (0, 1))
+    return "halves are multiplied, as float32" if widened else None
+
+
+def _is_widened(node: Node, k: int) -> bool:
+    """Whether an operand is moved and scaled halves."""
+    producer = node.source(k)
+    for _ in range(MOST):
+        if producer is None or producer.info.name not in (*MOVES, *SCALES):
+            return False
+        value = producer.operand(0)
+        if value is not None and value.dtype in HALVES:
+            return True
+        producer = producer.source(0)
+    return False
+
+
+RULES = AttentionRules(floats, tuple(m for m in MOVES if m != "relax.astype"), reads,
                        whole=whole)  # fmt: skip
 
 

@@ -213,6 +213,6 @@ def _numpy(region: Region) -> Any:
 
 BACKEND = Backend(
     "cudnn", (*patterns(), *attention.patterns(), *attention32.patterns()), convert,
-    lambda: available(*LIBRARIES), {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version, views=True,
-    conversion=conversion,
+    lambda: available(*LIBRARIES), {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version,
+    views=True, conversion=conversion,
 )  # fmt: skip
