@@ -19,6 +19,14 @@ import numpy as np
 from ....layout.graph.relax_graph import Op
 from ...backend.region import Array, Region, Tensor
 from ...backend.region import region as region_of
+from ...patterns.extents import (
+    Extent,
+    SymbolicExtent,
+    divisible,
+    extent_of,
+    factors,
+    with_quotients,
+)
 from ...patterns.pattern import Node, Pattern, PatternStep, one
 from ...patterns.value_bounds import bounds
 from ..common.attention_pattern import MOST, AttentionRules, lands, narrows
@@ -31,7 +39,6 @@ from ..common.attention_region import (
     placed,
     traced,
 )
-from ..common.extents import Extent, SymbolicExtent, divisible, extent_of, factors, with_quotients
 from ..common.moved_axes import MOVES, Strided, common_steps
 from ..common.region_source import number, tensors
 from .dtypes import HALVES
