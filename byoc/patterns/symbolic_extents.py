@@ -145,7 +145,8 @@ def with_quotients(named: Sequence[tuple[Extent, str]]) -> list[tuple[SymbolicEx
     for extent, text in known.items():
         factor = gcd(*(coefficient for _, coefficient in extent.terms))
         others = [(other, name) for other, name in known.items() if other != extent]
-        for other, name in [(factor, str(factor)), *others]:
+        divisors: list[tuple[Extent, str]] = [(factor, str(factor)), *others]
+        for other, name in divisors:
             rest = quotient(extent, other)
             if isinstance(rest, SymbolicExtent):
                 out.setdefault(rest, f"({text} / {name})")
