@@ -12,16 +12,16 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
-from opinfo.byoc.backends.common.extents import (
+from opinfo.byoc.backends.common.moved_axes import Strided
+from opinfo.byoc.backends.nvidia import attention
+from opinfo.byoc.compile import CompiledModule, compile_module
+from opinfo.byoc.dispatching.dispatch import dispatch
+from opinfo.byoc.patterns.symbolic_extents import (
     extent_of,
     factors,
     quotient,
     with_quotients,
 )
-from opinfo.byoc.backends.common.moved_axes import Strided
-from opinfo.byoc.backends.nvidia import attention
-from opinfo.byoc.compile import CompiledModule, compile_module
-from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
 from .nvidia_attention_cases import attended, heads, merged

@@ -20,6 +20,14 @@ from ....layout.graph.relax_graph import Op
 from ...backend.region import Array, Region, Tensor
 from ...backend.region import region as region_of
 from ...patterns.pattern import Node, Pattern, PatternStep, one
+from ...patterns.symbolic_extents import (
+    Extent,
+    SymbolicExtent,
+    divisible,
+    extent_of,
+    factors,
+    with_quotients,
+)
 from ...patterns.value_bounds import bounds
 from ..common.attention_pattern import MOST, AttentionRules, lands, narrows
 from ..common.attention_region import (
@@ -31,7 +39,6 @@ from ..common.attention_region import (
     placed,
     traced,
 )
-from ..common.extents import Extent, SymbolicExtent, divisible, extent_of, factors, with_quotients
 from ..common.moved_axes import MOVES, Strided, common_steps
 from ..common.region_source import number, tensors
 from .dtypes import HALVES
@@ -358,8 +365,8 @@ def _view(
     place: Strided, extents: Sequence[Extent], along: Sequence[Extent], times: Extent
 ) -> HeadsView | str:
     missing = 2 - len(extents)
-    outer: list[Extent] = [1] * missing + list(extents)
-    steps: list[Extent] = [0] * missing + list(along)
+    outer: list[Extent] = [*[1] * missing, *extents]
+    steps: list[Extent] = [*[0] * missing, *along]
     if outer[0] != 1 and steps[0] == 0:
         return "a tensor is shared by all of a batch"
     outer[1] = outer[1] * times
@@ -407,7 +414,10 @@ def _masked(
 
 
 def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
-    """A constant term by the axes of batches, rows and keys; repeated elements share memory."""
+    """A constant term by the axes of batches, rows and keys; repeated elements share memory.
+
+    Extents and steps are numbers.
+    """
     digits = [digit for axis in place.axes for digit in axis]
     flat = np.ascontiguousarray(array).reshape(-1)[place.offset :].astype("float32")
     shape, steps = [e for e, _ in digits], [4 * s for _, s in digits]
@@ -434,14 +444,14 @@ def _with_mask(call: Sdpa, term: Source, found: PlacedAttention) -> Sdpa | str:
             return OWN_MASKS
         extents, steps = extents[:2], steps[:2]
     missing = 2 - len(extents)
-    outer: list[Extent] = [1] * missing + extents
+    outer: list[Extent] = [*[1] * missing, *extents]
     rows, keys = place.shape[-2:]
     if term.tensor.dtype != dtype:
         return f"the mask is {term.tensor.dtype}, expected {dtype}"
     row, column = last_two(place)
     if column != 1:
         return "the mask has one element for all keys"
-    full: list[Extent] = [0] * missing + list(steps) + [row, 1]
+    full: list[Extent] = [*[0] * missing, *steps, row, 1]
     for axis in (1, 0):
         full[axis] = rows * keys if full[axis] == 0 else full[axis]
     view = HeadsView(_four((*outer, rows, keys)), _four(full), place.offset)

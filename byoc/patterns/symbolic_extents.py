@@ -44,6 +44,13 @@ class SymbolicExtent:
 
     terms: tuple[tuple[Monomial, int], ...]
 
+    @property
+    def is_variable(self) -> bool:
+        """Whether it is one variable of TVM's."""
+        ((symbols, factor), *more) = self.terms
+        return not more and factor == 1 and len(symbols) == 1 and isinstance(
+            symbols[0].expr, tirx.Var)  # fmt: skip
+
     def __mul__(self, other: Extent) -> Extent:
         out: dict[Monomial, int] = {}
         for left, a in self.terms:
@@ -81,6 +88,17 @@ def extent_of(expr: Any) -> Extent:
     if isinstance(expr, tirx.Cast):
         return extent_of(expr.value)
     return SymbolicExtent((((Symbol.of(expr),), 1),))
+
+
+def expression(extent: SymbolicExtent) -> Any:
+    """An extent as an expression of TVM's."""
+    total: Any = None
+    for symbols, coefficient in extent.terms:
+        term: Any = tirx.IntImm("int64", coefficient)
+        for symbol in symbols:
+            term = term * symbol.expr
+        total = term if total is None else total + term
+    return total
 
 
 def quotient(extent: Extent, divisor: Extent) -> Extent | None:
@@ -127,7 +145,8 @@ def with_quotients(named: Sequence[tuple[Extent, str]]) -> list[tuple[SymbolicEx
     for extent, text in known.items():
         factor = gcd(*(coefficient for _, coefficient in extent.terms))
         others = [(other, name) for other, name in known.items() if other != extent]
-        for other, name in [(factor, str(factor)), *others]:
+        divisors: list[tuple[Extent, str]] = [(factor, str(factor)), *others]
+        for other, name in divisors:
             rest = quotient(extent, other)
             if isinstance(rest, SymbolicExtent):
                 out.setdefault(rest, f"({text} / {name})")
