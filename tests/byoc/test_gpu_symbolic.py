@@ -10,7 +10,6 @@ from tvm import tirx
 
 from opinfo.analysis import Refusal
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
-from opinfo.byoc.backends.nvidia.splits import outer_axes as module
 
 from ..interpret import interpret
 from ..machine import execute
@@ -43,7 +42,6 @@ def test_kernels_of_symbolic_sizes(name: str) -> None:
     build, shapes = CASES[name]
     func = prim_func(build, *shapes)
     kernel = kernel_of(func)
-    assert 'thread="blockIdx.y"' in kernel.script()
     values = operands(func, SIZES)
     got = execute(kernel, values, SIZES)
     for a, b in zip(got, interpret(func, values, SIZES), strict=True):
@@ -56,10 +54,10 @@ def test_vectors_stay_vectors() -> None:
 
 
 REFUSED: dict[str, tuple[str, Build, tuple[tuple[Any, ...], ...]]] = {
-    "rows of symbolic length": ("reduce along", lambda e, x: e(op.sum(x, [1])), ((400, N),)),
-    "one size twice": ("two axes have the same", lambda e, x: e(nn.relu(x)), ((N, N, 72),)),
+    "rows of symbolic length": ("along a symbolic axis", lambda e, x: e(op.sum(x, [1])),
+                                ((400, N),)),
     "few elements": ("few elements", lambda e, x: e(nn.relu(x)), ((N, 8),)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -67,9 +65,3 @@ def test_refusals_say_why(name: str) -> None:
     reason, build, shapes = REFUSED[name]
     answer = gpu_scheduled(prim_func(build, *shapes))
     assert isinstance(answer, Refusal) and reason in answer.reason
-
-
-def test_blocks_along_y_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 1)
-    answer = gpu_scheduled(prim_func(CASES["transpose"][0], (N, 200, 720)))
-    assert isinstance(answer, Refusal) and "too many blocks" in answer.reason

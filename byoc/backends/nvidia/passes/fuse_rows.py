@@ -11,7 +11,6 @@ surround pools of halves, and not for sums of tensors or functions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -24,13 +23,14 @@ from ..schedules.gpu_program import (
     NoGpuSchedule,
     expanded,
     extents,
+    has_symbols,
     has_windows,
     product,
+    read_program,
     value_parts,
 )
 from ..schedules.pointwise_kernel import MANY
 from ..schedules.row_space import row_space
-from ..splits.outer_axes import program_at
 
 #: TVM's pattern kinds.
 BROADCAST, REDUCTION, OPAQUE = 1, 3, 8
@@ -54,14 +54,18 @@ def _kind(func: Any) -> int:
     if bool((func.attrs or {}).get("tirx.is_scheduled", False)):
         return OPAQUE
     try:
-        program, at = program_at(func, True)
+        program = _program(func)
         if all(not step.reduced for step in program.steps):
-            return BROADCAST if _is_elementwise(program, at) else OPAQUE
+            return BROADCAST if _is_elementwise(program) else OPAQUE
         if not _is_pool(program):
             row_space(program)
     except NoGpuSchedule:
         return OPAQUE
     return REDUCTION
+
+
+def _program(func: Any) -> GpuProgram:
+    return read_program(func, True, symbolic=has_symbols(func))
 
 
 def _is_pool(program: GpuProgram) -> bool:
@@ -90,7 +94,7 @@ def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
         read = [sources.get(v) for v in binding.value.args[1].fields]
         costly = [g for g in read if g is not None and kinds[g] == BROADCAST
                   and not _is_cheap(mod[g])]  # fmt: skip
-        if kinds[gvar] == REDUCTION and costly and _overlaps(program_at(mod[gvar], True)[0]):
+        if kinds[gvar] == REDUCTION and costly and _overlaps(_program(mod[gvar])):
             out.append(gvar)
 
     for _, func in mod.functions_items():
@@ -110,22 +114,19 @@ def _callee(expr: Any) -> Any:
 
 def _is_cheap(func: Any) -> bool:
     """Whether an elementwise PrimFunc reads one element, and calls no function of it."""
-    program, _ = program_at(func, True)
+    program = _program(func)
     (update,) = program.steps[0].updates
     parts = value_parts(update, program.definitions)
     return not any(map(calls, parts)) and sum(len(loads(part)) for part in parts) == 1
 
 
-def _is_elementwise(program: GpuProgram, at: Sequence[Any]) -> bool:
-    """Whether every element depends on elements at its own coordinates, or some of them.
-
-    ``at`` are the coordinates along symbolic axes.
-    """
+def _is_elementwise(program: GpuProgram) -> bool:
+    """Whether every element depends on elements at its own coordinates, or some of them."""
     if len(program.steps) != 1 or len(program.steps[0].updates) != 1:
         return False
     step = program.steps[0]
     (update,) = step.updates
-    order = [*at, *(a.var for a in step.axes)]
+    order = [a.var for a in (*program.outer, *step.axes)]
     if not all(_position(i, order) is not None or static(i) == 0 for i in update.indices):
         return False
     lets, value = expanded(update.value, program.definitions)

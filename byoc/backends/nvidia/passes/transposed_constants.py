@@ -17,8 +17,7 @@ from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items
 from .....analysis.support.tvm_compat import GenericConst, array_of
 from ....prepare.mutation.mutate import with_attrs
-from ..schedules.gpu_program import NoGpuSchedule, has_windows, value_parts
-from ..splits.outer_axes import program_at
+from ..schedules.gpu_program import NoGpuSchedule, has_symbols, has_windows, read_program, value_parts
 
 
 def with_constant_layouts(mod: Any) -> Any:
@@ -51,7 +50,7 @@ def _constant(k: int, calls: list[Any]) -> bool:
 def _orders(func: Any) -> dict[int, list[int]]:
     """The axes of parameters in the order that suits the lanes, by the number of the parameter."""
     try:
-        program, _ = program_at(func, False)
+        program = read_program(func, False, symbolic=has_symbols(func))
     except NoGpuSchedule:
         return {}
     orders = {}

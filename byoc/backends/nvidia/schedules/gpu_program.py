@@ -25,6 +25,7 @@ from .....analysis.blocks.inline import Use, inlinable
 from .....analysis.blocks.loop_steps import Axis, LoopStep, loop_step
 from .....analysis.blocks.tir import Values, calls, is_guard, loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
+from .outer_axes import NotShared, check_coordinates, outer_axes
 
 
 class NoGpuSchedule(Exception):
@@ -33,10 +34,11 @@ class NoGpuSchedule(Exception):
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """What a PrimFunc computes: ``steps`` in order, over buffers with static shapes.
+    """What a PrimFunc computes: ``steps`` in order, over axes with static extents.
 
     ``kept`` are the spatial steps among them whose results are evaluated once per element because
-    several steps read them; the readers of all other spatial blocks evaluate ``definitions``.
+    several steps read them; the readers of all other spatial blocks evaluate ``definitions``. The
+    steps are for one coordinate of ``outer``, the symbolic axes.
     """
 
     func: Any
@@ -44,6 +46,7 @@ class GpuProgram:
     definitions: NodeDict[BlockDefinition]
     kept: NodeDict[None]
     params: NodeDict[None]
+    outer: tuple[Axis, ...] = ()
 
 
 def read_program(
@@ -55,10 +58,10 @@ def read_program(
         func: A PrimFunc in TIR's standard form.
         keep: Keep the results of function calls that several steps read.
         products: Allow products of matrices, and convolutions of several channels.
-        symbolic: Allow buffers with symbolic shapes, over whose axes no block has a loop.
+        symbolic: Allow symbolic axes that all steps share.
 
     Raises:
-        NoGpuSchedule: It has another form, symbolic shapes, or parameters that may overlap.
+        NoGpuSchedule: It has another form, other symbolic shapes, or parameters that may overlap.
     """
     if not bool((func.attrs or {}).get("tirx.noalias", False)):
         raise NoGpuSchedule("the parameters may overlap: the attribute tirx.noalias is missing")
@@ -85,7 +88,22 @@ def read_program(
         parts = [e for u in step.updates for e in value_parts(u, definitions)]
         if not products and is_contraction(step, parts):
             raise NoGpuSchedule("a product of matrices")
-    return GpuProgram(func, steps, definitions, kept, params)
+    outer: tuple[Axis, ...] = ()
+    if symbolic:
+        try:
+            outer, steps = outer_axes(steps)
+            check_coordinates(steps, outer, definitions, value_parts)
+        except NotShared as error:
+            raise NoGpuSchedule(str(error)) from None
+    return GpuProgram(func, steps, definitions, kept, params, outer)
+
+
+def has_symbols(func: Any) -> bool:
+    """Whether a buffer has a symbolic shape."""
+    if not isinstance(func.body, tvm.s_tir.SBlockRealize):
+        return False
+    buffers = [*items(func.params), *items(func.body.block.alloc_buffers)]
+    return any(static(e) is None for b in buffers for e in items(getattr(b.ty, "shape", ())))
 
 
 def check_static(buffers: Sequence[Any]) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis import Refusal
-from ..splits.outer_axes import outer_axes
 from .column_kernel import columns_kernel, short_columns_kernel
-from .gpu_program import GpuProgram, NoGpuSchedule, is_coupled, read_program
+from .gpu_program import GpuProgram, NoGpuSchedule, has_symbols, is_coupled, read_program
 from .narrow_kernel import narrow
+from .outer_axes import with_blocks
 from .pointwise_kernel import pointwise
 from .row_kernel import rows_kernel, short_rows_kernel
 from .thread_loops import kernels
@@ -46,20 +46,18 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
     if not isinstance(func, tirx.PrimFunc):
         return Refusal(f"expected a PrimFunc, got {type(func).__name__}")
     reasons = []
-    try:
-        outer = outer_axes(func)
-    except NoGpuSchedule as error:
-        return Refusal(str(error))
-    inner = func if outer is None else outer.func
     for name, keep, rule in RULES:
         try:
-            program = read_program(inner, keep, symbolic=outer is not None)
+            program = read_program(func, keep, symbolic=has_symbols(func))
             if name not in COUPLED and any(map(is_coupled, program.steps)):
                 raise NoGpuSchedule("the results of a block depend on one another")
             nest, buffers = rule(program)
-            nest = nest if outer is None else outer.over(nest)
         except NoGpuSchedule as error:
             reasons.append(f"{name}: {error}")
+            continue
+        nest = with_blocks(nest, program.outer)
+        if nest is None:
+            reasons.append(f"{name}: blocks are not the outermost loop")
             continue
         return kernels(func, [nest], buffers).with_attr(DONE, True)
     return Refusal("; ".join(dict.fromkeys(reasons)))

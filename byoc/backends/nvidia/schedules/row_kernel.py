@@ -80,7 +80,7 @@ class RowEmitter(RowRegisters):
         for row in self.space.steps:
             if row.columns:
                 width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
-        return tile_of(self.space.count, self.length // width, width)
+        return tile_of(self.space.count, self.length // width, width, bool(self.program.outer))
 
     def is_contiguous(self, row: RowStep) -> bool:
         """Whether a step reads consecutive elements of a parameter along its columns."""
