@@ -5,6 +5,7 @@ from __future__ import annotations
 from .....analysis.composites.grouped import DEQUANTIZE
 from .....analysis.composites.products import TRANSPOSED_MATMUL
 from ....patterns.pattern import Node
+from ....patterns.pattern import node as node_of
 from .storage import MOST_ROWS, axes_of, refused
 
 #: The largest number of moves between a dequantisation and the product.
@@ -13,9 +14,9 @@ MOVES = 2
 
 def unpacked(node: Node) -> str | None:
     """The weights are stored in full, or worth to be dequantised first: there are many rows."""
-    weights, moves = node.source(1), 0
+    weights, moves = _producer(node, 1), 0
     while weights is not None and weights.info.name == "relax.permute_dims" and moves < MOVES:
-        weights, moves = weights.source(0), moves + 1
+        weights, moves = _producer(weights, 0), moves + 1
     if weights is None or weights.info.name != DEQUANTIZE:
         return None
     words, scale, left = weights.operand(0), weights.operand(1), node.operand(0)
@@ -34,6 +35,14 @@ def unpacked(node: Node) -> str | None:
     if words.rank != 2 or refused(weights.info.attrs, words.shape, left.shape[-1], dtypes):
         return None
     return f"{rows} rows are multiplied with packed weights, which a kernel of TVM reads once"
+
+
+def _producer(node: Node, k: int) -> Node | None:
+    """The producer of an operand that nothing else reads, also if it is in the same chain."""
+    value = node.operand(k)
+    if value is None or value.producer is None or value.pinned is not None or len(value.uses) != 1:
+        return None
+    return node_of(value.producer, node.infos)
 
 
 def _summed(node: Node) -> int | None:
