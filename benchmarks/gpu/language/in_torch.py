@@ -126,7 +126,9 @@ class StaticDecode(torch.nn.Module):
             y = norm(x, w[f"{at}norms.1.weight"], s.epsilon)
             gate, up = F.linear(y, w[f"{at}gate_up.weight"]).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, w[f"{at}down.weight"])
-        return F.linear(norm(x, self.weights["norm.weight"], s.epsilon), self.weights["head.weight"])
+        return F.linear(
+            norm(x, self.weights["norm.weight"], s.epsilon), self.weights["head.weight"]
+        )
 
 
 def static_decode(

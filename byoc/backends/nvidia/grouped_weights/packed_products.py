@@ -1,7 +1,7 @@
 """Fuse dequantisations by group into the products of few rows that read them.
 
-    Before: w = R.call_tir(cls.f, (words, scale)); y = R.call_tir(cls.g, (x, w))
-    After:  y = R.call_tir(cls.fused_f_g, (words, scale, x))
+Before: w = R.call_tir(cls.f, (words, scale)); y = R.call_tir(cls.g, (x, w))
+After:  y = R.call_tir(cls.fused_f_g, (words, scale, x))
 """
 
 from __future__ import annotations
