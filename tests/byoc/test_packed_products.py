@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax, te, tirx
 
 from opinfo.byoc.backend.backend import Code
@@ -22,7 +21,7 @@ from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import (
     tile_of,
 )
 from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import grouped_product
-from opinfo.byoc.backends.nvidia.grouped_weights.packed_products import fuse_packed
+from opinfo.byoc.backends.nvidia.grouped_weights.packed_products import fuse_packed, turn_products
 from opinfo.byoc.backends.nvidia.schedules.thread_loops import kernels
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
 from opinfo.byoc.dispatching.dispatch import dispatch
@@ -137,7 +136,7 @@ def test_tiles_divide_the_columns() -> None:
 
 
 def net(rows: int, along: int = 1, twice: bool = False) -> Any:
-    """A module: y = x · dequantised weights, transposed or not, + x; perhaps · the same weights."""
+    """A module: y = x · dequantised weights, transposed or not; perhaps · the same weights; + x."""
     shapes = ((256, 32), (256, 8)) if along else ((32, 256), (8, 256))
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((1, rows, 256), "float16"))
@@ -179,6 +178,38 @@ def test_few_rows_are_one_kernel() -> None:
     values = [by_name.get(p.name, x) for p in func.params[:-1]]
     want = x @ unpacked(words, scale, 4, 7).T + x
     np.testing.assert_allclose(execute(kernel, values)[0], want, 1e-9, 1e-9)
+
+
+def half_net(rows: int, dtype: str = "float16") -> Any:
+    """A module: y = x · transpose(w), then y + z."""
+    bb = relax.BlockBuilder()
+    shapes = ((1, rows, 320), (24, 320), (1, rows, 24))
+    xs = [relax.Var(n, relax.TensorType(s, dtype)) for n, s in zip("xwz", shapes, strict=True)]
+    with bb.function("main", xs):
+        with bb.dataflow():
+            y = bb.emit(relax.op.matmul(xs[0], bb.emit(relax.op.permute_dims(xs[1]))))
+            out = bb.emit_output(relax.op.add(y, xs[2]))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def test_one_row_of_halves_is_one_kernel() -> None:
+    made = dispatched(half_net(1))
+    assert not made.taken
+    (func,) = prim_funcs(fused := fuse_packed(fuse(turn_products(made.module))))
+    (kernel,) = prim_funcs(scheduled(fused, TARGET))
+    assert "threadIdx.y" in kernel.script()
+    rng = np.random.default_rng(0)
+    values = {n: rng.standard_normal(s) for n, s in
+              (("x", (1, 1, 320)), ("w", (24, 320)), ("z", (1, 1, 24)))}  # fmt: skip
+    want = values["x"] @ values["w"].T + values["z"]
+    (got,) = execute(kernel, [values[p.name] for p in func.params[:-1]])
+    np.testing.assert_allclose(got, want, 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize(("rows", "dtype"), [(2, "float16"), (1, "float32")])
+def test_cublaslt_takes_several_rows_and_float32(rows: int, dtype: str) -> None:
+    assert {t.backend for t in dispatched(half_net(rows, dtype)).taken} == {"cublaslt"}
 
 
 @pytest.mark.parametrize(("rows", "along", "twice"), [(16, 1, False), (1, 0, False), (1, 1, True)])

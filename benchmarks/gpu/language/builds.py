@@ -15,7 +15,8 @@ from .llama import Sizes, module
 #: Number of tokens and length of the cache of each step.
 STEPS = {"prefill128": (128, 0), "prefill1024": (1024, 0), "decode": (1, 1023)}
 FORMATS = ("q4f16_1", "float16")
-WAYS = ("opinfo", "tvm")
+#: ``library``: cuBLASLt for all products with halves, for comparison.
+WAYS = ("opinfo", "tvm", "library")
 BACKENDS = ("cudnn", "cublaslt", "tvm")
 LIMITS = {"arch": "sm_90", "max_num_threads": 1024, "max_threads_per_block": 1024,
           "thread_warp_size": 32, "max_shared_memory_per_block": 49152}  # fmt: skip
@@ -84,14 +85,16 @@ def _scheduled(mod: Any, rules: Any) -> Any:
 
 def transposed_products(mod: Any, _: Any = None) -> Any:
     """The module with products of transposed matrices as one PrimFunc each, as MLC-LLM has them."""
-    import tvm
     from tvm import relax, te
 
     def product(x: Any, w: Any) -> Any:
         *outer, depth = x.shape
         k = te.reduce_axis((0, depth), "k")
-        return te.compute((*outer, w.shape[0]),
-                          lambda *i: te.sum(x[(*i[:-1], k)] * w[i[-1], k], k), name="NT_matmul")  # fmt: skip
+
+        def element(*index: Any) -> Any:
+            return te.sum(x[(*index[:-1], k)] * w[index[-1], k], k)
+
+        return te.compute((*outer, w.shape[0]), element, name="NT_matmul")
 
     @relax.expr_functor.mutator
     class Mutator(relax.PyExprMutator):  # type: ignore[misc]
@@ -121,6 +124,11 @@ def build(name: str, way: str, path: Path, sizes: Sizes) -> dict[str, Any]:
         by_tvm(mod, target()).export_library(str(path))
     else:
         import opinfo
+
+        if way == "library":
+            from opinfo.byoc.backends.nvidia.grouped_weights import unpacked
+
+            unpacked._single_row = lambda node: None
 
         compiled = opinfo.compile(mod, list(BACKENDS), target="cuda")
         compiled.export(str(path))
