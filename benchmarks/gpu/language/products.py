@@ -181,6 +181,7 @@ def main() -> None:
                              "note": f"{type(error).__name__}: {str(error)[:150]}"})  # fmt: skip
             print(json.dumps(rows[-1]), flush=True)
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(rows))
 
 
