@@ -25,9 +25,10 @@ from .exact_math import exact_math
 from .grouped_weights.gemv_kernel import packed_scheduled
 from .grouped_weights.packed_products import fuse_packed, turn_products
 from .passes.fuse_rows import fuse_rows
+from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
+from .passes.valid_names import with_valid_names
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
-from .schedules.valid_names import with_valid_names
 
 #: Operators that `relax.backend.DispatchSortScan` lowers for a target.
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
@@ -59,9 +60,9 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
         mod = tvm.transform.Sequential(first)(mod)
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
-    lowered = scheduled(
-        views(with_constant_layouts(fuse_rows(fuse_packed(fuse(turn_products(mod)))))), target
-    )
+    fused = fuse_rows(fuse_packed(fuse(turn_products(mod))))
+    fused = split_reductions(with_constant_layouts(fused))
+    lowered = scheduled(views(fused), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = captured_by_shape(unbounded(lowered))
     with planning(lowered), graphs(), exact_math():

@@ -150,8 +150,8 @@ class _Gemv:
         parts = [thread_loop(THREAD, WARP, lambda x: self.sum(column, split, x))]
         for k in range(size):
             own, total = self.sums[2 * k], self.sums[2 * k + 1]
-            parts.append(reduce_threads(THREAD, WARP, total, tirx.FloatImm("float32", 0.0),
-                                        own, lambda a, b: a + b))  # fmt: skip
+            parts.append(reduce_threads(THREAD, WARP, [total], [tirx.FloatImm("float32", 0.0)],
+                                        [own], lambda a, b: [a[0] + b[0]]))  # fmt: skip
         shared = seq([store(self.shared, load(self.sums[2 * k + 1], number(0)), y, number(k))
                       for k in range(size)])  # fmt: skip
         parts.append(thread_loop(THREAD, WARP, lambda x: when(tirx.EQ(x, number(0)), shared)))
