@@ -1,4 +1,4 @@
-"""Products of few rows with packed weights on a GPU: what their kernel computes, and which it takes.
+"""Products of few rows with packed weights on a GPU: what their kernel computes and takes.
 
 The oracle is numpy on the unpacked weights; `tests.machine` executes the kernels.
 """
@@ -29,7 +29,7 @@ from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 
 from ..machine import execute
-from .test_gpu_schedules import TARGET
+from .gpu_cases import TARGET
 
 Array = np.ndarray[Any, Any]
 
@@ -64,7 +64,7 @@ def product(
     if after:
         z = te.placeholder((1, rows, columns), "float16", name="z")
         inputs.append(z)
-        last = (lambda j: columns - 1 - j) if after == "reversed" else (lambda j: j)
+        last: Any = (lambda j: columns - 1 - j) if after == "reversed" else (lambda j: j)
         y2 = te.compute(y.shape, lambda b, i, j: y[b, i, last(j)] + z[b, i, j], name="out")
         y = y2
     func = te.create_prim_func([*inputs, y])
@@ -75,7 +75,10 @@ def unpacked(words: Array, scale: Array, bits: int, middle: int) -> Array:
     """The weights that words and scales stand for."""
     shifts = bits * np.arange(32 // bits, dtype="uint32")
     values = ((words[..., None] >> shifts) & ((1 << bits) - 1)).reshape(len(words), -1)
-    return (values.astype(float) - middle) * scale.repeat(values.shape[1] // scale.shape[1], 1)
+    out: Array = (values.astype(float) - middle) * scale.repeat(
+        values.shape[1] // scale.shape[1], 1
+    )
+    return out
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,8 @@ def test_a_kernel_multiplies_packed_weights(
 
 
 def test_words_are_read_as_vectors() -> None:
-    text = packed_scheduled(product(1, 8, 4096)).script()
+    kernel: Any = packed_scheduled(product(1, 8, 4096))
+    text = kernel.script()
     assert "for v in T.vectorized(4)" in text.replace("T.int64(4)", "4")
     assert "reinterpret" in text
 

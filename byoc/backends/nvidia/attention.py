@@ -421,7 +421,8 @@ def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
     digits = [digit for axis in place.axes for digit in axis]
     flat = np.ascontiguousarray(array).reshape(-1)[place.offset :].astype("float32")
     shape, steps = [e for e, _ in digits], [4 * s for _, s in digits]
-    whole = np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False)
+    stride: Any = np.lib.stride_tricks.as_strided
+    whole = stride(flat, shape, steps, writeable=False)
     return whole.reshape(*found.extents, *place.shape[-2:])
 
 

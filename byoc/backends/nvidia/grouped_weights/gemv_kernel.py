@@ -145,7 +145,8 @@ class _Gemv:
         tile, size = self.tile, self.tile.columns * self.what.rows
         split, line = (y, number(0)) if tile.lines == 1 else (
             (number(0), y) if tile.splits == 1 else
-            (tirx.floormod(y, number(tile.splits)), tirx.floordiv(y, number(tile.splits))))  # fmt: skip
+            (tirx.floormod(y, number(tile.splits)),
+             tirx.floordiv(y, number(tile.splits))))  # fmt: skip
         column = (groups + line) * number(tile.columns)
         parts = [thread_loop(THREAD, WARP, lambda x: self.sum(column, split, x))]
         for k in range(size):
