@@ -13,8 +13,7 @@ import torch
 import tvm
 from tvm import relax
 
-from .stream import halves, network, shaped
-from .stream_requests import Stream, requests
+from .stream_requests import Stream, halves, network, requests, shaped
 from .time_model import _apart, _kernels, _times
 
 Run = Callable[[Any], Any]
