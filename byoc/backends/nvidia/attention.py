@@ -398,7 +398,7 @@ def _masked(
             continue
         if not all(isinstance(e, int) for e in (*found.extents, *term.place.shape)):
             return SYMBOLIC_MASK
-        array = _elements(data, term.place, found)
+        array = elements_of(data, term.place, found)
         if not array.any():
             continue
         if not causal and (causal := corner(array)):
@@ -413,7 +413,7 @@ def _masked(
     return replace(call, causal=causal)
 
 
-def _elements(array: Array, place: Any, found: Any) -> Any:
+def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
     """A constant term by the axes of batches, rows and keys; repeated elements share memory.
 
     Extents and steps are numbers.

@@ -143,12 +143,20 @@ def check_update(step: LoopStep, update: Any, own: NodeDict[None]) -> None:
     """Check that a step reads, of what it writes, only the element that a reduction updates."""
     reads = loads_of(update.value)
     others = [b for b, _ in reads.items() if b in own and not b.same_as(update.buffer)]
-    if others:
+    if others and not step.reduced:
         raise NoGpuSchedule("the results of a block depend on one another")
-    if step.reduced and (update.init is None or reads.get(update.buffer) != 1):
+    once = is_coupled(step) or reads.get(update.buffer) == 1
+    if step.reduced and (update.init is None or not once):
         raise NoGpuSchedule("a reduction has no initial value, or does not update one element")
     if not step.reduced and (update.init is not None or update.buffer in reads):
         raise NoGpuSchedule("a block reads what it writes")
+
+
+def is_coupled(step: LoopStep) -> bool:
+    """Whether a result of a step depends on other results of it."""
+    own = [u.buffer for u in step.updates]
+    return any(any(e.source.same_as(b) for b in own) and not e.source.same_as(u.buffer)
+               for u in step.updates for e in loads(u.value))  # fmt: skip
 
 
 def _worth(kept: NodeDict[None], keep: bool) -> Callable[..., bool]:
