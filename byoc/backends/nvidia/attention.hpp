@@ -61,7 +61,8 @@ class FusedAttention : public Kernel {
   }
 
  private:
-  static constexpr int kAligned = 16, kReason = 512, kFewest = 128;
+  static constexpr int kAligned = 16, kReason = 512;
+  static constexpr int64_t kFewest = 128, kMembers = 32, kPositions = 512;
 
   struct Planned {
     mutable std::mutex mutex;
@@ -101,7 +102,8 @@ class FusedAttention : public Kernel {
 
   // A plan takes cuDNN 50 ms to build, which compiles a kernel. So requests of many shapes share
   // one for at most as many members and positions as the next powers of two, which runs a few
-  // microseconds longer. False if it needs a plan of its own.
+  // microseconds longer. Those up to kMembers and kPositions are made at the first call, so that
+  // no later one waits for them. False if it needs a plan of its own.
   bool limits(const OpinfoAttention& a) {
     const OpinfoHeads &q = a.tensors[kQueries], &k = a.tensors[kKeys], &o = a.tensors[kResult];
     if (a.masked || a.causal || q.extents[2] != k.extents[2] || q.extents[0] != k.extents[0])
@@ -110,24 +112,38 @@ class FusedAttention : public Kernel {
       if (a.tensors[t].extents[0] != q.extents[0] ||
           (a.tensors[t].extents[0] + 1) * a.tensors[t].steps[0] > INT32_MAX)
         return false;
+    const int64_t members = up(q.extents[0], 1), positions = up(q.extents[2], kFewest);
+    try {
+      plan_ = shared(device_, name_, limit(a, members, positions));
+      for (int64_t n = 1; n <= kMembers; n *= 2)
+        for (int64_t m = kFewest; m <= kPositions; m *= 2)
+          shared(device_, name_, limit(a, n, m));
+    } catch (const opinfo::Error&) {
+      return false;  // its own plan raises it again
+    }
+    static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Places>;
+    const Capture capture(stream_of(device_));  // memory is allocated
+    places_ = all.find(key_of(device_, a), [&] { return std::make_shared<Places>(a, members); });
+    return true;
+  }
+
+  static OpinfoAttention limit(const OpinfoAttention& a, int64_t members, int64_t positions) {
     OpinfoAttention most = a;
     most.ragged = 1;
-    const int64_t members = up(q.extents[0], 1), positions = up(q.extents[2], kFewest);
     for (int t = kQueries; t <= kResult; ++t) {
       OpinfoHeads& heads = most.tensors[t];
       heads.extents[0] = members;
       heads.extents[2] = positions;
       heads.steps[0] = positions * heads.steps[2];
     }
-    try {
-      plan_ = shared(device_, name_, most);
-    } catch (const opinfo::Error&) {
-      return false;  // its own plan raises it again
-    }
-    // A call of another shape may be captured meanwhile.
-    const Capture capture(stream_of(device_));
-    places_ = std::make_unique<Places>(a, members);
-    return true;
+    return most;
+  }
+
+  static std::vector<char> key_of(int device, const OpinfoAttention& a) {
+    std::vector<char> key(sizeof(a) + sizeof(device));
+    std::memcpy(key.data(), &a, sizeof(a));
+    std::memcpy(key.data() + sizeof(a), &device, sizeof(device));
+    return key;
   }
 
   // The tensors of a call have all elements of the view: extents known at run time may not fit.
@@ -143,10 +159,7 @@ class FusedAttention : public Kernel {
   static std::shared_ptr<const Planned> shared(int device, const char* name,
                                                const OpinfoAttention& a) {
     static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Planned>;  // see Ways
-    std::vector<char> key(sizeof(a) + sizeof(device));
-    std::memcpy(key.data(), &a, sizeof(a));
-    std::memcpy(key.data() + sizeof(a), &device, sizeof(device));
-    const auto out = all.find(key, [] { return std::make_shared<Planned>(); });
+    const auto out = all.find(key_of(device, a), [] { return std::make_shared<Planned>(); });
     std::lock_guard<std::mutex> alone(out->mutex);
     if (out->plan != nullptr) return out;
     cudnnHandle_t h = handle_on(device);
@@ -170,7 +183,7 @@ class FusedAttention : public Kernel {
   const char* name_;
   int device_;
   std::shared_ptr<const Planned> plan_;
-  std::unique_ptr<Places> places_;
+  std::shared_ptr<const Places> places_;
 };
 
 // Attention to one key, which gets all the weight: each query has its values. cuDNN's kernel does
