@@ -14,8 +14,7 @@ import tvm
 from tvm import relax
 
 from .kernel_profile import profile
-from .stream import halves, network, shaped
-from .stream_requests import Stream, requests
+from .stream_requests import Stream, halves, network, requests, shaped
 from .time_model import _apart, _times
 
 Run = Callable[[Any], Any]

@@ -413,7 +413,7 @@ def _masked(
     return replace(call, causal=causal)
 
 
-def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
+def elements_of(array: Array, place: Any, found: Any) -> Any:
     """A constant term by the axes of batches, rows and keys; repeated elements share memory.
 
     Extents and steps are numbers.

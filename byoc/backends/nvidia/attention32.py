@@ -20,7 +20,6 @@ import tvm
 
 from ...backend.region import Array, Region, Tensor
 from ...patterns.pattern import Node, Pattern
-from ...patterns.symbolic_extents import Extent
 from ..common.attention_pattern import MOST, AttentionRules
 from ..common.attention_region import (
     MATMUL,
@@ -32,7 +31,7 @@ from ..common.attention_region import (
     placed,
     traced,
 )
-from ..common.moved_axes import MOVES, Strided
+from ..common.moved_axes import MOVES
 from ..common.region_source import number
 from .attention import COPIED, corner, elements_of
 from .dtypes import HALVES
@@ -64,25 +63,25 @@ class FloatAttention:
     """
 
     sources: tuple[Source, ...]
-    found: PlacedAttention
+    found: Any  # a PlacedAttention with numbers
     scale: float
     shift: int | None
 
     @property
     def head(self) -> int:
-        return static_extent(self.found.places[0].shape[-1])
+        return int(self.found.places[0].shape[-1])
 
     @property
     def batches(self) -> int:
-        return math.prod(map(static_extent, self.found.extents))
+        return math.prod(self.found.extents)
 
     @property
     def queries(self) -> int:
-        return static_extent(self.found.places[0].shape[-2])
+        return int(self.found.places[0].shape[-2])
 
     @property
     def keys(self) -> int:
-        return static_extent(self.found.places[1].shape[-2])
+        return int(self.found.places[1].shape[-2])
 
     @property
     def rows(self) -> int:
@@ -96,27 +95,19 @@ class FloatAttention:
         return self.batches * -(-self.queries // (THREADS * rows))
 
 
-def static_extent(extent: Extent) -> int:
-    """An extent of a region whose sizes are numbers."""
-    assert isinstance(extent, int)
-    return extent
-
-
 def shared(head: int, rows: int) -> int:
     """The bytes of shared memory of a block: queries, keys or weights, values."""
     queries, row = THREADS * rows, head + ALIGNED
     return 4 * (queries * row + max(KEYS * row, queries * (KEYS + ALIGNED)) + KEYS * row)
 
 
-def reads(place: Strided, across: int) -> bool:
+def reads(place: Any, across: int) -> bool:
     """Whether the kernel reads a tensor where it lies: the elements of a head side by side."""
-    whole = static_extent(place.shape[across]) % ELEMENTS == 0
-    aligned = static_extent(place.offset) % ALIGNED == 0
-    if place.step(across) != 1 or not whole or not aligned:
+    if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
         return False
     rows = -3 - across
-    steps = [static_extent(step) for axis in (*place.axes[:-2], place.axes[rows])
-             for _, step in axis]  # fmt: skip
+    steps = [step for axis in place.axes[:-2] for _, step in axis]
+    steps += [step for _, step in place.axes[rows]]
     return place.step(rows) is not None and all(step % ALIGNED == 0 for step in steps)
 
 
@@ -177,7 +168,8 @@ def attention(region: Region) -> FloatAttention | str:
     keys = keys.permuted((*range(len(keys.axes) - 2), -1, -2))
     if not all(reads(place, -1) for place in (queries, keys, values)) or result.step(-1) != 1:
         return "elements of a head are not side by side, or not aligned to 16 bytes"
-    sizes = {static_extent(place.shape[-1]) for place in (queries, keys, values)}
+    ends = [place.shape[-1] for place in (queries, keys, values)]
+    sizes = {size for size in ends if isinstance(size, int)}
     if len(sizes) > 1 or max(sizes) > LARGEST_HEAD:
         return f"a head has {', '.join(map(str, sizes))} elements, expected at most {LARGEST_HEAD}"
     if traced_region.values.factor != 1:
