@@ -21,6 +21,7 @@ from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.node import NodeDict, substitute
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
+from opinfo.byoc.backends.nvidia.passes.valid_names import with_valid_names
 from opinfo.byoc.backends.nvidia.schedules import window_kernel
 from opinfo.byoc.backends.nvidia.schedules.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
@@ -29,7 +30,6 @@ from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
     directly_scheduled,
     gpu_scheduled,
 )
-from opinfo.byoc.backends.nvidia.passes.valid_names import with_valid_names
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled, with_scans
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare

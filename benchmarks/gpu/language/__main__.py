@@ -21,7 +21,7 @@ from .builds import FORMATS, STEPS, WAYS
 from .page import write
 
 #: Seconds after which a process is ended.
-LIMIT = 420
+LIMIT = 185
 
 
 def run(module: str, *words: str) -> int:
