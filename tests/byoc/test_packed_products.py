@@ -1,4 +1,4 @@
-"""Products of few rows with packed weights on a GPU: what their kernel computes and takes.
+"""Products of few rows with packed weights on a GPU: what a kernel computes, and which it takes.
 
 The oracle is numpy on the unpacked weights; `tests.machine` executes the kernels.
 """

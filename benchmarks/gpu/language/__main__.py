@@ -18,10 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .builds import FORMATS, STEPS, WAYS
-from .page import write
+from .language_page import write
 
 #: Seconds after which a process is ended.
-LIMIT = 420
+LIMIT = 185
 
 
 def run(module: str, *words: str) -> int:

@@ -87,8 +87,9 @@ class Layer(nn.Module):
         every = [
             op.permute_dims(op.repeat(t, s.heads // s.shared, 2), (0, 2, 1, 3)) for t in (k, v)
         ]
-        left, right = op.permute_dims(q, (0, 2, 1, 3)), op.permute_dims(every[0], (0, 1, 3, 2))
-        scores = op.matmul(left, right, out_dtype="float32") * s.head**-0.5
+        turned = op.permute_dims(every[0], (0, 1, 3, 2))
+        scores = op.matmul(op.permute_dims(q, (0, 2, 1, 3)), turned, out_dtype="float32")
+        scores = scores * s.head**-0.5
         if past is None:
             hidden = np.triu(np.full((count, count), np.finfo("float32").min, "float32"), 1)
             scores = scores + wrap_nested(relax.const(hidden), "mask")

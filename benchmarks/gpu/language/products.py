@@ -91,7 +91,8 @@ def jobs(tiles: bool) -> list[Job]:
         for rows, bits in CASES:
             out += [(rows, columns, depth, bits, None), (rows, columns, depth, bits, (0, 0, 0))]
             warps = depth * bits // 128 // 32
-            for each in (1, 2, 4, 8) if tiles and bits in (4, 16) and rows in (1, 8) else ():
+            others = tiles and bits in (4, 16) and rows == 1 and columns != 14336
+            for each in (1, 2, 4, 8) if others else ():
                 for splits in sorted({s for s in (1, 2, 4, 7, 8, 14) if warps % s == 0}):
                     if each * rows <= 32:
                         out.append(

@@ -143,10 +143,11 @@ class _Gemv:
     def warp(self, groups: Any, y: Any) -> Any:
         """The statements of a warp of a block whose first group of columns is ``groups``."""
         tile, size = self.tile, self.tile.columns * self.what.rows
-        split, line = (y, number(0)) if tile.lines == 1 else (
-            (number(0), y) if tile.splits == 1 else
-            (tirx.floormod(y, number(tile.splits)),
-             tirx.floordiv(y, number(tile.splits))))  # fmt: skip
+        split, line = y, number(0)
+        if tile.splits == 1:
+            split, line = line, y
+        elif tile.lines > 1:
+            split, line = (f(y, number(tile.splits)) for f in (tirx.floormod, tirx.floordiv))
         column = (groups + line) * number(tile.columns)
         parts = [thread_loop(THREAD, WARP, lambda x: self.sum(column, split, x))]
         for k in range(size):

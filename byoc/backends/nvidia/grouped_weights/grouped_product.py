@@ -133,6 +133,8 @@ def _chain(func: Any) -> Chain:
 
 def _steps(program: GpuProgram) -> tuple[LoopStep, LoopStep | None]:
     """The step that multiplies, and the one after it."""
+    if not program.steps:
+        raise NoGpuSchedule("it computes nothing")
     first, *after = program.steps
     if not first.reduced or len(first.updates) != 1 or len(after) > 1:
         raise NoGpuSchedule("it is not a product and one elementwise step")

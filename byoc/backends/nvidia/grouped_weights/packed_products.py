@@ -37,7 +37,8 @@ def turn_products(mod: Any) -> Any:
 
 def _is_plain(func: Any) -> bool:
     """Whether a PrimFunc reads a matrix of halves and writes few rows."""
-    *inputs, result = [getattr(p.ty, "shape", None) for p in func.params]
+    *inputs, result = [None, *(getattr(p.ty, "shape", None) for p in func.params)]
+    inputs = inputs[1:]
     shape = [static(e) or 0 for e in items(result)] if result is not None else []
     if len(shape) < 2 or not 0 < product(shape[:-1]) <= PLAIN_ROWS or shape[-1] < 2:
         return False
