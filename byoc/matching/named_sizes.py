@@ -50,7 +50,7 @@ def _with_variables(
     renamed: NodeDict[Any] = NodeDict()
     for buffer in buffers:
         shape = [_renamed(e, fresh) for e in items(buffer.ty.shape)]
-        renamed[buffer] = tirx.decl_buffer(shape, buffer.ty.dtype, buffer.name)
+        renamed[buffer] = tirx.decl_buffer(shape, buffer.ty.dtype, buffer.name, layout=None)
     params = [renamed[p] if p in renamed else p for p in items(func.params)]
     plain = [e for p in tensors for e in items(renamed[p].ty.shape) if isinstance(e, tirx.Var)]
     if not all(any(v.same_as(e) for e in plain) for v in fresh.values()):

@@ -97,3 +97,31 @@ def test_others_stay(name: str) -> None:
 def test_a_bias_along_another_axis_stays_after_the_result() -> None:
     mod = patch_products(net(lambda e, c, x: e(op.add(conv(e, c, x), c(1, 1, 1, 3)))))
     assert names(mod)[-2:] == ["relax.permute_dims", "relax.add"]
+
+
+def test_patches_of_images_whose_sizes_are_symbolic_are_multiplied() -> None:
+    n, h, w = (tvm.tirx.Var(name, "int64") for name in "nhw")
+    sizes = relax.Var("sizes", relax.ShapeType([n, h, w]))
+    rng = np.random.default_rng(0)
+    weights = relax.const(rng.standard_normal((6, 3, 4, 4)).astype("float16"))
+
+    def module(shape: tuple[Any, ...]) -> Any:
+        x = relax.Var("x", relax.TensorType(shape, "float16"))
+        builder = relax.BlockBuilder()
+        with builder.function("main", [x, sizes]):
+            with builder.dataflow():
+                conv = builder.emit(nn.conv2d(x, weights, strides=4))
+                out = builder.emit_output(builder.emit(op.permute_dims(conv, [0, 2, 3, 1])))
+            builder.emit_func_output(out)
+        return builder.get()
+
+    before = module((n, 3, 4 * h, 4 * w))
+    after = patch_products(before)
+    assert "relax.matmul" in names(after)
+    for shape in ((2, 2, 3), (1, 3, 1)):
+        x = rng.standard_normal((shape[0], 3, 4 * shape[1], 4 * shape[2])).astype("float16")
+        given = [x, tvm.runtime.ShapeTuple(shape)]
+        got, want = (run(m, given)[0].astype("float32") for m in (after, before))
+        np.testing.assert_allclose(got, want, 1e-2, 2e-2)
+    rest = module((n, 3, 4 * h + 1, 4 * w))
+    tvm.ir.assert_structural_equal(patch_products(rest), rest)
