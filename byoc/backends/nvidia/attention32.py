@@ -163,6 +163,8 @@ def attention(region: Region) -> FloatAttention | str:
     if found is None:
         return COPIED
     (queries, keys, values, result), terms = found.places[:4], found.places[4:]
+    if not all(isinstance(size, int) for place in found.places for size in place.shape):
+        return "its sizes are symbolic"
     keys = keys.permuted((*range(len(keys.axes) - 2), -1, -2))
     if not all(reads(place, -1) for place in (queries, keys, values)) or result.step(-1) != 1:
         return "elements of a head are not side by side, or not aligned to 16 bytes"
