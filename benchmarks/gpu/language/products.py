@@ -85,9 +85,7 @@ def jobs(tiles: bool) -> list[Job]:
             for each in (1, 2, 4, 8) if tiles and bits == 4 else ():
                 for splits in sorted({s for s in (1, 2, 4, 7, 14) if warps % s == 0}):
                     if each * rows <= 32:
-                        out.append(
-                            (rows, columns, depth, bits, (each, splits, max(1, 4 // splits)))
-                        )
+                        out.append((rows, columns, depth, bits, (each, splits, max(1, 4 // splits))))
     return out
 
 
