@@ -9,8 +9,9 @@ DTYPE is float16 (if nothing is said), bfloat16 or float32, which is without tf3
 each model in its own process, several at a time; with `--default` also by TVM alone. `time` calls
 all builds and torch in turns in one process a model, with CUDA graphs on all sides, compares
 outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
-jobs, as many models prepare at once; then each is timed while the others wait. Rows are kept in
-DIR, a file each. `page` writes docs/results/gpu.md from them.
+jobs, as many models prepare at once; then each is timed while the others wait. max-autotune times
+candidates while it compiles, so it should have one job. Rows are kept in DIR, a file each; those of
+several runs are joined. `page` writes docs/results/gpu.md from them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .architectures import NETS
+from .architectures import MODES, NETS
 from .page import write
 
 DTYPES = ("float16", "bfloat16", "float32")
-#: Modes of `torch.compile` that capture CUDA graphs.
-MODES = ("reduce-overhead", "max-autotune")
 #: Seconds after which a model's process is ended.
 LIMIT = 420
 
