@@ -14,6 +14,7 @@ from tvm import relax
 
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibrations import InForce
+from ..byoc.codegen.loading.cuda_device import cuda_device
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
@@ -121,7 +122,7 @@ class Compiled:
 
     @property
     def _device(self) -> Any:
-        return tvm.cuda() if on_gpu(self.target) else tvm.cpu()
+        return cuda_device() if on_gpu(self.target) else tvm.cpu()
 
     @cached_property
     def _boundaries(self) -> dict[str, Boundary]:
