@@ -4,12 +4,14 @@
     python -m benchmarks.gpu time DIR [--only NAME ...] [--dtype float16] [--jobs 1]
                              [--mode max-autotune]
     python -m benchmarks.gpu page DIR
+    python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype float16] [--page]
 
 `build` compiles each model in its own process, several at a time; with `--default` also by TVM
 alone. `time` calls all builds and torch in turns in one process a model, with CUDA graphs on all
 sides, compares outputs with torch in float32, and counts kernels and their time; with several jobs,
 the other ones prepare meanwhile. Rows are kept in DIR, a file each. `page` writes
-docs/results/gpu.md from them.
+docs/results/gpu.md from them. `compile_time` compiles each model alone, with an empty cache and
+then with the one that is left, and with `--page` writes docs/results/gpu-compile.md.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .architectures import NETS
+from .compile_time import compile_times
 from .page import write
 
 #: Seconds after which a model's process is ended.
@@ -41,6 +44,9 @@ def main() -> None:
         print(f"written: {write(options.folder)}")
         return
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.step == "compile_time":
+        todo = names(options.only)
+        sys.exit(compile_times(options.folder, todo, options.dtype, options.page))
     more = [options.dtype, options.mode if options.step == "time" else str(options.default)]
     failed = _run(options.step, options.folder, names(options.only), more, options.jobs)
     sys.exit(failed)
@@ -78,12 +84,13 @@ def _run(step: str, folder: Path, todo: list[str], more: Sequence[str], jobs: in
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("step", choices=("build", "time", "page"))
+    parser.add_argument("step", choices=("build", "time", "page", "compile_time"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="first letters of names")
     parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float16")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--default", action="store_true", help="also TVM's default build")
+    parser.add_argument("--page", action="store_true", help="of compile_time: write its page")
     parser.add_argument("--mode", default="max-autotune", help="of torch.compile; none: without it")
     return parser.parse_args()
 
