@@ -208,7 +208,5 @@ def test_a_plan_that_is_refused_when_it_is_run_is_replaced(
     assert not capfd.readouterr().err
 
 
-def test_a_convolution_that_no_plan_runs_raises(
-    library: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_a_convolution_that_no_plan_runs_raises(library: Path, cache: Path, tmp_path: Path) -> None:
     assert run(process(library, tmp_path / "so"), 1, 1, 1, 0, most_operations=0) == -1
