@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Compiled:
     signatures: Mapping[str, Signature]
     costs: InForce | None = None
     kept: str = ""
+    _alone: threading.Lock = field(default_factory=threading.Lock, init=False, compare=False)
 
     @property
     def library(self) -> Path:
@@ -61,6 +63,8 @@ class Compiled:
     def run(self, *inputs: Any, function: str = "main") -> Any:
         """Call a function of the model; symbolic functions run their generic or AOT kernels.
 
+        Calls of several threads run one after another, as a virtual machine runs one at a time.
+
         Args:
             inputs: numpy arrays or other DLPack tensors, one for each parameter, with its shape and
                 dtype.
@@ -79,7 +83,8 @@ class Compiled:
             values = [_on(self._device, x) for x in inputs]
         else:
             values, _ = self._boundaries[function](inputs)
-        return _plain(self._machine[function](*values))
+        with self._alone:
+            return _plain(self._machine[function](*values))
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime.
