@@ -31,6 +31,7 @@ _BINARY: dict[str, Any] = {
     "FloorMod": np.mod, "LT": np.less, "LE": np.less_equal, "GT": np.greater,
     "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal, "Min": np.minimum,
     "Max": np.maximum, "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or,
+    "LShift": np.left_shift, "RShift": np.right_shift,
 }  # fmt: skip
 _CALLS: dict[str, Any] = {
     "exp": np.exp, "sqrt": np.sqrt, "tanh": np.tanh, "fabs": np.abs, "floor": np.floor,
@@ -388,6 +389,9 @@ class _Machine:
             return self.choice(e.args[0], e.args[1], e.args[2], mask)
         if name == "likely":
             return self.value(e.args[0], mask)
+        if name == "reinterpret":
+            bits = np.asarray(self.value(e.args[0], mask), str(e.args[0].ty.dtype))
+            return bits.view(np.dtype(str(e.ty.dtype))).astype(np.float64)
         if name not in _CALLS:
             raise KeyError(name)
         return _CALLS[name](*(self.value(a, mask) for a in e.args))

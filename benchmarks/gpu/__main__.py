@@ -1,17 +1,19 @@
 """Compile whole models for an NVIDIA GPU and time them against `torch.compile` and TVM's default.
 
-    python -m benchmarks.gpu build DIR [--only NAME ...] [--dtype float16] [--jobs 8] [--default]
-    python -m benchmarks.gpu time DIR [--only NAME ...] [--dtype float16] [--jobs 1]
-                             [--mode max-autotune]
+    python -m benchmarks.gpu build DIR [--only NAME ...] [--dtype DTYPE ...] [--jobs 8] [--default]
+    python -m benchmarks.gpu time DIR [--only NAME ...] [--dtype DTYPE ...] [--jobs 1]
+                             [--mode MODE ...]
     python -m benchmarks.gpu page DIR
-    python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype float16] [--page]
+    python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype DTYPE ...] [--page]
 
-`build` compiles each model in its own process, several at a time; with `--default` also by TVM
-alone. `time` calls all builds and torch in turns in one process a model, with CUDA graphs on all
-sides, compares outputs with torch in float32, and counts kernels and their time; with several jobs,
-the other ones prepare meanwhile. Rows are kept in DIR, a file each. `page` writes
-docs/results/gpu.md from them. `compile_time` compiles each model alone, with an empty cache and
-then with the one that is left, and with `--page` writes docs/results/gpu-compile.md.
+DTYPE is float16 (if nothing is said), bfloat16 or float32, which is without tf32. `build` compiles
+each model in its own process, several at a time; with `--default` also by TVM alone. `time` calls
+all builds and torch in turns in one process a model, with CUDA graphs on all sides, compares
+outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
+jobs, as many models prepare at once; then each is timed while the others wait. Rows are kept in
+DIR, a file each. `page` writes docs/results/gpu.md from them. `compile_time` compiles
+each model alone, with an empty cache and then with the one that is left, and with `--page` writes
+docs/results/gpu-compile.md.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from .architectures import NETS
 from .compile_time import compile_times
 from .page import write
 
+DTYPES = ("float16", "bfloat16", "float32")
+#: Modes of `torch.compile` that capture CUDA graphs.
+MODES = ("reduce-overhead", "max-autotune")
 #: Seconds after which a model's process is ended.
 LIMIT = 420
 
@@ -47,27 +52,21 @@ def main() -> None:
     if options.step == "compile_time":
         todo = names(options.only)
         sys.exit(compile_times(options.folder, todo, options.dtype, options.page))
-    more = [options.dtype, options.mode if options.step == "time" else str(options.default)]
-    failed = _run(options.step, options.folder, names(options.only), more, options.jobs)
-    sys.exit(failed)
+    more = ",".join(options.mode) if options.step == "time" else str(options.default)
+    jobs = [[name, dtype, more] for dtype in options.dtype for name in names(options.only)]
+    sys.exit(_run(options.step, options.folder, jobs, options.jobs))
 
 
-def _run(step: str, folder: Path, todo: list[str], more: Sequence[str], jobs: int) -> bool:
+def _run(step: str, folder: Path, waiting: list[list[str]], jobs: int) -> bool:
+    """Run a process for each model; return whether one failed."""
     live: list[tuple[str, float, subprocess.Popen[bytes]]] = []
     failed = False
-    waiting = list(todo)
     while waiting or live:
-        while waiting and len(live) < jobs:
-            name = waiting.pop(0)
-            command = [
-                sys.executable,
-                "-m",
-                f"benchmarks.gpu.{step}_model",
-                str(folder),
-                name,
-                *more,
-            ]
-            live.append((name, time.monotonic(), subprocess.Popen(command)))
+        # What is timed waits for those that prepare, so all of a group start together.
+        while waiting and len(live) < jobs and (step == "build" or not live):
+            group, waiting = waiting[: jobs - len(live)], waiting[jobs - len(live) :]
+            live += [(" ".join(job[:2]), time.monotonic(), _started(step, folder, job))
+                     for job in group]  # fmt: skip
         time.sleep(0.2)
         for job in list(live):
             name, begun, process = job
@@ -81,17 +80,23 @@ def _run(step: str, folder: Path, todo: list[str], more: Sequence[str], jobs: in
     return failed
 
 
+def _started(step: str, folder: Path, job: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"benchmarks.gpu.{step}_model", str(folder), *job]
+    return subprocess.Popen(command)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
     parser.add_argument("step", choices=("build", "time", "page", "compile_time"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="first letters of names")
-    parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float16")
+    parser.add_argument("--dtype", choices=DTYPES, nargs="+", default=["float16"])
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--default", action="store_true", help="also TVM's default build")
     parser.add_argument("--page", action="store_true", help="of compile_time: write its page")
-    parser.add_argument("--mode", default="max-autotune", help="of torch.compile; none: without it")
+    parser.add_argument("--mode", nargs="*", default=["max-autotune"],
+                        choices=MODES, help="of torch.compile; empty: without it")  # fmt: skip
     return parser.parse_args()
 
 

@@ -1,10 +1,11 @@
 """Compile models one by one, with an empty cache and with the one that the first build left.
 
-python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype float16] [--page]
+python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype DTYPE ...] [--page]
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -29,21 +30,21 @@ that imports opinfo to the exported library, for a program of `torch.export`, on
 **Cold** is with an empty cache. **Kept** is a second process with the cache of the first: the code
 that is the same for all models is compiled, and the libraries' plans are chosen.
 
-{device}, {cores} cores; {dtype}.
+{device}, {cores} cores.
 """
-COLUMNS = ("model", "cold", "kept", "stages of the kept one, s", "offloaded")
+COLUMNS = ("model", "dtype", "cold", "kept", "stages of the kept one, s", "offloaded")
 
 
-def compile_times(folder: Path, names: Sequence[str], dtype: str, page: bool) -> bool:
+def compile_times(folder: Path, names: Sequence[str], dtypes: Sequence[str], page: bool) -> bool:
     """Time builds, a row each in DIR/NAME-DTYPE.compile.json; return whether one failed."""
     rows = []
-    for name in names:
+    for dtype, name in itertools.product(dtypes, names):
         row = _row(folder, name, dtype)
         (folder / f"{name}-{dtype}.compile.json").write_text(json.dumps(row, indent=1))
         print("ROW", json.dumps(row), flush=True)
         rows.append(row)
     if page:
-        print(f"written: {_write(rows, dtype)}")
+        print(f"written: {_write(rows)}")
     return any("kept" not in r for r in rows)
 
 
@@ -80,11 +81,11 @@ def _run(step: str, *words: str, env: Any = None) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _write(rows: Sequence[dict[str, Any]], dtype: str) -> Path:
+def _write(rows: Sequence[dict[str, Any]]) -> Path:
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    head = HEAD.format(device=device, cores=os.cpu_count(), dtype=dtype)
+    head = HEAD.format(device=device, cores=os.cpu_count())
     path = PAGES / "gpu-compile.md"
     text = table(COLUMNS, [_cells(r) for r in rows])
     path.write_text(f"{head}\n{text}\n", encoding="utf-8")
@@ -93,8 +94,8 @@ def _write(rows: Sequence[dict[str, Any]], dtype: str) -> Path:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     if "kept" not in row:
-        return [f"`{row['name']}`", "", "", "", " ".join(row["error"].split())[-200:]]
+        return [f"`{row['name']}`", row["dtype"], "", "", "", " ".join(row["error"].split())[-200:]]
     stages = sorted(row["kept"]["stages"].items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{name} {spent:.1f}" for name, spent in stages if spent >= LISTED)
     times = [f"{row[which]['seconds']:.0f}" for which in ("cold", "kept")]
-    return [f"`{row['name']}`", *times, shown, row["kept"]["summary"]]
+    return [f"`{row['name']}`", row["dtype"], *times, shown, row["kept"]["summary"]]

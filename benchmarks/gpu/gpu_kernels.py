@@ -1,6 +1,6 @@
 """Time what is left to TVM on a GPU: opinfo's schedules, TVM's own rules, and torch.
 
-    python -m benchmarks.gpu_kernels [--only TEXT] [--json FILE] [--build]
+    python -m benchmarks.gpu_kernels [--only TEXT …] [--json FILE] [--build] [--set NAME=VALUE …]
     python -m benchmarks.gpu_kernels --page DEVICE --json FILE   # of an earlier run, on any machine
 
 One line a kernel: microseconds of a call with opinfo's schedule, with TVM's rules and in eager
@@ -8,7 +8,8 @@ torch, all in CUDA graphs; the share of the device's bandwidth, counting each in
 against a copy of 256 MiB measured in the same run; and the largest error relative to the largest
 value of the same function in torch in float32. Kernels are built in parallel. Those of 16 MiB and
 more rotate over copies of their inputs, so that these are not in the cache. `--build` builds only,
-which needs no GPU.
+which needs no GPU. `--set window_kernel.ROWS=1` builds with another constant of the schedules,
+and `--alone` leaves TVM's rules and torch out.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -37,22 +39,35 @@ BUDGET = 100
 WAYS = ("opinfo", "tvm")
 
 
-def jobs(only: str) -> list[tuple[int, str]]:
-    """The number and the type of each kernel to run."""
-    every = [(k, t) for k, c in enumerate(KERNELS)
-             for t in (("float16", "float32") if c.both else ("float16",))]  # fmt: skip
-    return [(k, t) for k, t in every if only in f"{KERNELS[k].kind} {KERNELS[k].name} {t}"]
+def jobs(only: Sequence[str]) -> list[tuple[int, str]]:
+    """The number and the type of each kernel to run: those whose name contains one of the texts."""
+    every = [(k, t) for k, c in enumerate(KERNELS) for t in c.types]
+    names = [f"{KERNELS[k].kind} {KERNELS[k].label} {t}" for k, t in every]
+    return [job for job, name in zip(every, names, strict=True) if any(x in name for x in only)]
+
+
+def set_constants(settings: Sequence[str]) -> None:
+    """Give constants of modules of the schedules other values: ``module.NAME=3``."""
+    for setting in settings:
+        name, value = setting.split("=")
+        module, constant = name.split(".")
+        package = "splits" if module.startswith("split") else "schedules"
+        found = import_module(f"opinfo.byoc.backends.nvidia.{package}.{module}")
+        if not hasattr(found, constant):
+            raise SystemExit(f"{module} has no constant {constant}")
+        setattr(found, constant, float(value) if "." in value else int(value))
 
 
 # ---------------------------------------------------------------------------- building
 
 
-def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
+def build(job: tuple[int, str], folder: str, arch: str, alone: bool = False) -> dict[str, Any]:
     """Build a kernel both ways; returns the path or the error of each way, and the parameters."""
     import tvm
 
     from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
     from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
+    from opinfo.byoc.backends.nvidia.splits.split_kernels import split_kernels
     from opinfo.byoc.prepare.fuse import fuse
     from opinfo.byoc.prepare.prepare import prepare
 
@@ -65,17 +80,25 @@ def build(job: tuple[int, str], folder: str, arch: str) -> dict[str, Any]:
         funcs = [f for _, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
         if len(funcs) != 1:
             return out | {"error": f"{len(funcs)} PrimFuncs"}
-        out["params"] = [p.name for p in funcs[0].params]
-        ways: dict[str, Callable[[], Any]] = {
-            "opinfo": lambda: gpu_scheduled(funcs[0]),
-            "tvm": lambda: by_tvm(funcs[0], target),
+        parts = split_kernels(funcs[0])
+        own = [p.func for p in parts] if isinstance(parts, tuple) else funcs
+        out["tvm_params"], out["opinfo_params"] = parameters(funcs), parameters(own)
+        ways: dict[str, Callable[[], list[Any]]] = {
+            "opinfo": lambda: [gpu_scheduled(f) for f in own],
+            "tvm": lambda: [by_tvm(funcs[0], target)],
         }
-        for way, schedule in ways.items():
+        for way, schedule in list(ways.items())[: 1 if alone else None]:
             path = str(Path(folder) / f"{job[0]}_{job[1]}_{way}.so")
             out[way] = compiled(schedule, target, path)
     except Exception as error:
         out["error"] = f"{type(error).__name__}: {str(error)[:150]}"
     return out
+
+
+def parameters(funcs: Sequence[Any]) -> list[list[tuple[str, list[int], str]]]:
+    """The name, shape and type of the buffers of each PrimFunc."""
+    return [[(p.name, [int(e) for e in p.ty.shape], str(p.ty.dtype)) for p in f.params]
+            for f in funcs]  # fmt: skip
 
 
 def by_tvm(func: Any, target: Any) -> Any:
@@ -92,16 +115,17 @@ def by_tvm(func: Any, target: Any) -> Any:
     return mod["main"]
 
 
-def compiled(schedule: Callable[[], Any], target: Any, path: str) -> str:
+def compiled(schedule: Callable[[], list[Any]], target: Any, path: str) -> str:
     """The path of the library, or the reason why there is none."""
     import tvm
 
     try:
-        func = schedule()
-        if not isinstance(func, tvm.tirx.PrimFunc):
-            return f"refused: {func.reason[:300]}"
-        mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-        tvm.compile(mod, target=target).export_library(path)
+        funcs = schedule()
+        for func in funcs:
+            if not isinstance(func, tvm.tirx.PrimFunc):
+                return f"refused: {func.reason[:300]}"
+        named = {f"k{k}": f.with_attr("global_symbol", f"k{k}") for k, f in enumerate(funcs)}
+        tvm.compile(tvm.IRModule(named), target=target).export_library(path)
         return path
     except Exception as error:
         lines = [x for x in str(error).splitlines() if x.strip()] or [""]
@@ -186,19 +210,20 @@ def measure(torch: Any, built: dict[str, Any], limit: float) -> dict[str, Any]:
     copies = min(8, max(1, -(-160 * MIB // size))) if size >= 16 * MIB else 1
     sets = [values, *([v.clone() for v in values] for _ in range(copies - 1))]
     row: dict[str, Any] = {"kind": kernel.kind, "name": kernel.name, "dtype": dtype,
+                           "kernels": len(built["opinfo_params"]),
                            "shape": list(kernel.shapes[0]), "bytes": size}  # fmt: skip
     calls: dict[str, list[Callable[[], Any]]] = {
         "torch": [partial(kernel.torch, functions, *s) for s in sets]}  # fmt: skip
-    for way in WAYS:
+    if "tvm" not in built:
+        del calls["torch"]
+    for way in (w for w in WAYS if w in built):
         if not built[way].endswith(".so"):
             row[f"{way}_note"] = built[way]
             continue
-        main = tvm.runtime.load_module(built[way])["main"]
+        library = tvm.runtime.load_module(built[way])
+        steps = [library[f"k{k}"] for k in range(len(built[f"{way}_params"]))]
         out = torch.empty_like(result, memory_format=torch.contiguous_format)
-        by_name = {f"x{k}": v for k, v in enumerate(values)}
-        args = [[dict(zip(by_name, s, strict=True)).get(p, out) for p in built["params"]]
-                for s in sets]  # fmt: skip
-        calls[way] = [partial(main, *a) for a in args]
+        calls[way] = [called(torch, steps, built[f"{way}_params"], s, out) for s in sets]
         try:
             calls[way][0]()
             torch.cuda.synchronize()
@@ -216,6 +241,24 @@ def measure(torch: Any, built: dict[str, Any], limit: float) -> dict[str, Any]:
     if "opinfo" in row:
         row["share"] = size / (row["opinfo"] * 1e-6) / limit
     return row
+
+
+def called(
+    torch: Any, steps: Sequence[Any], params: Sequence[Any], values: Sequence[Any], out: Any
+) -> Callable[[], Any]:
+    """A call of all steps; the last parameter of the last one is the result."""
+    known = {f"x{k}": v for k, v in enumerate(values)} | {params[-1][-1][0]: out}
+    for buffers in params:
+        for name, shape, dtype in buffers:
+            if name not in known:
+                known[name] = torch.empty(shape, dtype=getattr(torch, dtype), device="cuda")
+    args = [[known[name] for name, _, _ in buffers] for buffers in params]
+
+    def call() -> None:
+        for step, given in zip(steps, args, strict=True):
+            step(*given)
+
+    return call
 
 
 def _unread(values: list[Any], result: Any) -> int:
@@ -253,7 +296,7 @@ def report(folder: Path, first: int) -> int:
     for k, built in list(enumerate(builds))[first:]:
         (folder / "next").write_text(str(k + 1))
         kernel = KERNELS[built["job"][0]]
-        label = f"{kernel.kind} {kernel.name} {kernel.shapes[0]} {built['job'][1]}"
+        label = f"{kernel.kind} {kernel.label} {built['job'][1]}"
         if time.perf_counter() - started > BUDGET:
             print(f"{label}: not timed, out of time", flush=True)
             continue
@@ -288,7 +331,10 @@ def timed_apart(folder: Path) -> list[dict[str, Any]]:
 def main() -> int:
     about = __doc__.splitlines()[0] if __doc__ else None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_kernels", description=about)
-    parser.add_argument("--only", default="", help="a part of kind, name and type")
+    parser.add_argument("--only", nargs="+", default=[""], help="parts of kind, name and type")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE",
+                        help="constants of the schedules")  # fmt: skip
+    parser.add_argument("--alone", action="store_true", help="opinfo only")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--build", action="store_true", help="only build; needs no GPU")
@@ -305,8 +351,9 @@ def main() -> int:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            work = partial(build, folder=name, arch=options.arch)
+        context, first = get_context("spawn"), (options.set,)
+        with ProcessPoolExecutor(options.jobs, context, set_constants, first) as pool:
+            work = partial(build, folder=name, arch=options.arch, alone=options.alone)
             builds = list(pool.map(work, jobs(options.only)))
         print(f"built in {time.perf_counter() - started:.0f} s", flush=True)
         if options.build:
@@ -323,8 +370,9 @@ def main() -> int:
 def _built(built: dict[str, Any]) -> str:
     """The line of a kernel that was only built."""
     kernel = KERNELS[built["job"][0]]
-    bad = {k: v for k, v in built.items() if k not in ("job", "params") and not v.endswith(".so")}
-    return f"{kernel.kind} {kernel.name} {kernel.shapes[0]} {built['job'][1]}: {bad or 'built'}"
+    bad = {k: v for k, v in built.items() if k in (*WAYS, "error") and not v.endswith(".so")}
+    count = len(built.get("opinfo_params", []))
+    return f"{kernel.kind} {kernel.label} {built['job'][1]}: {bad or f'built, kernels: {count}'}"
 
 
 if __name__ == "__main__":

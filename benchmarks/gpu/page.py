@@ -13,15 +13,24 @@ from benchmarks.common.pages import PAGES, table
 HEAD = """# Whole models on a GPU
 
 Written by `python -m benchmarks.gpu page DIR`: milliseconds of a call, medians of calls in turns in
-one process, all with CUDA graphs, random weights, no tf32. Models are timed in several runs.
-**torch** is `torch.compile(mode="{mode}")`, channels last for images; **TVM** is TVM's default
-build. **apart** is the largest difference from torch in float32, relative to the largest value.
-**kernels** is the number that a call launches. Models are compiled some fifteen at a time.
+one process, the device to itself, all with CUDA graphs, random weights, no tf32. Models are timed
+in several runs, and compiled some fifteen at a time.
+
+- **/ torch** is the time relative to `torch.compile` in this mode, channels last for images;
+  **/ TVM** to TVM's default build.
+- **apart** is the largest difference from torch in float32, relative to the largest value.
+- **kernels** is the number that a call launches, **moves** how many of them only copy, cast or
+  rearrange elements, **libraries** the share of the kernels' time in cuDNN's and cuBLASLt's.
+- **in kernels** is the share of a call's time in which a kernel runs.
+- **host, ms** is the time until a call returns, on an idle device; the device works meanwhile.
 
 {device}; torch {torch}, apache-tvm 0.27.
 """
-COLUMNS = ("model", "opinfo, ms", "/ torch", "/ TVM", "apart", "torch apart", "kernels",
-           "time in kernels", "compiling, s", "offloaded")  # fmt: skip
+#: Peers by their keys in rows.
+PEERS = {"max-autotune": "/ torch max-autotune", "reduce-overhead": "/ torch reduce-overhead",
+         "tvm": "/ TVM"}  # fmt: skip
+COLUMNS = ("apart", "torch apart", "kernels", "moves", "libraries", "in kernels", "host, ms",
+           "compiling, s", "offloaded")  # fmt: skip
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -38,7 +47,7 @@ def write(folder: Path) -> Path:
     """Write the page, and the rows beside it as JSON; return its path."""
     found = rows(folder)
     timed = [r for r in found if "device" in r]
-    head = HEAD.format(mode=timed[0]["mode"], device=timed[0]["device"], torch="2.11.0")
+    head = HEAD.format(device=timed[0]["device"], torch="2.11.0")
     parts = [head]
     for dtype in sorted({r["dtype"] for r in found}):
         for batch in ("1", "32"):
@@ -50,34 +59,54 @@ def write(folder: Path) -> Path:
     return path
 
 
-def _ratio(row: dict[str, Any], other: str) -> float | None:
-    return row["ours"] / row[other] if "ours" in row and other in row else None
+def _ratio(row: dict[str, Any], peer: str) -> float | None:
+    return row["ours"] / row[peer] if "ours" in row and peer in row else None
+
+
+def _peers(part: Sequence[dict[str, Any]]) -> list[str]:
+    """The peers that one of the rows was timed against, or that failed there."""
+    return [p for p in PEERS if any(p in r or f"{p}_error" in r for r in part)]
 
 
 def _summary(part: Sequence[dict[str, Any]]) -> str:
     texts = []
-    for other, name in (("torch", "torch"), ("tvm", "TVM")):
-        ratios = [x for x in (_ratio(r, other) for r in part) if x is not None]
+    for peer in _peers(part):
+        ratios = [x for x in (_ratio(r, peer) for r in part) if x is not None]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             slower = sum(x > 1 for x in ratios)
+            name = PEERS[peer].removeprefix("/ ")
             texts.append(f"{mean:.2f} x {name} on {len(ratios)} (above 1: {slower})")
     return f"Geometric means: {', '.join(texts) or 'none'}."
 
 
 def _table(part: Sequence[dict[str, Any]]) -> str:
-    return table(COLUMNS, [_cells(r) for r in part])
+    peers = _peers(part)
+    head = ["model", "opinfo, ms", *(PEERS[p] for p in peers), *COLUMNS]
+    return table(head, [_cells(r, peers) for r in part])
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: dict[str, Any], peers: Sequence[str]) -> list[str]:
+    name = f"`{row['name']}`"
     if "ours" not in row:
         reason = row.get("error") or row.get("ours_error") or "not timed"
-        return [f"`{row['name']}`", *[""] * 8, " ".join(reason.split())[:200]]
-    kernels = row.get("ours_kernels", [])
-    spent = sum(t for _, _, t in kernels) / 1e3
-    ratios = [f"{x:.2f}" if x else "" for x in (_ratio(row, "torch"), _ratio(row, "tvm"))]
-    apart = [f"{row[k]:.0e}" if k in row else "" for k in ("ours_apart", "torch_apart")]
-    count = f"{sum(n for _, n, _ in kernels):.0f}"
-    return [f"`{row['name']}`", f"{row['ours']:.3g}", *ratios, *apart, count,
-            f"{spent / row['ours']:.0%}", f"{row.get('compile_s', 0):.0f}",
-            row.get("summary", "").partition("\n")[0]]  # fmt: skip
+        return [name, *[""] * (len(peers) + len(COLUMNS)), " ".join(reason.split())[:200]]
+    ratios = [_cell(row, peer) for peer in peers]
+    torch = next((p for p in PEERS if f"{p}_apart" in row and p != "tvm"), "")
+    apart = [f"{row[k]:.0e}" if k in row else "" for k in ("ours_apart", f"{torch}_apart")]
+    compiling = f"{row.get('compile_s', 0):.0f}"
+    offloaded = row.get("summary", "").partition("\n")[0]
+    return [name, f"{row['ours']:.3g}", *ratios, *apart, *_profile(row), compiling, offloaded]
+
+
+def _cell(row: dict[str, Any], peer: str) -> str:
+    ratio = _ratio(row, peer)
+    return f"{ratio:.2f}" if ratio is not None else "fails" if f"{peer}_error" in row else ""
+
+
+def _profile(row: dict[str, Any]) -> list[str]:
+    if "ours_busy" not in row:
+        return [""] * 5
+    count = f"{sum(n for _, n, _ in row['ours_kernels']):.0f}"
+    return [count, f"{row['ours_moves']:.0f}", f"{row['ours_libraries']:.0%}",
+            f"{row['ours_busy'] / row['ours']:.0%}", f"{row['ours_host']:.2g}"]  # fmt: skip

@@ -1,14 +1,14 @@
-"""Time one model: python -m benchmarks.gpu.time_model DIR NET-bN DTYPE MODE"""
+"""Time one model: python -m benchmarks.gpu.time_model DIR NET-bN DTYPE MODE[,MODE...]"""
 
 from __future__ import annotations
 
 import copy
 import fcntl
 import json
+import os
 import statistics
 import sys
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,46 +19,78 @@ import tvm
 from tvm import relax
 
 from .build_model import network
+from .kernel_profile import profile
 
 ROUNDS, CALLS = 9, 20
 #: A round's calls of one build take at most this many seconds, if one call does not.
 ROUND = 0.05
 
 
+#: Set when this process was started again because TVM's default build broke the context of CUDA.
+WITHOUT = "OPINFO_BENCHMARK_WITHOUT_TVM"
+
+
 def main() -> None:
     """Write the row DIR/NAME-DTYPE.time.json."""
-    folder, name, dtype, mode = Path(sys.argv[1]), *sys.argv[2:5]
+    folder, name, dtype, modes = Path(sys.argv[1]), *sys.argv[2:5]
     stem = folder / f"{name}-{dtype}"
     module, inputs = network(name, dtype)
-    row: dict[str, Any] = {"name": name, "dtype": dtype, "mode": mode,
-                           "device": torch.cuda.get_device_name()}  # fmt: skip
+    row: dict[str, Any] = {"name": name, "dtype": dtype, "device": torch.cuda.get_device_name()}
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    runs: dict[str, Callable[[], Any]] = {}
     with torch.no_grad():
-        reference = _reference(module, inputs)
-        runs: dict[str, Callable[[], Any]] = {}
-        if mode != "none":
-            _add(runs, row, "torch", lambda: _compiled(module, inputs, mode))
-        with _alone(folder):
-            for key, suffix in (("ours", ""), ("tvm", ".tvm")):
-                if Path(f"{stem}{suffix}.so").exists():
-                    _add(runs, row, key, lambda s=suffix: _machine(f"{stem}{s}.so", inputs))
+        with _locked(folder, fcntl.LOCK_SH):
+            reference = _reference(module, inputs)
+            _add_libraries(runs, row, str(stem), inputs)
+            for mode in filter(None, modes.split(",")):
+                _add(runs, row, mode, lambda m=mode: _compiled(module, inputs, m))
+        with _locked(folder, fcntl.LOCK_EX):
             for key, run in runs.items():
                 row[f"{key}_apart"] = _apart(run(), reference)
             row |= _times(runs)
-            for key in set(runs) & {"ours", "torch"}:
-                row[f"{key}_kernels"] = _kernels(runs[key])
+            for key in runs:
+                row |= {f"{key}_{k}": v for k, v in profile(runs[key]).row().items()}
     Path(f"{stem}.time.json").write_text(json.dumps(row, indent=1))
     shown = {k: v for k, v in row.items() if not k.endswith("_kernels")}
     print("ROW", json.dumps(shown), flush=True)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Other processes of this benchmark prepare, but do not time, meanwhile."""
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    """Processes of this benchmark prepare together, each times alone.
+
+    The GPU would give slices of time to the kernels of the others.
+    """
     with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, how)
         yield
+
+
+def _add_libraries(
+    runs: dict[str, Any], row: dict[str, Any], stem: str, inputs: tuple[Any, ...]
+) -> None:
+    """TVM's default build and ours; without the former if it broke the context of CUDA."""
+    if Path(f"{stem}.tvm.so").exists() and not os.environ.get(WITHOUT):
+        _add(runs, row, "tvm", lambda: _machine(f"{stem}.tvm.so", inputs))
+        if "tvm" not in runs and _broken():
+            print(f"{row['name']}: TVM's default: {row['tvm_error']}", flush=True)
+            os.environ[WITHOUT] = row["tvm_error"]
+            command = [sys.executable, "-m", "benchmarks.gpu.time_model", *sys.argv[1:]]
+            os.execv(sys.executable, command)
+    if os.environ.get(WITHOUT):
+        row["tvm_error"] = os.environ[WITHOUT]
+    if Path(f"{stem}.so").exists():
+        _add(runs, row, "ours", lambda: _machine(f"{stem}.so", inputs))
+
+
+def _broken() -> bool:
+    """Whether CUDA takes no more calls of this process."""
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _reference(module: Any, inputs: tuple[Any, ...]) -> Any:
@@ -106,17 +138,14 @@ def _apart(out: Any, reference: Any) -> float:
 
 
 def _times(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Milliseconds of a call: medians of rounds of calls in turns, synchronised once a round."""
+    """Milliseconds of a call, by build: medians of rounds of calls in turns.
+
+    A round is synchronised once. Also `_host`, until a call returns, of a single call on an idle
+    device, and `_alone`, until such a call is complete.
+    """
     sync = torch.cuda.synchronize
-    calls = {}
-    for key, run in runs.items():
-        sync()
-        begun = time.perf_counter()
-        run()
-        sync()
-        spent = time.perf_counter() - begun
-        calls[key] = max(1, min(CALLS, int(ROUND / spent)))
-    times: dict[str, list[float]] = {key: [] for key in runs}
+    calls = {key: max(1, min(CALLS, int(ROUND / _seconds(run)))) for key, run in runs.items()}
+    times: dict[str, list[float]] = {f"{k}{w}": [] for k in runs for w in ("", "_host", "_alone")}
     for _ in range(ROUNDS):
         for key, run in runs.items():
             sync()
@@ -125,26 +154,20 @@ def _times(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
                 run()
             sync()
             times[key].append((time.perf_counter() - begun) / calls[key] * 1e3)
+            begun = time.perf_counter()
+            run()
+            times[f"{key}_host"].append((time.perf_counter() - begun) * 1e3)
+            sync()
+            times[f"{key}_alone"].append((time.perf_counter() - begun) * 1e3)
     return {key: round(statistics.median(t), 4) for key, t in times.items()}
 
 
-def _kernels(run: Callable[[], Any], calls: int = 3) -> list[tuple[str, float, float]]:
-    """The kernels of a call, the longest first: name, number, microseconds altogether."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        for _ in range(calls):
-            run()
-        torch.cuda.synchronize()
-    number: Counter[str] = Counter()
-    total: dict[str, float] = defaultdict(float)
-    for event in profiler.events():
-        spent = float(event.device_time)
-        if str(event.device_type).endswith("CUDA"):
-            number[event.name] += 1
-            total[event.name] += spent
-    longest = sorted(total.items(), key=lambda item: -item[1])
-    return [(n[:90], number[n] / calls, round(t / calls, 2)) for n, t in longest]
+def _seconds(run: Callable[[], Any]) -> float:
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begun
 
 
 if __name__ == "__main__":

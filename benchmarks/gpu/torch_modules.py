@@ -144,3 +144,29 @@ class _DecoderLayer(nn.Module):
         x = x + self.o(y.transpose(1, 2).reshape(b, n, Decoder.WIDTH))
         y = self.norms[1](x)
         return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
+
+
+class AnyResolutionViT(nn.Module):
+    """ViT-B/16 for images of any size up to `SIDE` patches a side; positions are sliced."""
+
+    SIDE: ClassVar[int] = 32
+
+    def __init__(self, depth: int = 12, width: int = 768, heads: int = 12) -> None:
+        super().__init__()
+        from benchmarks.zoo.timm_models import timm
+
+        block = timm().models.vision_transformer.Block
+        self.patches = nn.Conv2d(3, width, 16, 16)
+        self.positions = nn.Parameter(torch.randn(1, self.SIDE, self.SIDE, width) / 50)
+        self.token = nn.Parameter(torch.randn(1, 1, width) / 50)
+        self.blocks = nn.ModuleList(block(width, heads, qkv_bias=True) for _ in range(depth))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, image: Any) -> Any:
+        x = self.patches(image).permute(0, 2, 3, 1)
+        x = x + self.positions[:, : x.shape[1], : x.shape[2]]
+        x = x.flatten(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1)
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)[:, 0]

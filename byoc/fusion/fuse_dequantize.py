@@ -11,7 +11,7 @@ gather of its rows, or a move of its elements. Names do not matter.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import tvm
@@ -38,11 +38,12 @@ Use = Literal["product", "copy"]
 Pair = tuple[str, str, int]
 
 
-def fuse_dequantize(mod: Any) -> Any:
+def fuse_dequantize(mod: Any, fits: Callable[[Any], bool] | None = None) -> Any:
     """Return a module in which dequantisations by group are fused into their only use.
 
     Args:
         mod: A lowered module, before or after ``FuseTIR``; it is not changed.
+        fits: Whether to fuse into a PrimFunc that multiplies; None for all.
 
     Raises:
         TypeError: `mod` is not an IRModule.
@@ -51,7 +52,8 @@ def fuse_dequantize(mod: Any) -> Any:
         raise TypeError(f"FuseDequantize: expected a tvm.IRModule, got {type(mod).__name__}")
     chains = _Known()
     for use in ("copy", "product"):  # a weight may be moved before it is multiplied
-        calls = {(pair, sizes): None for pair, sizes, found in _uses(mod, chains) if found == use}
+        calls = {(pair, sizes): None for pair, sizes, found in _uses(mod, chains) if found == use
+                 and (fits is None or use == "copy" or fits(mod[pair[1]]))}  # fmt: skip
         if not calls:
             continue
         allowed = frozenset(pair for pair, _ in calls)
@@ -111,6 +113,8 @@ def _sizes(first: Any, second: Any) -> Sizes:
 
 def _use(mod: Any, first: Any, second: Any, place: int, chains: _Known) -> Use | None:
     """How a call uses the dequantised result of another one; None if it must not be fused."""
+    if not _has_integers(mod[first.args[0]]):
+        return None
     producer = chains.of(mod[first.args[0]])
     if producer is None or len(producer.outputs) != 1:
         return None
@@ -129,6 +133,12 @@ def _use(mod: Any, first: Any, second: Any, place: int, chains: _Known) -> Use |
     if name in MOVES or (name == GATHER and reads[:1] == (place,)):
         return "copy" if place in reads and all(map(_is_pointwise, after)) else None
     return None
+
+
+def _has_integers(func: Any) -> bool:
+    """Whether a parameter may hold words: what has only floats is not analysed."""
+    dtypes = [str(getattr(getattr(p, "ty", None), "dtype", "")) for p in func.params]
+    return any("int" in d or "float8" in d for d in dtypes)
 
 
 class _Known:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import tvm
 from tvm import relax
 
+from ...analysis.answer.recovered import Recovered
+from ...analysis.lifting.tir.node import NodeDict, substitute
 from ...analysis.results.op_info import OpInfo
 from ...analysis.support.progress import stage
 from ...layout.graph.relax_graph import Graph, Op, graph
@@ -22,6 +25,7 @@ from ..backend.region import region
 from ..patterns.dependences import Dependences, cycle, flows, joined
 from ..patterns.elementwise_groups import Infos
 from .match_rules import MatchRules
+from .named_sizes import with_named_sizes
 
 #: FLOPs per microsecond of TVM's default build, to cost ops that stay with TVM.
 TVM_RATE = 2e3
@@ -124,8 +128,26 @@ def read(mod: Any, what: str, proofs: FuncProofs | None = None) -> Lowered:
     infos = {}
     for k, op in enumerate(ops):
         stage("recognising operators", k, len(ops))
-        infos[op] = proofs.analyse(op.func).of(op.func)
+        infos[op] = _recovered(op.func, proofs)
     return Lowered(mod, functions, infos, blocks, proofs)
+
+
+def _recovered(func: Any, proofs: FuncProofs) -> Recovered:
+    """What a PrimFunc computes; computed sizes are variables meanwhile."""
+    named = with_named_sizes(func)
+    if named is not None:
+        found = proofs.analyse(named[0]).of(named[0])
+        if isinstance(found.info, OpInfo):
+            attrs = {name: _with_sizes(value, named[1]) for name, value in found.info.attrs.items()}
+            return replace(found, info=replace(found.info, attrs=attrs))
+    return proofs.analyse(func).of(func)
+
+
+def _with_sizes(value: Any, sizes: NodeDict[Any]) -> Any:
+    """An attribute over the sizes that variables stand for."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_with_sizes(v, sizes) for v in value)
+    return substitute(value, sizes) if isinstance(value, tvm.ir.Expr) else value
 
 
 def chains(

@@ -29,7 +29,7 @@ from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
     directly_scheduled,
     gpu_scheduled,
 )
-from opinfo.byoc.backends.nvidia.schedules.valid_names import with_valid_names
+from opinfo.byoc.backends.nvidia.passes.valid_names import with_valid_names
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled, with_scans
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from opinfo.byoc.backends.common.moved_axes import Strided, common_steps
 from ..models.weights import Array
 
 
-def _elements(place: Strided, data: Array) -> Array:
+def _elements(place: Any, data: Array) -> Array:
     """The elements of a tensor in the memory of an array, digit by digit."""
     digits = [d for axis in place.axes for d in axis]
     size = data.itemsize
@@ -54,7 +55,9 @@ def test_random_moves_are_those_of_numpy() -> None:
         for _ in range(3):
             order = rng.permutation(len(place.axes)).tolist()
             place, expected = place.permuted(order), expected.transpose(order)
-            factors = rng.permutation([f for e in place.shape for f in _factors(e)]).tolist()
+            factors = rng.permutation(
+                [f for e in place.shape if isinstance(e, int) for f in _factors(e)]
+            ).tolist()
             cut = int(rng.integers(0, len(factors) + 1))
             new = (prod(factors[:cut]), prod(factors[cut:]))
             reshaped = place.reshaped(new)

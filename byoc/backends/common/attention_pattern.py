@@ -47,6 +47,7 @@ class AttentionRules:
         missing: Why the library is not usable; None if it is.
         whole: Why it does not take a region, if none of its operators says so. The region ends
             with the second product, or with an operator after it.
+        symbolic: Whether extents may be known at run time only; ``whole`` says which.
     """
 
     typed: Condition
@@ -55,10 +56,18 @@ class AttentionRules:
     masks: Condition = lambda node: None
     missing: Callable[[], str | None] = lambda: None
     whole: Callable[[Region], str | None] | None = None
+    symbolic: bool = False
+
+    def known(self, node: Node) -> str | Unmet | None:
+        """The extents of an operator are known when the library's kernel is chosen."""
+        if not self.symbolic:
+            return known(node)
+        empty = any(isinstance(e, int) and e == 0 for v in node.tensors for e in v.shape)
+        return Unmet("a tensor is empty") if empty else None
 
     def pattern(self, name: str, *after: PatternStep) -> Pattern:
         """The pattern; ``after`` follow the second product, by default only moves do."""
-        typed = self.typed
+        typed, known = self.typed, self.known
         moves = PatternStep(frozenset(_MOVES), (typed, lands, self.fits), 0, MOST)
         return Pattern(
             name,
@@ -78,7 +87,7 @@ class AttentionRules:
         A product alone that several conditions refuse is then reported by the pattern of products,
         which says what the user can change.
         """
-        failed = both(node) or self.typed(node) or known(node) or self.missing()
+        failed = both(node) or self.typed(node) or self.known(node) or self.missing()
         return failed if isinstance(failed, (str, Unmet)) else None
 
     def queries_and_keys(self, node: Node) -> Sequence[Op]:
@@ -115,7 +124,7 @@ class AttentionRules:
 
     def _unprepared(self, node: Node, scales: tuple[str, ...] = SCALES) -> bool:
         """Whether an operator does more than to move and scale."""
-        if self.typed(node) is not None or known(node) is not None or node.operand(0) is None:
+        if self.typed(node) is not None or self.known(node) is not None or not node.operand(0):
             return True
         name = node.info.name
         if name == "relax.astype" and narrows(node):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...backend.region import Call, Region, Tensor
+from ...patterns.symbolic_extents import Extent
 from .moved_axes import Digit, Strided, common_steps, moved, unmoved
 from .region_source import literal
 
@@ -28,7 +29,7 @@ class Attention:
 
     queries: Source
     keys: Source
-    scores: tuple[int, ...]
+    scores: tuple[Any, ...]
     factor: float = 1.0
     terms: list[Source] = field(default_factory=list)
     values: Source | None = None
@@ -51,8 +52,8 @@ class PlacedAttention:
     """
 
     places: tuple[Strided, ...]
-    extents: tuple[int, ...]
-    along: tuple[tuple[int, ...], ...]
+    extents: tuple[Extent, ...]
+    along: tuple[tuple[Extent, ...], ...]
 
 
 def is_attention(region: Region) -> bool:
@@ -145,7 +146,7 @@ def batch(place: Strided) -> tuple[Digit, ...]:
     return tuple(digit for axis in place.axes[:-2] for digit in axis)
 
 
-def last_two(place: Strided) -> tuple[int, int]:
+def last_two(place: Strided) -> tuple[Extent, Extent]:
     """The steps of the last two axes of a placed tensor."""
     rows, columns = place.step(-2), place.step(-1)
     assert rows is not None and columns is not None

@@ -2,16 +2,18 @@
 
 An axis is a row of digits, the most significant one first. A permutation moves axes, a reshape
 divides and regroups digits, a slice shortens one and moves the first element. Steps count elements.
+Extents and steps may be polynomials over sizes that are known at run time (`extents`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
-Digit = tuple[int, int]
+from ...patterns.symbolic_extents import Extent, extent_of, product, quotient
+
+Digit = tuple[Extent, Extent]
 """An extent greater than 1, and how far apart its elements lie."""
 
 
@@ -25,47 +27,53 @@ class Strided:
     """
 
     axes: tuple[tuple[Digit, ...], ...]
-    offset: int = 0
+    offset: Extent = 0
 
     @staticmethod
-    def plain(shape: Sequence[int]) -> Strided:
+    def plain(shape: Sequence[Any]) -> Strided:
         """A tensor whose axes lie in order."""
-        axes, step = [], 1
-        for extent in reversed(shape):
-            axes.append(_digits([(int(extent), step)]))
-            step *= int(extent)
+        axes: list[tuple[Digit, ...]] = []
+        step: Extent = 1
+        for extent in map(extent_of, reversed(shape)):
+            axes.append(_digits([(extent, step)]))
+            step = step * extent
         return Strided(tuple(reversed(axes)))
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(prod(e for e, _ in axis) for axis in self.axes)
+    def shape(self) -> tuple[Extent, ...]:
+        return tuple(product([e for e, _ in axis]) for axis in self.axes)
 
     def permuted(self, order: Sequence[int]) -> Strided:
         return replace(self, axes=tuple(self.axes[k] for k in order))
 
-    def reshaped(self, shape: Sequence[int]) -> Strided | None:
+    def reshaped(self, shape: Sequence[Any]) -> Strided | None:
         """The tensor in another shape; None if an extent does not divide another one."""
         rest = list(_joined([digit for axis in self.axes for digit in axis]))
         axes = []
-        for extent in map(int, shape):
+        for extent in map(extent_of, shape):
             axis: list[Digit] = []
-            while extent > 1:
+            while extent != 1:
                 if not rest:
                     return None
                 (size, step), *rest = rest
-                low = size // extent if size > extent else 1
-                if size % low or extent % (size // low):
+                after, low = quotient(extent, size), quotient(size, extent)
+                if after is not None:
+                    axis.append((size, step))
+                    extent = after
+                elif low is not None:
+                    axis.append((extent, step * low))
+                    rest = [(low, step), *rest]
+                    extent = 1
+                else:
                     return None
-                axis.append((size // low, step * low))
-                rest = [*_digits([(low, step)]), *rest]
-                extent //= size // low
             axes.append(tuple(axis))
         return None if rest else replace(self, axes=tuple(axes))
 
-    def broadcast(self, shape: Sequence[int]) -> Strided:
+    def broadcast(self, shape: Sequence[Any]) -> Strided:
         """The tensor in a shape that it broadcasts to; repeated elements are in the same place."""
         own = (*[()] * (len(shape) - len(self.axes)), *self.axes)
-        axes = tuple(axis or _digits([(int(e), 0)]) for axis, e in zip(own, shape, strict=True))
+        extents = map(extent_of, shape)
+        axes = tuple(axis or _digits([(e, 0)]) for axis, e in zip(own, extents, strict=True))
         return replace(self, axes=axes)
 
     def sliced(self, axis: int, begin: int, extent: int) -> Strided | None:
@@ -78,7 +86,7 @@ class Strided:
         axes = (*self.axes[:axis], kept, *self.axes[axis + 1 :])
         return Strided(axes, self.offset + begin * step)
 
-    def step(self, axis: int) -> int | None:
+    def step(self, axis: int) -> Extent | None:
         """How far apart the elements of an axis lie; None if it varies. It is 1 for one element."""
         digits = _joined(self.axes[axis])
         return (digits[0][1] if digits else 1) if len(digits) < 2 else None
@@ -90,7 +98,7 @@ MOVES = ("relax.reshape", "relax.permute_dims", "relax.astype", "relax.expand_di
 
 
 def moved(
-    place: Strided, op: str, attrs: Mapping[str, Any], shape: Sequence[int]
+    place: Strided, op: str, attrs: Mapping[str, Any], shape: Sequence[Any]
 ) -> Strided | None:
     """The operand of one of `MOVES` as its result of this shape; None if that takes a copy."""
     match op:
@@ -106,7 +114,7 @@ def moved(
 
 
 def unmoved(
-    place: Strided, op: str, attrs: Mapping[str, Any], shape: Sequence[int]
+    place: Strided, op: str, attrs: Mapping[str, Any], shape: Sequence[Any]
 ) -> Strided | None:
     """The result of a move that keeps all elements as its operand of this shape, or None."""
     if op != "relax.permute_dims":
@@ -119,15 +127,21 @@ def _order(axes: Sequence[Any] | None, rank: int) -> list[int]:
     return [*range(rank)][::-1] if axes is None else [int(a) % rank for a in axes]
 
 
-def _sliced(place: Strided, attrs: Mapping[str, Any], shape: Sequence[int]) -> Strided | None:
-    """A slice with step 1, one axis after another; ``shape`` is that of the result."""
+def _sliced(place: Strided, attrs: Mapping[str, Any], shape: Sequence[Any]) -> Strided | None:
+    """A slice with step 1, one axis after another; ``shape`` is that of the result.
+
+    The axes that it shortens have extents that are known when it is compiled.
+    """
     sliced: Strided | None = place
     for axis, begin, step in zip(attrs["axes"], attrs["begin"], attrs["strides"], strict=True):
         k = int(axis) % len(place.axes)
-        first = int(begin) + (place.shape[k] if int(begin) < 0 else 0)
-        if sliced is None or int(step) != 1 or not 0 <= first <= place.shape[k] - shape[k]:
+        whole, extent, start = place.shape[k], extent_of(shape[k]), extent_of(begin)
+        if not (isinstance(whole, int) and isinstance(extent, int) and isinstance(start, int)):
             return None
-        sliced = sliced.sliced(k, first, shape[k])
+        first = start + (whole if start < 0 else 0)
+        if sliced is None or extent_of(step) != 1 or not 0 <= first <= whole - extent:
+            return None
+        sliced = sliced.sliced(k, first, extent)
     return sliced
 
 
@@ -148,7 +162,7 @@ def _joined(digits: Sequence[Digit]) -> tuple[Digit, ...]:
 
 def common_steps(
     tensors: Sequence[tuple[Digit, ...]],
-) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None:
+) -> tuple[tuple[Extent, ...], tuple[tuple[Extent, ...], ...]] | None:
     """The fewest axes that some tensors of the same elements have in common, by their digits.
 
     Returns:
@@ -156,17 +170,20 @@ def common_steps(
         no axes in common.
     """
     rest = [list(t) for t in tensors]
-    columns: list[tuple[int, tuple[int, ...]]] = []  # the least significant axis first
+    columns: list[tuple[Extent, tuple[Extent, ...]]] = []  # the least significant axis first
     while any(rest):
         if not all(rest):
             return None
-        extent = min(t[-1][0] for t in rest)
-        if any(t[-1][0] % extent for t in rest):
+        last = [t[-1][0] for t in rest]
+        extent = next((e for e in last if all(quotient(x, e) is not None for x in last)), None)
+        if extent is None:
             return None
         steps = tuple(t[-1][1] for t in rest)
         for digits in rest:
             size, step = digits.pop()
-            digits += _digits([(size // extent, step * extent)])
+            outer = quotient(size, extent)
+            assert outer is not None
+            digits += _digits([(outer, step * extent)])
         if columns and all(s == columns[-1][0] * low
                            for s, low in zip(steps, columns[-1][1], strict=True)):  # fmt: skip
             columns[-1] = columns[-1][0] * extent, columns[-1][1]

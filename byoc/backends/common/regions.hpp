@@ -43,7 +43,8 @@ inline std::string spelled(const std::string& type, const int64_t* extents, int6
   return rank > 0 ? out + "]" : out;
 }
 
-// Kernels by what they are made for. One that is in use stays, whatever is made meanwhile.
+// Kernels by what they are made for; the least recently used go first. One that is in use stays,
+// whatever is made meanwhile.
 template <typename Key, typename Kernel>
 class Kernels {
  public:
@@ -51,16 +52,24 @@ class Kernels {
   std::shared_ptr<const Kernel> find(const Key& key, Make make) {
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = made_.find(key);
-    if (found != made_.end()) return found->second;
-    if (made_.size() >= 256) made_.clear();
+    ++calls_;
+    if (found != made_.end()) {
+      found->second.second = calls_;
+      return found->second.first;
+    }
+    if (made_.size() >= 256)
+      made_.erase(std::min_element(made_.begin(), made_.end(), [](const auto& a, const auto& b) {
+        return a.second.second < b.second.second;
+      }));
     std::shared_ptr<const Kernel> kernel = make();
-    made_.emplace(key, kernel);
+    made_.emplace(key, std::make_pair(kernel, calls_));
     return kernel;
   }
 
  private:
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const Kernel>> made_;
+  std::map<Key, std::pair<std::shared_ptr<const Kernel>, uint64_t>> made_;  // and its last call
+  uint64_t calls_ = 0;
 };
 
 // Called when the library is loaded, with the constants in order: `all` has them from then on.

@@ -31,6 +31,7 @@ class FusedAttention : public Kernel {
     if (c.alignment % kAligned != 0)
       OPINFO_THROW(ValueError) << c.name << ": a tensor is aligned to " << c.alignment
                                << " bytes, expected " << kAligned;
+    for (const Heads& t : tensors_) inside(c, t);
     OpinfoAttention a;
     std::memset(&a, 0, sizeof(a));  // it is compared as bytes
     a.bfloat16 = s.bfloat16;
@@ -60,21 +61,27 @@ class FusedAttention : public Kernel {
   static constexpr int kAligned = 16, kReason = 512;
 
   struct Planned {
-    std::mutex mutex;
-    std::shared_ptr<void> plan;
-    int64_t bytes = 0;
+    mutable std::mutex mutex;
+    mutable std::shared_ptr<void> plan;
+    mutable int64_t bytes = 0;
   };
 
-  // One plan for all regions with the same attention: building it takes a second.
-  static std::shared_ptr<Planned> shared(const Context& c, const OpinfoAttention& a) {
-    static std::mutex mutex;
-    static auto& all = *new std::map<std::vector<char>, std::shared_ptr<Planned>>;  // see Ways
+  // The tensors of a call have all elements of the view: extents known at run time may not fit.
+  static void inside(const Context& c, const Heads& t) {
+    if (!t) return;
+    int64_t last = t.offset;
+    for (int k = 0; k < 4; ++k) last += (t.extents[k] - 1) * t.steps[k];
+    if (last >= t.tensor.count())
+      OPINFO_THROW(ValueError) << c.name << ": the extents of the operands do not fit each other";
+  }
+
+  // One plan for all regions with the same attention; the least recently used go first.
+  static std::shared_ptr<const Planned> shared(const Context& c, const OpinfoAttention& a) {
+    static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Planned>;  // see Ways
     std::vector<char> key(sizeof(a) + sizeof(c.device));
     std::memcpy(key.data(), &a, sizeof(a));
     std::memcpy(key.data() + sizeof(a), &c.device, sizeof(c.device));
-    std::unique_lock<std::mutex> lock(mutex);
-    std::shared_ptr<Planned> out = all.try_emplace(key, std::make_shared<Planned>()).first->second;
-    lock.unlock();
+    const auto out = all.find(key, [] { return std::make_shared<Planned>(); });
     std::lock_guard<std::mutex> alone(out->mutex);
     if (out->plan != nullptr) return out;
     cudnnHandle_t h = handle_on(c.device);
@@ -97,10 +104,36 @@ class FusedAttention : public Kernel {
   std::array<Heads, kTensors> tensors_;
   const char* name_;
   int device_;
-  std::shared_ptr<Planned> plan_;
+  std::shared_ptr<const Planned> plan_;
+};
+
+// Attention to one key, which gets all the weight: each query has its values. cuDNN's kernel does
+// not take it.
+class OneKey : public Kernel {
+ public:
+  explicit OneKey(const Sdpa& s) : v_(s.v), o_(s.o) {}
+
+  void operator()(void* const* data, cudaStream_t stream) const override {
+    const auto& n = o_.extents;
+    const int64_t shared = n[1] / v_.extents[1];
+    for (int64_t b = 0; b < n[0]; ++b)
+      for (int64_t h = 0; h < n[1]; ++h) {
+        const uint16_t* from = static_cast<uint16_t*>(v_.in(data)) + b * v_.steps[0] +
+                               h / shared * v_.steps[1];
+        uint16_t* to = static_cast<uint16_t*>(o_.in(data)) + b * o_.steps[0] + h * o_.steps[1];
+        for (int64_t q = 0; q < n[2]; ++q)
+          check(cudaMemcpyAsync(to + q * o_.steps[2], from, n[3] * sizeof(uint16_t),
+                                cudaMemcpyDeviceToDevice, stream),
+                "attention to one key");
+      }
+  }
+
+ private:
+  Heads v_, o_;
 };
 
 OPINFO_UNUSED std::unique_ptr<Kernel> attention(const Context& c, const Sdpa& s) {
+  if (s.k.extents[2] == 1 && c.data != nullptr) return std::make_unique<OneKey>(s);
   return std::make_unique<FusedAttention>(c, s);
 }
 

@@ -20,9 +20,16 @@ from ....layout.graph.relax_graph import Op
 from ...backend.region import Array, Region, Tensor
 from ...backend.region import region as region_of
 from ...patterns.pattern import Node, Pattern, PatternStep, one
-from ...patterns.symbolic_shapes import static
+from ...patterns.symbolic_extents import (
+    Extent,
+    SymbolicExtent,
+    divisible,
+    extent_of,
+    factors,
+    with_quotients,
+)
 from ...patterns.value_bounds import bounds
-from ..common.attention_pattern import MOST, AttentionRules, known, lands, narrows
+from ..common.attention_pattern import MOST, AttentionRules, lands, narrows
 from ..common.attention_region import (
     PlacedAttention,
     Source,
@@ -33,7 +40,7 @@ from ..common.attention_region import (
     traced,
 )
 from ..common.moved_axes import MOVES, Strided, common_steps
-from ..common.region_source import ints, number
+from ..common.region_source import number, tensors
 from .dtypes import HALVES
 from .locate import CUDNN_FRONTEND
 from .source import GpuFunction
@@ -55,7 +62,9 @@ LARGEST_MASK = 64 << 20
 OWN_MASKS = "heads share keys, and have masks of their own"
 INFINITE = "the mask may be infinite, and hide whole rows, whose softmax is not a number"
 
-Four = tuple[int, int, int, int]
+SYMBOLIC_MASK = "a mask is constant, and there are sizes that are known at run time"
+UNKNOWN = "an extent does not follow from those of the region's tensors"
+Four = tuple[Extent, Extent, Extent, Extent]
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class HeadsView:
 
     extents: Four
     steps: Four
-    offset: int = 0
+    offset: Extent = 0
 
 
 @dataclass(frozen=True)
@@ -108,12 +117,13 @@ def halves(node: Node) -> str | None:
 
 def reads(place: Strided, across: int) -> bool:
     """Whether the kernel reads a tensor where it lies: the elements of a head side by side."""
-    if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
+    elements = place.shape[across]
+    if place.step(across) != 1 or not isinstance(elements, int) or elements % ELEMENTS:
         return False
     rows = -3 - across
     outer = [step for axis in place.axes[:-2] for _, step in axis]
     inner = [step for _, step in place.axes[rows]]
-    aligned = all(s % ALIGNED == 0 for s in (*outer, *inner))
+    aligned = all(divisible(s, ALIGNED) for s in (place.offset, *outer, *inner))
     return place.step(rows) is not None and aligned and 0 not in inner
 
 
@@ -135,8 +145,11 @@ def whole(attention: Region) -> str | None:
     if isinstance(found, str):
         return found
     (batches, heads, _, _), keys = found.views[0].extents, found.views[1].extents[2]
-    if found.mask is not None and keys <= FEW_KEYS and batches * heads >= MANY_HEADS:
-        return f"{batches * heads} heads with a mask have {keys} keys each: products take less time"
+    many = batches * heads
+    if found.mask is None or not (isinstance(keys, int) and isinstance(many, int)):
+        return None
+    if keys <= FEW_KEYS and many >= MANY_HEADS:
+        return f"{many} heads with a mask have {keys} keys each: products take less time"
     return None
 
 
@@ -151,7 +164,7 @@ def usable(node: Node) -> str | None:
     return missing()
 
 
-RULES = AttentionRules(halves, MOVES, reads, open_mask, lambda: missing(), whole)
+RULES = AttentionRules(halves, MOVES, reads, open_mask, lambda: missing(), whole, symbolic=True)
 
 
 def patterns() -> tuple[Pattern, ...]:
@@ -169,7 +182,7 @@ def patterns() -> tuple[Pattern, ...]:
         RULES.pattern("attention_float32", moves, cast, after),
         Pattern(
             "attention_operator",
-            one(ATTENTION, halves, known, usable, open_bias, alone, takes=widened),
+            one(ATTENTION, halves, RULES.known, usable, open_bias, alone, takes=widened),
             one("relax.astype", halves, narrowed),
         ),
     )
@@ -211,8 +224,24 @@ def narrowed(node: Node) -> str | None:
 
 def sdpa(region: Region) -> Sdpa | str:
     """A region of `patterns` as one call, or why there is none."""
-    if region.find(ATTENTION) is not None:
-        return _operator(region)
+    found = _operator(region) if region.find(ATTENTION) is not None else _products(region)
+    if isinstance(found, str):
+        return found
+    views = (*found.views, *([] if found.mask_view is None else [found.mask_view]))
+    sizes = [e for view in views for e in (*view.extents, *view.steps, view.offset)]
+    known = known_extents(region)
+    return UNKNOWN if any(factors(e, known) is None for e in sizes) else found
+
+
+def known_extents(region: Region) -> list[tuple[SymbolicExtent, str]]:
+    """The symbolic extents of a region's tensors, their quotients, and C++ of each."""
+    return with_quotients([(extent_of(e), f"c.extents[{k}][{axis}]")
+                           for k, t in enumerate(tensors(region))
+                           for axis, e in enumerate(t.shape)])  # fmt: skip
+
+
+def _products(region: Region) -> Sdpa | str:
+    """The call for two products around a softmax."""
     attention = traced(region)
     if attention is None:
         return COPIED
@@ -257,7 +286,7 @@ def _operator(region: Region) -> Sdpa | str:
     added, constants = _divided(terms)
     places += [t.place for t in added]
     common = common_steps([batch(p) for p in places])
-    if common is None or not all(static(t.shape) for t in (q, k, v)):
+    if common is None:
         return COPIED
     found = PlacedAttention(tuple(places), *common)
     views = _views(found)
@@ -268,7 +297,7 @@ def _operator(region: Region) -> Sdpa | str:
     if scale <= 0:
         return f"scores are scaled by {scale:g}"
     corner = CORNERS[call.attrs["causal_mask"]]
-    if corner == "BOTTOM_RIGHT" and q.shape[1] > k.shape[1]:
+    if corner == "BOTTOM_RIGHT" and _may_exceed(q.shape[1], k.shape[1]):
         return "the causal mask hides whole rows, whose softmax is not a number"
     made = _masked(Sdpa((q, k, v), views, scale), added, constants, found, region)
     if isinstance(made, str) or not corner:
@@ -276,6 +305,14 @@ def _operator(region: Region) -> Sdpa | str:
     if made.causal or made.mask is not None:
         return "a causal mask and another one are added to the scores"
     return replace(made, causal=corner)
+
+
+def _may_exceed(queries: Any, keys: Any) -> bool:
+    """Whether there may be more queries than keys."""
+    first, second = extent_of(queries), extent_of(keys)
+    if isinstance(first, int) and isinstance(second, int):
+        return first > second
+    return first != second
 
 
 #: The corner from which a causal mask starts, by the operator's attribute.
@@ -299,12 +336,12 @@ def _views(found: PlacedAttention) -> tuple[HeadsView, HeadsView, HeadsView, Hea
     places, extents, along = found.places[:4], list(found.extents), [list(s) for s in found.along]
     if not all(reads(place, -1) for place in places):
         return "elements of a head are not side by side, or not aligned to 16 bytes"
-    largest = max(p.shape[-1] for p in places)
+    largest = max(e for p in places if isinstance(e := p.shape[-1], int))
     if largest > LARGEST_HEAD:
         return f"a head has {largest} elements, expected at most {LARGEST_HEAD}"
-    if places[1].shape[-2] < 2:
+    if places[1].shape[-2] == 1:
         return "there is one key"
-    shared = 1
+    shared: Extent = 1
     if len(extents) == 3 and along[1][2] == along[2][2] == 0:  # keys that several heads share
         shared = extents.pop()
         for k in (0, 3):
@@ -325,13 +362,14 @@ def _views(found: PlacedAttention) -> tuple[HeadsView, HeadsView, HeadsView, Hea
 
 
 def _view(
-    place: Strided, extents: Sequence[int], along: Sequence[int], times: int
+    place: Strided, extents: Sequence[Extent], along: Sequence[Extent], times: Extent
 ) -> HeadsView | str:
     missing = 2 - len(extents)
-    outer, steps = [1] * missing + list(extents), [0] * missing + list(along)
-    if outer[0] > 1 and steps[0] == 0:
+    outer: list[Extent] = [*[1] * missing, *extents]
+    steps: list[Extent] = [*[0] * missing, *along]
+    if outer[0] != 1 and steps[0] == 0:
         return "a tensor is shared by all of a batch"
-    outer[1] *= times
+    outer[1] = outer[1] * times
     if steps[1] == 0:
         outer[1] = 1
     shape = (outer[0], outer[1], *place.shape[-2:])
@@ -342,8 +380,8 @@ def _view(
     return HeadsView(_four(shape), _four(full), place.offset)
 
 
-def _four(values: Sequence[int]) -> Four:
-    a, b, c, d = map(int, values)
+def _four(values: Sequence[Extent]) -> Four:
+    a, b, c, d = values
     return a, b, c, d
 
 
@@ -355,7 +393,12 @@ def _masked(
     summed: list[Array] = []
     causal = ""
     for term in constants:
-        array = _elements(region.constants[term.tensor.index], term.place, found)
+        data = region.constants[term.tensor.index]
+        if not data.any():
+            continue
+        if not all(isinstance(e, int) for e in (*found.extents, *term.place.shape)):
+            return SYMBOLIC_MASK
+        array = elements_of(data, term.place, found)
         if not array.any():
             continue
         if not causal and (causal := corner(array)):
@@ -370,8 +413,11 @@ def _masked(
     return replace(call, causal=causal)
 
 
-def _elements(array: Array, place: Strided, found: PlacedAttention) -> Any:
-    """A constant term by the axes of batches, rows and keys; repeated elements share memory."""
+def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
+    """A constant term by the axes of batches, rows and keys; repeated elements share memory.
+
+    Extents and steps are numbers.
+    """
     digits = [digit for axis in place.axes for digit in axis]
     flat = np.ascontiguousarray(array).reshape(-1)[place.offset :].astype("float32")
     shape, steps = [e for e, _ in digits], [4 * s for _, s in digits]
@@ -392,22 +438,22 @@ def corner(array: Any) -> str:
 def _with_mask(call: Sdpa, term: Source, found: PlacedAttention) -> Sdpa | str:
     """The call with a tensor that is known at run time; its place is the last one."""
     dtype, steps, place = call.tensors[0].dtype, list(found.along[-1]), found.places[-1]
-    extents = [1 if s == 0 else e for e, s in zip(found.extents, steps, strict=True)]
+    extents: list[Extent] = [1 if s == 0 else e for e, s in zip(found.extents, steps, strict=True)]
     if len(extents) > 2:  # heads share keys: those with the same keys are the third axis
         if steps[1:] != [0, 0]:
             return OWN_MASKS
         extents, steps = extents[:2], steps[:2]
     missing = 2 - len(extents)
-    outer = [1] * missing + extents
+    outer: list[Extent] = [*[1] * missing, *extents]
     rows, keys = place.shape[-2:]
     if term.tensor.dtype != dtype:
         return f"the mask is {term.tensor.dtype}, expected {dtype}"
     row, column = last_two(place)
     if column != 1:
         return "the mask has one element for all keys"
-    full = [0] * missing + list(steps) + [row, 1]
+    full: list[Extent] = [*[0] * missing, *steps, row, 1]
     for axis in (1, 0):
-        full[axis] = full[axis] or rows * keys
+        full[axis] = rows * keys if full[axis] == 0 else full[axis]
     view = HeadsView(_four((*outer, rows, keys)), _four(full), place.offset)
     return replace(call, mask=term.tensor, mask_view=view)
 
@@ -467,20 +513,24 @@ def body(frame: GpuFunction) -> tuple[list[str], list[str]]:
     """C++ that fills an ``Sdpa``, and how the region rounds differently."""
     call = sdpa(frame.region)
     assert isinstance(call, Sdpa)
+    known = known_extents(frame.region)
+
+    def cpp(operand: str, view: HeadsView) -> str:
+        extents, steps = (", ".join(str(factors(e, known)) for e in four)
+                          for four in (view.extents, view.steps))  # fmt: skip
+        offset = factors(view.offset, known)
+        return f"{{{operand}, {{{extents}}}, {{{steps}}}, {offset}}}"
+
     lines = ["Sdpa s;", f"s.scale = {number(call.scale)};"]
     if call.tensors[0].dtype == "bfloat16":
         lines.append("s.bfloat16 = true;")
     for name, tensor, view in zip("qkvo", (*call.tensors, frame.region.result), call.views,
                                   strict=True):  # fmt: skip
-        lines.append(f"s.{name} = {_cpp(frame.view(tensor), view)};")
+        lines.append(f"s.{name} = {cpp(frame.view(tensor), view)};")
     if call.mask_view is not None:
         operand = (frame.view(call.mask) if isinstance(call.mask, Tensor)
                    else frame.constant(np.asarray(call.mask)))  # fmt: skip
-        lines.append(f"s.mask = {_cpp(operand, call.mask_view)};")
+        lines.append(f"s.mask = {cpp(operand, call.mask_view)};")
     if call.causal:
         lines.append(f"s.causal = {CAUSAL[call.causal]};")
     return [*lines, "return attention(c, s);"], [call.rounds]
-
-
-def _cpp(operand: str, view: HeadsView) -> str:
-    return f"{{{operand}, {{{ints(view.extents)}}}, {{{ints(view.steps)}}}, {view.offset}}}"

@@ -57,8 +57,8 @@ class Matmul : public Kernel {
   }
 
  private:
-  static constexpr size_t kWorkspace = size_t{32} << 20;
-  static constexpr int kMany = 16, kRounds = 3, kCalls = 5;
+  static constexpr size_t kWorkspace = size_t{32} << 20, kKept = 4096;
+  static constexpr int kMany = 16, kRounds = 3, kCalls = 5, kFew = 4;
 
   cublasStatus_t run(void* const* data, cudaStream_t stream) const {
     const float beta = g_.residual ? 1.0f : 0.0f;
@@ -112,7 +112,8 @@ class Matmul : public Kernel {
   }
 
   // The algorithm that is fastest here, of those that the library names for addresses as aligned as
-  // these: measured once for each product. In a capture, the first one, which it estimates so.
+  // these: measured once for each product. In a capture, the first one, which it estimates so. If a
+  // request waits, few are measured, which takes as long as a call of a model with twelve layers.
   void choose(const Context& c) {
     cublasLtMatmulPreference_t wish = nullptr;
     check(cublasLtMatmulPreferenceCreate(&wish), "preference");
@@ -132,8 +133,9 @@ class Matmul : public Kernel {
                                          &reductions, sizeof(reductions));
     std::array<cublasLtMatmulHeuristicResult_t, kMany> named;
     int count = 0;
-    const auto status = cublasLtMatmulAlgoGetHeuristic(handle_, &desc_, &b_, &a_, &d_, &d_, wish,
-                                                       kMany, named.data(), &count);
+    const auto status =
+        cublasLtMatmulAlgoGetHeuristic(handle_, &desc_, &b_, &a_, &d_, &d_, wish,
+                                       c.waits ? kFew : kMany, named.data(), &count);
     cublasLtMatmulPreferenceDestroy(wish);
     if (status != CUBLAS_STATUS_SUCCESS || count == 0)
       OPINFO_THROW(RuntimeError) << c.name << ": cuBLASLt has no algorithm for it: "
@@ -147,6 +149,7 @@ class Matmul : public Kernel {
     static std::map<std::vector<int64_t>, cublasLtMatmulHeuristicResult_t> fastest;
     std::lock_guard<std::mutex> lock(mutex);
     const auto key = problem(c);
+    if (fastest.size() > kKept) fastest.clear();
     auto known = fastest.find(key);
     if (known == fastest.end())
       known = fastest.emplace(key, raced(c, stream, named.data(), count)).first;
@@ -173,7 +176,7 @@ class Matmul : public Kernel {
                                         const cublasLtMatmulHeuristicResult_t* named, int count) {
     int fastest = 0;
     float best = INFINITY;
-    for (int round = 0; round < kRounds; ++round)  // in turns: clocks change
+    for (int round = 0; round < (c.waits ? 1 : kRounds); ++round)  // in turns: clocks change
       for (int k = 0; k < count; ++k) {
         if (round > 0 && times_[k] > 2 * best) continue;
         take(named[k]);
@@ -188,7 +191,7 @@ class Matmul : public Kernel {
     cudaEvent_t events[2];
     for (auto& e : events) check(cudaEventCreate(&e), "event");
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    for (int k = 0; k < kCalls + 1 && status == CUBLAS_STATUS_SUCCESS; ++k) {
+    for (int k = 0; k < (c.waits ? 2 : kCalls) + 1 && status == CUBLAS_STATUS_SUCCESS; ++k) {
       if (k == 1) check(cudaEventRecord(events[0], stream), "event");
       status = run(c.data, stream);
     }

@@ -10,6 +10,7 @@ from ..common.region_source import Constants, number
 from .dtypes import CUDA
 from .estimated_cost import conversion, cost
 from .gemm import PRODUCTS, as_half, gemm, patterns
+from .grouped_weights.unpacked import unpacked
 from .locate import CUBLASLT, CUDART, available, options
 from .source import GpuFunction, joined_source
 
@@ -63,7 +64,7 @@ def _added(frame: GpuFunction, term: Tensor) -> str:
 
 
 BACKEND = Backend(
-    "cublaslt", patterns([a for a in EPILOGUES if a], casts=True), convert,
+    "cublaslt", patterns([a for a in EPILOGUES if a], unpacked, casts=True), convert,
     lambda: available(*LIBRARIES), dict.fromkeys(PRODUCTS, ()), cost, CUBLASLT.version,
     conversion=conversion,
 )  # fmt: skip

@@ -278,7 +278,7 @@ class Convolution : public Kernel {
       return;
     if (c.data == nullptr)
       prepare(h, ways);
-    else if (Capture(stream_of(device_)).id() != 0 || !Patience::is_left())
+    else if (Capture(stream_of(device_)).id() != 0 || c.waits || !Patience::is_left())
       take_first(h, ways);
     else
       choose(c, h, all, ways);

@@ -5,7 +5,7 @@ Factors by channel go into constant weights, terms into the bias: (W x) s + b = 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...patterns.symbolic_shapes import same_shape
 from ...patterns.unary_functions import HARD_SWISH
 from ..common.fold_channels import SAME, Folded, fold
 from ..common.region_source import Constants, ints, number
-from . import attention
+from . import attention, attention32
 from .attention_object import attention_source
 from .conv_patterns import kernel_layout, patterns
 from .estimated_cost import conversion, cost
@@ -43,8 +43,7 @@ def source(
     rounds: list[tuple[str, str]] = []
 
     def body(frame: GpuFunction) -> list[str]:
-        fused = attention.is_fused(frame.region)
-        lines, rounding = attention.body(frame) if fused else _body(frame)
+        lines, rounding = _maker(frame.region)(frame)
         rounds.extend([(frame.region.symbol, "; ".join(rounding))] * bool(rounding))
         return lines
 
@@ -54,17 +53,26 @@ def source(
 
 def convert(regions: Sequence[Region]) -> Code:
     """The C++ of all regions of a model."""
-    fused = any(map(attention.is_fused, regions))
-    more, words = attention_source() if fused else ("", ())
+    makers = set(map(_maker, regions))
+    more, words = attention_source() if attention.body in makers else ("", ())
+    if attention32.body in makers:
+        more += attention32.text("attention32.h") + attention32.text("attention32.hpp")
     text, constants, rounds = source(regions, more)
     symbols = tuple(r.symbol for r in regions)
     return Code(
         text,
         symbols,
         constants.named(symbols[0]),
-        (*options(*LIBRARIES), "-pthread", *words),
+        (*options(*LIBRARIES), "-pthread", "-ldl", *words),
         rounds,
     )
+
+
+def _maker(region: Region) -> Callable[[GpuFunction], tuple[list[str], list[str]]]:
+    """What writes the C++ of a region, and says how it rounds."""
+    if attention32.is_float(region):
+        return attention32.body
+    return attention.body if attention.is_fused(region) else _body
 
 
 def _body(frame: GpuFunction) -> tuple[list[str], list[str]]:
@@ -204,7 +212,7 @@ def _numpy(region: Region) -> Any:
 
 
 BACKEND = Backend(
-    "cudnn", (*patterns(), *attention.patterns()), convert, lambda: available(*LIBRARIES),
-    {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version, views=True,
-    conversion=conversion,
+    "cudnn", (*patterns(), *attention.patterns(), *attention32.patterns()), convert,
+    lambda: available(*LIBRARIES), {"relax.nn.conv2d": ("NHWC", "OHWI")}, cost, CUDNN.version,
+    views=True, conversion=conversion,
 )  # fmt: skip

@@ -169,7 +169,8 @@ def _rounded(
         return PatternStep(frozenset(("relax.add",)), (of_dtype, fits), 0, 1, widened_term)
 
     narrow = one("relax.astype", of_dtype, narrowed)
-    anchor = (*product[:-1], replace(product[-1], conditions=(factors, halves(dtype))))
+    conditions = (*product[-1].conditions, halves(dtype))
+    anchor = (*product[:-1], replace(product[-1], conditions=conditions))
     steps = (*anchor, between, scale, between, added(exact_row(dtype)), between,
              added(half_term(dtype)), between)  # fmt: skip
     rows = many("relax.reshape", same_columns)

@@ -141,13 +141,15 @@ struct Operand {
 };
 
 // What a kernel is made for. `alignment`: bytes that all addresses are multiples of. `data` is null
-// if no kernel is asked for yet: what takes long may be prepared.
+// if no kernel is asked for yet: what takes long may be prepared. `waits`: a request with extents
+// that were unknown when the region was compiled waits for the kernel, so making it must be fast.
 struct Context {
   const char* name;
   int device;
   int alignment;
   std::vector<Extents> extents;
   void* const* data;
+  bool waits = false;
 
   Operand tensor(int k) const { return {k, nullptr, extents[k]}; }
   OPINFO_UNUSED Operand constant(int k) const {
@@ -305,7 +307,7 @@ class Function {
       key.insert(key.end(), tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
     return kernels_.find(key, [&]() -> std::shared_ptr<const Kernel> {
       if (before_kernels() != nullptr) before_kernels()(device);
-      Context c{name_, device, alignment, {}, data};
+      Context c{name_, device, alignment, {}, data, !is_static()};
       for (int k = 0; k < count; ++k)
         c.extents.emplace_back(tensors[k]->shape, tensors[k]->shape + tensors[k]->ndim);
       bool empty = false;

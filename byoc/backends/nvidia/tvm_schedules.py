@@ -23,12 +23,16 @@ from ....analysis.support.progress import stage
 from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory import UPPER, planning, unbounded
 from ...prepare.raise_ops import raise_ops
+from .grouped_weights.gemv_kernel import packed_scheduled
+from .grouped_weights.grouped_product import has_words
+from .grouped_weights.packed_products import fuse_packed
 from .nvrtc.exact_math import exact_math
 from .nvrtc.kernel_headers import kernel_headers
 from .passes.fuse_rows import fuse_rows
+from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
+from .passes.valid_names import with_valid_names
 from .schedules.gpu_schedule import DONE, directly_scheduled, gpu_scheduled
-from .schedules.valid_names import with_valid_names
 
 #: Operators that `relax.backend.DispatchSortScan` lowers for a target.
 SCANS = ("relax.cumsum", "relax.cumprod", "relax.sort", "relax.argsort", "relax.topk")
@@ -61,7 +65,8 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
         mod = tvm.transform.Sequential(first)(mod)
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
-    lowered = scheduled(views(with_constant_layouts(fuse_rows(fuse(mod)))), target)
+    fused = split_reductions(with_constant_layouts(fuse_rows(fuse_packed(fuse(mod)))))
+    lowered = scheduled(views(fused), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = captured_by_shape(unbounded(lowered))
     stage("compiling kernels")
@@ -132,7 +137,8 @@ def _scheduled(func: Any, target: Any) -> Any:
     TVM's rules for products go before a product by single threads, its other rules after it.
     """
     func = with_valid_names(func)
-    own = gpu_scheduled(func)
+    own = packed_scheduled(func) if has_words(func) else None
+    own = own or gpu_scheduled(func)
     if own:
         return own
     ordered = in_order(func)

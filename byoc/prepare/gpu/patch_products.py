@@ -4,6 +4,7 @@ Before: y = R.nn.conv2d(x, w, strides=16)            x: (32, 3, 224, 224), w: (7
 After:  p = R.permute_dims(R.reshape(x, (32, 3, 14, 16, 14, 16)), (0, 2, 4, 1, 3, 5))
         y = R.permute_dims(R.reshape(R.matmul(R.reshape(p, (6272, 768)), w0), …), (0, 3, 1, 2))
 
+The batch, and the height and width of the image, may be symbolic, if they are proved multiples.
 Each product is of the same numbers, in the same order. A bias by channel and a cast come along, so
 that they are in the epilogue of the product. Permutations of permutations become one.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from tvm import relax
 
 from ....analysis.support.tvm_compat import GenericConst, array_of
+from ...patterns.symbolic_extents import extent_of, quotient
 from ..mutation.mutate import mutated, named
 
 #: Channels of an image; convolutions of more are fast as they are.
@@ -41,9 +43,10 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
     def product(self, call: Any) -> Any:
         """The convolution as a product of (patches, elements)."""
         data, weights = call.args
-        n, c, h, w = (int(e) for e in data.ty.shape.values)
+        n, c = data.ty.shape.values[0], int(data.ty.shape.values[1])
         out, _, kh, kw = (int(e) for e in weights.ty.shape.values)
-        high, wide, emit = h // kh, w // kw, self.builder_.emit
+        high, wide = call.ty.shape.values[2:]
+        emit = self.builder_.emit
         parts = emit(relax.op.reshape(data, (n, c, high, kh, wide, kw)))
         parts = emit(relax.op.permute_dims(parts, [0, 2, 4, 1, 3, 5]))
         rows = emit(relax.op.reshape(parts, (n * high * wide, c * kh * kw)))
@@ -52,7 +55,7 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
         result = emit(relax.op.matmul(rows, relax.const(matrix, dtype), str(call.ty.dtype)))
         return self.moved(result, (n, high, wide, out))
 
-    def moved(self, rows: Any, shape: tuple[int, ...]) -> Any:
+    def moved(self, rows: Any, shape: tuple[Any, ...]) -> Any:
         """The result with channels first."""
         pixels = self.builder_.emit(relax.op.reshape(rows, shape))
         return relax.op.permute_dims(pixels, [0, 3, 1, 2])
@@ -69,20 +72,26 @@ class _Patches(relax.PyExprMutator):  # type: ignore[misc]
         if not isinstance(bias, GenericConst) or bias.ty.ndim not in (3, 4):
             return call
         array = array_of(bias).numpy()
-        if array.shape[-3:] != (shape[3], 1, 1) or array.size != shape[3]:
+        if array.shape[-3:] != (int(shape[3]), 1, 1) or array.size != int(shape[3]):
             return call
         row = relax.const(np.ascontiguousarray(array.reshape(-1)), str(bias.ty.dtype))
         return self.moved(self.builder_.emit(relax.op.add(rows, row)), shape)
 
-    def rows(self, expr: Any) -> tuple[Any, tuple[int, ...]] | None:
+    def rows(self, expr: Any) -> tuple[Any, tuple[Any, ...]] | None:
         """The rows of a product that `moved` moved, and their shape before that."""
         move = self.bound(expr)
         pixels = self.bound(move.args[0]) if _is_move(move) else None
-        if pixels is None or not named(pixels, "relax.reshape") or not _is_static(pixels):
+        if pixels is None or not named(pixels, "relax.reshape") or not _has_shapes(pixels):
             return None
-        product, shape = pixels.args[0], tuple(int(e) for e in pixels.ty.shape.values)
+        product, shape = pixels.args[0], tuple(pixels.ty.shape.values)
         local = isinstance(product, relax.DataflowVar) and not isinstance(expr, relax.DataflowVar)
-        if local or product.ty.ndim != 2 or int(product.ty.shape.values[1]) != shape[3]:
+        columns = extent_of(product.ty.shape.values[-1]) if product.ty.ndim == 2 else None
+        if (
+            local
+            or not isinstance(columns, int)
+            or len(shape) != 4
+            or (columns != extent_of(shape[3]))
+        ):
             return None
         source = self.bound(product)
         while named(source, "relax.add") or named(source, "relax.astype"):
@@ -113,19 +122,20 @@ def _is_move(call: Any) -> bool:
         [int(a) for a in call.attrs.axes] == [0, 3, 1, 2])  # fmt: skip
 
 
-def _is_static(expr: Any) -> bool:
-    """Whether all extents of a tensor are numbers; of its first operand, too."""
-    shapes = [getattr(getattr(e.ty, "shape", None), "values", None) for e in (expr, expr.args[0])]
-    return all(s is not None and all(hasattr(e, "value") for e in s) for s in shapes)
+def _has_shapes(expr: Any) -> bool:
+    """Whether the extents of a tensor are known, perhaps as expressions; of its operand, too."""
+    return all(getattr(getattr(e.ty, "shape", None), "values", None) is not None
+               for e in (expr, expr.args[0]))  # fmt: skip
 
 
 def _is_patches(call: Any) -> bool:
     """Whether a convolution of an image in halves has windows side by side."""
     data, weights = call.args
     attrs = call.attrs
-    if not _is_static(call):
+    if not _has_shapes(call):
         return False
-    shape = data.ty.shape.values
+    shape = [extent_of(e) for e in data.ty.shape.values]
+    result = [extent_of(e) for e in call.ty.shape.values]
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
     if layouts not in (("NCHW", "OIHW", "NCHW"), ("NCHW", "OIHW", "")):
         return False
@@ -134,5 +144,6 @@ def _is_patches(call: Any) -> bool:
     window = [int(e) for e in weights.ty.shape.values][2:]
     plain = not any(map(int, attrs.padding)) and all(int(d) == 1 for d in attrs.dilation)
     sides = [int(s) for s in attrs.strides] == window and int(attrs.groups) == 1
-    whole = all(int(e) % k == 0 for e, k in zip(shape[2:], window, strict=True))
-    return plain and sides and whole and int(shape[1]) <= IMAGE and max(window) > 1
+    whole = all(quotient(e, k) == r for e, k, r in zip(shape[2:], window, result[2:], strict=True))
+    few = isinstance(shape[1], int) and shape[1] <= IMAGE
+    return plain and sides and whole and few and max(window) > 1

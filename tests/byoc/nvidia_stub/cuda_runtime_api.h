@@ -7,7 +7,7 @@
 
 using cudaError_t = int;
 using cudaStream_t = void*;
-enum { cudaSuccess = 0, cudaMemcpyDefault = 4 };
+enum { cudaSuccess = 0, cudaMemcpyDeviceToDevice = 3, cudaMemcpyDefault = 4 };
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 
 inline const char* cudaGetErrorString(cudaError_t) { return "an error of the stub"; }
@@ -93,6 +93,10 @@ inline cudaError_t cudaMemset(void* p, int value, size_t n) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t n, int) {
+  std::memcpy(to, from, n);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t) {
   std::memcpy(to, from, n);
   return cudaSuccess;
 }

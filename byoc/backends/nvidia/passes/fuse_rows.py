@@ -23,6 +23,7 @@ from ..schedules.gpu_program import (
     NoGpuSchedule,
     expanded,
     extents,
+    has_symbols,
     has_windows,
     product,
     read_program,
@@ -53,7 +54,7 @@ def _kind(func: Any) -> int:
     if bool((func.attrs or {}).get("tirx.is_scheduled", False)):
         return OPAQUE
     try:
-        program = read_program(func, True)
+        program = _program(func)
         if all(not step.reduced for step in program.steps):
             return BROADCAST if _is_elementwise(program) else OPAQUE
         if not _is_pool(program):
@@ -61,6 +62,10 @@ def _kind(func: Any) -> int:
     except NoGpuSchedule:
         return OPAQUE
     return REDUCTION
+
+
+def _program(func: Any) -> GpuProgram:
+    return read_program(func, True, symbolic=has_symbols(func))
 
 
 def _is_pool(program: GpuProgram) -> bool:
@@ -89,7 +94,7 @@ def _expensive_windows(mod: Any, kinds: dict[Any, int]) -> list[Any]:
         read = [sources.get(v) for v in binding.value.args[1].fields]
         costly = [g for g in read if g is not None and kinds[g] == BROADCAST
                   and not _is_cheap(mod[g])]  # fmt: skip
-        if kinds[gvar] == REDUCTION and costly and _overlaps(read_program(mod[gvar], True)):
+        if kinds[gvar] == REDUCTION and costly and _overlaps(_program(mod[gvar])):
             out.append(gvar)
 
     for _, func in mod.functions_items():
@@ -109,7 +114,7 @@ def _callee(expr: Any) -> Any:
 
 def _is_cheap(func: Any) -> bool:
     """Whether an elementwise PrimFunc reads one element, and calls no function of it."""
-    program = read_program(func, True)
+    program = _program(func)
     (update,) = program.steps[0].updates
     parts = value_parts(update, program.definitions)
     return not any(map(calls, parts)) and sum(len(loads(part)) for part in parts) == 1
@@ -121,7 +126,7 @@ def _is_elementwise(program: GpuProgram) -> bool:
         return False
     step = program.steps[0]
     (update,) = step.updates
-    order = [a.var for a in step.axes]
+    order = [a.var for a in (*program.outer, *step.axes)]
     if not all(_position(i, order) is not None or static(i) == 0 for i in update.indices):
         return False
     lets, value = expanded(update.value, program.definitions)

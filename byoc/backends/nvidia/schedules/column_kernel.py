@@ -18,11 +18,12 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, values
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
+from .combiners import combiner
 from .gpu_program import GpuProgram, NoGpuSchedule, itemsize
 from .merged_axes import MergedAxes, bound, merged, positions_of, static_range
 from .row_kernel import RowEmitter
-from .row_registers import RowTile
-from .row_space import RowSpace, combiner, row_space, substituted
+from .row_registers import WARP, RowTile
+from .row_space import RowSpace, row_space, substituted
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .vector_loads import narrowest_item, widest
 
@@ -40,10 +41,20 @@ def columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
     Raises:
         NoGpuSchedule: The steps share no rows, or neighbouring rows are not contiguous.
     """
-    space, length = row_space(program)
+    return _columns(program, *row_space(program), WARP)
+
+
+def short_columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
+    """Return the kernel of a program over rows of any length, as `columns_kernel` does."""
+    return _columns(program, *row_space(program, shortest=2), 1)
+
+
+def _columns(
+    program: GpuProgram, space: RowSpace, length: int, fewest: int
+) -> tuple[Any, list[Any]]:
     if not space.rows:
         raise NoGpuSchedule("there is one row")
-    widest_first = [_Columns(program, space, length, most) for most in (32, 16, 8)]
+    widest_first = [_Columns(program, space, length, (fewest, most)) for most in (32, 16, 8)]
     reasons = []
     for emitter in (*(e for e in widest_first if e.fits()), widest_first[0]):
         try:
@@ -54,10 +65,15 @@ def columns_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
 
 
 class _Columns(RowEmitter):
-    """A block has ``across`` threads side by side, at most ``most``, each with a vector of rows."""
+    """A block has ``across`` threads side by side, each with a vector of rows.
 
-    def __init__(self, program: GpuProgram, space: RowSpace, length: int, most: int) -> None:
-        self.most = most
+    ``limits`` are the fewest threads of a block, and the most of them side by side.
+    """
+
+    def __init__(
+        self, program: GpuProgram, space: RowSpace, length: int, limits: tuple[int, int]
+    ) -> None:
+        self.fewest, self.most = limits
         super().__init__(program, space, length)
 
     def fits(self) -> bool:
@@ -78,7 +94,7 @@ class _Columns(RowEmitter):
         threads = 1
         while threads * 2 * self.across <= THREADS and threads * 4 <= self.length:
             threads *= 2
-        if threads * self.across < 32:
+        if threads * self.across < self.fewest:
             raise NoGpuSchedule("few threads share a row")
         if not any(map(self.is_across, self.space.steps)):
             raise NoGpuSchedule("neighbouring rows are not contiguous")

@@ -25,6 +25,7 @@ from .....analysis.blocks.inline import Use, inlinable
 from .....analysis.blocks.loop_steps import Axis, LoopStep, loop_step
 from .....analysis.blocks.tir import Values, calls, is_guard, loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
+from .outer_axes import NotShared, check_coordinates, outer_axes
 
 
 class NoGpuSchedule(Exception):
@@ -33,10 +34,11 @@ class NoGpuSchedule(Exception):
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """What a PrimFunc computes: ``steps`` in order, over buffers with static shapes.
+    """What a PrimFunc computes: ``steps`` in order, over axes with static extents.
 
     ``kept`` are the spatial steps among them whose results are evaluated once per element because
-    several steps read them; the readers of all other spatial blocks evaluate ``definitions``.
+    several steps read them; the readers of all other spatial blocks evaluate ``definitions``. The
+    steps are for one coordinate of ``outer``, the symbolic axes.
     """
 
     func: Any
@@ -44,18 +46,22 @@ class GpuProgram:
     definitions: NodeDict[BlockDefinition]
     kept: NodeDict[None]
     params: NodeDict[None]
+    outer: tuple[Axis, ...] = ()
 
 
-def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
+def read_program(
+    func: Any, keep: bool, products: bool = False, symbolic: bool = False
+) -> GpuProgram:
     """Return the steps of a PrimFunc.
 
     Args:
         func: A PrimFunc in TIR's standard form.
         keep: Keep the results of function calls that several steps read.
         products: Allow products of matrices, and convolutions of several channels.
+        symbolic: Allow symbolic axes that all steps share.
 
     Raises:
-        NoGpuSchedule: It has another form, symbolic shapes, or parameters that may overlap.
+        NoGpuSchedule: It has another form, other symbolic shapes, or parameters that may overlap.
     """
     if not bool((func.attrs or {}).get("tirx.noalias", False)):
         raise NoGpuSchedule("the parameters may overlap: the attribute tirx.noalias is missing")
@@ -68,7 +74,8 @@ def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
         inner[buffer] = None
     for buffer in items(func.params):
         params[buffer] = None
-    check_static([*func.params, *func.body.block.alloc_buffers])
+    if not symbolic:
+        check_static([*func.params, *func.body.block.alloc_buffers])
     kept = NodeDict[None]()
     dropped = inlinable(stages, inner, _worth(kept, keep))
     try:
@@ -81,7 +88,20 @@ def read_program(func: Any, keep: bool, products: bool = False) -> GpuProgram:
         parts = [e for u in step.updates for e in value_parts(u, definitions)]
         if not products and is_contraction(step, parts):
             raise NoGpuSchedule("a product of matrices")
-    return GpuProgram(func, steps, definitions, kept, params)
+    outer: tuple[Axis, ...] = ()
+    if symbolic:
+        try:
+            outer, steps = outer_axes(steps)
+            check_coordinates(steps, outer, definitions, value_parts)
+        except NotShared as error:
+            raise NoGpuSchedule(str(error)) from None
+    return GpuProgram(func, steps, definitions, kept, params, outer)
+
+
+def has_symbols(func: Any) -> bool:
+    """Whether a buffer has a symbolic shape."""
+    buffers = [*items(func.params), *items(func.body.block.alloc_buffers)]
+    return any(static(e) is None for b in buffers for e in items(getattr(b.ty, "shape", ())))
 
 
 def check_static(buffers: Sequence[Any]) -> None:
@@ -123,12 +143,20 @@ def check_update(step: LoopStep, update: Any, own: NodeDict[None]) -> None:
     """Check that a step reads, of what it writes, only the element that a reduction updates."""
     reads = loads_of(update.value)
     others = [b for b, _ in reads.items() if b in own and not b.same_as(update.buffer)]
-    if others:
+    if others and not step.reduced:
         raise NoGpuSchedule("the results of a block depend on one another")
-    if step.reduced and (update.init is None or reads.get(update.buffer) != 1):
+    once = is_coupled(step) or reads.get(update.buffer) == 1
+    if step.reduced and (update.init is None or not once):
         raise NoGpuSchedule("a reduction has no initial value, or does not update one element")
     if not step.reduced and (update.init is not None or update.buffer in reads):
         raise NoGpuSchedule("a block reads what it writes")
+
+
+def is_coupled(step: LoopStep) -> bool:
+    """Whether a result of a step depends on other results of it."""
+    own = [u.buffer for u in step.updates]
+    return any(any(e.source.same_as(b) for b in own) and not e.source.same_as(u.buffer)
+               for u in step.updates for e in loads(u.value))  # fmt: skip
 
 
 def _worth(kept: NodeDict[None], keep: bool) -> Callable[..., bool]:

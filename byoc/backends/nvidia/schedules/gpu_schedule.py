@@ -13,11 +13,12 @@ from typing import Any
 from tvm import tirx
 
 from .....analysis import Refusal
-from .column_kernel import columns_kernel
-from .gpu_program import GpuProgram, NoGpuSchedule, read_program
+from .column_kernel import columns_kernel, short_columns_kernel
+from .gpu_program import GpuProgram, NoGpuSchedule, has_symbols, is_coupled, read_program
 from .narrow_kernel import narrow
+from .outer_axes import with_blocks
 from .pointwise_kernel import pointwise
-from .row_kernel import rows_kernel
+from .row_kernel import rows_kernel, short_rows_kernel
 from .thread_loops import kernels
 from .transpose_kernel import transposed
 from .window_kernel import windows
@@ -27,12 +28,16 @@ DONE = "tirx.is_scheduled"
 
 Rule = Callable[[GpuProgram], tuple[Any, list[Any]]]
 
+#: The rules for steps with results that depend on one another, such as the place of a maximum.
+COUPLED = ("rows", "long rows", "pointwise", "short rows")
+
 #: Name, whether to keep the results of function calls that several steps read, and the rule.
 RULES: tuple[tuple[str, bool, Rule], ...] = (
     ("rows", True, rows_kernel), ("long rows", False, rows_kernel),
     ("columns", True, columns_kernel), ("long columns", False, columns_kernel),
     ("transposed", False, transposed), ("narrow", False, narrow),
     ("windows", False, windows), ("pointwise", False, pointwise),
+    ("short columns", True, short_columns_kernel), ("short rows", False, short_rows_kernel),
 )  # fmt: skip
 
 
@@ -43,9 +48,16 @@ def gpu_scheduled(func: Any) -> Any | Refusal:
     reasons = []
     for name, keep, rule in RULES:
         try:
-            nest, buffers = rule(read_program(func, keep))
+            program = read_program(func, keep, symbolic=has_symbols(func))
+            if name not in COUPLED and any(map(is_coupled, program.steps)):
+                raise NoGpuSchedule("the results of a block depend on one another")
+            nest, buffers = rule(program)
         except NoGpuSchedule as error:
             reasons.append(f"{name}: {error}")
+            continue
+        nest = with_blocks(nest, program.outer)
+        if nest is None:
+            reasons.append(f"{name}: blocks are not the outermost loop")
             continue
         return kernels(func, [nest], buffers).with_attr(DONE, True)
     return Refusal("; ".join(dict.fromkeys(reasons)))

@@ -4,7 +4,8 @@ for p, c: y[p, c] = x[c, p]                3 channels of an image
 
 x_reg[c, v] = x[c, 8 * t + v]              a vector for each c
 y_out[3 * v + c] = x_reg[c, v]
-y[8 * t …, …] = y_out[…]                   three vectors
+y_block[t, …] = y_out[…]                   shared memory
+y[…] = y_block[…]                          neighbouring threads store neighbouring vectors
 
 Conditions on the channel, as of a pad from 3 to 4, are decided for each.
 """
@@ -22,7 +23,18 @@ from .....analysis.blocks.tir import Values, is_guard, loads, seq, static, value
 from .....analysis.lifting.tir.node import items, substitute
 from .gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
 from .merged_axes import bound, simplified, static_range
-from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
+from .thread_loops import (
+    BLOCK,
+    THREAD,
+    load,
+    local,
+    number,
+    padded,
+    store,
+    thread_loop,
+    unrolled,
+    when,
+)
 from .transpose_kernel import SingleStep
 from .vector_loads import VectorLanes, contiguous, widest
 
@@ -49,6 +61,7 @@ class _Narrow(SingleStep):
         self.width = min(widest(itemsize(e.source), self.reads) for e in accesses)
         self.check_store()
         self.buffers: list[Any] = []
+        self.size = self.width * self.writes
 
     def check_store(self) -> None:
         """The results of a thread are consecutive."""
@@ -66,14 +79,52 @@ class _Narrow(SingleStep):
         analyzer.bind(thread, static_range(THREADS))
         place = block * number(THREADS) + thread
         inside = None if blocks * THREADS == vectors else place < number(vectors)
-        body = when(inside, self.body(place, analyzer))
+        out = local(f"{self.update.buffer.name}_out", [self.size],
+                    str(self.update.buffer.ty.dtype))  # fmt: skip
+        self.buffers.append(out)
+        phases = [*self.body(out, place, analyzer)]
+        together = self.together(out, block, thread, blocks, vectors, analyzer)
+        if together is None:
+            phases = [when(inside, seq([*phases, self.written(out, place, analyzer)]))]
+        else:
+            phases = [when(inside, seq([*phases, together[0]])), together[1]]
 
-        def threads(b: Any) -> Any:
+        def over(body: Any, b: Any) -> Any:
             return thread_loop(THREAD, THREADS, lambda t: substitute(
                 body, values((block, b), (thread, t))))  # fmt: skip
 
-        nest = thread_loop(BLOCK, blocks, threads)
+        nest = thread_loop(BLOCK, blocks, lambda b: seq([over(p, b) for p in phases]))
         return nest, self.buffers
+
+    def together(
+        self, out: Any, block: Any, thread: Any, blocks: int, vectors: int, analyzer: Any
+    ) -> tuple[Any, Any] | None:
+        """The statements that put a thread's results into shared memory, and store a block's.
+
+        None unless a pixel is a vector, see `written`.
+        """
+        if self.writes & (self.writes - 1) or self.writes == 1:
+            return None
+        dtype, (h, lane) = str(out.ty.dtype), (tirx.Var(n, "int64") for n in "hv")
+        for var, extent in ((h, self.width), (lane, self.writes)):
+            analyzer.bind(var, static_range(extent))
+        pixel = h * number(THREADS) + thread
+        place = (block * number(THREADS * self.width) + pixel) * number(self.writes) + lane
+        indices = [substitute(i, self.axes_at(self.groups.split(place)))
+                   for i in self.update.indices]  # fmt: skip
+        indices = [analyzer.simplify(i) for i in indices]
+        stage = local(f"{self.update.buffer.name}_block", [THREADS, self.size], dtype, "shared")
+        self.buffers.append(stage)
+        own = VectorLanes(tirx.Var("e", "int64"), self.size, analyzer)
+        put = own.lanes(dtype, lambda e: store(stage, load(out, e), thread, e))
+        put = padded(stage, put, widest(itemsize(out), self.size))
+        row, column = pixel // number(self.width), pixel % number(self.width) * number(self.writes)
+        copy = VectorLanes(lane, self.writes, analyzer).lanes(dtype, lambda v: store(
+            self.update.buffer, load(stage, row, column + v),
+            *(substitute(i, values((lane, v))) for i in indices)))  # fmt: skip
+        inside = None if blocks * THREADS == vectors else (
+            block * number(THREADS) + row < number(vectors))  # fmt: skip
+        return put, self.each(self.width, h, when(inside, copy))
 
     def at(self, place: Any, lane: Any, channel: Any) -> Values:
         each = self.reads // self.width
@@ -81,18 +132,16 @@ class _Narrow(SingleStep):
         a = place % number(each) * number(self.width) + lane
         return self.axes_at([*positions, a, channel])
 
-    def body(self, place: Any, analyzer: Any) -> Any:
+    def body(self, out: Any, place: Any, analyzer: Any) -> list[Any]:
+        """The statements that compute a thread's results in registers."""
         lane = tirx.Var("v", "int64")
         analyzer.bind(lane, static_range(self.width))
-        out = local(f"{self.update.buffer.name}_out", [self.width * self.writes],
-                    str(self.update.buffer.ty.dtype))  # fmt: skip
-        self.buffers.append(out)
         reading, computing = [], []
         for channel in range(self.writes):
             copies, values_of = self.channel(place, lane, channel, out, analyzer)
             reading += copies
             computing.append(self.each(self.width, lane, values_of))
-        return seq([*reading, *computing, self.written(out, place, analyzer)])
+        return [*reading, *computing]
 
     def channel(
         self, place: Any, lane: Any, channel: int, out: Any, analyzer: Any

@@ -21,11 +21,13 @@ from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
+from .combiners import combinations, combiner
 from .gpu_program import (
     GpuProgram,
     NoGpuSchedule,
     expanded,
     extents,
+    is_coupled,
     product,
 )
 from .merged_axes import (
@@ -37,7 +39,6 @@ from .merged_axes import (
     simplified,
     static_range,
 )
-from .row_space import combiner
 from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
 from .vector_loads import VectorLanes, narrowest_item, widest
 
@@ -69,7 +70,9 @@ class Points:
         self.buffers: list[Any] = []
         self.sums: NodeDict[Any] = NodeDict()  # the registers of reductions
         for step in steps:
-            if step.reduced and product(extents(step.reduced)) > most:
+            if is_coupled(step):
+                combinations(step)  # no other rule takes long ones
+            elif step.reduced and product(extents(step.reduced)) > most:
                 raise NoGpuSchedule("a reduction has many terms")
             if not step.reduced and any(u.buffer not in program.params for u in step.updates):
                 raise NoGpuSchedule("a result is kept")
@@ -221,11 +224,17 @@ class Points:
             analyzer.bind(var, axis_range(axis))
             where[axis.var] = number(0) if static(axis.extent) == 1 else var
         lanes = self.lanes(lane, width, analyzer)
-        inner = []
+        inner, stores = [], []
         for update in step.updates:
             value = widened(update, self.sums[update.buffer])
             lets, value = self.value(step, value, where, lanes, analyzer)
-            inner += [*lets, store(self.sums[update.buffer], value, lane)]
+            inner += lets
+            if is_coupled(step):  # all are computed from what was
+                new = tirx.Var(f"v_{update.buffer.name}", str(value.ty.dtype))
+                inner.append(tirx.Bind(new, value))
+                value = new
+            stores.append(store(self.sums[update.buffer], value, lane))
+        inner += stores
         self.buffers += lanes.registers
         each = unrolled("u", width, lambda v: substitute(seq(inner), values((lane, v))))
         body = seq([*lanes.statements(), each])

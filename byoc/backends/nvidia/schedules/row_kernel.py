@@ -20,10 +20,11 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, values
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
+from .combiners import combinations
 from .gpu_program import GpuProgram, NoGpuSchedule, expanded
 from .merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
 from .row_registers import CHUNKS, RowRegisters, RowTile, tile_of
-from .row_space import RowSpace, RowStep, combiner, row_space, substituted
+from .row_space import RowSpace, RowStep, row_space, substituted
 from .thread_loops import (
     BLOCK,
     ROW,
@@ -34,6 +35,7 @@ from .thread_loops import (
     reduce_threads,
     serial,
     store,
+    stored_together,
     thread_loop,
     unrolled,
     when,
@@ -49,6 +51,11 @@ def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
             what several steps read.
     """
     return RowEmitter(program, *row_space(program))()
+
+
+def short_rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:
+    """Return the kernel of a program over rows of any length, as `rows_kernel` does."""
+    return RowEmitter(program, *row_space(program, shortest=2))()
 
 
 class RowEmitter(RowRegisters):
@@ -73,7 +80,7 @@ class RowEmitter(RowRegisters):
         for row in self.space.steps:
             if row.columns:
                 width = min(width, widest(16 // width, self.groups[id(row)].sizes[-1]))
-        return tile_of(self.space.count, self.length // width, width)
+        return tile_of(self.space.count, self.length // width, width, bool(self.program.outer))
 
     def is_contiguous(self, row: RowStep) -> bool:
         """Whether a step reads consecutive elements of a parameter along its columns."""
@@ -234,17 +241,23 @@ class RowEmitter(RowRegisters):
     def reduction(self, row: RowStep, at: Values) -> list[Any]:
         where, first, inner, after = self.where(row, at), [], [], []
         lanes = self.lanes()
-        for update in row.step.updates:
-            combine = combiner(update)
-            acc, total = (local(f"{update.buffer.name}_{part}", [1], combine.dtype)
-                          for part in ("acc", "row"))  # fmt: skip
-            self.buffers += [acc, total]
-            lets, term = self.value(row, combine.term, where, lanes)
-            init = combine.start(update.init)
-            first.append(store(acc, init, number(0)))
-            inner += [*lets, store(acc, combine(load(acc, number(0)), term), number(0))]
-            after.append(reduce_threads(THREAD, self.tile.threads, total, init, acc, combine))
-            self.row_values[update.buffer] = total
+        for combine in combinations(row.step):
+            accs, totals = (
+                [local(f"{u.buffer.name}_{part}", [1], t)
+                 for u, t in zip(combine.updates, combine.dtypes, strict=True)]
+                for part in ("acc", "row"))  # fmt: skip
+            self.buffers += [*accs, *totals]
+            terms = []
+            for expr in combine.terms:
+                lets, term = self.value(row, expr, where, lanes)
+                inner += lets
+                terms.append(term)
+            first += [store(acc, e, number(0)) for acc, e in zip(accs, combine.starts, strict=True)]
+            inner += stored_together(accs, combine([load(a, number(0)) for a in accs], terms))
+            starts = list(combine.starts)
+            after.append(reduce_threads(THREAD, self.tile.threads, totals, starts, accs, combine))
+            for update, total in zip(combine.updates, totals, strict=True):
+                self.row_values[update.buffer] = total
         self.buffers += lanes.registers
         phase = seq([*first, self.chunks(seq([*lanes.statements(), self.each_lane(seq(inner))]))])
         return [self.over_threads(phase), *after, *self.stored(row, at)]

@@ -158,14 +158,14 @@ class RowRegisters:
         return load(register, self.chunk, self.lane)
 
 
-def tile_of(rows: int, vectors: int, width: int) -> RowTile:
-    """Return the threads for a number of rows of vectors."""
+def tile_of(rows: int, vectors: int, width: int, many: bool = False) -> RowTile:
+    """Return the threads for a number of rows of vectors; ``many``: of each of many coordinates."""
     threads = WARP
     few = max(1, min(CHUNKS, 32 // width))
     while (
         threads < MOST_THREADS
         and vectors > threads
-        and (vectors > threads * few or rows * threads < ENOUGH)
+        and (vectors > threads * few or (not many and rows * threads < ENOUGH))
     ):
         threads *= 2
     if threads > WARP:

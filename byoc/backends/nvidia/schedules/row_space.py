@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.loop_steps import Axis, LoopStep
 from .....analysis.blocks.tir import Values, loads, static, values
-from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
+from .....analysis.lifting.tir.node import NodeDict, items, substitute
 from .gpu_program import (
     GpuProgram,
     NoGpuSchedule,
@@ -59,7 +58,7 @@ class RowSpace:
         return product(extents(self.rows))
 
 
-def row_space(program: GpuProgram) -> tuple[RowSpace, int]:
+def row_space(program: GpuProgram, shortest: int = SHORTEST) -> tuple[RowSpace, int]:
     """Return the rows of a program, and their length.
 
     Raises:
@@ -75,7 +74,7 @@ def row_space(program: GpuProgram) -> tuple[RowSpace, int]:
     lengths = {s.length for s in space.steps if s.columns}
     if len(lengths) != 1:
         raise NoGpuSchedule("rows have different lengths")
-    if (length := lengths.pop()) < SHORTEST:
+    if (length := lengths.pop()) < shortest:
         raise NoGpuSchedule("rows are short")
     return space, length
 
@@ -175,57 +174,6 @@ class _Reader:
             raise NoGpuSchedule("a step has other rows")
         for k, axis in enumerate(axes):
             found[axis.var] = (k, 1)
-
-
-@dataclass(frozen=True)
-class Combiner:
-    """A reduction as ``combine(accumulator, term)``, which may be reassociated.
-
-    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32.
-    """
-
-    kind: Any
-    term: Any
-    dtype: str
-
-    def __call__(self, a: Any, b: Any) -> Any:
-        return self.kind(as_dtype(a, self.dtype), as_dtype(b, self.dtype))
-
-    def start(self, init: Any) -> Any:
-        """Return the initial value as a literal of the accumulator's type."""
-        if str(init.ty.dtype) == self.dtype:
-            return init
-        return tirx.FloatImm(self.dtype, float(init.value))
-
-
-def combiner(update: Any) -> Combiner:
-    """Return the combiner of an update whose initial value changes no result.
-
-    Raises:
-        NoGpuSchedule: The update is not a sum, product, minimum or maximum.
-    """
-    value = update.value
-    for kind in (tirx.Add, tirx.Mul, tirx.Max, tirx.Min):
-        if not isinstance(value, kind):
-            continue
-        for own, term in ((value.a, value.b), (value.b, value.a)):
-            if isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(update.buffer):
-                _check_init(kind, update)
-                return Combiner(kind, term, _accumulator(kind, str(update.buffer.ty.dtype)))
-    raise NoGpuSchedule("a reduction may not be associative")
-
-
-def _accumulator(kind: Any, dtype: str) -> str:
-    return "float32" if kind is tirx.Add and dtype in ("float16", "bfloat16") else dtype
-
-
-def _check_init(kind: Any, update: Any) -> None:
-    neutral = {tirx.Add: 0, tirx.Mul: 1}.get(kind)
-    if neutral is None:  # a minimum of the initial value with itself is the initial value
-        return
-    init = update.init
-    if not isinstance(init, (tirx.IntImm, tirx.FloatImm)) or float(init.value) != neutral:
-        raise NoGpuSchedule("a reduction starts at another value than its neutral one")
 
 
 def substituted(row: RowStep, expr: Any, more: Values) -> Any:

@@ -57,12 +57,22 @@ def store(buffer: Any, value: Any, *indices: Any) -> Any:
     return tirx.BufferStore(buffer, as_dtype(value, str(buffer.ty.dtype)), list(indices))
 
 
-def reduce_threads(
-    tag: str, extent: int, result: Any, init: Any, part: Any, combine: Callable[[Any, Any], Any]
-) -> Any:
-    """Return a block that reduces ``part`` over threads to ``result``, with its loop over them.
+def stored_together(buffers: Sequence[Any], updated: Sequence[Any]) -> list[Any]:
+    """Return the statements that store values of buffers of one element, computed before."""
+    if len(buffers) == 1:
+        return [store(buffers[0], updated[0], number(0))]
+    names = [tirx.Var(f"v_{b.name}", str(b.ty.dtype)) for b in buffers]
+    binds = [tirx.Bind(v, e) for v, e in zip(names, updated, strict=True)]
+    return [*binds, *(store(b, v, number(0)) for b, v in zip(buffers, names, strict=True))]
 
-    Both are buffers of one element in the registers of each thread.
+
+def reduce_threads(
+    tag: str, extent: int, results: Sequence[Any], starts: Sequence[Any], parts: Sequence[Any],
+    combine: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]],
+) -> Any:  # fmt: skip
+    """Return a block that reduces ``parts`` over threads to ``results``, with its loop over them.
+
+    All are buffers of one element in the registers of each thread.
     """
     zero = number(0)
 
@@ -73,22 +83,25 @@ def reduce_threads(
         var = tirx.Var("v_" + tag[-1], INDEX)
         domain = tvm.ir.Range.from_min_extent(number(0), number(extent))
         axis = tirx.IterVar(domain, var, tirx.IterVar.CommReduce)
-        value = combine(load(result, zero), load(part, zero))
-        block = tvm.s_tir.SBlock([axis], [region(part)], [region(result)], result.name,
-                                 store(result, value, zero), store(result, init, zero))  # fmt: skip
+        new = combine([load(r, zero) for r in results], [load(p, zero) for p in parts])
+        update = seq(stored_together(results, new))
+        first = seq([store(r, e, zero) for r, e in zip(results, starts, strict=True)])
+        block = tvm.s_tir.SBlock([axis], [*map(region, parts)], [*map(region, results)],
+                                 results[0].name, update, first)  # fmt: skip
         return tvm.s_tir.SBlockRealize([thread], tirx.IntImm("bool", True), block)
 
     return thread_loop(tag, extent, body)
 
 
-def padded(tile: Any, body: Any) -> Any:
+def padded(tile: Any, body: Any, vector: int = 0) -> Any:
     """Return ``body``, which writes a tile in shared memory, such that columns avoid conflicts.
 
-    TVM adds elements between the tile's rows, four bytes beyond a multiple of its 32 banks.
+    TVM adds elements between the tile's rows, four bytes beyond a multiple of its 32 banks; or, if
+    rows are written as vectors of so many elements, one vector beyond a multiple of two.
     """
     size = max(1, int(tvm.DataType(str(tile.ty.dtype)).itemsize))
     each = max(1, 4 // size)
-    align = [(0, 0, 32 * each, each)]
+    align = [(0, 0, 2 * vector, vector) if vector else (0, 0, 32 * each, each)]
     whole = tirx.BufferRegion(
         tile, [tvm.ir.Range.from_min_extent(number(0), e) for e in items(tile.ty.shape)]
     )

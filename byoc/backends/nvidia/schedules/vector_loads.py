@@ -127,7 +127,7 @@ class VectorLanes:
             finally:
                 self.scalar -= 1
         if mentions_load(uniform):  # of data: both branches are guarded by scalar code
-            return uniform, self.under(None, yes, mutator), self.under(None, no, mutator)
+            return tuple(self.under(None, e, mutator) for e in (uniform, yes, no))
         negated = self.analyzer.simplify(tirx.Not(uniform))
         return uniform, self.under(uniform, yes, mutator), self.under(negated, no, mutator)
 

@@ -75,8 +75,41 @@ def in_parameters(mod: tvm.IRModule) -> tvm.IRModule:
     out = tvm.IRModule(mod.functions, attrs=mod.attrs)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function) and (sizes := _bound_sizes(func)):
-            out.update_func(gvar, func.bind_symbolic_vars(sizes))
+            bounds = _parameter_bounds(func)
+            out.update_func(gvar, func.bind_symbolic_vars(sizes).with_attrs(bounds))
     return out
+
+
+def _parameter_bounds(func: relax.Function) -> dict[str, dict[str, int]]:
+    """Return the bounds of sizes, with those of the parameters' dimensions.
+
+    If `n` is at most 32, the variable in place of `2 * n` is at most 64.
+    """
+    casts = [b for block in func.body.blocks for b in block.bindings
+             if isinstance(b, relax.MatchCast) and isinstance(b.value, relax.Var)]  # fmt: skip
+    out: dict[str, dict[str, int]] = {}
+    for attr in ("tir_var_lower_bound", "tir_var_upper_bound"):
+        known = {str(k): int(v) for k, v in ((func.attrs or {}).get(attr) or {}).items()}
+        for cast in casts:
+            for own, dim in zip(_dims(cast.value), _dims(cast), strict=True):
+                value = _at(dim, known)
+                if _is_variable(own) and value is not None:
+                    known[own.name] = value
+        if known:
+            out[attr] = known
+    return out
+
+
+def _at(dim: Any, known: Mapping[str, int]) -> int | None:
+    """Return a dimension, linear with a positive slope, where its variable is at a bound."""
+    variables = _variables(dim)
+    if len(variables) != 1 or not variables.keys() <= known.keys():
+        return None
+    ((name, variable),) = variables.items()
+    slope, offset = tvm.sym.detect_linear_equation(dim, [variable]) or (None, None)
+    if not (isinstance(slope, tirx.IntImm) and isinstance(offset, tirx.IntImm)):
+        return None
+    return slope.value * known[name] + offset.value if slope.value > 0 else None
 
 
 def _bound_sizes(func: relax.Function) -> dict[Any, Any]:

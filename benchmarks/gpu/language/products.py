@@ -1,0 +1,164 @@
+"""Time products with weights of few bits alone: python -m benchmarks.gpu.language.products
+
+One line a product: microseconds of a call with opinfo's kernel, the share of the bandwidth of a
+copy that it reads its operands at, and the same with TVM's rules. Calls go over copies of the
+weights that do not fit into the cache, in CUDA graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.gpu_kernels import bandwidth, by_tvm, compiled, timed
+
+#: Columns and depth: the products of Llama 8B, and those joined.
+SIZES = ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (14336, 4096))
+#: Rows, and bits of a weight.
+CASES = ((1, 4), (2, 4), (4, 4), (8, 4), (1, 8))
+GROUP = 32
+
+
+def prim_func(rows: int, columns: int, depth: int, bits: int) -> Any:
+    """A PrimFunc that dequantises by group and multiplies, as two blocks."""
+    from tvm import te, tirx
+
+    per, middle = 32 // bits, (1 << bits - 1) - 1
+    words = te.placeholder((columns, depth // per), "uint32", name="words")
+    scale = te.placeholder((columns, depth // GROUP), "float16", name="scale")
+    x = te.placeholder((1, rows, depth), "float16", name="x")
+
+    def weight(n: Any, k: Any) -> Any:
+        digit = words[n, k // per] >> tirx.Cast("uint32", k % per * bits)
+        digit = tirx.bitwise_and(digit, tirx.const((1 << bits) - 1, "uint32"))
+        value = tirx.Cast("float16", digit) - tirx.const(middle, "float16")
+        return value * scale[n, k // GROUP]
+
+    w = te.compute((columns, depth), weight, name="dequantize")
+    r = te.reduce_axis((0, depth), "r")
+    y = te.compute((1, rows, columns), lambda b, i, j: te.sum(x[b, i, r] * w[j, r], r), name="y")
+    return te.create_prim_func([x, words, scale, y]).with_attr({"tirx.noalias": True})
+
+
+Job = tuple[int, int, int, int, tuple[int, int, int] | None]
+
+
+def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
+    """Build a product with a tile, or by TVM's rules."""
+    import tvm
+
+    from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import GemvTile, gemv_kernel
+    from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import grouped_product
+    from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import DONE
+    from opinfo.byoc.backends.nvidia.schedules.thread_loops import kernels
+
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+    target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})
+    rows, columns, depth, bits, tile = job
+    func = prim_func(rows, columns, depth, bits)
+
+    def ours() -> Any:
+        what = GemvTile(*tile) if tile is not None and tile[0] else None
+        nest, buffers = gemv_kernel(grouped_product(func), what)
+        return kernels(func, [nest], buffers).with_attr(DONE, True)
+
+    path = str(Path(folder) / ("_".join(map(str, job[:4])) + f"_{tile}.so".replace(", ", "-")))
+    schedule = ours if tile is not None else lambda: by_tvm(func, target)
+    return {"job": job, "path": compiled(schedule, target, path)}
+
+
+def jobs(tiles: bool) -> list[Job]:
+    """All products by TVM's rules, with the default tile (0, 0, 0), and with some others."""
+    out: list[Job] = []
+    for columns, depth in SIZES:
+        for rows, bits in CASES:
+            out += [(rows, columns, depth, bits, None), (rows, columns, depth, bits, (0, 0, 0))]
+            warps = depth * bits // 128 // 32
+            for each in (1, 2, 4, 8) if tiles and bits == 4 else ():
+                for splits in sorted({s for s in (1, 2, 4, 7, 14) if warps % s == 0}):
+                    if each * rows <= 32:
+                        out.append((rows, columns, depth, bits, (each, splits, max(1, 4 // splits))))
+    return out
+
+
+def measure(built: dict[str, Any], limit: float) -> dict[str, Any]:
+    """Time one build on the device."""
+    import torch
+    import tvm
+
+    rows, columns, depth, bits, tile = built["job"]
+    row: dict[str, Any] = {"job": built["job"]}
+    if not built["path"].endswith(".so"):
+        return row | {"note": built["path"]}
+    torch.manual_seed(0)
+    size = columns * depth * bits // 8 + columns * depth // GROUP * 2
+    copies = min(24, max(2, -(-160 * 2**20 // size)))
+    x = torch.randn(1, rows, depth, device="cuda").half()
+    sets = [(torch.randint(-(2**31), 2**31, (columns, depth * bits // 32), device="cuda").int(),
+             torch.rand(columns, depth // GROUP, device="cuda").half() / 64)
+            for _ in range(copies)]  # fmt: skip
+    out = torch.empty(1, rows, columns, dtype=torch.float16, device="cuda")
+    main = tvm.runtime.load_module(built["path"])["main"]
+    from_torch = tvm.runtime.from_dlpack
+
+    def word(t: Any) -> Any:
+        return from_torch(t.view(torch.uint32))
+
+    calls = [partial(main, x, word(w), s, out) for w, s in sets]
+    calls[0]()
+    torch.cuda.synchronize()
+    per = 32 // bits
+    shifts = torch.arange(per, device="cuda", dtype=torch.int32) * bits
+    digits = (sets[0][0][..., None] >> shifts) & ((1 << bits) - 1)
+    values = digits.reshape(columns, depth).float() - ((1 << bits - 1) - 1)
+    exact = x[0].double() @ (values * sets[0][1].float().repeat_interleave(GROUP, 1)).double().T
+    row["apart"] = float((out[0].double() - exact).abs().max() / exact.abs().max())
+    row["us"] = timed(torch, calls, 7) * 1e6
+    row["share"] = (size + x.numel() * 2 + out.numel() * 2) / (row["us"] * 1e-6) / limit
+    return row
+
+
+def main() -> None:
+    """Build in parallel, then time."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.language.products")
+    parser.add_argument("--tiles", action="store_true", help="also other tiles than the default")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--arch", default="sm_90")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--build", action="store_true", help="only build; needs no GPU")
+    options = parser.parse_args()
+    begun = time.perf_counter()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+            work = partial(build, folder=folder, arch=options.arch)
+            builds = list(pool.map(work, jobs(options.tiles)))
+        print(f"built {len(builds)} in {time.perf_counter() - begun:.0f} s", flush=True)
+        if options.build:
+            print(*(b for b in builds if not b["path"].endswith(".so")), sep="\n")
+            return
+        import torch
+
+        limit = bandwidth(torch)
+        print(f"{torch.cuda.get_device_name()}, copy {limit / 1e9:.0f} GB/s", flush=True)
+        for built in builds:
+            try:
+                rows.append(measure(built, limit))
+            except Exception as error:
+                rows.append({"job": built["job"],
+                             "note": f"{type(error).__name__}: {str(error)[:150]}"})  # fmt: skip
+            print(json.dumps(rows[-1]), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Serve a stream of requests of many shapes, against `torch.compile(dynamic=True)`.
+
+    python -m benchmarks.gpu.stream build DIR [--only NAME ...] [--jobs 8]
+    python -m benchmarks.gpu.stream time DIR [--only NAME ...]
+
+200 requests of 40 shapes, which come as often as words of a text do. `build` compiles one library
+for all shapes of a model, and one for each of four shapes alone. `time` sends each request to all
+sides in turns, twice: the first time shapes are new. Each side was called with two other shapes
+before. `python -m benchmarks.gpu page DIR` adds the rows to the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import traceback
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .stream_requests import STREAMS, Stream
+
+#: Seconds after which a build is ended.
+LIMIT = 500
+
+
+def network(name: str) -> tuple[Stream, Any]:
+    """Return a stream and its seeded module, in half precision."""
+    import torch
+
+    torch.manual_seed(zlib.crc32(name.encode()))
+    return STREAMS[name], STREAMS[name].build().eval().half()
+
+
+def halves(value: Any) -> Any:
+    """An input in the dtype of the model."""
+    return value.half() if value.is_floating_point() else value
+
+
+def shaped(name: str, shape: Sequence[int]) -> str:
+    """The stem of a shape's files."""
+    return f"stream-{name}-{'x'.join(map(str, shape))}" if shape else f"stream-{name}"
+
+
+def build(folder: Path, name: str, shape: Sequence[int]) -> dict[str, Any]:
+    """Compile a model for a shape, or for all shapes; return the row."""
+    import torch
+
+    import opinfo
+
+    stream, module = network(name)
+    stem = folder / shaped(name, shape)
+    dims = None if shape else stream.dims()
+    example = halves(stream.inputs(shape or stream.samples[1]))
+    begun = time.perf_counter()
+    with torch.no_grad():
+        program = torch.export.export(module, (example,), dynamic_shapes=dims, strict=False)
+    torch.export.save(program, f"{stem}.pt2")
+    mod = opinfo.load(f"{stem}.pt2")
+    Path(f"{stem}.pt2").unlink()
+    read = time.perf_counter() - begun
+    compiled = opinfo.compile(mod, ["cudnn", "cublaslt", "tvm"], target="cuda")
+    compiled.export(f"{stem}.so")
+    assert compiled.dispatched is not None
+    return {"name": name, "shape": list(shape), "read_s": read,
+            "compile_s": time.perf_counter() - begun - read,
+            "summary": compiled.dispatched.summary()}  # fmt: skip
+
+
+def main() -> None:
+    """Run one step."""
+    options = _options()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    names = [n for n in STREAMS if not options.only or n in options.only]
+    if options.step == "one":
+        name, *shape = options.only
+        stem = options.folder / shaped(name, list(map(int, shape)))
+        try:
+            row = build(options.folder, name, list(map(int, shape)))
+        except Exception as error:
+            row = {"name": name, "shape": shape, "error": f"{type(error).__name__}: {error}"[:300]}
+            Path(f"{stem}.err").write_text(traceback.format_exc())
+        Path(f"{stem}.json").write_text(json.dumps(row))
+        print(json.dumps(row), flush=True)
+        sys.exit("error" in row)
+    if options.step == "build":
+        sys.exit(_builds(options.folder, names, options.jobs))
+    from .stream_times import timed
+
+    for name in names:
+        row = timed(options.folder, name)
+        (options.folder / f"stream-{name}.times.json").write_text(json.dumps(row, indent=1))
+
+
+def _builds(folder: Path, names: Sequence[str], jobs: int) -> bool:
+    todo = [(n, s) for n in names for s in ((), *STREAMS[n].samples)]
+    live: list[tuple[float, subprocess.Popen[bytes]]] = []
+    failed = False
+    while todo or live:
+        while todo and len(live) < jobs:
+            name, shape = todo.pop(0)
+            command = [sys.executable, "-m", "benchmarks.gpu.stream", "one", str(folder), "--only",
+                       name, *map(str, shape)]  # fmt: skip
+            live.append((time.monotonic(), subprocess.Popen(command)))
+        time.sleep(0.2)
+        for begun, process in list(live):
+            if process.poll() is None and time.monotonic() - begun > LIMIT:
+                process.kill()
+            if process.poll() is not None:
+                failed |= process.wait() != 0
+                live.remove((begun, process))
+    return failed
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.stream", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    parser.add_argument("step", choices=("build", "time", "one"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="bert, vit")
+    parser.add_argument("--jobs", type=int, default=8)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Read a PrimFunc as a product with weights that are quantised by group.
+
+    w = group_dequantize(words, scale)     b[m, n] = sum over k of x[m, k] * w[n, k]     y = f(b)
+
+The operators are recognised and proved; names do not matter. What follows the product is taken as
+the PrimFunc has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .....analysis.blocks.loop_steps import LoopStep
+from .....analysis.blocks.tir import static
+from .....analysis.chain import Chains
+from .....analysis.chain.chain_result import Chain, Step
+from .....analysis.composites.grouped import DEQUANTIZE
+from .....analysis.composites.products import TRANSPOSED_MATMUL
+from .....analysis.lifting.tir.node import items
+from .....analysis.results.op_info import OpInfo
+from ....prepare.raise_ops import STRENGTH
+from ..schedules.gpu_program import GpuProgram, NoGpuSchedule, product, read_program
+from .storage import WORDS, axes_of, refused
+
+
+@dataclass(frozen=True)
+class GroupedProduct:
+    """A product ``b[m, n]`` over parameters of a PrimFunc, and the elementwise step after it.
+
+    Attributes:
+        program: The steps of the PrimFunc.
+        x: The activations, of ``rows`` rows of ``depth`` elements.
+        words: Packed weights of shape (columns, words of a row).
+        scale: Scales of shape (columns, groups).
+        bits: The bits of a value.
+        group: The values that share a scale.
+        offset: The zero point of all groups.
+        first: The step that computes the product.
+        last: The step that computes the result from it; None if the product is the result.
+    """
+
+    program: GpuProgram
+    x: Any
+    words: Any
+    scale: Any
+    rows: int
+    columns: int
+    depth: int
+    bits: int
+    group: int
+    offset: float
+    first: LoopStep
+    last: LoopStep | None
+
+
+def has_words(func: Any) -> bool:
+    """Return whether a parameter of a PrimFunc may hold packed weights."""
+    return any(str(getattr(getattr(p, "ty", None), "dtype", "")) in WORDS for p in func.params)
+
+
+def grouped_product(func: Any, chains: Chains | None = None) -> GroupedProduct:
+    """Return the product that a PrimFunc computes.
+
+    Raises:
+        NoGpuSchedule: It computes something else, or not all of it is proved.
+    """
+    if not has_words(func):
+        raise NoGpuSchedule("no parameter has packed weights")
+    program = read_program(func, False, products=True)
+    chain = (chains or Chains())(func)
+    if not isinstance(chain, Chain) or len(chain.outputs) != 1 or chain.inplace_indices:
+        raise NoGpuSchedule("it is not a chain of operators with one result")
+    if any(STRENGTH[s.info.certificate.kind] < STRENGTH["proved"] for s in chain.steps):
+        raise NoGpuSchedule("an operator is not proved")
+    weights, multiply, axis = _product_of(chain)
+    params = items(func.params)
+    words, scale, *zeros = (params[int(v)] if isinstance(v, int) else None
+                            for v in weights.operands)  # fmt: skip
+    left = multiply.operands[0]
+    if zeros or words is None or scale is None or not isinstance(left, int):
+        raise NoGpuSchedule("operands are not parameters, or there are zero points")
+    x = params[left]
+    columns, depth = (static(words.ty.shape[0]) or 0), (static(x.ty.shape[-1]) or 0)
+    rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
+    if len(words.ty.shape) != 2 or axes_of(weights.attrs) != {1} or axis != 1:
+        raise NoGpuSchedule("groups or words are not along contiguous sums")
+    shape = [static(e) for e in items(words.ty.shape)]
+    dtypes = [str(t.ty.dtype) for t in (words, scale, x)]
+    if (reason := refused(weights.attrs, shape, depth, dtypes)) is not None:
+        raise NoGpuSchedule(reason)
+    first, *after = program.steps
+    if not first.reduced or len(first.updates) != 1 or len(after) > 1:
+        raise NoGpuSchedule("it is not a product and one elementwise step")
+    if after and (after[0].reduced or len(after[0].updates) != 1):
+        raise NoGpuSchedule("what follows the product is not elementwise")
+    attrs = weights.attrs
+    return GroupedProduct(program, x, words, scale, rows, columns, depth, int(attrs["bits"]),
+                          int(attrs["group_size"]), float(attrs.get("offset") or 0.0), first,
+                          after[0] if after else None)  # fmt: skip
+
+
+def _product_of(chain: Chain) -> tuple[Step, Step, int]:
+    """The dequantisation, the product, and the axis of the weights that it sums over."""
+    weights, *rest = chain.steps
+    moved = bool(rest) and rest[0].operator.name == "relax.permute_dims"
+    if moved:
+        _, *rest = rest
+    if weights.operator.name != DEQUANTIZE or not rest:
+        raise NoGpuSchedule("it does not start with a dequantisation by group")
+    multiply = rest[0]
+    if not isinstance(weights.info, OpInfo) or not isinstance(multiply.info, OpInfo):
+        raise NoGpuSchedule("an operand has a permuted layout")
+    name, attrs = multiply.operator.name, multiply.attrs
+    if name == "relax.matmul":
+        axis = 0
+    elif name == TRANSPOSED_MATMUL and not attrs["transposed"][0]:
+        axis = int(attrs["transposed"][1])
+    else:
+        raise NoGpuSchedule(f"{name} is not a product with a matrix")
+    reads = multiply.operands[1]
+    if isinstance(reads, int) or getattr(reads, "step", None) != int(moved):
+        raise NoGpuSchedule("the second operand is not the dequantised weights")
+    return weights, multiply, 1 - axis if moved else axis

@@ -1,0 +1,138 @@
+"""How the terms of a reduction are combined, in any order and grouping.
+
+s[i] = s[i] + x[i, k]                                 a sum; product, minimum and maximum likewise
+at[i] = select(m[i] > x or m[i] == x and at[i] < k, at[i], k)
+m[i] = select(m[i] > x, m[i], x)                      the place of the largest, x = x[i, k]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from .....analysis.blocks.loop_steps import LoopStep, Update
+from .....analysis.lifting.tir.node import as_dtype
+from .gpu_program import NoGpuSchedule, is_coupled
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """A reduction as ``combine(accumulator, term)``, which may be reassociated.
+
+    ``dtype`` is the accumulator's: sums of half-precision terms are accumulated in float32.
+    """
+
+    kind: Any
+    term: Any
+    dtype: str
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        return self.kind(as_dtype(a, self.dtype), as_dtype(b, self.dtype))
+
+    def start(self, init: Any) -> Any:
+        """Return the initial value as a literal of the accumulator's type."""
+        if str(init.ty.dtype) == self.dtype:
+            return init
+        return tirx.FloatImm(self.dtype, float(init.value))
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Accumulators that are updated together: one, or a place and the value that is there."""
+
+    updates: tuple[Update, ...]
+    terms: tuple[Any, ...]
+    dtypes: tuple[str, ...]
+    starts: tuple[Any, ...]
+    kind: Any  # a `Combiner`, or the comparison of values and of places
+
+    def __call__(self, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+        """Return the values of the accumulators ``a`` with the terms ``b``."""
+        if isinstance(self.kind, Combiner):
+            return [self.kind(a[0], b[0])]
+        better, earlier = self.kind
+        return _places(
+            better, earlier, a, [as_dtype(e, t) for e, t in zip(b, self.dtypes, strict=True)]
+        )
+
+
+def combinations(step: LoopStep) -> list[Combination]:
+    """Return the accumulators of a step, grouped by dependence.
+
+    Raises:
+        NoGpuSchedule: They are not sums, products, minima, maxima, or places of these.
+    """
+    if is_coupled(step):
+        return [_place_of(step)]
+    out = []
+    for update in step.updates:
+        one = combiner(update)
+        start = one.start(update.init)
+        out.append(Combination((update,), (one.term,), (one.dtype,), (start,), one))
+    return out
+
+
+def combiner(update: Update) -> Combiner:
+    """Return the combiner of an update whose initial value changes no result.
+
+    Raises:
+        NoGpuSchedule: The update is not a sum, product, minimum or maximum.
+    """
+    value = update.value
+    for kind in (tirx.Add, tirx.Mul, tirx.Max, tirx.Min, tirx.And, tirx.Or):
+        if not isinstance(value, kind):
+            continue
+        for own, term in ((value.a, value.b), (value.b, value.a)):
+            if isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(update.buffer):
+                _check_init(kind, update)
+                return Combiner(kind, term, _accumulator(kind, str(update.buffer.ty.dtype)))
+    raise NoGpuSchedule("a reduction may not be associative")
+
+
+def _accumulator(kind: Any, dtype: str) -> str:
+    return "float32" if kind is tirx.Add and dtype in ("float16", "bfloat16") else dtype
+
+
+def _check_init(kind: Any, update: Update) -> None:
+    neutral = {tirx.Add: 0, tirx.Mul: 1}.get(kind)
+    if neutral is None:  # a minimum of the initial value with itself is the initial value
+        return
+    init = update.init
+    if not isinstance(init, (tirx.IntImm, tirx.FloatImm)) or float(init.value) != neutral:
+        raise NoGpuSchedule("a reduction starts at another value than its neutral one")
+
+
+def _place_of(step: LoopStep) -> Combination:
+    """The combination of a step that searches for the place of an extreme value.
+
+    The first or the last of equal values is chosen, so that the order of terms does not matter.
+    """
+    refused = NoGpuSchedule("the results of a block depend on one another")
+    if len(step.updates) != 2 or not all(isinstance(u.value, tirx.Select) for u in step.updates):
+        raise refused
+    place, value = step.updates
+    terms = (place.value.false_value, value.value.false_value)
+    own = [u.value.true_value for u in step.updates]
+    if not all(isinstance(e, tvm.ir.TensorLoad) and e.source.same_as(u.buffer)
+               for e, u in zip(own, step.updates, strict=True)):  # fmt: skip
+        raise refused
+    want = [place.value, value.value]
+    for better in (tirx.GT, tirx.LT):
+        for earlier in (tirx.LT, tirx.GT):
+            made = _places(better, earlier, own, terms)
+            if all(map(tvm_ffi.structural_equal, made, want)):
+                dtypes = tuple(str(u.buffer.ty.dtype) for u in step.updates)
+                starts = (place.init, value.init)
+                return Combination(step.updates, terms, dtypes, starts, (better, earlier))
+    raise refused
+
+
+def _places(better: Any, earlier: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+    wins = better(a[1], b[1])
+    first = tirx.Or(wins, tirx.And(tirx.EQ(a[1], b[1]), earlier(a[0], b[0])))
+    return [tirx.Select(first, a[0], b[0]), tirx.Select(wins, a[1], b[1])]
