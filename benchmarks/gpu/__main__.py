@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .architectures import NETS
-from .compile_time import compile_times
+from .compiling.compile_time import compile_times
 from .page import write
 
 DTYPES = ("float16", "bfloat16", "float32")

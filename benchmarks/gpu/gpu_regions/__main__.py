@@ -28,10 +28,10 @@ from tvm import relax
 from benchmarks.backends.nvidia import anywhere, library
 from benchmarks.backends.nvidia_run import LAST, channels_last, transposed
 from benchmarks.common.pages import PAGES, table
+from benchmarks.gpu.nvidia_attention import TORCH, apart, attention_in_torch, timed
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
 from opinfo.byoc.prepare.prepare import prepare
 
-from .nvidia_attention import TORCH, apart, attention_in_torch, timed
 from .region_cases import RegionCase, cases
 
 #: The largest difference to accept, relative to a result's largest value.

@@ -71,7 +71,7 @@ def _row(folder: Path, name: str, dtype: str) -> dict[str, Any]:
 
 def _run(step: str, *words: str, env: Any = None) -> dict[str, Any]:
     """Run a module of this folder in its own process; return its last line, of JSON."""
-    command = [sys.executable, "-m", f"benchmarks.gpu.{step}", *words]
+    command = [sys.executable, "-m", f"benchmarks.gpu.compiling.{step}", *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=LIMIT)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Write a model as a program: python -m benchmarks.gpu.export_program FILE.pt2 NET-bN DTYPE"""
+"""Write a model as a program: python -m benchmarks.gpu.compiling.export_program FILE.pt2 NET-bN DTYPE"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from .build_model import network
+from ..build_model import network
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ def _product(emit: Any, x: Any, *rest: Any) -> Any:
 
 def attentions() -> Iterator[RegionCase]:
     """Attention of BERT, ViT, GPT-2 and Llama; heads are views of one tensor."""
-    from .nvidia_attention import attention_graph
+    from benchmarks.gpu.nvidia_attention import attention_graph
 
     for b, (s, kind) in itertools.product((1, 32), ((128, ""), (197, ""), (128, "mask"),
                                                     (1024, "causal"))):  # fmt: skip

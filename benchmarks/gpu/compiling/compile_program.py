@@ -1,6 +1,6 @@
 """Compile a program and say which stage takes how long.
 
-python -m benchmarks.gpu.compile_program PROGRAM.pt2 LIBRARY
+python -m benchmarks.gpu.compiling.compile_program PROGRAM.pt2 LIBRARY
 """
 
 from __future__ import annotations
