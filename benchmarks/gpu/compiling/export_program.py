@@ -1,4 +1,7 @@
-"""Write a model as a program: python -m benchmarks.gpu.compiling.export_program FILE.pt2 NET-bN DTYPE"""
+"""Write a model as a program of torch.
+
+python -m benchmarks.gpu.compiling.export_program FILE.pt2 NET-bN DTYPE
+"""
 
 from __future__ import annotations
 

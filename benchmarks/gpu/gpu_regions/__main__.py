@@ -1,15 +1,17 @@
 """Single regions of models on a GPU, against torch: convolutions, products, attention.
 
-    python -m benchmarks.gpu_regions [--only PART ...] [--page]
+    python -m benchmarks.gpu_regions [--only PART ...] [--json FILE] [--page]
 
 All cases are built into one library by `cudnn`, `cublaslt` and opinfo's own kernels, as in a model:
 weights are constants. Both sides are timed as CUDA graphs of many calls, in turns; torch has
-`cudnn.benchmark`, no tf32, channels last where the case has it, and the fastest of its ways.
+`cudnn.benchmark`, no tf32, channels last where the case has it, and the fastest of its ways. Rows
+are added to those in FILE.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import tempfile
@@ -41,7 +43,7 @@ HEAD = """# Regions on a GPU
 Written by `python -m benchmarks.gpu_regions --page`: microseconds of a call, medians of calls in
 turns, both in CUDA graphs. **torch** has `cudnn.benchmark` and no tf32; for attention, the fastest
 backend of `scaled_dot_product_attention`. **Apart** is the largest difference from torch in float32
-or float64, relative to the largest value. {taken}
+or float64, relative to the largest value.
 
 {device}; torch {torch}. Geometric means of opinfo / torch: {means}.
 """
@@ -110,7 +112,7 @@ def _product(x: Any, w: Any, bias: Any, residual: Sequence[Any]) -> Any:
     return y.add_(residual[0]) if residual else y
 
 
-def write(chosen: Sequence[RegionCase], rows: Sequence[dict[str, Any]], taken: str) -> Path:
+def write(chosen: Sequence[RegionCase], rows: Sequence[dict[str, Any]]) -> Path:
     """Write docs/results/gpu-regions.md; return its path."""
     groups: dict[str, list[float]] = {}
     for case, row in zip(chosen, rows, strict=True):
@@ -121,7 +123,7 @@ def write(chosen: Sequence[RegionCase], rows: Sequence[dict[str, Any]], taken: s
     means = [f"{name} {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} on {len(ratios)} "
              f"({sum(r > 1.0 for r in ratios)} above 1)" for name, ratios in groups.items()
              ]  # fmt: skip
-    head = HEAD.format(taken=taken, device=torch.cuda.get_device_name(), torch=torch.__version__,
+    head = HEAD.format(device=torch.cuda.get_device_name(), torch=torch.__version__,
                        means=", ".join(means))  # fmt: skip
     path = PAGES / "gpu-regions.md"
     cells = [_cells(c, r) for c, r in zip(chosen, rows, strict=True)]
@@ -141,6 +143,7 @@ def main() -> int:
     """Build and time all cases."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_regions")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
+    parser.add_argument("--json", type=Path, help="where rows are kept")
     parser.add_argument("--page", action="store_true", help="write docs/results/gpu-regions.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
@@ -148,29 +151,34 @@ def main() -> int:
     os.environ.setdefault("OPINFO_CUDNN_SECONDS", "90")
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    named = [(f"{c.kind} {c.name} {c.dtype}", c) for c in cases()]
-    chosen = [c for n, c in named if not options.only or any(o in n for o in options.only)]
-    rows: list[dict[str, Any]] = []
+    every = {f"{c.kind} {c.name} {c.dtype}": c for c in cases()}
+    names = [n for n in every if not options.only or any(o in n for o in options.only)]
+    kept: dict[str, Any] = {}
+    if options.json is not None and options.json.exists():
+        kept = json.loads(options.json.read_text())
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        machine, dispatched = built(chosen, Path(folder))
+        machine, dispatched = built([every[n] for n in names], Path(folder))
         taken = dispatched.summary().partition("\n")[0]
         print(f"built in {time.perf_counter() - begun:.0f} s; {taken}", flush=True)
         if machine is None:
             print("no GPU: not run")
             return 1
         stream = torch.cuda.current_stream()
-        for number, case in enumerate(chosen):
+        for number, name in enumerate(names):
             try:
                 with tvm_ffi.use_torch_stream(torch.cuda.stream(stream)), torch.no_grad():
-                    rows.append(row_of(case, machine[f"case{number}"]))
+                    kept[name] = row_of(every[name], machine[f"case{number}"])
             except Exception as error:  # reported; the other cases continue
-                rows.append({"error": f"{type(error).__name__}: {error}"[:600]})
+                kept[name] = {"error": f"{type(error).__name__}: {error}"[:600]}
                 traceback.print_exc(limit=4)
-            print(f"{case.kind} {case.name} {case.dtype}: {rows[-1]}", flush=True)
+            print(f"{name}: {kept[name]}", flush=True)
     print(f"{time.perf_counter() - begun:.0f} s")
+    if options.json is not None:
+        options.json.write_text(json.dumps(kept, indent=1))
     if options.page:
-        print(f"written: {write(chosen, rows, f'All together: {taken}.')}")
+        print(f"written: {write([every[n] for n in kept], list(kept.values()))}")
+    rows = [kept[n] for n in names]
     return int(not all(r.get("right", False) for r in rows))
 
 
