@@ -113,7 +113,7 @@ def test_why_no_gpu_is_visible(
 
     shared = tmp_path / "libcudart.so.13"
     monkeypatch.setattr(cuda_device, "_packaged", lambda: [shared])
-    monkeypatch.setattr(cuda_device.ctypes, "CDLL", load)
+    monkeypatch.setattr("ctypes.CDLL", load)
     known = {k: v for k, v in cuda_device.LOADED.items() if k != cuda_device.RUNTIME}
     monkeypatch.setattr(cuda_device, "LOADED", known)
     cuda_device.no_runtime.cache_clear()
