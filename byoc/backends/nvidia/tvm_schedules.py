@@ -19,11 +19,14 @@ from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ....analysis import op_info
 from ....analysis.blocks.blocks import Opaque, stages
+from ....analysis.support.progress import stage
+from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory import UPPER, planning, unbounded
 from ...prepare.raise_ops import raise_ops
-from .exact_math import exact_math
 from .grouped_weights.gemv_kernel import packed_scheduled
 from .grouped_weights.packed_products import fuse_packed, turn_products
+from .nvrtc.exact_math import exact_math
+from .nvrtc.kernel_headers import kernel_headers
 from .passes.fuse_rows import fuse_rows
 from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
@@ -40,7 +43,7 @@ BY_SHAPE = "relax.rewrite_cuda_graph.capture_symbolic_vars"
 
 def gpu(target: Any) -> Any:
     """Return the target; a bare ``cuda`` gets the properties of the GPU of this machine."""
-    device = tvm.cuda(0)
+    device = cuda_device()
     if target == "cuda" and device.exist:
         return tvm.target.Target.from_device(device)
     return tvm.target.Target(target)
@@ -54,6 +57,7 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     ``relax.backend.use_cuda_graph`` to False.
     """
     target = gpu(target)
+    stage("scheduling")
     mod = with_scans(mod)
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
@@ -65,7 +69,8 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     lowered = scheduled(views(fused), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = captured_by_shape(unbounded(lowered))
-    with planning(lowered), graphs(), exact_math():
+    stage("compiling kernels")
+    with planning(lowered), graphs(), exact_math(), kernel_headers(), target:
         return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
 
 
