@@ -17,33 +17,14 @@ import subprocess
 import sys
 import time
 import traceback
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .stream_requests import STREAMS, Stream
+from .stream_requests import STREAMS, halves, network, shaped
 
 #: Seconds after which a build is ended.
 LIMIT = 500
-
-
-def network(name: str) -> tuple[Stream, Any]:
-    """Return a stream and its seeded module, in half precision."""
-    import torch
-
-    torch.manual_seed(zlib.crc32(name.encode()))
-    return STREAMS[name], STREAMS[name].build().eval().half()
-
-
-def halves(value: Any) -> Any:
-    """An input in the dtype of the model."""
-    return value.half() if value.is_floating_point() else value
-
-
-def shaped(name: str, shape: Sequence[int]) -> str:
-    """The stem of a shape's files."""
-    return f"stream-{name}-{'x'.join(map(str, shape))}" if shape else f"stream-{name}"
 
 
 def build(folder: Path, name: str, shape: Sequence[int]) -> dict[str, Any]:

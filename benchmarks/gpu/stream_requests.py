@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,3 +93,21 @@ STREAMS: Mapping[str, Stream] = {
         ((1, 14, 14), (4, 10, 17), (32, 14, 14), (8, 20, 22)), ((1, 5, 7), (3, 8, 6)),
     ),
 }  # fmt: skip
+
+
+def network(name: str) -> tuple[Stream, Any]:
+    """Return a stream and its seeded module, in half precision."""
+    import torch
+
+    torch.manual_seed(zlib.crc32(name.encode()))
+    return STREAMS[name], STREAMS[name].build().eval().half()
+
+
+def halves(value: Any) -> Any:
+    """An input in the dtype of the model."""
+    return value.half() if value.is_floating_point() else value
+
+
+def shaped(name: str, shape: Sequence[int]) -> str:
+    """The stem of a shape's files."""
+    return f"stream-{name}-{'x'.join(map(str, shape))}" if shape else f"stream-{name}"

@@ -13,9 +13,9 @@ import torch
 import tvm
 from tvm import relax
 
-from .stream import halves, network, shaped
-from .stream_requests import Stream, requests
-from .time_model import _apart, _kernels, _times
+from .kernel_profile import profile
+from .stream_requests import Stream, halves, network, requests, shaped
+from .time_model import _apart, _times
 
 Run = Callable[[Any], Any]
 
@@ -120,7 +120,7 @@ def _sample(
             run()
     row: dict[str, Any] = {"shape": list(shape), **_times(runs)}
     for key in set(runs) & {"ours", "static"}:
-        row[f"{key}_kernels"] = _kernels(runs[key])
+        row[f"{key}_kernels"] = profile(runs[key]).row()["kernels"]
     return row
 
 

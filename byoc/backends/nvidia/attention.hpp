@@ -42,14 +42,17 @@ class FusedAttention : public Kernel {
       std::copy_n(tensors_[k].extents.begin(), 4, a.tensors[k].extents);
       std::copy_n(tensors_[k].steps.begin(), 4, a.tensors[k].steps);
     }
-    plan_ = shared(c, a);
+    if (c.waits && limits(a)) return;
+    plan_ = shared(device_, name_, a);
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
     cudnnHandle_t h = handle_on(device_);
     check(cudnnSetStream(h, stream), "cudnnSetStream");
-    void* addresses[kTensors];
+    void* addresses[kCalled] = {};
     for (int k = 0; k < kTensors; ++k) addresses[k] = tensors_[k].in(data);
+    for (int k = kTensors; k < kCalled && places_ != nullptr; ++k)
+      addresses[k] = places_->of(k - kTensors);
     void* room = workspace(device_, stream, static_cast<size_t>(plan_->bytes));
     char why[kReason] = "";
     std::lock_guard<std::mutex> lock(plan_->mutex);  // threads must not run a plan at once
@@ -59,12 +62,89 @@ class FusedAttention : public Kernel {
 
  private:
   static constexpr int kAligned = 16, kReason = 512;
+  static constexpr int64_t kFewest = 128, kMembers = 32, kPositions = 512;
 
   struct Planned {
     mutable std::mutex mutex;
     mutable std::shared_ptr<void> plan;
     mutable int64_t bytes = 0;
   };
+
+  // Where the members of a batch lie, in the device's memory: see kLengths and kOffsets. Rows are
+  // for as many members as a plan has at most, and the end.
+  class Places {
+   public:
+    Places(const OpinfoAttention& a, int64_t most) : row_(most + 1) {
+      const OpinfoHeads& o = a.tensors[kResult];
+      std::vector<int32_t> all;
+      for (int64_t n = 0; n < row_; ++n)
+        all.push_back(n < o.extents[0] ? static_cast<int32_t>(o.extents[2]) : 0);
+      for (int k = kQueries; k <= kResult; ++k)
+        for (int64_t n = 0; n < row_; ++n)
+          all.push_back(static_cast<int32_t>(std::min(n, o.extents[0]) * a.tensors[k].steps[0]));
+      const size_t bytes = all.size() * sizeof(int32_t);
+      check(cudaMalloc(&data_, bytes), "places of attention");
+      check(cudaMemcpy(data_, all.data(), bytes, cudaMemcpyDefault), "places of attention");
+    }
+    Places(const Places&) = delete;
+    // Not freed: a graph may have its address.
+    void* of(int k) const { return static_cast<int32_t*>(data_) + k * row_; }
+
+   private:
+    int64_t row_;
+    void* data_ = nullptr;
+  };
+
+  static int64_t up(int64_t n, int64_t least) {
+    while (least < n) least *= 2;
+    return least;
+  }
+
+  // A plan takes cuDNN 50 ms to build, which compiles a kernel. So requests of many shapes share
+  // one for at most as many members and positions as the next powers of two, which runs a few
+  // microseconds longer. Those up to kMembers and kPositions are made at the first call, so that
+  // no later one waits for them. False if it needs a plan of its own.
+  bool limits(const OpinfoAttention& a) {
+    const OpinfoHeads &q = a.tensors[kQueries], &k = a.tensors[kKeys], &o = a.tensors[kResult];
+    if (a.masked || a.causal || q.extents[2] != k.extents[2] || q.extents[0] != k.extents[0])
+      return false;
+    for (int t = kQueries; t <= kResult; ++t)
+      if (a.tensors[t].extents[0] != q.extents[0] ||
+          (a.tensors[t].extents[0] + 1) * a.tensors[t].steps[0] > INT32_MAX)
+        return false;
+    const int64_t members = up(q.extents[0], 1), positions = up(q.extents[2], kFewest);
+    try {
+      plan_ = shared(device_, name_, limit(a, members, positions));
+      for (int64_t n = 1; n <= kMembers; n *= 2)
+        for (int64_t m = kFewest; m <= kPositions; m *= 2)
+          shared(device_, name_, limit(a, n, m));
+    } catch (const opinfo::Error&) {
+      return false;  // its own plan raises it again
+    }
+    static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Places>;
+    const Capture capture(stream_of(device_));  // memory is allocated
+    places_ = all.find(key_of(device_, a), [&] { return std::make_shared<Places>(a, members); });
+    return true;
+  }
+
+  static OpinfoAttention limit(const OpinfoAttention& a, int64_t members, int64_t positions) {
+    OpinfoAttention most = a;
+    most.ragged = 1;
+    for (int t = kQueries; t <= kResult; ++t) {
+      OpinfoHeads& heads = most.tensors[t];
+      heads.extents[0] = members;
+      heads.extents[2] = positions;
+      heads.steps[0] = positions * heads.steps[2];
+    }
+    return most;
+  }
+
+  static std::vector<char> key_of(int device, const OpinfoAttention& a) {
+    std::vector<char> key(sizeof(a) + sizeof(device));
+    std::memcpy(key.data(), &a, sizeof(a));
+    std::memcpy(key.data() + sizeof(a), &device, sizeof(device));
+    return key;
+  }
 
   // The tensors of a call have all elements of the view: extents known at run time may not fit.
   static void inside(const Context& c, const Heads& t) {
@@ -76,19 +156,17 @@ class FusedAttention : public Kernel {
   }
 
   // One plan for all regions with the same attention; the least recently used go first.
-  static std::shared_ptr<const Planned> shared(const Context& c, const OpinfoAttention& a) {
+  static std::shared_ptr<const Planned> shared(int device, const char* name,
+                                               const OpinfoAttention& a) {
     static auto& all = *new opinfo_regions::Kernels<std::vector<char>, Planned>;  // see Ways
-    std::vector<char> key(sizeof(a) + sizeof(c.device));
-    std::memcpy(key.data(), &a, sizeof(a));
-    std::memcpy(key.data() + sizeof(a), &c.device, sizeof(c.device));
-    const auto out = all.find(key, [] { return std::make_shared<Planned>(); });
+    const auto out = all.find(key_of(device, a), [] { return std::make_shared<Planned>(); });
     std::lock_guard<std::mutex> alone(out->mutex);
     if (out->plan != nullptr) return out;
-    cudnnHandle_t h = handle_on(c.device);
-    check(cudnnSetStream(h, stream_of(c.device)), "cudnnSetStream");
+    cudnnHandle_t h = handle_on(device);
+    check(cudnnSetStream(h, stream_of(device)), "cudnnSetStream");
     char why[kReason] = "";
     out->plan.reset(OPINFO_PLANS(make)(h, &a, &out->bytes, why, sizeof(why)), OPINFO_PLANS(drop));
-    if (out->plan == nullptr) OPINFO_THROW(RuntimeError) << c.name << ": " << why << told(a);
+    if (out->plan == nullptr) OPINFO_THROW(RuntimeError) << name << ": " << why << told(a);
     return out;
   }
 
@@ -105,6 +183,7 @@ class FusedAttention : public Kernel {
   const char* name_;
   int device_;
   std::shared_ptr<const Planned> plan_;
+  std::shared_ptr<const Places> places_;
 };
 
 // Attention to one key, which gets all the weight: each query has its values. cuDNN's kernel does

@@ -413,7 +413,7 @@ def _masked(
     return replace(call, causal=causal)
 
 
-def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
+def elements_of(array: Array, place: Any, found: Any) -> Any:
     """A constant term by the axes of batches, rows and keys; repeated elements share memory.
 
     Extents and steps are numbers.
@@ -421,7 +421,8 @@ def elements_of(array: Array, place: Strided, found: PlacedAttention) -> Any:
     digits = [digit for axis in place.axes for digit in axis]
     flat = np.ascontiguousarray(array).reshape(-1)[place.offset :].astype("float32")
     shape, steps = [e for e, _ in digits], [4 * s for _, s in digits]
-    whole = np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False)
+    stride: Any = np.lib.stride_tricks.as_strided
+    whole = stride(flat, shape, steps, writeable=False)
     return whole.reshape(*found.extents, *place.shape[-2:])
 
 

@@ -31,7 +31,7 @@ from ..common.attention_region import (
     placed,
     traced,
 )
-from ..common.moved_axes import MOVES, Strided
+from ..common.moved_axes import MOVES
 from ..common.region_source import number
 from .attention import COPIED, corner, elements_of
 from .dtypes import HALVES
@@ -63,13 +63,13 @@ class FloatAttention:
     """
 
     sources: tuple[Source, ...]
-    found: PlacedAttention
+    found: Any  # a PlacedAttention with numbers
     scale: float
     shift: int | None
 
     @property
     def head(self) -> int:
-        return self.found.places[0].shape[-1]
+        return int(self.found.places[0].shape[-1])
 
     @property
     def batches(self) -> int:
@@ -77,11 +77,11 @@ class FloatAttention:
 
     @property
     def queries(self) -> int:
-        return self.found.places[0].shape[-2]
+        return int(self.found.places[0].shape[-2])
 
     @property
     def keys(self) -> int:
-        return self.found.places[1].shape[-2]
+        return int(self.found.places[1].shape[-2])
 
     @property
     def rows(self) -> int:
@@ -101,7 +101,7 @@ def shared(head: int, rows: int) -> int:
     return 4 * (queries * row + max(KEYS * row, queries * (KEYS + ALIGNED)) + KEYS * row)
 
 
-def reads(place: Strided, across: int) -> bool:
+def reads(place: Any, across: int) -> bool:
     """Whether the kernel reads a tensor where it lies: the elements of a head side by side."""
     if place.step(across) != 1 or place.shape[across] % ELEMENTS or place.offset % ALIGNED:
         return False
@@ -168,7 +168,8 @@ def attention(region: Region) -> FloatAttention | str:
     keys = keys.permuted((*range(len(keys.axes) - 2), -1, -2))
     if not all(reads(place, -1) for place in (queries, keys, values)) or result.step(-1) != 1:
         return "elements of a head are not side by side, or not aligned to 16 bytes"
-    sizes = {place.shape[-1] for place in (queries, keys, values)}
+    ends = [place.shape[-1] for place in (queries, keys, values)]
+    sizes = {size for size in ends if isinstance(size, int)}
     if len(sizes) > 1 or max(sizes) > LARGEST_HEAD:
         return f"a head has {', '.join(map(str, sizes))} elements, expected at most {LARGEST_HEAD}"
     if traced_region.values.factor != 1:

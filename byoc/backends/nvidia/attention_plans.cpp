@@ -45,6 +45,16 @@ std::shared_ptr<fe::graph::Tensor_attributes> tensor(fe::graph::Graph& graph,
                           .set_stride(list(t.steps)));
 }
 
+std::shared_ptr<fe::graph::Tensor_attributes> integers(fe::graph::Graph& graph, int64_t count,
+                                                       int64_t uid, const char* name) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_name(name)
+                          .set_uid(uid)
+                          .set_dim({count, 1, 1, 1})
+                          .set_stride({1, 1, 1, 1})
+                          .set_data_type(fe::DataType_t::INT32));
+}
+
 fe::error_object build(Plan& plan, cudnnHandle_t h, const OpinfoAttention& a) {
   fe::graph::Graph& graph = plan.graph;
   graph.set_io_data_type(a.bfloat16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
@@ -61,10 +71,20 @@ fe::error_object build(Plan& plan, cudnnHandle_t h, const OpinfoAttention& a) {
                                     : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
         .set_diagonal_band_right_bound(0);
   if (a.masked) options.set_bias(tensor(graph, a.tensors[kMask], kMask + 1, "mask"));
-  auto out = graph.sdpa(tensor(graph, a.tensors[kQueries], kQueries + 1, "queries"),
-                        tensor(graph, a.tensors[kKeys], kKeys + 1, "keys"),
-                        tensor(graph, a.tensors[kValues], kValues + 1, "values"), options)[0];
+  auto queries = tensor(graph, a.tensors[kQueries], kQueries + 1, "queries");
+  auto keys = tensor(graph, a.tensors[kKeys], kKeys + 1, "keys");
+  auto values = tensor(graph, a.tensors[kValues], kValues + 1, "values");
   const OpinfoHeads& o = a.tensors[kResult];
+  if (a.ragged) {
+    auto lengths = integers(graph, o.extents[0], kLengths + 1, "lengths");
+    options.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
+    queries->set_ragged_offset(integers(graph, o.extents[0] + 1, kOffsets + kQueries + 1, "of q"));
+    keys->set_ragged_offset(integers(graph, o.extents[0] + 1, kOffsets + kKeys + 1, "of k"));
+    values->set_ragged_offset(integers(graph, o.extents[0] + 1, kOffsets + kValues + 1, "of v"));
+  }
+  auto out = graph.sdpa(queries, keys, values, options)[0];
+  if (a.ragged)
+    out->set_ragged_offset(integers(graph, o.extents[0] + 1, kOffsets + kResult + 1, "of o"));
   out->set_output(true).set_uid(kResult + 1).set_dim(list(o.extents)).set_stride(list(o.steps));
   return graph.build(h, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
 }
@@ -99,7 +119,7 @@ OPINFO_LINKAGE int OPINFO_PLANS(run)(const void* plan, cudnnHandle_t h, void* co
                                      void* room, char* why, size_t size) {
   return opinfo_attention::told(why, size, [&] {
     std::unordered_map<int64_t, void*> pack;
-    for (int k = 0; k < kTensors; ++k)
+    for (int k = 0; k < kCalled; ++k)
       if (addresses[k] != nullptr) pack[k + 1] = addresses[k];
     return static_cast<const opinfo_attention::Plan*>(plan)->graph.execute(h, pack, room);
   });

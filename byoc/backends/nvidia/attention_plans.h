@@ -5,6 +5,10 @@
 #include <stdint.h>
 
 enum { kQueries, kKeys, kValues, kResult, kMask, kTensors };
+// What a plan for other extents is called with beside the tensors: kLengths has the positions of
+// each member of the batch, kOffsets + k where each member of tensor k begins, in elements, and the
+// end. All are int32.
+enum { kLengths = kTensors, kOffsets, kCalled = kOffsets + kMask };
 enum { kNotCausal, kFromTopLeft, kFromBottomRight };
 
 // A tensor of halves by batch, heads, rows and columns; steps count elements.
@@ -13,8 +17,9 @@ struct OpinfoHeads {
 };
 
 // o = softmax(scale q kᵀ + mask) v. `causal`: keys after the diagonal from a corner are hidden.
+// `ragged`: the batch and positions are upper limits of those of a call.
 struct OpinfoAttention {
-  int bfloat16, causal, masked;
+  int bfloat16, causal, masked, ragged;
   float scale;
   OpinfoHeads tensors[kTensors];
 };

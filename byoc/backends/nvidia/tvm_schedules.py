@@ -23,8 +23,8 @@ from ...codegen.memory import UPPER, planning, unbounded
 from ...prepare.raise_ops import raise_ops
 from .exact_math import exact_math
 from .grouped_weights.gemv_kernel import packed_scheduled
-from .grouped_weights.grouped_product import has_words
-from .grouped_weights.packed_products import fuse_packed
+from .grouped_weights.packed_products import fuse_packed, turn_products
+from .passes.fast_functions import with_fast_functions
 from .passes.fuse_rows import fuse_rows
 from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
@@ -61,7 +61,8 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
         mod = tvm.transform.Sequential(first)(mod)
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
-    fused = split_reductions(with_constant_layouts(fuse_rows(fuse_packed(fuse(mod)))))
+    fused = fuse_rows(fuse_packed(fuse(turn_products(mod))))
+    fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = captured_by_shape(unbounded(lowered))
@@ -132,10 +133,9 @@ def _scheduled(func: Any, target: Any) -> Any:
     TVM's rules for products go before a product by single threads, its other rules after it.
     """
     func = with_valid_names(func)
-    own = packed_scheduled(func) if has_words(func) else None
-    own = own or gpu_scheduled(func)
+    own = packed_scheduled(func) or gpu_scheduled(func)
     if own:
-        return own
+        return with_fast_functions(own)
     ordered = in_order(func)
     for rule in (dl.gpu.Matmul(), dl.gpu.GEMV()):
         if (out := _by_tvm(ordered, rule, target)) is not None:

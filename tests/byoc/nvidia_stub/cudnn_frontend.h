@@ -10,7 +10,7 @@
 #include "cudnn.h"
 
 namespace cudnn_frontend {
-enum class DataType_t { NOT_SET, FLOAT, HALF, BFLOAT16 };
+enum class DataType_t { NOT_SET, FLOAT, HALF, BFLOAT16, INT32 };
 enum class HeurMode_t { A, B, FALLBACK };
 enum class DiagonalAlignment_t { TOP_LEFT, BOTTOM_RIGHT };
 
@@ -32,6 +32,10 @@ struct Tensor_attributes {
   std::vector<int64_t> dim, stride;
   int64_t uid = 0;
   DataType_t type = DataType_t::NOT_SET;
+  std::shared_ptr<Tensor_attributes> ragged;
+  Tensor_attributes& set_ragged_offset(std::shared_ptr<Tensor_attributes> value) {
+    return ragged = std::move(value), *this;
+  }
   Tensor_attributes& set_name(const std::string&) { return *this; }
   Tensor_attributes& set_output(bool) { return *this; }
   Tensor_attributes& set_uid(int64_t value) { return uid = value, *this; }

@@ -11,6 +11,11 @@ struct SDPA_attributes {
   Tensor bias;
   std::optional<int> right;
   DiagonalAlignment_t corner = DiagonalAlignment_t::TOP_LEFT;
+  Tensor lengths_q, lengths_kv;
+  bool padded = false;
+  SDPA_attributes& set_padding_mask(bool value) { return padded = value, *this; }
+  SDPA_attributes& set_seq_len_q(Tensor value) { return lengths_q = value, *this; }
+  SDPA_attributes& set_seq_len_kv(Tensor value) { return lengths_kv = value, *this; }
   SDPA_attributes& set_name(const std::string&) { return *this; }
   SDPA_attributes& set_generate_stats(bool) { return *this; }
   SDPA_attributes& set_attn_scale(float value) { return scale = value, *this; }
@@ -37,6 +42,13 @@ inline std::string attention_support(const Tensor_attributes& q, const Tensor_at
       q.dim[0] != v.dim[0] ||
       o.dim != std::vector<int64_t>{q.dim[0], q.dim[1], q.dim[2], v.dim[3]})
     return "the extents do not fit each other";
+  for (const auto* t : {&q, &k, &v, &o}) {
+    if ((t->ragged != nullptr) != how.padded) return "ragged tensors need lengths";
+    if (t->ragged && (t->ragged->type != DataType_t::INT32 || t->ragged->dim[0] != t->dim[0] + 1))
+      return "the offsets";
+  }
+  if (how.padded && (!how.lengths_q || !how.lengths_kv || how.lengths_q->dim[0] != q.dim[0]))
+    return "the lengths";
   if (last && (q.dim[2] > k.dim[2] || how.bias)) return "bottom right";
   if (how.bias && (how.bias->stride[3] != 1 || how.bias->dim[2] != q.dim[2] ||
                    how.bias->dim[3] != k.dim[2]))
@@ -49,6 +61,22 @@ inline void attention(Pack& pack, const Tensor_attributes& q, const Tensor_attri
                       const SDPA_attributes& how) {
   const Elements Q{pack.at(q.uid), q}, K{pack.at(k.uid), k}, V{pack.at(v.uid), v},
       O{pack.at(o.uid), o};
+  if (how.padded) {  // each member by itself, from where it begins
+    const auto ints = [&](const Tensor& t) { return static_cast<const int32_t*>(pack.at(t->uid)); };
+    for (int64_t b = 0; b < q.dim[0]; ++b) {
+      SDPA_attributes plain = how;
+      plain.padded = false;
+      Pack one = pack;
+      Tensor_attributes own[] = {q, k, v, o};
+      for (auto& t : own) {
+        one[t.uid] = static_cast<uint16_t*>(pack.at(t.uid)) + ints(t.ragged)[b];
+        t.dim[0] = 1;
+        t.dim[2] = ints(&t == own || &t == own + 3 ? how.lengths_q : how.lengths_kv)[b];
+      }
+      if (own[0].dim[2] > 0) attention(one, own[0], own[1], own[2], own[3], plain);
+    }
+    return;
+  }
   const int64_t keys = k.dim[2], shift =
       how.corner == DiagonalAlignment_t::BOTTOM_RIGHT ? keys - q.dim[2] : 0;
   std::vector<float> s(keys);
