@@ -43,6 +43,9 @@ _CALLS: dict[str, Any] = {
 }  # fmt: skip
 
 
+_EXTERN: dict[str, Any] = {"__expf": np.exp, "__fdividef": np.divide}
+
+
 def execute(
     func: Any, inputs: list[Array], sizes: dict[str, int] | None = None, backwards: bool = False
 ) -> list[Array]:
@@ -385,6 +388,8 @@ class _Machine:
 
     def value_Call(self, e: Any, mask: Array) -> Any:
         name = str(e.op.name).split(".")[-1]
+        if name == "call_pure_extern":
+            return _EXTERN[e.args[0].value](*(self.value(a, mask) for a in e.args[1:]))
         if name == "if_then_else":
             return self.choice(e.args[0], e.args[1], e.args[2], mask)
         if name == "likely":

@@ -179,10 +179,9 @@ _add("reduction", "mean of a batch NCHW", lambda e, x: e(op.mean(x, [0, 2, 3])),
 _add("reduction", "mean of a batch NHWC", lambda e, x: e(op.mean(x, [0, 1, 2])),
      lambda F, x: x.mean((0, 1, 2)), (32, 112, 112, 64), types=("float32",))  # fmt: skip
 for b in (32, 1):
-    _add("reduction", "mean of pixels NHWC", lambda e, x: e(op.mean(x, [1, 2])),
-         lambda F, x: x.mean((1, 2)), (b, 7, 7, 2048))  # fmt: skip
-_add("reduction", "mean of pixels NHWC", lambda e, x: e(op.mean(x, [1, 2])),
-     lambda F, x: x.mean((1, 2)), (32, 56, 56, 144))  # fmt: skip
+    for size, channels in ((7, 2048), (56, 144)):
+        _add("reduction", "mean of pixels NHWC", lambda e, x: e(op.mean(x, [1, 2])),
+             lambda F, x: x.mean((1, 2)), (b, size, size, channels))  # fmt: skip
 for s in ((32, 2048, 7, 7), (32, 256, 56, 56)):
     _add("reduction", "mean of pixels NCHW", lambda e, x: e(op.mean(x, [2, 3])),
          lambda F, x: x.mean((2, 3)), s)  # fmt: skip

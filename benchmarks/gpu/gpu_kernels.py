@@ -65,6 +65,7 @@ def build(job: tuple[int, str], folder: str, arch: str, alone: bool = False) -> 
     """Build a kernel both ways; returns the path or the error of each way, and the parameters."""
     import tvm
 
+    from opinfo.byoc.backends.nvidia.passes.fast_functions import with_fast_functions
     from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
     from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
     from opinfo.byoc.backends.nvidia.splits.split_kernels import split_kernels
@@ -84,7 +85,7 @@ def build(job: tuple[int, str], folder: str, arch: str, alone: bool = False) -> 
         own = [p.func for p in parts] if isinstance(parts, tuple) else funcs
         out["tvm_params"], out["opinfo_params"] = parameters(funcs), parameters(own)
         ways: dict[str, Callable[[], list[Any]]] = {
-            "opinfo": lambda: [gpu_scheduled(f) for f in own],
+            "opinfo": lambda: [with_fast_functions(gpu_scheduled(f)) for f in own],
             "tvm": lambda: [by_tvm(funcs[0], target)],
         }
         for way, schedule in list(ways.items())[: 1 if alone else None]:
@@ -119,13 +120,16 @@ def compiled(schedule: Callable[[], list[Any]], target: Any, path: str) -> str:
     """The path of the library, or the reason why there is none."""
     import tvm
 
+    from opinfo.byoc.backends.nvidia.exact_math import exact_math
+
     try:
         funcs = schedule()
         for func in funcs:
             if not isinstance(func, tvm.tirx.PrimFunc):
                 return f"refused: {func.reason[:300]}"
         named = {f"k{k}": f.with_attr("global_symbol", f"k{k}") for k, f in enumerate(funcs)}
-        tvm.compile(tvm.IRModule(named), target=target).export_library(path)
+        with exact_math():  # as models are
+            tvm.compile(tvm.IRModule(named), target=target).export_library(path)
         return path
     except Exception as error:
         lines = [x for x in str(error).splitlines() if x.strip()] or [""]

@@ -14,6 +14,8 @@
 #define V (CO % 4 == 0 ? 4 : CO % 2 == 0 ? 2 : 1)
 #define NONE (-__int_as_float(0x7f800000))
 #define LOG2E 1.4426950408889634f
+// Whether registers suffice to fetch values and the next keys while products are computed.
+#define AHEAD (RM * D <= 256)
 
 __device__ inline float highest(float x) {
   for (int k = 8; k > 0; k >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, k));
@@ -25,7 +27,34 @@ __device__ inline float added(float x) {
   return x;
 }
 
-// Rows from `first` on into shared memory; zeros after the last one.
+// Rows on their way to shared memory: all are asked for before the first is awaited.
+template <int ROWS>
+struct Rows {
+  static constexpr int N = (ROWS * (D / 4) + 127) / 128;
+  float4 x[N];
+
+  // Zeros after the last row.
+  __device__ inline void fetch(const float* from, long long step, int first, int count) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const int i = threadIdx.x + 128 * n, row = first + i / (D / 4), at = i % (D / 4) * 4;
+      x[n] = make_float4(0.f, 0.f, 0.f, 0.f);
+      if (row < count && i < ROWS * (D / 4))
+        x[n] = *reinterpret_cast<const float4*>(from + row * step + at);
+    }
+  }
+
+  __device__ inline void put(float* to) const {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const int i = threadIdx.x + 128 * n;
+      if (i < ROWS * (D / 4))
+        *reinterpret_cast<float4*>(to + i / (D / 4) * LD + i % (D / 4) * 4) = x[n];
+    }
+  }
+};
+
+// The same in turns, which takes few registers: other blocks compute meanwhile.
 template <int ROWS>
 __device__ inline void load(float* to, const float* from, long long step, int first, int count,
                             float scale) {
@@ -39,11 +68,11 @@ __device__ inline void load(float* to, const float* from, long long step, int fi
   }
 }
 
-// A tile with up to 16 C keys.
+// A tile with up to 16 C keys. `rows` are its values, and then the next keys, if fetched ahead.
 template <int C>
-__device__ inline void tile(const Attention32& a, const float* Q, float* K, const float* W,
+__device__ inline void tile(const Attention32& a, const float* Q, float* K, float* W,
                             const float* mask, int row0, int key0, float (&m)[RM], float (&l)[RM],
-                            float (&o)[RM][CO]) {
+                            float (&o)[RM][CO], Rows<BC>& rows, const float* keys) {
   const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
   float s[RM][C];
 #pragma unroll
@@ -96,7 +125,13 @@ __device__ inline void tile(const Attention32& a, const float* Q, float* K, cons
   for (int r = 0; r < RM; ++r)
 #pragma unroll
     for (int c = 0; c < C; ++c) K[(ty + 8 * r) * LP + tx + 16 * c] = s[r][c];
-  __syncwarp();  // a row is written and read by the same half of a warp
+  if (AHEAD) {
+    rows.put(W);
+    __syncthreads();
+    rows.fetch(keys, a.k_row, key0 + BC, a.keys);
+  } else {
+    __syncwarp();  // a row is written and read by the same half of a warp
+  }
 #pragma unroll 2
   for (int j = 0; j < 16 * C; j += 4) {
     float v[4][CO];
@@ -145,20 +180,27 @@ extern "C" __global__ void __launch_bounds__(128) attention32(Attention32 a) {
   load<BR>(Q, a.q + q, a.q_row, row0, a.queries, a.scale);
   int end = a.keys;
   if (CAUSAL) end = min(end, row0 + BR + a.shift);
+  Rows<BC> rows;
+  if (AHEAD) rows.fetch(a.k + k, a.k_row, 0, a.keys);
   for (int key0 = 0; key0 < end; key0 += BC) {
     __syncthreads();
-    load<BC>(K, a.k + k, a.k_row, key0, a.keys, 1.f);
-    load<BC>(W, a.v + v, a.v_row, key0, a.keys, 1.f);
+    if (AHEAD) {
+      rows.put(K);
+      rows.fetch(a.v + v, a.v_row, key0, a.keys);
+    } else {
+      load<BC>(K, a.k + k, a.k_row, key0, a.keys, 1.f);
+      load<BC>(W, a.v + v, a.v_row, key0, a.keys, 1.f);
+    }
     __syncthreads();
     const int groups = (min(end - key0, BC) + 15) / 16;
     if (groups == 1)
-      tile<1>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o);
+      tile<1>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o, rows, a.k + k);
     else if (groups == 2)
-      tile<2>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o);
+      tile<2>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o, rows, a.k + k);
     else if (groups == 3)
-      tile<3>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o);
+      tile<3>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o, rows, a.k + k);
     else
-      tile<4>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o);
+      tile<4>(a, Q, K, W, a.mask + mask, row0, key0, m, l, o, rows, a.k + k);
   }
 #pragma unroll
   for (int r = 0; r < RM; ++r) {

@@ -27,6 +27,7 @@ from .grouped_weights.gemv_kernel import packed_scheduled
 from .grouped_weights.packed_products import fuse_packed, turn_products
 from .nvrtc.exact_math import exact_math
 from .nvrtc.kernel_headers import kernel_headers
+from .passes.fast_functions import with_fast_functions
 from .passes.fuse_rows import fuse_rows
 from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
@@ -139,7 +140,7 @@ def _scheduled(func: Any, target: Any) -> Any:
     func = with_valid_names(func)
     own = packed_scheduled(func) or gpu_scheduled(func)
     if own:
-        return own
+        return with_fast_functions(own)
     ordered = in_order(func)
     for rule in (dl.gpu.Matmul(), dl.gpu.GEMV()):
         if (out := _by_tvm(ordered, rule, target)) is not None:

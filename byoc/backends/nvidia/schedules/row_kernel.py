@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from .....analysis.blocks.strides import strided_access
@@ -23,7 +24,7 @@ from .....analysis.lifting.tir.node import NodeDict, items, substitute
 from .combiners import combinations
 from .gpu_program import GpuProgram, NoGpuSchedule, expanded
 from .merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
-from .row_registers import CHUNKS, RowRegisters, RowTile, tile_of
+from .row_registers import CHUNKS, WARP, RowRegisters, RowTile, tile_of
 from .row_space import RowSpace, RowStep, row_space, substituted
 from .thread_loops import (
     BLOCK,
@@ -146,8 +147,29 @@ class RowEmitter(RowRegisters):
             body, values((block, at), (line, y))))  # fmt: skip
 
     def over_threads(self, body: Any) -> Any:
+        body = self.with_totals_once(body)
         return thread_loop(THREAD, self.tile.threads, lambda x: substitute(
             body, values((self.thread, x))))  # fmt: skip
+
+    def with_totals_once(self, body: Any) -> Any:
+        """Statements that read each total of a row once.
+
+        Of several warps TVM keeps totals in volatile shared memory, so that every use would be a
+        load, and functions of them would be evaluated for each element.
+        """
+        if self.tile.threads <= WARP:
+            return body
+        names: NodeDict[Any] = NodeDict()
+
+        def once(node: Any, mutator: Any) -> Any:
+            if not any(node.source.same_as(t) for t in self.row_values.values()):
+                return mutator.default_mutate(node)
+            if node.source not in names:
+                names[node.source] = tirx.Var(f"{node.source.name}_once", str(node.ty.dtype))
+            return names[node.source]
+
+        body = tvm_ffi.structural_mutate(body, [(tvm.ir.TensorLoad, once)])
+        return seq([*(tirx.Bind(v, load(b, number(0))) for b, v in names.items()), body])
 
     def phase(self, row: RowStep, at: Values) -> list[Any]:
         if not row.step.reduced:

@@ -26,6 +26,8 @@ TOGETHER = 256
 ENOUGH = 132 * 512
 #: Bytes of a row that a thread keeps in registers, and vectors that it unrolls.
 REGISTERS, CHUNKS = 320, 8
+#: Elements of a row that a thread has before the row gets more threads.
+ELEMENTS = 32
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class RowRegisters:
 def tile_of(rows: int, vectors: int, width: int, many: bool = False) -> RowTile:
     """Return the threads for a number of rows of vectors; ``many``: of each of many coordinates."""
     threads = WARP
-    few = max(1, min(CHUNKS, 32 // width))
+    few = max(1, min(CHUNKS, ELEMENTS // width))
     while (
         threads < MOST_THREADS
         and vectors > threads

@@ -27,7 +27,7 @@ from ..schedules.gpu_program import (
 from ..schedules.merged_axes import bound
 
 #: Bytes that the memory of a GPU, a block of threads, and a block of columns read in a microsecond.
-MEMORY, BLOCK, COLUMNS = 3e6, 1e5, 1.7e4
+MEMORY, BLOCK, COLUMNS = 3e6, 6e4, 4e4
 #: Microseconds that one more kernel of a CUDA graph costs, and what must be gained by it.
 LAUNCH, GAIN = 2.0, 1.15
 #: Bytes that are read together: shorter runs of rows waste the rest.
