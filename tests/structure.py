@@ -40,6 +40,7 @@ RELATED = {
     "inline.py": "the rule which buffers are inlined, and a rewrite by it",
     "locate.py": _BACKENDS,
     "matmul.py": _OPERATOR,
+    "page.py": "the page of a benchmark's results",
     "patterns.py": _BACKENDS,
     "plan.py": _COMMAND,
     "pointwise.py": _OPERATOR,
@@ -48,6 +49,7 @@ RELATED = {
     "resizing.py": _OPERATOR,
     "shapes.py": _OPERATOR,
     "source.py": _BACKENDS,
+    "stream.py": "requests of many shapes, one after the other",
     "tune.py": _COMMAND,
 }
 
