@@ -97,7 +97,7 @@ def transposed_products(mod: Any, _: Any = None) -> Any:
         return te.compute((*outer, w.shape[0]), element, name="NT_matmul")
 
     @relax.expr_functor.mutator
-    class Mutator(relax.PyExprMutator):  # type: ignore[misc]
+    class Mutator(relax.PyExprMutator):
         def visit_call_(self, call: Any) -> Any:
             call = super().visit_call_(call)
             if getattr(call.op, "name", "") != "relax.matmul" or call.args[1].ty.ndim != 2:

@@ -13,7 +13,8 @@ import torch
 import tvm
 from tvm import relax
 
-from benchmarks.gpu.time_model import _add, _apart, _kernels, _times
+from benchmarks.gpu.kernel_profile import profile
+from benchmarks.gpu.time_model import _add, _apart, _times
 
 from .builds import STEPS, WAYS, case
 from .in_torch import random_weights, reference, static_decode
@@ -59,7 +60,7 @@ def measure(folder: Path, name: str, sizes: Sizes) -> dict[str, Any]:
                 del runs[key]
         row |= _times(runs)
         for key, run in runs.items():
-            row[f"{key}_kernels"] = _kernels(run)
+            row[f"{key}_kernels"] = profile(run).row()["kernels"]
     return row
 
 
