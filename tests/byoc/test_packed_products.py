@@ -64,9 +64,9 @@ def product(
     if after:
         z = te.placeholder((1, rows, columns), "float16", name="z")
         inputs.append(z)
-        last: Any = (lambda j: columns - 1 - j) if after == "reversed" else (lambda j: j)
-        y2 = te.compute(y.shape, lambda b, i, j: y[b, i, last(j)] + z[b, i, j], name="out")
-        y = y2
+        first, step = (columns - 1, -1) if after == "reversed" else (0, 1)
+        total = y
+        y = te.compute(y.shape, lambda b, i, j: total[b, i, first + step * j] + z[b, i, j], "out")
     func = te.create_prim_func([*inputs, y])
     return func.with_attr("tirx.noalias", noalias)
 
@@ -75,10 +75,9 @@ def unpacked(words: Array, scale: Array, bits: int, middle: int) -> Array:
     """The weights that words and scales stand for."""
     shifts = bits * np.arange(32 // bits, dtype="uint32")
     values = ((words[..., None] >> shifts) & ((1 << bits) - 1)).reshape(len(words), -1)
-    out: Array = (values.astype(float) - middle) * scale.repeat(
-        values.shape[1] // scale.shape[1], 1
+    return np.asarray(
+        (values.astype(float) - middle) * scale.repeat(values.shape[1] // scale.shape[1], 1)
     )
-    return out
 
 
 @pytest.mark.parametrize(

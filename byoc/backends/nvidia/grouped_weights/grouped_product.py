@@ -105,6 +105,8 @@ def plain_product(func: Any) -> GroupedProduct:
     shape = [static(e) or 0 for e in items(first.updates[0].buffer.ty.shape)]
     if not 0 < product(shape[:-1]) <= PLAIN_ROWS or len(shape) < 2:
         raise NoGpuSchedule(f"it has more than {PLAIN_ROWS} rows")
+    if not any(_has_columns(p, shape[-1]) for p in items(func.params)):  # a chain takes longer
+        raise NoGpuSchedule("no parameter is a matrix of halves with its columns")
     multiply = _chain(func).steps[0]
     name, attrs = multiply.operator.name, multiply.attrs
     turned = attrs.get("transposed")
@@ -120,6 +122,12 @@ def plain_product(func: Any) -> GroupedProduct:
     rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
     return GroupedProduct(program, x, weights, None, rows, columns, depth, 16, depth, 0.0,
                           first, last)  # fmt: skip
+
+
+def _has_columns(param: Any, columns: int) -> bool:
+    shape = items(getattr(param.ty, "shape", None) or ())
+    halves = str(getattr(param.ty, "dtype", "")) in HALVES
+    return halves and len(shape) == 2 and static(shape[0]) == columns
 
 
 def _chain(func: Any) -> Chain:
