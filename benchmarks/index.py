@@ -175,6 +175,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "gpu": {
         "gpu": Command("an NVIDIA backend, or schedules for a GPU; needs a GPU", "gpu.md"),
         "gpu_kernels": Command("schedules for GPUs; needs a GPU", "gpu-kernels.md"),
+        "gpu_regions": Command(
+            "an NVIDIA backend, or schedules for a GPU; needs a GPU", figures="not run yet"
+        ),
         "nvidia_attention": Command(
             "attention or products on a GPU; needs a GPU",
             figures="on an H100 16 cases right; 32 and 8 heads of 128 as fast as the best of torch",
