@@ -179,6 +179,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "products with packed weights or attention on a GPU; needs a GPU",
             figures="not measured yet",
         ),
+        "gpu_regions": Command(
+            "an NVIDIA backend, or schedules for a GPU; needs a GPU", figures="not run yet"
+        ),
         "nvidia_attention": Command(
             "attention or products on a GPU; needs a GPU",
             figures="on an H100 16 cases right; 32 and 8 heads of 128 as fast as the best of torch",

@@ -130,3 +130,22 @@ def test_one_line_for_any_error() -> None:
         raise Odd("first\nsecond")
     assert one_line(e.value) == "Odd: first"
     assert convert([]).symbols == ()
+
+
+def test_a_condition_is_asked_once_for_each_operator() -> None:
+    """Patterns share a condition; dispatching asks again to say why operators stay."""
+    asked: list[Any] = []
+
+    def asking(node: Any) -> str | None:
+        asked.append(node.op)
+        return "it is too small" if node.info.name == "relax.negative" else None
+
+    both = frozenset(("relax.nn.relu", "relax.negative"))
+    patterns = (Pattern("first", one(both, asking)), Pattern("second", one(both, asking)))
+    mod = relax.transform.LegalizeOps()(
+        nets.net(lambda e, r, x: e(nn.relu(e(op.negative(x)))), (2, 6))
+    )
+    dispatched = dispatch(mod, [replace(TOY, patterns=patterns)])
+    assert len(dispatched.taken) == 1
+    assert "it is too small" in dispatched.left[0].why
+    assert len(asked) == len(set(asked)) == 2

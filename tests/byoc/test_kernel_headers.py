@@ -123,3 +123,15 @@ def test_why_no_gpu_is_visible(
         cuda_device.no_runtime.cache_clear()
     assert found is not None and found.startswith("no NVIDIA GPU is visible") and reason in found
     assert loaded[0] == str(shared)  # before TVM's library, which needs it
+
+
+@pytest.mark.parametrize(("version", "told"), [(12080, "for CUDA 12.8"), (13000, ""), (0, "")])
+def test_an_old_driver_is_named(version: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Driver:
+        @staticmethod
+        def cuDriverGetVersion(number: Any) -> None:
+            number._obj.value = version
+
+    monkeypatch.setattr("ctypes.CDLL", lambda path: Driver)
+    reason = cuda_device._old_driver()
+    assert (reason is None) if not told else (reason is not None and told in reason)

@@ -20,12 +20,13 @@ def main() -> None:
 
     program, library = sys.argv[1:3]
     stages: dict[str, float] = defaultdict(float)
-    last = ["importing", BEGUN]
+    current, since = "importing", BEGUN
 
     def listener(name: str, done: int, total: int) -> None:
+        nonlocal current, since
         now = time.perf_counter()
-        stages[str(last[0])] += now - float(last[1])
-        last[:] = ["reading" if name.startswith("reading ") else name, now]
+        stages[current] += now - since
+        current, since = "reading" if name.startswith("reading ") else name, now
 
     with listening(listener):
         mod = opinfo.load(program)

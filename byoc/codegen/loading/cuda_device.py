@@ -19,6 +19,8 @@ import tvm
 LOADED: dict[str, Any] = tvm.base._LOADED_LIBS
 #: TVM's library with devices and modules of CUDA, and the one of CUDA that it needs.
 RUNTIME, CUDART = "tvm_runtime_cuda", "libcudart.so.13"
+#: The major version of CUDA that TVM's runtime is for.
+CUDA = 13
 
 
 def cuda_device(number: int = 0) -> Any:
@@ -59,8 +61,22 @@ def no_gpu() -> str | None:
     reason = no_runtime()
     if reason is None and tvm.cuda(0).exist:
         return None
+    reason = reason or _old_driver()
     seen = "no NVIDIA GPU is visible to TVM's CUDA runtime"
     return seen if reason is None else f"{seen}: {reason}"
+
+
+def _old_driver() -> str | None:
+    """That the driver is too old for TVM's runtime; None if it is not."""
+    version = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return None
+    major, minor = version.value // 1000, version.value % 1000 // 10
+    if not 0 < major < CUDA:
+        return None
+    return f"the driver is for CUDA {major}.{minor}, expected {CUDA} or later (driver 580)"
 
 
 def _explained(reason: str) -> str:
