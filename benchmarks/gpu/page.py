@@ -10,6 +10,8 @@ from typing import Any
 
 from benchmarks.common.pages import PAGES, table
 
+from .stream_page import section
+
 HEAD = """# Whole models on a GPU
 
 Written by `python -m benchmarks.gpu page DIR`: milliseconds of a call, medians of calls in turns in
@@ -54,6 +56,8 @@ def write(folder: Path) -> Path:
             part = [r for r in found if r["dtype"] == dtype and r["name"].endswith(f"-b{batch}")]
             if part:
                 parts.append(f"## {dtype}, batch {batch}\n\n{_summary(part)}\n\n{_table(part)}\n")
+    if streams := section(folder):
+        parts.append(streams)
     path = PAGES / "gpu.md"
     path.write_text("\n".join(parts), encoding="utf-8")
     return path
