@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.common.pages import PAGES, table
 
-from .stream_page import section
+from .stream.stream_page import section
 
 HEAD = """# Whole models on a GPU
 
