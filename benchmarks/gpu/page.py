@@ -10,8 +10,6 @@ from typing import Any
 
 from benchmarks.common.pages import PAGES, table
 
-from .stream.stream_page import section
-
 HEAD = """# Whole models on a GPU
 
 Written by `python -m benchmarks.gpu page DIR`: milliseconds of a call, medians of calls in turns in
@@ -28,6 +26,8 @@ in several runs, and compiled some fifteen at a time.
 
 {device}; torch {torch}, apache-tvm 0.27.
 """
+#: The last section of the page, which is of another benchmark.
+STREAMS = "## Streams of requests"
 #: Peers by their keys in rows.
 PEERS = {"max-autotune": "/ torch max-autotune", "reduce-overhead": "/ torch reduce-overhead",
          "tvm": "/ TVM"}  # fmt: skip
@@ -56,9 +56,9 @@ def write(folder: Path) -> Path:
             part = [r for r in found if r["dtype"] == dtype and r["name"].endswith(f"-b{batch}")]
             if part:
                 parts.append(f"## {dtype}, batch {batch}\n\n{_summary(part)}\n\n{_table(part)}\n")
-    if streams := section(folder):
-        parts.append(streams)
     path = PAGES / "gpu.md"
+    _, title, streams = path.read_text(encoding="utf-8").partition(STREAMS)
+    parts += [title + streams] * bool(title)  # which benchmarks.gpu.stream writes
     path.write_text("\n".join(parts), encoding="utf-8")
     return path
 

@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.pages import table
+from benchmarks.common.pages import PAGES, table
 
-HEAD = """## Streams of requests of many shapes
+from ..page import STREAMS
+
+HEAD = f"""{STREAMS} of many shapes
 
 Written from `python -m benchmarks.gpu.stream`: 200 requests of 40 shapes in float16 (batch 1 to 32;
 BERT-base with 16 to 512 tokens, a ViT-B/16 for images of 4 x 4 to 22 x 22 patches), each sent to
 all sides in turns and waited for. All sides were called with two other shapes before. In the first
 pass shapes are new. **torch** is `torch.compile(dynamic=True)`, **graphs** with
-`mode="reduce-overhead"`. {device}.
+`mode="reduce-overhead"`. DEVICE.
 """
 PASSES = ("model", "pass", "side", "all requests, ms", "/ the best of torch", "median, ms",
           "longest, ms", "apart")  # fmt: skip
@@ -25,12 +27,20 @@ SAMPLES = ("model", "shape", "opinfo, ms", "/ its static build", "/ torch", "/ g
 NAMES = {"ours": "opinfo", "torch": "torch", "torch_graphs": "torch, graphs"}
 
 
+def write(folder: Path) -> Path:
+    """Write the section, the last one of the page; return the page's path."""
+    path = PAGES / "gpu.md"
+    before, *_ = path.read_text(encoding="utf-8").partition(STREAMS)
+    path.write_text(f"{before.rstrip()}\n\n{section(folder)}", encoding="utf-8")
+    return path
+
+
 def section(folder: Path) -> str:
     """Return the section from the rows in a folder; empty if there are none."""
     rows = [json.loads(p.read_text()) for p in sorted(folder.glob("stream-*.times.json"))]
     if not rows:
         return ""
-    parts = [HEAD.format(device=rows[0]["device"])]
+    parts = [HEAD.replace("DEVICE", rows[0]["device"])]
     parts.append(table(PASSES, [cells for row in rows for cells in _passes(row)]))
     parts.append(table(SAMPLES, [_sample(row, s) for row in rows for s in row["samples"]]))
     return "\n".join(parts) + "\n"
