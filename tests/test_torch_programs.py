@@ -271,3 +271,20 @@ class Counter(nn.Module):
 def test_writes_in_place_are_refused(function: Any, name: str) -> None:
     with pytest.raises(NotImplementedError, match=f"writes to {name} in place.*return the new"):
         imported(function, (torch.ones(3),))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_parameters_need_not_be_contiguous_or_aligned(dtype: torch.dtype) -> None:
+    """Torch maps the parameters of a file into memory, one after the other."""
+    torch.manual_seed(0)
+
+    class Views(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turned = nn.Parameter(torch.randn(3, 5).to(dtype).t())
+            self.shifted = nn.Parameter(torch.randn(16).to(dtype)[1:4])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.turned + self.shifted
+
+    check(Views(), (torch.randn(5, 3).to(dtype),))

@@ -4,13 +4,17 @@
     python -m benchmarks.gpu time DIR [--only NAME ...] [--dtype DTYPE ...] [--jobs 1]
                              [--mode MODE ...]
     python -m benchmarks.gpu page DIR
+    python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype DTYPE ...] [--page]
 
 DTYPE is float16 (if nothing is said), bfloat16 or float32, which is without tf32. `build` compiles
 each model in its own process, several at a time; with `--default` also by TVM alone. `time` calls
 all builds and torch in turns in one process a model, with CUDA graphs on all sides, compares
 outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
-jobs, as many models prepare at once; then each is timed while the others wait. Rows are kept in
-DIR, a file each. `page` writes docs/results/gpu.md from them.
+jobs, as many models prepare at once; then each is timed while the others wait. max-autotune times
+candidates while it compiles, so it should have one job. Rows are kept in DIR, a file each; those of
+several runs are joined. `page` writes docs/results/gpu.md from them. `compile_time` compiles each
+model alone, with an empty cache and then with the one that is left, and with `--page` writes
+docs/results/gpu-compile.md.
 """
 
 from __future__ import annotations
@@ -22,12 +26,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .architectures import NETS
+from .architectures import MODES, NETS
+from .compiling.compile_time import compile_times
 from .page import write
 
 DTYPES = ("float16", "bfloat16", "float32")
-#: Modes of `torch.compile` that capture CUDA graphs.
-MODES = ("reduce-overhead", "max-autotune")
 #: Seconds after which a model's process is ended.
 LIMIT = 420
 
@@ -45,6 +48,9 @@ def main() -> None:
         print(f"written: {write(options.folder)}")
         return
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.step == "compile_time":
+        todo = names(options.only)
+        sys.exit(compile_times(options.folder, todo, options.dtype, options.page))
     more = ",".join(options.mode) if options.step == "time" else str(options.default)
     jobs = [[name, dtype, more] for dtype in options.dtype for name in names(options.only)]
     sys.exit(_run(options.step, options.folder, jobs, options.jobs))
@@ -81,12 +87,13 @@ def _started(step: str, folder: Path, job: Sequence[str]) -> subprocess.Popen[by
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("step", choices=("build", "time", "page"))
+    parser.add_argument("step", choices=("build", "time", "page", "compile_time"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="first letters of names")
     parser.add_argument("--dtype", choices=DTYPES, nargs="+", default=["float16"])
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--default", action="store_true", help="also TVM's default build")
+    parser.add_argument("--page", action="store_true", help="of compile_time: write its page")
     parser.add_argument("--mode", nargs="*", default=["max-autotune"],
                         choices=MODES, help="of torch.compile; empty: without it")  # fmt: skip
     return parser.parse_args()

@@ -119,3 +119,5 @@ NETS: Mapping[str, Net] = {
     "llama_1024": _text("Llama", 1024, (1,), **_LLAMA),
     "llama_decode": _decode(8, 512),
 }
+#: Modes of `torch.compile` that capture CUDA graphs.
+MODES = ("reduce-overhead", "max-autotune")

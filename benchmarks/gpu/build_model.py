@@ -44,6 +44,7 @@ def main() -> None:
         row["read_s"] = time.perf_counter() - begun
         Path(program).unlink()
         _ours(mod, stem, row)
+        Path(f"{stem}.build.json").write_text(json.dumps(row, indent=1))
         if default == "True":
             _default(mod, stem, row)
     except Exception as error:

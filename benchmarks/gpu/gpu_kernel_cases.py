@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tvm import relax
+from tvm import relax, tirx
 
 nn, op = relax.op.nn, relax.op
 Shape = tuple[int, ...]
@@ -23,6 +23,7 @@ class Kernel:
     shapes: tuple[Shape, ...]
     dtypes: tuple[str, ...] = ()
     types: tuple[str, ...] = ("float16",)
+    symbolic: bool = False  # the size of the first axis is known at run time only
 
     @property
     def label(self) -> str:
@@ -220,11 +221,21 @@ _add("search", "argmax of classes", lambda e, x: e(op.argmax(x, 1)), lambda F, x
      (8, 21, 512, 512))  # fmt: skip
 
 
+for name, kind in (("residual, ReLU", "elementwise"), ("bias, GELU", "elementwise"),
+                   ("residual, layer norm", "norm"), ("softmax", "softmax"),
+                   ("permute 0, 2, 1", "transpose"), ("argmax of rows", "search")):  # fmt: skip
+    of = next(k for k in KERNELS if (k.kind, k.name) == (kind, name))
+    KERNELS.append(replace(of, name=f"{name}, symbolic", types=("float16",), symbolic=True))
+
+
 def module(kernel: Kernel, dtype: str) -> Any:
     """The Relax module of a kernel; inputs are of ``dtype`` where the kernel says nothing else."""
     types = [t or dtype for t in kernel.dtypes] or [dtype] * len(kernel.shapes)
-    xs = [relax.Var(f"x{k}", relax.TensorType(s, t))
-          for k, (s, t) in enumerate(zip(kernel.shapes, types, strict=True))]  # fmt: skip
+    rows = tirx.Var("n", "int64")
+    xs = []
+    for k, (s, t) in enumerate(zip(kernel.shapes, types, strict=True)):
+        symbolic = kernel.symbolic and len(s) > 1
+        xs.append(relax.Var(f"x{k}", relax.TensorType((rows, *s[1:]) if symbolic else s, t)))
     builder = relax.BlockBuilder()
     with builder.function("main", xs):
         with builder.dataflow():

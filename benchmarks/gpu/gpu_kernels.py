@@ -97,8 +97,8 @@ def build(job: tuple[int, str], folder: str, arch: str, alone: bool = False) -> 
 
 def parameters(funcs: Sequence[Any]) -> list[list[tuple[str, list[int], str]]]:
     """The name, shape and type of the buffers of each PrimFunc."""
-    return [[(p.name, [int(e) for e in p.ty.shape], str(p.ty.dtype)) for p in f.params]
-            for f in funcs]  # fmt: skip
+    return [[(p.name, [getattr(e, "value", 0) for e in p.ty.shape], str(p.ty.dtype))
+             for p in f.params] for f in funcs]  # fmt: skip
 
 
 def by_tvm(func: Any, target: Any) -> Any:

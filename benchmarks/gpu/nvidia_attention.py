@@ -142,9 +142,11 @@ def mask_of(kind: str, s: int) -> Any:
     return np.broadcast_to(columns, (s, s)).copy()
 
 
-def attention(
-    folder: Path, dtype: str, b: int, h: int, kv: int, s: int, d: int, kind: str
-) -> dict[str, Any]:
+def attention_graph(
+    dtype: str, b: int, h: int, kv: int, s: int, d: int, kind: str
+) -> Callable[..., Any]:
+    """Emits attention of heads that are slices of one tensor of halves."""
+
     def build(emit: Any, x: Any) -> Any:
         ends = [0, h * d, (h + kv) * d, (h + 2 * kv) * d]
         q, k, v = (_heads(emit, emit(op.strided_slice(x, [1], [i], [j])), b, (j - i) // d)
@@ -159,27 +161,26 @@ def attention(
         out = emit(op.astype(emit(op.matmul(emit(nn.softmax(scores)), v)), dtype))
         return emit(op.reshape(emit(op.permute_dims(out, [0, 2, 1, 3])), (b * s, h * d)))
 
-    width = (h + 2 * kv) * d
-    function, _ = region(module(build, [((b * s, width), dtype)]), folder, "attention", "cudnn")
-    x = torch.randn(b * s, width, device="cuda", dtype=TORCH[dtype])
-    out = torch.empty(b * s, h * d, device="cuda", dtype=TORCH[dtype])
+    return build
+
+
+def attention_in_torch(
+    x: Any, b: int, h: int, kv: int, s: int, d: int, kind: str
+) -> tuple[Any, dict[str, Callable[[], Any]]]:
+    """The result in float64, and calls of torch's backends that take the same tensor, by name."""
     q, k, v = (t.view(b, s, -1, d).transpose(1, 2)
                for t in x.split([h * d, kv * d, kv * d], dim=1))  # fmt: skip
     how: dict[str, Any] = {"enable_gqa": kv != h}
     if kind == "causal":
         how["is_causal"] = True
     elif kind:
-        how["attn_mask"] = torch.from_numpy(mask_of(kind, s)).to("cuda", TORCH[dtype])
+        how["attn_mask"] = torch.from_numpy(mask_of(kind, s)).to("cuda", x.dtype)
     wide = dict(how)
     if "attn_mask" in wide:
         wide["attn_mask"] = wide["attn_mask"].double()
     with sdpa_kernel(SDPBackend.MATH):
         expected = scaled_dot_product_attention(q.double(), k.double(), v.double(), **wide)
-    function(x, out)
-    torch.cuda.synchronize()
-    right = apart(out, expected.transpose(1, 2).reshape(b * s, h * d))
-    row: dict[str, Any] = {"apart": right, "right": right <= TOLERANCE[dtype]}
-    names, calls = [], [lambda: function(x, out)]
+    calls: dict[str, Callable[[], Any]] = {}
     for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
                     SDPBackend.EFFICIENT_ATTENTION):  # fmt: skip
 
@@ -191,10 +192,25 @@ def attention(
             theirs()
         except RuntimeError:
             continue
-        names.append(backend.name)
-        calls.append(theirs)
-    ours, *others = timed(calls)
-    row |= {"us": ours, "torch_us": dict(zip(names, others, strict=True))}
+        calls[backend.name] = theirs
+    return expected.transpose(1, 2).reshape(b * s, h * d), calls
+
+
+def attention(
+    folder: Path, dtype: str, b: int, h: int, kv: int, s: int, d: int, kind: str
+) -> dict[str, Any]:
+    width = (h + 2 * kv) * d
+    graph = attention_graph(dtype, b, h, kv, s, d, kind)
+    function, _ = region(module(graph, [((b * s, width), dtype)]), folder, "attention", "cudnn")
+    x = torch.randn(b * s, width, device="cuda", dtype=TORCH[dtype])
+    out = torch.empty(b * s, h * d, device="cuda", dtype=TORCH[dtype])
+    expected, calls = attention_in_torch(x, b, h, kv, s, d, kind)
+    function(x, out)
+    torch.cuda.synchronize()
+    right = apart(out, expected)
+    row: dict[str, Any] = {"apart": right, "right": right <= TOLERANCE[dtype]}
+    ours, *others = timed([lambda: function(x, out), *calls.values()])
+    row |= {"us": ours, "torch_us": dict(zip(calls, others, strict=True))}
     return row | {"ratio": ours / min(others)} if others else row
 
 

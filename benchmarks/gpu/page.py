@@ -64,7 +64,9 @@ def write(folder: Path) -> Path:
 
 
 def _ratio(row: dict[str, Any], peer: str) -> float | None:
-    return row["ours"] / row[peer] if "ours" in row and peer in row else None
+    """Our time relative to a peer's in the same run."""
+    ours = row.get(f"{peer}_ours", row.get("ours"))
+    return ours / row[peer] if ours is not None and peer in row else None
 
 
 def _peers(part: Sequence[dict[str, Any]]) -> list[str]:

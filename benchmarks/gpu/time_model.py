@@ -18,6 +18,7 @@ import torch
 import tvm
 from tvm import relax
 
+from .architectures import MODES
 from .build_model import network
 from .kernel_profile import profile
 
@@ -51,9 +52,18 @@ def main() -> None:
             row |= _times(runs)
             for key in runs:
                 row |= {f"{key}_{k}": v for k, v in profile(runs[key]).row().items()}
-    Path(f"{stem}.time.json").write_text(json.dumps(row, indent=1))
+            row |= {f"{key}_ours": row["ours"] for key in runs if "ours" in row}
+    path = Path(f"{stem}.time.json")
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(_other_peers(before, row) | row, indent=1))
     shown = {k: v for k, v in row.items() if not k.endswith("_kernels")}
     print("ROW", json.dumps(shown), flush=True)
+
+
+def _other_peers(before: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier run says of peers that this one did not time, with our time in that run."""
+    other = [p for p in (*MODES, "tvm") if p not in row and p in before]
+    return {k: v for k, v in before.items() if any(k == p or k.startswith(f"{p}_") for p in other)}
 
 
 @contextmanager

@@ -5,14 +5,16 @@
     wants               the backend wants no layouts
     version             the backend has no version
 
-Each failure is recorded once as a `Failure`.
+Each failure is recorded once as a `Failure`. Conditions and sources depend on the node alone, so
+they are called once for each node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 from ...layout.graph.relax_graph import Op
 from ...layout.search.constraints import check
@@ -46,6 +48,18 @@ class _Guard:
     def __init__(self, backend: Backend, failures: list[Failure]) -> None:
         self.wrapped, self.failures = backend, failures
         self.seen: set[tuple[str, str, str]] = set()
+        self.results: dict[Hashable, Any] = {}
+
+    def once(self, function: Callable[[Node], Any], node: Node) -> Any:
+        """The result of a function of a node; several patterns, and steps of one, ask for it."""
+        # Objects that live as long as the patterns: they may not be hashable.
+        part, owner = (
+            getattr(function, k, d) for k, d in (("__func__", function), ("__self__", 0))
+        )
+        key = (id(part), id(owner), node.op, id(node.chain), node.ops)
+        if key not in self.results:
+            self.results[key] = function(node)
+        return self.results[key]
 
     def backend(self) -> Backend:
         backend = self.wrapped
@@ -80,7 +94,7 @@ class _Guard:
         def checked(node: Node) -> Unmet | None:
             try:
                 with foreign():
-                    return unmet(condition, condition(node))
+                    return unmet(condition, self.once(condition, node))
             except ForeignError as error:
                 rule = f"pattern {pattern}, condition {name_of(condition)}"
                 self.failed("condition", str(error), rule, [node.info.name])
@@ -92,7 +106,7 @@ class _Guard:
         def checked(node: Node) -> Sequence[Op]:
             try:
                 with foreign():
-                    sources = tuple(takes(node))
+                    sources = tuple(self.once(takes, node))
                     wrong = next((x for x in sources if not isinstance(x, Op)), None)
                     if wrong is not None:
                         raise TypeError(f"it returned {wrong!r} among the sources, expected an Op")

@@ -19,6 +19,7 @@ from ..codegen.export import export_library
 from ..codegen.loading.arity import check_calls
 from ..codegen.loading.check_init import check_init
 from ..codegen.loading.check_plans import check_plans
+from ..codegen.loading.cuda_device import cuda_device
 from ..codegen.loading.load_checked import load_checked
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
@@ -43,7 +44,7 @@ def build_library(
     if on_gpu(target):
         from ..backends.nvidia.tvm_schedules import compiled
 
-        device = tvm.cuda()
+        device = cuda_device()
         program = compiled(result.module, target, fuse)
     else:
         apart = embedded(result.module)
@@ -81,7 +82,7 @@ def on_gpu(target: Any) -> bool:
 
 def runs_here(target: Any) -> bool:
     """Whether this machine has a GPU of the architecture of a target for GPUs."""
-    device = tvm.cuda(0)
+    device = cuda_device()
     if not on_gpu(target) or not device.exist:
         return False
     arch = str(read_target(target).attrs.get("arch", "")).removesuffix("a")

@@ -7,6 +7,8 @@ from typing import Any
 
 import tvm
 
+from ..codegen.loading.cuda_device import no_runtime
+
 #: Options of TVM that are not flags for users.
 HIDDEN = frozenset(("kind", "from_device", "target_device_type"))
 
@@ -26,6 +28,8 @@ def read_target(target: Any) -> Any:
 
 
 def _target(fields: Any, target: Any) -> Any:
+    if "cuda" in str(fields):
+        no_runtime()  # TVM asks the GPU of this machine what the target leaves open
     try:
         return tvm.target.Target(fields)
     except ValueError as error:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,12 @@ def shared(
     files = [*([objects] if isinstance(objects, str) else objects), *split.sources]
     kind = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     with tempfile.TemporaryDirectory(dir=Path(output).parent, prefix=".objects-") as folder:
+        jobs: list[tuple[Sequence[str], str]] = []
         for k, file in enumerate(files):
             if is_source(file):
                 files[k] = str(Path(folder) / f"{k}.o")
-                _write("compile", [compiler, "-c", "-fPIC", *split.compiling, file], files[k])
+                jobs.append(([compiler, "-c", "-fPIC", *split.compiling, file], files[k]))
+        _compile_at_once(jobs)
         _write("link", [compiler, "-shared", "-fPIC", *kind, *files, *split.linking], output)
 
 
@@ -73,11 +76,36 @@ def program(output: str, source: str, options: Sequence[str]) -> None:
     _write("compile", [compiler, source, *options], output)
 
 
-def _write(stage: str, command: Sequence[str], output: str) -> None:
-    """Run the compiler for one file. Raises `CompilerError`."""
+def _compile_at_once(jobs: Sequence[tuple[Sequence[str], str]]) -> None:
+    """Compile files, by commands and objects; the others end if one fails, or if interrupted."""
+    live: list[subprocess.Popen[bytes]] = []
+    with ThreadPoolExecutor(_at_once()) as threads:
+        try:
+            for done in [threads.submit(_write, "compile", *job, live) for job in jobs]:
+                done.result()
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            for process in live:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def _at_once() -> int:
+    """How many compilers may run at once: as many as there are CPUs for this process."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _write(
+    stage: str, command: Sequence[str], output: str,
+    live: list[subprocess.Popen[bytes]] | None = None,
+) -> None:  # fmt: skip
+    """Run the compiler for one file; ``live`` gets its process. Raises `CompilerError`."""
     compiler = command[0]
     try:
-        status, text = _run([*command, "-o", output])
+        status, text = _run([*command, "-o", output], live)
     except OSError as error:
         raise CompilerError(
             f"{compiler} cannot be run: {error.strerror or error}", broken=True
@@ -94,12 +122,14 @@ def _write(stage: str, command: Sequence[str], output: str) -> None:
         raise CompilerError(f"{compiler} succeeded but wrote no file", broken=True)
 
 
-def _run(command: Sequence[str]) -> tuple[int, str]:
+def _run(command: Sequence[str], live: list[subprocess.Popen[bytes]] | None) -> tuple[int, str]:
     """Run a command and return its status and output; if interrupted, end its children too."""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     ) as process:  # fmt: skip
+        if live is not None:
+            live.append(process)
         try:
             text, _ = process.communicate(timeout=SECONDS)
         except BaseException:

@@ -10,6 +10,7 @@ which is proved, with each sum in its order. So results are bit-equal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -29,18 +30,19 @@ PRODUCTS = frozenset({"relax.matmul", TRANSPOSED_MATMUL})
 POINTWISE = frozenset({"kElemWise", "kBroadcast"})
 
 
-def fuse_transpose_matmul(mod: Any) -> Any:
+def fuse_transpose_matmul(mod: Any, fits: Callable[[Any], bool] | None = None) -> Any:
     """Return a module in which products read their transposed operands as they are stored.
 
     Args:
         mod: A lowered module; it is not changed.
+        fits: Whether to rewrite a PrimFunc that multiplies; None for all.
 
     Raises:
         TypeError: `mod` is not an IRModule.
     """
     if not isinstance(mod, tvm.IRModule):
         raise TypeError(f"FuseTransposeMatmul: expected a tvm.IRModule, got {type(mod).__name__}")
-    fuser = _Fuser(mod)
+    fuser = _Fuser(mod, fits)
     for gvar, func in mod.functions_items():
         if isinstance(func, relax.Function):
             fuser.writes = writes(func)
@@ -60,15 +62,16 @@ class _Fuser(relax.PyExprMutator):  # type: ignore[misc]
         count: The number of calls that were rewritten.
     """
 
-    def __init__(self, mod: Any) -> None:
+    def __init__(self, mod: Any, fits: Callable[[Any], bool] | None) -> None:
         super().__init__(mod)
+        self.fits = fits
         self.mod, self.writes, self.count = mod, False, 0
         self.chains, self.rewriter = Chains(), Rewriter()
         self.known: NodeDict[Chain | Refusal] = NodeDict()
 
     def visit_call_(self, call: Any) -> Any:
         call = super().visit_call_(call)
-        if not is_call_tir(call):
+        if not is_call_tir(call) or not (self.fits is None or self.fits(self.mod[call.args[0]])):
             return call
         arguments = list(call.args[1].fields)
         sources = {k: s for k, a in enumerate(arguments) if (s := self.transposed(a)) is not None}

@@ -24,6 +24,7 @@ from ..backend.match import Match
 from ..backend.region import region
 from ..patterns.dependences import Dependences, cycle, flows, joined
 from ..patterns.elementwise_groups import Infos
+from ..patterns.pattern import Pattern
 from .match_rules import MatchRules
 from .named_sizes import with_named_sizes
 
@@ -160,8 +161,12 @@ def chains(
     """
     out = []
     for backend in backends:
+        by_anchor: dict[str, list[Pattern]] = {}
+        for pattern in backend.patterns:
+            for name in pattern.steps[0].names:
+                by_anchor.setdefault(name, []).append(pattern)
         for op in ops:
-            for pattern in backend.patterns:
+            for pattern in by_anchor.get(getattr(infos[op].info, "name", ""), ()):
                 out += [
                     match(backend, pattern.name, chain, infos)
                     for chain in pattern.matches(op, infos)

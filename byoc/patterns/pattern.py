@@ -130,6 +130,10 @@ class PatternStep:
         """The operators that a region takes for a node: its sources, then itself."""
         return (*dict.fromkeys(self.takes(node)), *(node.ops or (node.op,)))
 
+    def accepts(self, node: Node) -> bool:
+        """Whether the node matches; most do not by their names, which takes no reason."""
+        return node.info.name in self.names and self.failing(node) is None
+
     def why_not(self, node: Node) -> str | None:
         """The reason of the first condition that fails; None if all hold."""
         failed = self.failing(node)
@@ -289,8 +293,10 @@ class Pattern:
 
     def states(self, anchor: Op, infos: Infos) -> Iterator[MatchState]:
         """All partial and complete matches from this anchor."""
+        if getattr(infos[anchor].info, "name", None) not in self.steps[0].names:
+            return
         start = node(anchor, infos)
-        if start is None or self.steps[0].why_not(start) is not None:
+        if start is None or not self.steps[0].accepts(start):
             return
         stack = [MatchState(self.steps[0].region_ops(start), 0, 1)]
         while stack:
@@ -298,7 +304,7 @@ class Pattern:
             yield state
             for after in followers(state.chain[-1], infos):
                 for k, n in self.next(state):
-                    if self.steps[k].why_not(after) is None:
+                    if self.steps[k].accepts(after):
                         ops = self.steps[k].region_ops(after)
                         stack.append(MatchState((*state.chain, *ops), k, n))
 

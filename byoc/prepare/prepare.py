@@ -103,6 +103,7 @@ def _lowered(mod: Any, views: bool = False) -> Any:
     if views:
         out = slice_index_runs(pad_channels(patch_products(out)))
         out = own_moves(merge_projections(split_slices(out)))
+        out = relax.transform.CanonicalizeBindings()(out)  # patterns do not follow `y = x`
     return fold_constants(legalise_module(merge_products(out)))
 
 

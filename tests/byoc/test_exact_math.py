@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opinfo.byoc.backends.nvidia.exact_math import exact_math
+from opinfo.byoc.backends.nvidia.nvrtc.exact_math import exact_math
 
 SWITCH = "TVM_CUDA_NVCC_NO_FAST_MATH"
 

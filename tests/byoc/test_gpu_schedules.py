@@ -6,111 +6,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
-import tvm_ffi
-from tvm import relax, tirx
-from tvm.tirx.buffer import is_buffer_var
+from tvm import tirx
 
 from opinfo.analysis import Refusal
-from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.node import NodeDict, substitute
-from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
+from opinfo.byoc.backends.nvidia.passes.valid_names import with_valid_names
 from opinfo.byoc.backends.nvidia.schedules import window_kernel
-from opinfo.byoc.backends.nvidia.schedules.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import (
     DONE,
-    RULES,
     directly_scheduled,
     gpu_scheduled,
 )
-from opinfo.byoc.backends.nvidia.passes.valid_names import with_valid_names
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled, with_scans
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 
-from ..interpret import interpret
 from ..machine import execute
-
-nn, op = relax.op.nn, relax.op
-Build = Callable[..., Any]
-TARGET = tvm.target.Target(
-    {"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 1024,
-     "max_shared_memory_per_block": 49152, "thread_warp_size": 32})  # fmt: skip
-
-
-def net(build: Build, *shapes: tuple[Any, ...], dtype: str = "float16") -> Any:
-    """A module; a shape may end in the type of its tensor."""
-    xs = []
-    for k, shape in enumerate(shapes):
-        own = isinstance(shape[-1], str)
-        kind = shape[-1] if own else dtype
-        xs.append(relax.Var(f"x{k}", relax.TensorType(shape[:-1] if own else shape, kind)))
-    bb = relax.BlockBuilder()
-    with bb.function("main", xs):
-        with bb.dataflow():
-            out = bb.emit_output(build(bb.emit, *xs))
-        bb.emit_func_output(out)
-    return bb.get()
-
-
-def prim_func(build: Build, *shapes: tuple[Any, ...], **more: Any) -> Any:
-    """The only PrimFunc of a module as it is left to TVM."""
-    mod = fuse_rows(fuse(prepare(net(build, *shapes, **more))))
-    (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
-    return func
-
-
-def rule_of(func: Any) -> str:
-    for name, keep, rule in RULES:
-        try:
-            rule(read_program(func, keep))
-            return name
-        except NoGpuSchedule:
-            continue
-    return "none"
-
-
-def operands(func: Any) -> list[Any]:
-    rng, written = np.random.default_rng(0), NodeDict[None]()
-
-    def note(stmt: Any) -> None:
-        written[stmt.buffer] = None
-
-    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, note))
-    out = []
-    for p in func.params:
-        if p in written or not is_buffer_var(p):
-            continue
-        shape, dtype = [int(e) for e in p.ty.shape], str(p.ty.dtype)
-        floats = dtype.startswith("float")
-        numbers = rng.standard_normal(shape) if floats else rng.integers(0, 9, shape)
-        out.append(numbers if floats else numbers.astype(dtype))
-    return out
-
-
-def kernel_of(func: Any) -> Any:
-    kernel = gpu_scheduled(func)
-    assert kernel, kernel
-    return kernel
-
-
-def check(func: Any, kernel: Any) -> None:
-    values = operands(func)
-    for got, want in zip(execute(kernel, values), interpret(func, values), strict=True):
-        np.testing.assert_allclose(got, want, 1e-6, 1e-9)
-
-
-def prove(func: Any, kernel: Any) -> None:
-    before = lift(func)
-    after = lift(kernel, before.params)
-    for a, b in zip(before.outputs, after.outputs, strict=True):
-        prove_equal(a.body, b.body)
+from .gpu_cases import (
+    TARGET,
+    Build,
+    check,
+    kernel_of,
+    net,
+    nn,
+    op,
+    prim_func,
+    prove,
+    rule_of,
+)
 
 
 def norm(e: Any, x: Any, w: Any, b: Any) -> Any:
@@ -152,6 +81,12 @@ CASES: dict[str, tuple[str, bool, Build, tuple[tuple[Any, ...], ...]]] = {
     "group norm": ("rows", True, group, ((2, 3, 4, 32), (32,), (32,))),
     "sum of rows": ("rows", False, lambda e, x: e(op.sum(x, [-1])), ((4, 264),)),
     "mean of pixels": ("columns", False, lambda e, x: e(op.mean(x, [1, 2])), ((2, 7, 7, 64),)),
+    "argmax": ("rows", False, lambda e, x: e(op.argmax(x, -1)), ((3, 100),)),
+    "argmin": ("rows", False, lambda e, x: e(op.argmin(x, -1)), ((2, 264),)),
+    "argmax of channels": ("pointwise", False, lambda e, x: e(op.argmax(x, 1)), ((2, 21, 4, 16),)),
+    "softmax of channels": ("short columns", False, lambda e, x: e(nn.softmax(x, axis=1)),
+                            ((2, 21, 4, 16),)),
+    "log softmax, short": ("short rows", False, lambda e, x: e(nn.log_softmax(x)), ((9, 10),)),
     "softmax of columns": ("columns", False, lambda e, x: e(nn.softmax(x, axis=1)),
                            ((2, 40, 48),)),
     "image": ("narrow", True, lambda e, x: e(op.permute_dims(x, [0, 2, 3, 1])), ((2, 3, 8, 12),)),
@@ -221,12 +156,6 @@ def test_products_are_left_to_other_rules() -> None:
     refusal = gpu_scheduled(func)
     assert isinstance(refusal, Refusal) and "a product of matrices" in refusal.reason
     check(func, directly_scheduled(func))
-
-
-def test_symbolic_shapes_are_left_to_other_rules() -> None:
-    n = tirx.Var("n", "int64")
-    refusal = gpu_scheduled(prim_func(lambda e, x: e(nn.relu(x)), (n, 16)))
-    assert isinstance(refusal, Refusal) and "symbolic" in refusal.reason
 
 
 def test_parameters_that_may_overlap_are_refused() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from opinfo.byoc.backends.common.moved_axes import Strided, common_steps
+from opinfo.byoc.backends.common.moved_axes import Strided, common_steps, moved
 
 from ..models.weights import Array
 
@@ -89,6 +89,17 @@ def test_the_step_of_an_axis() -> None:
     assert (joined.step(0), joined.step(1)) == (None, 1)
     repeated = Strided.plain((6, 1)).broadcast((2, 6, 3))
     assert [repeated.step(k) for k in range(3)] == [0, 1, 0] and repeated.shape == (2, 6, 3)
+
+
+@pytest.mark.parametrize(("axis", "times"), [(0, 3), (1, 4), (-1, 2), (2, 1)])
+def test_repeats_are_those_of_numpy(axis: int, times: int) -> None:
+    shape = (2, 3, 5)
+    data, attrs = np.arange(30).reshape(shape), {"repeats": times, "axis": axis}
+    expected = data.repeat(times, axis)
+    place = moved(Strided.plain(shape), "relax.repeat", attrs, expected.shape)
+    assert place is not None and np.array_equal(_elements(place, data), expected)
+    flat = {"repeats": 2, "axis": None}
+    assert moved(Strided.plain(shape), "relax.repeat", flat, (60,)) is None
 
 
 def test_common_axes_of_tensors() -> None:

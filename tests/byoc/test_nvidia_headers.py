@@ -21,7 +21,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def all_folders(packages: tuple[str, ...], kind: str) -> list[Path]:
         return [f for p in (*packages, "toolkit") for f in folders(p, kind)]
 
-    monkeypatch.setattr(locate, "_installed", folders)
+    monkeypatch.setattr(locate, "package_folders", folders)
     monkeypatch.setattr(locate, "_folders", all_folders)
     return tmp_path
 

@@ -20,7 +20,7 @@ STUB = Path(__file__).parent / "nvidia_stub"
 #: relu(x * w + b) of a 1x1 convolution over rows of pixels; returns how many plans were run.
 HARNESS = """
 extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementwise, int captured,
-                   float* x, float* w, float* b, float* y) {
+                   int most_operations, float* x, float* w, float* b, float* y) {
   stub::fuses = fuses;
   stub::fuses_without = without_residual;
   stub::elementwise = elementwise;
@@ -41,11 +41,14 @@ extern "C" int run(int64_t pixels, int fuses, int without_residual, int elementw
   try {
     const auto kernel = convolution(c, v);
     executed = stub::executed;
+    stub::most_operations = most_operations;
     (*kernel)(data, nullptr);
+    if (most_operations < 99) (*kernel)(data, nullptr);
   } catch (const opinfo::Error&) {
     executed = -1;
   }
   stub::captured = 0;
+  stub::most_operations = 99;
   return executed;
 }
 """
@@ -78,13 +81,16 @@ def process(library: Path, folder: Path) -> Any:
     return ctypes.CDLL(str(copy))
 
 
-def run(loaded: Any, *ways: int, pixels: int = 5) -> int:
-    """Run it, compare the result with numpy's; ``ways``: what the stub's engines take."""
+def run(loaded: Any, *ways: int, pixels: int = 5, most_operations: int = 99) -> int:
+    """Run it, compare the result with numpy's; ``ways``: what the stub's engines take.
+
+    ``most_operations``: of a graph that runs after plans were chosen.
+    """
     rng = np.random.default_rng(0)
     x, w, b = (rng.standard_normal(s).astype("float32") for s in ((3, pixels), (4, 3), (4,)))
     y = np.full((4, pixels), np.nan, "float32")
     pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (x, w, b, y)]
-    executed = int(loaded.run(ctypes.c_int64(pixels), *ways, *pointers))
+    executed = int(loaded.run(ctypes.c_int64(pixels), *ways, most_operations, *pointers))
     if executed >= 0:
         np.testing.assert_allclose(y, np.maximum(w @ x + b[:, None], 0), rtol=1e-5, atol=1e-6)
     return executed
@@ -186,3 +192,21 @@ def test_nothing_is_timed_while_a_graph_is_captured(
 ) -> None:
     assert run(process(library, tmp_path / "so"), 1, 1, 1, 7) == 0
     assert not cache.exists()
+
+
+def test_a_plan_that_is_refused_when_it_is_run_is_replaced(
+    library: Path, cache: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = process(library, tmp_path / "so")
+    assert run(first, 1, 1, 1, 0, most_operations=1) > 0
+    told = capfd.readouterr().err
+    assert told.count("opinfo: conv: cuDNN does not run the engine that was chosen") == 1
+    (record,) = cache.iterdir()
+    assert record.read_text().splitlines()[1].startswith("2 ")
+    assert run(first, 1, 1, 1, 0, most_operations=1) == 0
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0, most_operations=1) == 0
+    assert not capfd.readouterr().err
+
+
+def test_a_convolution_that_no_plan_runs_raises(library: Path, cache: Path, tmp_path: Path) -> None:
+    assert run(process(library, tmp_path / "so"), 1, 1, 1, 0, most_operations=0) == -1

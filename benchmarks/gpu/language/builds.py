@@ -13,9 +13,10 @@ from typing import Any
 from .llama import Sizes, module
 
 #: Number of tokens and length of the cache of each step.
-STEPS = {"prefill128": (128, 0), "prefill1024": (1024, 0), "decode": (1, 1024)}
+STEPS = {"prefill128": (128, 0), "prefill1024": (1024, 0), "decode": (1, 1023)}
 FORMATS = ("q4f16_1", "float16")
-WAYS = ("opinfo", "tvm")
+#: ``library``: cuBLASLt for all products with halves, for comparison.
+WAYS = ("opinfo", "tvm", "library")
 BACKENDS = ("cudnn", "cublaslt", "tvm")
 LIMITS = {"arch": "sm_90", "max_num_threads": 1024, "max_threads_per_block": 1024,
           "thread_warp_size": 32, "max_shared_memory_per_block": 49152}  # fmt: skip
@@ -49,7 +50,7 @@ def by_tvm(mod: Any, at: Any) -> Any:
     from opinfo import transform
 
     lower = [
-        relax.transform.LegalizeOps(), transform.FuseTransposeMatmul(),
+        tvm.transform.module_pass(transposed_products, opt_level=0), relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(), relax.transform.FoldConstant(),
         relax.transform.FuseOps(), relax.transform.FuseTIR(), transform.FuseDequantize(),
         relax.transform.DeadCodeElimination(),
@@ -60,8 +61,58 @@ def by_tvm(mod: Any, at: Any) -> Any:
     config = {"relax.backend.use_cuda_graph": True}
     with at, tvm.transform.PassContext(config=config):
         mod = tvm.transform.Sequential(lower)(mod)
-        mod = dl.ApplyDefaultSchedule(*rules)(mod)
+        mod = _scheduled(mod, rules)
         return tvm.compile(mod, target=at, relax_pipeline=tvm.transform.Sequential(finish))
+
+
+def _scheduled(mod: Any, rules: Any) -> Any:
+    """The module scheduled by the first rule for each PrimFunc that applies and does not raise."""
+    import tvm
+    from tvm.s_tir import dlight as dl
+
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        for rule in rules if isinstance(func, tvm.tirx.PrimFunc) else ():
+            try:
+                new = dl.ApplyDefaultSchedule(rule)(tvm.IRModule({"main": func}))["main"]
+            except Exception:
+                continue
+            if new.attrs.get("tirx.is_scheduled", False):
+                out.update_func(gvar, new)
+                break
+    return out
+
+
+def transposed_products(mod: Any, _: Any = None) -> Any:
+    """The module with products of transposed matrices as one PrimFunc each, as MLC-LLM has them."""
+    from tvm import relax, te
+
+    def product(x: Any, w: Any) -> Any:
+        *outer, depth = x.shape
+        k = te.reduce_axis((0, depth), "k")
+
+        def element(*index: Any) -> Any:
+            return te.sum(x[(*index[:-1], k)] * w[index[-1], k], k)
+
+        return te.compute((*outer, w.shape[0]), element, name="NT_matmul")
+
+    @relax.expr_functor.mutator
+    class Mutator(relax.PyExprMutator):
+        def visit_call_(self, call: Any) -> Any:
+            call = super().visit_call_(call)
+            if getattr(call.op, "name", "") != "relax.matmul" or call.args[1].ty.ndim != 2:
+                return call
+            bound = self.lookup_binding(call.args[1])
+            if getattr(getattr(bound, "op", None), "name", "") != "relax.permute_dims":
+                return call
+            return self.builder_.call_te(product, call.args[0], bound.args[0],
+                                         primfunc_name_hint="NT_matmul")  # fmt: skip
+
+    writer = Mutator(mod)
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            writer.builder_.update_func(gvar, writer.visit_expr(func))
+    return relax.transform.DeadCodeElimination()(writer.builder_.get())
 
 
 def build(name: str, way: str, path: Path, sizes: Sizes) -> dict[str, Any]:
@@ -73,6 +124,11 @@ def build(name: str, way: str, path: Path, sizes: Sizes) -> dict[str, Any]:
         by_tvm(mod, target()).export_library(str(path))
     else:
         import opinfo
+
+        if way == "library":
+            from opinfo.byoc.backends.nvidia.grouped_weights import unpacked
+
+            unpacked._single_row = lambda node: None
 
         compiled = opinfo.compile(mod, list(BACKENDS), target="cuda")
         compiled.export(str(path))

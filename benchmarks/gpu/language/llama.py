@@ -84,9 +84,12 @@ class Layer(nn.Module):
         q, k = self.rotated(q, at), self.rotated(k, at)
         if past is not None:
             k, v = op.concat([past[0], k], 1), op.concat([past[1], v], 1)
-        every = [op.permute_dims(op.repeat(t, s.heads // s.shared, 2), (0, 2, 1, 3)) for t in (k, v)]
-        scores = op.matmul(op.permute_dims(q, (0, 2, 1, 3)), op.permute_dims(every[0], (0, 1, 3, 2)),
-                           out_dtype="float32") * s.head**-0.5  # fmt: skip
+        every = [
+            op.permute_dims(op.repeat(t, s.heads // s.shared, 2), (0, 2, 1, 3)) for t in (k, v)
+        ]
+        turned = op.permute_dims(every[0], (0, 1, 3, 2))
+        scores = op.matmul(op.permute_dims(q, (0, 2, 1, 3)), turned, out_dtype="float32")
+        scores = scores * s.head**-0.5
         if past is None:
             hidden = np.triu(np.full((count, count), np.finfo("float32").min, "float32"), 1)
             scores = scores + wrap_nested(relax.const(hidden), "mask")
@@ -100,7 +103,9 @@ class Layer(nn.Module):
         def rotate(x: Any) -> Any:
             def element(b: Any, s: Any, h: Any, d: Any) -> Any:
                 power = tirx.Cast("float32", d % half * 2) / tirx.const(head, "float32")
-                angle = tirx.Cast("float32", s + past) / tirx.pow(tirx.const(base, "float32"), power)
+                angle = tirx.Cast("float32", s + past) / tirx.pow(
+                    tirx.const(base, "float32"), power
+                )
                 other = tirx.if_then_else(d < half, -x[b, s, h, d + half], x[b, s, h, d - half])
                 out = tirx.cos(angle) * tirx.Cast("float32", x[b, s, h, d])
                 return tirx.Cast(HALF, out + tirx.sin(angle) * tirx.Cast("float32", other))

@@ -23,7 +23,7 @@ from benchmarks.gpu.gpu_kernels import bandwidth, by_tvm, compiled, timed
 #: Columns and depth: the products of Llama 8B, and those joined.
 SIZES = ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (14336, 4096))
 #: Rows, and bits of a weight.
-CASES = ((1, 4), (2, 4), (4, 4), (8, 4), (1, 8))
+CASES = ((1, 4), (2, 4), (4, 4), (8, 4), (1, 8), (1, 16))
 GROUP = 32
 
 
@@ -31,10 +31,18 @@ def prim_func(rows: int, columns: int, depth: int, bits: int) -> Any:
     """A PrimFunc that dequantises by group and multiplies, as two blocks."""
     from tvm import te, tirx
 
+    x = te.placeholder((1, rows, depth), "float16", name="x")
+    r = te.reduce_axis((0, depth), "r")
+
+    def multiplied(w: Any) -> Any:
+        return te.compute((1, rows, columns), lambda b, i, j: te.sum(x[b, i, r] * w[j, r], r), "y")
+
+    if bits == 16:
+        w = te.placeholder((columns, depth), "float16", name="w")
+        return te.create_prim_func([x, w, multiplied(w)])
     per, middle = 32 // bits, (1 << bits - 1) - 1
     words = te.placeholder((columns, depth // per), "uint32", name="words")
     scale = te.placeholder((columns, depth // GROUP), "float16", name="scale")
-    x = te.placeholder((1, rows, depth), "float16", name="x")
 
     def weight(n: Any, k: Any) -> Any:
         digit = words[n, k // per] >> tirx.Cast("uint32", k % per * bits)
@@ -43,9 +51,7 @@ def prim_func(rows: int, columns: int, depth: int, bits: int) -> Any:
         return value * scale[n, k // GROUP]
 
     w = te.compute((columns, depth), weight, name="dequantize")
-    r = te.reduce_axis((0, depth), "r")
-    y = te.compute((1, rows, columns), lambda b, i, j: te.sum(x[b, i, r] * w[j, r], r), name="y")
-    return te.create_prim_func([x, words, scale, y]).with_attr({"tirx.noalias": True})
+    return te.create_prim_func([x, words, scale, multiplied(w)])
 
 
 Job = tuple[int, int, int, int, tuple[int, int, int] | None]
@@ -56,7 +62,10 @@ def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
     import tvm
 
     from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import GemvTile, gemv_kernel
-    from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import grouped_product
+    from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import (
+        grouped_product,
+        plain_product,
+    )
     from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import DONE
     from opinfo.byoc.backends.nvidia.schedules.thread_loops import kernels
 
@@ -67,11 +76,11 @@ def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
 
     def ours() -> Any:
         what = GemvTile(*tile) if tile is not None and tile[0] else None
-        nest, buffers = gemv_kernel(grouped_product(func), what)
-        return kernels(func, [nest], buffers).with_attr(DONE, True)
+        nest, buffers = gemv_kernel((plain_product if bits == 16 else grouped_product)(func), what)
+        return [kernels(func, [nest], buffers).with_attr(DONE, True)]
 
     path = str(Path(folder) / ("_".join(map(str, job[:4])) + f"_{tile}.so".replace(", ", "-")))
-    schedule = ours if tile is not None else lambda: by_tvm(func, target)
+    schedule = ours if tile is not None else lambda: [by_tvm(func, target)]
     return {"job": job, "path": compiled(schedule, target, path)}
 
 
@@ -82,10 +91,13 @@ def jobs(tiles: bool) -> list[Job]:
         for rows, bits in CASES:
             out += [(rows, columns, depth, bits, None), (rows, columns, depth, bits, (0, 0, 0))]
             warps = depth * bits // 128 // 32
-            for each in (1, 2, 4, 8) if tiles and bits == 4 else ():
-                for splits in sorted({s for s in (1, 2, 4, 7, 14) if warps % s == 0}):
+            others = tiles and bits in (4, 16) and rows == 1 and columns != 14336
+            for each in (1, 2, 4, 8) if others else ():
+                for splits in sorted({s for s in (1, 2, 4, 7, 8, 14) if warps % s == 0}):
                     if each * rows <= 32:
-                        out.append((rows, columns, depth, bits, (each, splits, max(1, 4 // splits))))
+                        out.append(
+                            (rows, columns, depth, bits, (each, splits, max(1, 4 // splits)))
+                        )
     return out
 
 
@@ -94,36 +106,49 @@ def measure(built: dict[str, Any], limit: float) -> dict[str, Any]:
     import torch
     import tvm
 
-    rows, columns, depth, bits, tile = built["job"]
+    rows, columns, depth, bits, _ = built["job"]
     row: dict[str, Any] = {"job": built["job"]}
     if not built["path"].endswith(".so"):
         return row | {"note": built["path"]}
     torch.manual_seed(0)
-    size = columns * depth * bits // 8 + columns * depth // GROUP * 2
+    size = columns * depth * bits // 8 + (columns * depth // GROUP * 2 if bits < 16 else 0)
     copies = min(24, max(2, -(-160 * 2**20 // size)))
     x = torch.randn(1, rows, depth, device="cuda").half()
-    sets = [(torch.randint(-(2**31), 2**31, (columns, depth * bits // 32), device="cuda").int(),
-             torch.rand(columns, depth // GROUP, device="cuda").half() / 64)
-            for _ in range(copies)]  # fmt: skip
     out = torch.empty(1, rows, columns, dtype=torch.float16, device="cuda")
-    main = tvm.runtime.load_module(built["path"])["main"]
-    from_torch = tvm.runtime.from_dlpack
-
-    def word(t: Any) -> Any:
-        return from_torch(t.view(torch.uint32))
-
-    calls = [partial(main, x, word(w), s, out) for w, s in sets]
+    main = tvm.runtime.load_module(built["path"])["k0"]
+    sets = [_weights(columns, depth, bits) for _ in range(copies)]
+    put = tvm.runtime.from_dlpack
+    calls = [partial(main, x, *(put(t) for t in tensors), out) for tensors, _ in sets]
     calls[0]()
     torch.cuda.synchronize()
-    per = 32 // bits
-    shifts = torch.arange(per, device="cuda", dtype=torch.int32) * bits
-    digits = (sets[0][0][..., None] >> shifts) & ((1 << bits) - 1)
-    values = digits.reshape(columns, depth).float() - ((1 << bits - 1) - 1)
-    exact = x[0].double() @ (values * sets[0][1].float().repeat_interleave(GROUP, 1)).double().T
+    exact = x[0].double() @ sets[0][1]().double().T
     row["apart"] = float((out[0].double() - exact).abs().max() / exact.abs().max())
     row["us"] = timed(torch, calls, 7) * 1e6
     row["share"] = (size + x.numel() * 2 + out.numel() * 2) / (row["us"] * 1e-6) / limit
+    if bits == 16:
+        torch_calls = [partial(torch.nn.functional.linear, x, t[0]) for t, _ in sets]
+        row["torch_us"] = timed(torch, torch_calls, 7) * 1e6
     return row
+
+
+def _weights(columns: int, depth: int, bits: int) -> tuple[list[Any], Any]:
+    """Random weights as tensors of the kernel, and a function that returns them in float32."""
+    import torch
+
+    if bits == 16:
+        weight = (torch.randn(columns, depth, device="cuda") / 64).half()
+        return [weight], weight.float
+    shape = (columns, depth * bits // 32)
+    words = torch.randint(-(2**31), 2**31 - 1, shape, device="cuda", dtype=torch.int32)
+    scale = torch.rand(columns, depth // GROUP, device="cuda").half() / 64
+
+    def unpacked() -> Any:
+        shifts = torch.arange(32 // bits, device="cuda", dtype=torch.int32) * bits
+        digits = (words[..., None] >> shifts) & ((1 << bits) - 1)
+        values = digits.reshape(columns, depth).float() - ((1 << bits - 1) - 1)
+        return values * scale.float().repeat_interleave(GROUP, 1)
+
+    return [words.view(torch.uint32), scale], unpacked
 
 
 def main() -> None:
@@ -157,6 +182,7 @@ def main() -> None:
                              "note": f"{type(error).__name__}: {str(error)[:150]}"})  # fmt: skip
             print(json.dumps(rows[-1]), flush=True)
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(rows))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, files
 from importlib.metadata import version as metadata_version
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,3 +39,16 @@ def linked(include: Path, shared: Path) -> tuple[str, ...]:
     """
     return ("-std=c++17", f"-I{include}", "-Wl,--no-as-needed,-z,now", str(shared),
             f"-Wl,-rpath,{shared.parent}")  # fmt: skip
+
+
+@functools.cache
+def package_folders(package: str, kind: str) -> tuple[Path, ...]:
+    """The folders called `include` or `lib` of an installed package."""
+    try:
+        listed = files(package) or []
+    except PackageNotFoundError:
+        return ()
+    # One file for each folder: a package of headers has thousands.
+    one = {f.parts[: f.parts.index(kind) + 1]: f for f in listed if kind in f.parts[:-1]}
+    places = (Path(str(f.locate())).parents[len(f.parts) - 1 - len(k)] for k, f in one.items())
+    return tuple(dict.fromkeys(place.resolve() for place in places))

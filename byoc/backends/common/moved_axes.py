@@ -76,6 +76,11 @@ class Strided:
         axes = tuple(axis or _digits([(e, 0)]) for axis, e in zip(own, extents, strict=True))
         return replace(self, axes=axes)
 
+    def repeated(self, axis: int, times: int) -> Strided:
+        """The tensor with each element of an axis so many times in a row, in the same place."""
+        digits = (*self.axes[axis], *_digits([(times, 0)]))
+        return replace(self, axes=(*self.axes[:axis], digits, *self.axes[axis + 1 :]))
+
     def sliced(self, axis: int, begin: int, extent: int) -> Strided | None:
         """The elements of an axis from ``begin`` on; None if they are not equally far apart."""
         digits = _joined(self.axes[axis])
@@ -94,7 +99,8 @@ class Strided:
 
 #: Operators whose result is their operand in other axes, a part of it or repeated.
 MOVES = ("relax.reshape", "relax.permute_dims", "relax.astype", "relax.expand_dims",
-         "relax.squeeze", "relax.flatten", "relax.broadcast_to", "relax.strided_slice")  # fmt: skip
+         "relax.squeeze", "relax.flatten", "relax.broadcast_to", "relax.strided_slice",
+         "relax.repeat")  # fmt: skip
 
 
 def moved(
@@ -108,6 +114,11 @@ def moved(
             return place.broadcast(shape)
         case "relax.strided_slice":
             return _sliced(place, attrs, shape)
+        case "relax.repeat":
+            axis = attrs["axis"]
+            if axis is None:
+                return None
+            return place.repeated(int(axis) % len(place.axes), int(attrs["repeats"]))
         case "relax.astype":
             return place
     return place.reshaped(shape)

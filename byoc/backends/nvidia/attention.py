@@ -41,6 +41,7 @@ from ..common.attention_region import (
 )
 from ..common.moved_axes import MOVES, Strided, common_steps
 from ..common.region_source import number, tensors
+from .attention_object import begin_object
 from .dtypes import HALVES
 from .locate import CUDNN_FRONTEND
 from .source import GpuFunction
@@ -146,10 +147,10 @@ def whole(attention: Region) -> str | None:
         return found
     (batches, heads, _, _), keys = found.views[0].extents, found.views[1].extents[2]
     many = batches * heads
-    if found.mask is None or not (isinstance(keys, int) and isinstance(many, int)):
-        return None
-    if keys <= FEW_KEYS and many >= MANY_HEADS:
+    known = isinstance(keys, int) and isinstance(many, int)
+    if found.mask is not None and known and keys <= FEW_KEYS and many >= MANY_HEADS:
         return f"{many} heads with a mask have {keys} keys each: products take less time"
+    begin_object()
     return None
 
 
@@ -421,7 +422,8 @@ def elements_of(array: Array, place: Any, found: Any) -> Any:
     digits = [digit for axis in place.axes for digit in axis]
     flat = np.ascontiguousarray(array).reshape(-1)[place.offset :].astype("float32")
     shape, steps = [e for e, _ in digits], [4 * s for _, s in digits]
-    whole = np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False)
+    stride: Any = np.lib.stride_tricks.as_strided
+    whole = stride(flat, shape, steps, writeable=False)
     return whole.reshape(*found.extents, *place.shape[-2:])
 
 

@@ -16,9 +16,9 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-import tvm
 
 from ...backend.region import Array, Region, Tensor
+from ...codegen.loading.cuda_device import cuda_device
 from ...patterns.pattern import Node, Pattern
 from ..common.attention_pattern import MOST, AttentionRules
 from ..common.attention_region import (
@@ -35,7 +35,8 @@ from ..common.moved_axes import MOVES
 from ..common.region_source import number
 from .attention import COPIED, corner, elements_of
 from .dtypes import HALVES
-from .exact_math import exact_math
+from .nvrtc.exact_math import exact_math
+from .nvrtc.kernel_headers import kernel_headers
 from .source import GpuFunction
 
 NAME = "attention_of_floats"
@@ -261,12 +262,12 @@ def compiled(source: str) -> bytes:
     """CUDA C++ as code of this machine's GPU; without one, as PTX for all later ones."""
     from tvm.support import nvcc
 
-    device: Any = tvm.cuda(0)
+    device = cuda_device()
     kind, arch = "ptx", f"compute_{OLDEST}"
     if device.exist:
         kind, arch = "cubin", f"sm_{device.compute_version.replace('.', '')}"
     compiler = os.environ.get("TVM_CUDA_COMPILE_MODE", "nvrtc").lower()  # as for TVM's kernels
-    with exact_math():
+    with exact_math(), kernel_headers():
         return bytes(nvcc.compile_cuda(source, kind, arch, compiler=compiler))
 
 

@@ -7,9 +7,12 @@ linked into the library of each model, which stays one file.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
 from importlib.resources import files
 
+from ...codegen.loading.cuda_device import no_gpu
 from ...codegen.toolchain import CompilerError
 from ..common.kept_object import kept_object, object_key
 from .locate import CUDNN, CUDNN_FRONTEND, options
@@ -49,6 +52,21 @@ def attention_source() -> tuple[str, tuple[str, ...]]:
     if isinstance(made, CompilerError):
         raise made
     return declared + region, (*options(CUDNN), made, "-ldl")
+
+
+@functools.cache
+def begin_object() -> None:
+    """On a machine with a GPU, compile the object in a thread while operators are still chosen.
+
+    What fails is raised where code is generated, which waits for the thread by the object's lock.
+    """
+    if no_gpu() is None:
+        threading.Thread(target=_attempt, name="attention object").start()
+
+
+def _attempt() -> None:
+    with contextlib.suppress(Exception):
+        attention_source()
 
 
 @functools.lru_cache(maxsize=4)

@@ -40,31 +40,23 @@ class Convolution : public Kernel {
     else if (v_.activation != kNoActivation)
       steps_.push_back({static_cast<cudnnPointwiseMode_t>(v_.activation), {}, {}, v_.limit});
     if (v_.added) steps_.push_back({CUDNN_POINTWISE_ADD, y_, v_.added, 0.0});
-    const std::string all = key();
-    const std::shared_ptr<Ways> ways = ways_of(all);
-    std::unique_lock<std::mutex> lock(ways->mutex, std::defer_lock);
+    key_ = key();
+    ways_ = ways_of(key_);
+    std::unique_lock<std::mutex> lock(ways_->mutex, std::defer_lock);
     if (c.data != nullptr)
       lock.lock();
     else if (!lock.try_lock())
       return;  // another thread prepares the same
-    if (ways->form < 0) find(c, all, *ways);
-    if (c.data == nullptr) return;
-    form_ = ways->form;
-    const std::vector<Graph> parts = graphs(form_);
-    for (size_t k = 0; k < parts.size(); ++k) {
-      parts_.push_back({parts[k], ways->plans[k]});
-      bytes_ = std::max(bytes_, ways->plans[k].bytes);
-    }
+    if (ways_->form < 0) find(c, key_, *ways_);
+    if (c.data != nullptr) way_ = way(ways_->form, ways_->plans);
   }
 
   void operator()(void* const* data, cudaStream_t stream) const override {
     cudnnHandle_t h = handle_on(device_);
     check(cudnnSetStream(h, stream), "cudnnSetStream");
-    const int64_t scratch = form_ == kSplit ? scratch_bytes() : 0;
-    char* room = static_cast<char*>(workspace(device_, stream, scratch + bytes_));
-    for (const Part& p : parts_)
-      check(p.plan.run(h, p.graph, data, room, room + scratch), name_);
-    if (form_ == kInSteps) check(in_steps(h, data), name_);
+    const std::shared_ptr<const Way> way = std::atomic_load(&way_);
+    const cudnnStatus_t status = launched(h, *way, data, stream);
+    if (status != CUDNN_STATUS_SUCCESS) recover(h, *way, data, stream, status);
   }
 
  private:
@@ -72,6 +64,79 @@ class Convolution : public Kernel {
     Graph graph;
     Plan plan;
   };
+
+  struct Way {
+    int form = kWhole;
+    std::vector<Part> parts;
+    int64_t bytes = 0;
+    Record record;
+  };
+
+  std::shared_ptr<const Way> way(int form, const std::vector<Plan>& plans) const {
+    auto out = std::make_shared<Way>();
+    out->form = out->record.form = form;
+    const std::vector<Graph> parts = graphs(form);
+    for (size_t k = 0; k < parts.size(); ++k) {
+      out->parts.push_back({parts[k], plans[k]});
+      out->bytes = std::max(out->bytes, plans[k].bytes);
+      out->record.choices.push_back(plans[k].choice);
+    }
+    return out;
+  }
+
+  // The first status that is no success.
+  cudnnStatus_t launched(cudnnHandle_t h, const Way& way, void* const* data,
+                         cudaStream_t stream) const {
+    const int64_t scratch = way.form == kSplit ? scratch_bytes() : 0;
+    char* room = static_cast<char*>(workspace(device_, stream, scratch + way.bytes));
+    for (const Part& p : way.parts) {
+      const cudnnStatus_t status = p.plan.run(h, p.graph, data, room, room + scratch);
+      if (status != CUDNN_STATUS_SUCCESS) return status;
+    }
+    return way.form == kInSteps ? in_steps(h, data) : CUDNN_STATUS_SUCCESS;
+  }
+
+  // cuDNN refused to run the chosen way: this call and later ones take the first that it runs.
+  void recover(cudnnHandle_t h, const Way& failed, void* const* data, cudaStream_t stream,
+               cudnnStatus_t status) const {
+    std::lock_guard<std::mutex> lock(ways_->mutex);
+    for (int form = kShared; form < kForms; ++form) {
+      for (const std::shared_ptr<const Way>& other : others(h, form)) {
+        if (other->record.text() == failed.record.text() ||
+            launched(h, *other, data, stream) != CUDNN_STATUS_SUCCESS)
+          continue;
+        std::fprintf(stderr, "opinfo: %s: cuDNN does not run the engine that was chosen (%s); "
+                     "another one is taken\n", name_, cudnnGetErrorString(status));
+        ways_->form = other->form;
+        ways_->plans.clear();
+        for (const Part& p : other->parts) ways_->plans.push_back(p.plan);
+        Records::all().put(key_, other->record);
+        std::atomic_store(&way_, other);
+        return;
+      }
+    }
+    check(status, name_);
+  }
+
+  static constexpr int kShared = -1;
+
+  // Ways of a form; of `kShared`, what a region with the same convolution has taken meanwhile.
+  std::vector<std::shared_ptr<const Way>> others(cudnnHandle_t h, int form) const {
+    constexpr size_t kMost = 8;
+    if (form == kShared) return {way(ways_->form, ways_->plans)};
+    std::vector<std::shared_ptr<const Way>> out;
+    if (!applies(form)) return out;
+    try {
+      const std::vector<Graph> parts = graphs(form);
+      const std::vector<Plan> first = first_plans(h, parts[0], v_.type, kMost);
+      const std::vector<Plan> second =
+          parts.size() > 1 ? first_plans(h, parts[1], v_.type, kMost) : std::vector<Plan>(1);
+      for (const Plan& a : first)
+        for (const Plan& b : second) out.push_back(way(form, {a, b}));
+    } catch (const opinfo::Error&) {  // cuDNN refuses an operation of this form
+    }
+    return out;
+  }
 
   // One axis of pixels is a row of an image.
   static Extents pixels(Extents sizes, int64_t unit) {
@@ -394,10 +459,9 @@ class Convolution : public Kernel {
   View y_;
   std::vector<Step> steps_;
   size_t gate_ = SIZE_MAX;  // the first step of a hard swish
-  int form_ = kWhole;
-  std::vector<Part> parts_;
-  int64_t bytes_ = 0;
-  std::string why_;
+  std::string key_, why_;
+  std::shared_ptr<Ways> ways_;
+  mutable std::shared_ptr<const Way> way_;
 };
 
 // Without the data of a call, it is only prepared.

@@ -22,6 +22,7 @@ import tvm_ffi
 from ....analysis.support.replacing import replacing
 from ...backend.backend import Backend, Code
 from ...backend.region import Region
+from ...codegen.loading.cuda_device import cuda_device
 from ...patterns.pattern import Node
 from ...process import trust
 from ..common.region_source import Constants, number
@@ -125,9 +126,10 @@ def compiled(text: str) -> Path:
 
 def _architecture() -> list[str]:
     """Options for this machine's GPU; without one, for Ampere, with PTX for later GPUs."""
-    if not tvm.cuda(0).exist:
+    device = cuda_device()
+    if not device.exist:
         return ["-gencode", "arch=compute_80,code=[sm_80,compute_80]"]
-    return [f"-arch=sm_{tvm.cuda(0).compute_version.replace('.', '')}"]
+    return [f"-arch=sm_{device.compute_version.replace('.', '')}"]
 
 
 def _includes() -> list[str]:

@@ -12,13 +12,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-import tvm
-
+from ...codegen.loading.cuda_device import no_gpu
 from ...patterns.failure import first_error
-from ..common.installed import homes, linked, no_compiler
+from ..common.installed import homes, linked, no_compiler, package_folders
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class CudaLibrary:
 
     def _candidates(self) -> Iterator[tuple[Path, ...]]:
         needed = [folder for library in self.needs for folder in library.includes()]
-        included = [folder for name in self.others for folder in _installed(name, "include")]
+        included = [folder for name in self.others for folder in package_folders(name, "include")]
         own = [f for f in _folders(self.packages, "include") if (f / self.header).exists()]
         toolkits = [root / "include" for root in _roots()]
         for more in ((), toolkits):  # versions are mixed only if nothing else compiles
@@ -117,11 +115,6 @@ def available(*libraries: CudaLibrary) -> str | None:
     return no_gpu()
 
 
-def no_gpu() -> str | None:
-    """Why code cannot run on a GPU here; None if it can."""
-    return None if tvm.cuda(0).exist else "no NVIDIA GPU is visible to TVM's CUDA runtime"
-
-
 def options(*libraries: CudaLibrary) -> tuple[str, ...]:
     """The compiler options. A compiled library finds these libraries by their paths."""
     out = ["-O1"]
@@ -155,23 +148,11 @@ def _compile_error(header: str, folders: tuple[Path, ...]) -> str | None:
 
 def _folders(packages: tuple[str, ...], kind: str) -> Iterator[Path]:
     for package in packages:
-        yield from _installed(package, kind)
+        yield from package_folders(package, kind)
     for root in _roots():
         yield from (root / kind, root / f"{kind}64")
     yield from map(Path, ("/usr/include", "/usr/include/x86_64-linux-gnu") if kind == "include"
                    else ("/usr/lib/x86_64-linux-gnu", "/usr/lib64"))  # fmt: skip
-
-
-@functools.cache
-def _installed(package: str, kind: str) -> tuple[Path, ...]:
-    """The folders called `include` or `lib` of an installed package."""
-    try:
-        listed = files(package) or []
-    except PackageNotFoundError:
-        return ()
-    # One file for each folder: a package of headers has thousands.
-    one = {f.parent: f for f in listed if f.parent.name == kind}
-    return tuple(dict.fromkeys(Path(str(f.locate())).parent.resolve() for f in one.values()))
 
 
 def _roots() -> Iterator[Path]:

@@ -19,12 +19,14 @@ from tvm.s_tir.dlight.analysis.common_analysis import get_sblockrealize
 
 from ....analysis import op_info
 from ....analysis.blocks.blocks import Opaque, stages
+from ....analysis.support.progress import stage
+from ...codegen.loading.cuda_device import cuda_device
 from ...codegen.memory import UPPER, planning, unbounded
 from ...prepare.raise_ops import raise_ops
-from .exact_math import exact_math
 from .grouped_weights.gemv_kernel import packed_scheduled
-from .grouped_weights.grouped_product import has_words
-from .grouped_weights.packed_products import fuse_packed
+from .grouped_weights.packed_products import fuse_packed, turn_products
+from .nvrtc.exact_math import exact_math
+from .nvrtc.kernel_headers import kernel_headers
 from .passes.fuse_rows import fuse_rows
 from .passes.split_reductions import split_reductions
 from .passes.transposed_constants import with_constant_layouts
@@ -41,7 +43,7 @@ BY_SHAPE = "relax.rewrite_cuda_graph.capture_symbolic_vars"
 
 def gpu(target: Any) -> Any:
     """Return the target; a bare ``cuda`` gets the properties of the GPU of this machine."""
-    device = tvm.cuda(0)
+    device = cuda_device()
     if target == "cuda" and device.exist:
         return tvm.target.Target.from_device(device)
     return tvm.target.Target(target)
@@ -55,17 +57,20 @@ def compiled(mod: Any, target: Any, fuse: Callable[[Any], Any]) -> Any:
     ``relax.backend.use_cuda_graph`` to False.
     """
     target = gpu(target)
+    stage("scheduling")
     mod = with_scans(mod)
     with target:
         first = [*pipeline.library_dispatch_passes(target), relax.transform.LegalizeOps()]
         mod = tvm.transform.Sequential(first)(mod)
     # Scheduled reshapes are kernels to TVM, and not views.
     views = relax.transform.RewriteDataflowReshape()
-    fused = split_reductions(with_constant_layouts(fuse_rows(fuse_packed(fuse(mod)))))
+    fused = fuse_rows(fuse_packed(fuse(turn_products(mod))))
+    fused = split_reductions(with_constant_layouts(fused))
     lowered = scheduled(views(fused), target)
     lower = [*pipeline.dataflow_lower_passes(target), *pipeline.finalize_passes(target)]
     lowered = captured_by_shape(unbounded(lowered))
-    with planning(lowered), graphs(), exact_math():
+    stage("compiling kernels")
+    with planning(lowered), graphs(), exact_math(), kernel_headers(), target:
         return tvm.compile(lowered, target=target, relax_pipeline=tvm.transform.Sequential(lower))
 
 
@@ -132,8 +137,7 @@ def _scheduled(func: Any, target: Any) -> Any:
     TVM's rules for products go before a product by single threads, its other rules after it.
     """
     func = with_valid_names(func)
-    own = packed_scheduled(func) if has_words(func) else None
-    own = own or gpu_scheduled(func)
+    own = packed_scheduled(func) or gpu_scheduled(func)
     if own:
         return own
     ordered = in_order(func)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tvm import relax
 
 from ..byoc.building.build_library import on_gpu
 from ..byoc.calibration.calibrations import InForce
+from ..byoc.codegen.loading.cuda_device import cuda_device
 from ..byoc.compile import CompiledModule
 from ..byoc.dispatching.dispatch import Dispatched
 from ..jit.arguments.boundary import Boundary
@@ -41,6 +43,7 @@ class Compiled:
     signatures: Mapping[str, Signature]
     costs: InForce | None = None
     kept: str = ""
+    _alone: threading.Lock = field(default_factory=threading.Lock, init=False, compare=False)
 
     @property
     def library(self) -> Path:
@@ -60,6 +63,8 @@ class Compiled:
     def run(self, *inputs: Any, function: str = "main") -> Any:
         """Call a function of the model; symbolic functions run their generic or AOT kernels.
 
+        Calls of several threads run one after another, as a virtual machine runs one at a time.
+
         Args:
             inputs: numpy arrays or other DLPack tensors, one for each parameter, with its shape and
                 dtype.
@@ -78,7 +83,8 @@ class Compiled:
             values = [_on(self._device, x) for x in inputs]
         else:
             values, _ = self._boundaries[function](inputs)
-        return _plain(self._machine[function](*values))
+        with self._alone:
+            return _plain(self._machine[function](*values))
 
     def export(self, path: str | Path) -> None:
         """Write the library; it loads in any process that has the TVM runtime.
@@ -121,7 +127,7 @@ class Compiled:
 
     @property
     def _device(self) -> Any:
-        return tvm.cuda() if on_gpu(self.target) else tvm.cpu()
+        return cuda_device() if on_gpu(self.target) else tvm.cpu()
 
     @cached_property
     def _boundaries(self) -> dict[str, Boundary]:

@@ -89,6 +89,7 @@ namespace stub {
 inline bool fuses = true;          // a convolution with others
 inline bool fuses_without = true;  // also where no residual is added
 inline bool elementwise = true;    // graphs without a convolution
+inline int most_operations = 99;   // that a plan with a convolution runs
 inline std::atomic<int> executed{0};
 constexpr int64_t refused_channels = 13;  // no engine has so many
 }  // namespace stub
@@ -390,13 +391,17 @@ inline cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t
   const auto& engine =
       plan.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).at(CUDNN_ATTR_ENGINECFG_ENGINE);
   if (pack.one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  const auto operations = stub_ops(engine.at(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+  if (static_cast<int>(operations.size()) > stub::most_operations &&
+      stub_is_convolution(*operations[0]))
+    return CUDNN_STATUS_NOT_SUPPORTED;
   if (stub::recording) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto addresses = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   stubMemory memory;
   for (size_t k = 0; k < ids.size(); ++k) memory.given[ids[k]] = addresses[k];
   ++stub::executed;
-  for (const stubDescriptor* op : stub_ops(engine.at(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)))
+  for (const stubDescriptor* op : operations)
     stub_is_convolution(*op) ? stub_convolve(*op, memory) : stub_map(*op, memory);
   return CUDNN_STATUS_SUCCESS;
 }

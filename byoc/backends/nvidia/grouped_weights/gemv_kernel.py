@@ -40,8 +40,8 @@ from ..schedules.thread_loops import (
     vectorized,
     when,
 )
-from .grouped_product import GroupedProduct, grouped_product
-from .storage import MOST_ROWS
+from .grouped_product import GroupedProduct, grouped_product, has_words, plain_product
+from .storage import HALF_LANES, MOST_ROWS
 
 #: The exponent bits of 1.0, the bits of a mantissa, and the lowest bit that a value may have there:
 #: a value times 2**(23 - LOWEST) loses as many bits of float32.
@@ -92,11 +92,12 @@ def gemv_kernel(what: GroupedProduct, tile: GemvTile | None = None) -> tuple[Any
 
 
 def packed_scheduled(func: Any) -> Any | Refusal:
-    """Return a PrimFunc over threads that multiplies packed weights; ``func`` is not changed."""
+    """Return a PrimFunc over threads that multiplies few rows; ``func`` is not changed."""
     try:
-        nest, buffers = gemv_kernel(grouped_product(func))
+        what = grouped_product(func) if has_words(func) else plain_product(func)
+        nest, buffers = gemv_kernel(what)
     except NoGpuSchedule as error:
-        return Refusal(f"packed weights: {error}")
+        return Refusal(f"few rows: {error}")
     return kernels(func, [nest], buffers).with_attr(DONE, True)
 
 
@@ -106,21 +107,26 @@ class _Gemv:
         self.values = VECTOR * 32 // what.bits
         self.vectors = what.depth // self.values
         # Positions of values in a mantissa: those of one shift, the lowest first.
-        room = (MANTISSA - LOWEST) // what.bits
+        self.plain = what.scale is None
+        room = 0 if self.plain else (MANTISSA - LOWEST) // what.bits
         self.places = [LOWEST + what.bits * k for k in range(room)]
         count = len(self.places)
         name = what.first.updates[0].buffer.name
-        self.words = local(f"{what.words.name}_reg", [tile.columns, VECTOR], "uint32")
+        dtype = str(what.words.ty.dtype)
+        self.lanes = HALF_LANES if self.plain else VECTOR
+        self.words = local(f"{what.words.name}_reg", [tile.columns, self.lanes], dtype)
         self.x = local(f"{what.x.name}_reg", [what.rows, self.values], str(what.x.ty.dtype))
-        self.scale = local(f"{what.scale.name}_reg", [tile.columns], "float32")
-        self.part = local(f"{name}_part", [what.rows, count], "float32")
-        self.shift = local(f"{name}_shift", [what.rows], "float32")
         self.acc = local(f"{name}_acc", [tile.columns, what.rows], "float32")
+        self.buffers = [self.words, self.x, self.acc]
+        if not self.plain:
+            self.scale = local(f"{what.scale.name}_reg", [tile.columns], "float32")
+            self.part = local(f"{name}_part", [what.rows, count], "float32")
+            self.shift = local(f"{name}_shift", [what.rows], "float32")
+            self.buffers += [self.scale, self.part, self.shift]
         size = tile.columns * what.rows
         self.sums = [local(f"{name}_{k}", [1], "float32") for k in range(2 * size)]
         self.shared = local(f"{name}_shared", [tile.splits * tile.lines, size], "float32", "shared")
-        self.buffers = [self.words, self.x, self.scale, self.part, self.shift, self.acc,
-                        self.shared, *self.sums]  # fmt: skip
+        self.buffers += [self.shared, *self.sums]
 
     def __call__(self) -> tuple[Any, list[Any]]:
         tile = self.tile
@@ -137,9 +143,11 @@ class _Gemv:
     def warp(self, groups: Any, y: Any) -> Any:
         """The statements of a warp of a block whose first group of columns is ``groups``."""
         tile, size = self.tile, self.tile.columns * self.what.rows
-        split, line = (y, number(0)) if tile.lines == 1 else (
-            (number(0), y) if tile.splits == 1 else
-            (tirx.floormod(y, number(tile.splits)), tirx.floordiv(y, number(tile.splits))))  # fmt: skip
+        split, line = y, number(0)
+        if tile.splits == 1:
+            split, line = line, y
+        elif tile.lines > 1:
+            split, line = (f(y, number(tile.splits)) for f in (tirx.floormod, tirx.floordiv))
         column = (groups + line) * number(tile.columns)
         parts = [thread_loop(THREAD, WARP, lambda x: self.sum(column, split, x))]
         for k in range(size):
@@ -188,20 +196,41 @@ class _Gemv:
         """The part of one vector of words of each column."""
         what, tile, rows = self.what, self.tile, self.what.rows
         first = vector * number(self.values)
-        group = vector if what.group == self.values else tirx.floordiv(first, number(what.group))
 
         def read(r: Any) -> Any:
-            words = vectorized("v", VECTOR, lambda v: store(
-                self.words, load(what.words, column + r, vector * number(VECTOR) + v), r, v))  # fmt: skip
-            scale = store(self.scale, load(what.scale, column + r, group), r)
-            return seq([words, scale])
+            def word(v: Any) -> Any:
+                return load(what.words, column + r, vector * number(self.lanes) + v)
 
-        return seq([
+            words = vectorized("v", self.lanes, lambda v: store(self.words, word(v), r, v))
+            if self.plain:
+                return words
+            whole = what.group == self.values
+            group = vector if whole else tirx.floordiv(first, number(what.group))
+            return seq([words, store(self.scale, load(what.scale, column + r, group), r)])
+
+        read_all = [
             unrolled("r", tile.columns, read),
             unrolled("m", rows, lambda m: self.activations(m, first)),
+        ]
+        if self.plain:
+            return seq([*read_all, unrolled("r", tile.columns, self.halves)])
+        return seq([
+            *read_all,
             unrolled("m", rows, self.shifts),
             unrolled("r", tile.columns, self.column),
         ])  # fmt: skip
+
+    def halves(self, r: Any) -> Any:
+        """The part of a vector of halves of a column."""
+
+        def add(m: Any) -> Any:
+            total = load(self.acc, r, m)
+            for e in range(self.values):
+                weight = as_dtype(load(self.words, r, number(e)), "float32")
+                total = total + self.activation(m, e) * weight
+            return store(self.acc, total, r, m)
+
+        return unrolled("m", self.what.rows, add)
 
     def activations(self, m: Any, first: Any) -> Any:
         x = self.what.x

@@ -21,18 +21,20 @@ from .....analysis.lifting.tir.node import items
 from .....analysis.results.op_info import OpInfo
 from ....prepare.raise_ops import STRENGTH
 from ..schedules.gpu_program import GpuProgram, NoGpuSchedule, product, read_program
-from .storage import WORDS, axes_of, refused
+from .storage import HALF_LANES, HALVES, PLAIN_ROWS, WORDS, axes_of, refused
 
 
 @dataclass(frozen=True)
 class GroupedProduct:
     """A product ``b[m, n]`` over parameters of a PrimFunc, and the elementwise step after it.
 
+    The weights are packed, or halves, which have no scale.
+
     Attributes:
         program: The steps of the PrimFunc.
         x: The activations, of ``rows`` rows of ``depth`` elements.
         words: Packed weights of shape (columns, words of a row).
-        scale: Scales of shape (columns, groups).
+        scale: Scales of shape (columns, groups); None for halves.
         bits: The bits of a value.
         group: The values that share a scale.
         offset: The zero point of all groups.
@@ -59,8 +61,8 @@ def has_words(func: Any) -> bool:
     return any(str(getattr(getattr(p, "ty", None), "dtype", "")) in WORDS for p in func.params)
 
 
-def grouped_product(func: Any, chains: Chains | None = None) -> GroupedProduct:
-    """Return the product that a PrimFunc computes.
+def grouped_product(func: Any) -> GroupedProduct:
+    """Return the product with packed weights that a PrimFunc computes.
 
     Raises:
         NoGpuSchedule: It computes something else, or not all of it is proved.
@@ -68,11 +70,7 @@ def grouped_product(func: Any, chains: Chains | None = None) -> GroupedProduct:
     if not has_words(func):
         raise NoGpuSchedule("no parameter has packed weights")
     program = read_program(func, False, products=True)
-    chain = (chains or Chains())(func)
-    if not isinstance(chain, Chain) or len(chain.outputs) != 1 or chain.inplace_indices:
-        raise NoGpuSchedule("it is not a chain of operators with one result")
-    if any(STRENGTH[s.info.certificate.kind] < STRENGTH["proved"] for s in chain.steps):
-        raise NoGpuSchedule("an operator is not proved")
+    chain = _chain(func)
     weights, multiply, axis = _product_of(chain)
     params = items(func.params)
     words, scale, *zeros = (params[int(v)] if isinstance(v, int) else None
@@ -89,15 +87,60 @@ def grouped_product(func: Any, chains: Chains | None = None) -> GroupedProduct:
     dtypes = [str(t.ty.dtype) for t in (words, scale, x)]
     if (reason := refused(weights.attrs, shape, depth, dtypes)) is not None:
         raise NoGpuSchedule(reason)
+    first, last = _steps(program)
+    attrs = weights.attrs
+    return GroupedProduct(program, x, words, scale, rows, columns, depth, int(attrs["bits"]),
+                          int(attrs["group_size"]), float(attrs.get("offset") or 0.0),
+                          first, last)  # fmt: skip
+
+
+def plain_product(func: Any) -> GroupedProduct:
+    """Return the product of few rows with a matrix of halves that a PrimFunc computes.
+
+    Raises:
+        NoGpuSchedule: It computes something else, or not all of it is proved.
+    """
+    program = read_program(func, False, products=True)
+    first, last = _steps(program)
+    shape = [static(e) or 0 for e in items(first.updates[0].buffer.ty.shape)]
+    if not 0 < product(shape[:-1]) <= PLAIN_ROWS or len(shape) < 2:
+        raise NoGpuSchedule(f"it has more than {PLAIN_ROWS} rows")
+    multiply = _chain(func).steps[0]
+    name, attrs = multiply.operator.name, multiply.attrs
+    turned = attrs.get("transposed")
+    if name != TRANSPOSED_MATMUL or [bool(t) for t in turned or ()] != [False, True]:
+        raise NoGpuSchedule("it is not a product with a transposed matrix")
+    x, weights = (items(func.params)[v] if isinstance(v, int) else None for v in multiply.operands)
+    if not isinstance(multiply.info, OpInfo) or x is None or weights is None:
+        raise NoGpuSchedule("the operands are not parameters")
+    dtypes = {str(t.ty.dtype) for t in (x, weights)}
+    columns, depth, *more = (static(e) or 0 for e in items(weights.ty.shape))
+    if more or len(dtypes) != 1 or not dtypes <= set(HALVES) or depth % HALF_LANES:
+        raise NoGpuSchedule("the weights are no matrix of halves in rows of vectors")
+    rows = product([static(e) or 0 for e in items(x.ty.shape)[:-1]])
+    return GroupedProduct(program, x, weights, None, rows, columns, depth, 16, depth, 0.0,
+                          first, last)  # fmt: skip
+
+
+def _chain(func: Any) -> Chain:
+    chain = Chains()(func)
+    if not isinstance(chain, Chain) or len(chain.outputs) != 1 or chain.inplace_indices:
+        raise NoGpuSchedule("it is not a chain of operators with one result")
+    if any(STRENGTH[s.info.certificate.kind] < STRENGTH["proved"] for s in chain.steps):
+        raise NoGpuSchedule("an operator is not proved")
+    return chain
+
+
+def _steps(program: GpuProgram) -> tuple[LoopStep, LoopStep | None]:
+    """The step that multiplies, and the one after it."""
+    if not program.steps:
+        raise NoGpuSchedule("it computes nothing")
     first, *after = program.steps
     if not first.reduced or len(first.updates) != 1 or len(after) > 1:
         raise NoGpuSchedule("it is not a product and one elementwise step")
     if after and (after[0].reduced or len(after[0].updates) != 1):
         raise NoGpuSchedule("what follows the product is not elementwise")
-    attrs = weights.attrs
-    return GroupedProduct(program, x, words, scale, rows, columns, depth, int(attrs["bits"]),
-                          int(attrs["group_size"]), float(attrs.get("offset") or 0.0), first,
-                          after[0] if after else None)  # fmt: skip
+    return first, after[0] if after else None
 
 
 def _product_of(chain: Chain) -> tuple[Step, Step, int]:

@@ -11,6 +11,11 @@ WORDS, FLOATS = ("uint32",), ("float16", "bfloat16", "float32")
 BITS, WORD, VECTOR = (2, 4, 8), 32, 128
 #: The largest number of rows; from there on, the weights are dequantised for a library.
 MOST_ROWS = 8
+#: The largest number of rows for weights of halves, with which libraries multiply more.
+PLAIN_ROWS = 1
+HALVES = ("float16", "bfloat16")
+#: Halves of a vector of 16 bytes.
+HALF_LANES = 8
 
 
 def axes_of(attrs: Mapping[str, Any]) -> set[int]:

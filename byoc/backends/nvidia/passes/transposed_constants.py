@@ -17,7 +17,13 @@ from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items
 from .....analysis.support.tvm_compat import GenericConst, array_of
 from ....prepare.mutation.mutate import with_attrs
-from ..schedules.gpu_program import NoGpuSchedule, has_windows, read_program, value_parts
+from ..schedules.gpu_program import (
+    NoGpuSchedule,
+    has_symbols,
+    has_windows,
+    read_program,
+    value_parts,
+)
 
 
 def with_constant_layouts(mod: Any) -> Any:
@@ -50,7 +56,7 @@ def _constant(k: int, calls: list[Any]) -> bool:
 def _orders(func: Any) -> dict[int, list[int]]:
     """The axes of parameters in the order that suits the lanes, by the number of the parameter."""
     try:
-        program = read_program(func, False)
+        program = read_program(func, False, symbolic=has_symbols(func))
     except NoGpuSchedule:
         return {}
     orders = {}

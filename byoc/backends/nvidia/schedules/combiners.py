@@ -17,7 +17,7 @@ from tvm import tirx
 
 from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.lifting.tir.node import as_dtype
-from .gpu_program import NoGpuSchedule, is_coupled
+from .gpu_program import NoGpuSchedule, extents, is_coupled, product
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,17 @@ def _place_of(step: LoopStep) -> Combination:
         for earlier in (tirx.LT, tirx.GT):
             made = _places(better, earlier, own, terms)
             if all(map(tvm_ffi.structural_equal, made, want)):
-                dtypes = tuple(str(u.buffer.ty.dtype) for u in step.updates)
-                starts = (place.init, value.init)
+                at = _place_dtype(step, str(place.buffer.ty.dtype))
+                starts = (as_dtype(place.init, at), value.init)
+                dtypes = (at, str(value.buffer.ty.dtype))
                 return Combination(step.updates, terms, dtypes, starts, (better, earlier))
     raise refused
+
+
+def _place_dtype(step: LoopStep, dtype: str) -> str:
+    """The type of places: 32 bits if all fit, as then TVM has indices of 32 bits in the kernel."""
+    few = product(extents(step.reduced)) < 1 << 31
+    return "int32" if dtype == "int64" and few else dtype
 
 
 def _places(better: Any, earlier: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:

@@ -100,6 +100,8 @@ def read_program(
 
 def has_symbols(func: Any) -> bool:
     """Whether a buffer has a symbolic shape."""
+    if not isinstance(func.body, tvm.s_tir.SBlockRealize):
+        return False
     buffers = [*items(func.params), *items(func.body.block.alloc_buffers)]
     return any(static(e) is None for b in buffers for e in items(getattr(b.ty, "shape", ())))
 

@@ -102,9 +102,13 @@ def outside_loads(exprs: Sequence[Any]) -> NodeDict[None]:
 
 def positions_of(groups: MergedAxes, place: Any, width: int, lane: Any) -> list[Any]:
     """The position in each group of a lane of a vector along the last one."""
-    if not groups.groups:
+    return positions_in(groups.sizes, place, width, lane)
+
+
+def positions_in(sizes: Sequence[int], place: Any, width: int, lane: Any) -> list[Any]:
+    """The position in each of some axes of these sizes, of a lane of a vector along the last."""
+    if not sizes:
         return []
-    sizes = groups.sizes
     last = sizes[-1] // width
     outer = place if last == 1 else place // number(last)
     inner = (place if len(sizes) == 1 else place % number(last)) * number(width) + lane

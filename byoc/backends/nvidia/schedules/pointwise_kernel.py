@@ -3,6 +3,9 @@
     for i, j: y[i, j] = f(x[i, j], b[j])
     blockIdx.x, threadIdx.x over vectors of y: 16 bytes of x and b into registers, 16 bytes out
 
+A thread has several vectors along an axis on which a function that it calls does not depend, as in
+``y[n, p, c] = x[n, p, c] * sigmoid(s[n, c])``, so that it is called once for them.
+
 Reductions of few terms, as in pooling and depthwise convolutions, run inside of the thread:
 
     for h, w, c; r, s: y[h, w, c] = max(y[h, w, c], x[2 * h + r, 2 * w + s, c])
@@ -19,7 +22,7 @@ from tvm import tirx
 
 from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.blocks.strides import strided_access
-from .....analysis.blocks.tir import Values, loads, seq, static, values
+from .....analysis.blocks.tir import Values, is_guard, loads, mentions, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from .combiners import combinations, combiner
 from .gpu_program import (
@@ -35,7 +38,7 @@ from .merged_axes import (
     axis_range,
     bound,
     merged,
-    positions_of,
+    positions_in,
     simplified,
     static_range,
 )
@@ -45,6 +48,8 @@ from .vector_loads import VectorLanes, narrowest_item, widest
 THREADS = 256
 #: Terms of a reduction that a thread unrolls, and that it computes at all.
 FEW, MANY = 16, 64
+#: Vectors of a thread that share the results of functions, and threads that fill a GPU.
+SHARED, ENOUGH = 4, 132 * 512
 
 
 def pointwise(program: GpuProgram, most: int = MANY) -> tuple[Any, list[Any]]:
@@ -68,6 +73,7 @@ class Points:
         if any(extents(s.spatial) != extents(self.axes) for s in steps):
             raise NoGpuSchedule("the steps are over different axes")
         self.buffers: list[Any] = []
+        self.repeated, self.times = 0, 1
         self.sums: NodeDict[Any] = NodeDict()  # the registers of reductions
         for step in steps:
             if is_coupled(step):
@@ -138,11 +144,30 @@ class Points:
 
     def kernel(self) -> tuple[Any, list[Any]]:
         groups = self.merged()
-        return self.launch(groups, self.width(groups))
+        width = self.width(groups)
+        self.repeated, self.times = self.sharing(groups, groups.total // width)
+        return self.launch(groups, width)
+
+    def sharing(self, groups: MergedAxes, vectors: int) -> tuple[int, int]:
+        """The group of axes along which a thread has several vectors, and how many.
+
+        It has one, unless some call depends on other groups only.
+        """
+        if any(s.reduced for s in self.steps):
+            return 0, 1
+        used = [mentions(substitute(e, self.renamed(s))) for s in self.steps for u in s.updates
+                for part in self.parts(u) for e in functions(part)]  # fmt: skip
+        for k, group in enumerate(groups.groups[:-1]):
+            if not any(len(u.items()) and not any(a.var in u for a in group) for u in used):
+                continue
+            for times in range(SHARED, 1, -1):
+                if groups.sizes[k] % times == 0 and vectors // times >= ENOUGH:
+                    return k, times
+        return 0, 1
 
     def launch(self, groups: MergedAxes, width: int) -> tuple[Any, list[Any]]:
         """A thread for each vector of ``width`` along the groups."""
-        vectors = groups.total // width
+        vectors = groups.total // width // self.times
         threads = min(THREADS, -(-vectors // 32) * 32)
         blocks = -(-vectors // threads)
         nest = thread_loop(BLOCK, blocks, lambda block: thread_loop(THREAD, threads, lambda thread:
@@ -165,10 +190,20 @@ class Points:
             return when(condition, self.body(groups, width, place, analyzer))
 
     def body(self, groups: MergedAxes, width: int, place: Any, analyzer: Any) -> Any:
-        lane = tirx.Var("v", str(place.ty.dtype))
+        lane, turn = (tirx.Var(name, str(place.ty.dtype)) for name in ("v", "i"))
         analyzer.bind(lane, static_range(width))
-        positions = positions_of(groups, place, width, lane)
-        at = groups.at(positions)
+        analyzer.bind(turn, static_range(self.times))
+        sizes = groups.sizes
+        if self.times > 1:
+            sizes[self.repeated] //= self.times
+        positions = positions_in(sizes, place, width, lane)
+        if self.times > 1:
+            positions[self.repeated] = positions[self.repeated] * number(self.times) + turn
+        body = self.vector(groups.at(positions), lane, width, analyzer)
+        return unrolled("i", self.times, lambda i: substitute(body, values((turn, i))))
+
+    def vector(self, at: Values, lane: Any, width: int, analyzer: Any) -> Any:
+        """The statements for a vector of results."""
         out: list[Any] = []
         for step in self.steps:
             pairs = zip(step.spatial, self.axes, strict=True)
@@ -271,6 +306,13 @@ class Points:
         buffer = local(name, [width], str(like.ty.dtype))
         self.buffers.append(buffer)
         return buffer
+
+
+def functions(expr: Any) -> list[Any]:
+    """The calls of functions in an expression."""
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(expr, (tvm.ir.Call, nodes.append))
+    return [e for e in nodes if not is_guard(e)]
 
 
 def accumulator_dtype(update: Update) -> str:

@@ -82,6 +82,20 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         self.converted.append((result, node))
         return result
 
+    @staticmethod
+    def _convert_pytorch_tensor_to_tvm(tensor_value: torch.Tensor) -> Any:
+        """Return a tensor in TVM; TVM's method takes numpy for views, which has no bfloat16.
+
+        Parts of a file that are mapped into memory are not aligned as TVM's tensors are.
+        """
+        dense = tensor_value if tensor_value.layout == torch.strided else tensor_value.to_dense()
+        dense = dense.detach()
+        try:
+            return tvm.runtime.from_dlpack(dense)
+        except (RuntimeError, BufferError):
+            own = torch.empty(dense.shape, dtype=dense.dtype).copy_(dense)
+            return tvm.runtime.from_dlpack(own)
+
     def _check_unsupported_func_type(self, nodes: Any) -> None:
         """Refuse operators without a converter; sizes need none, whatever function returns them."""
         for node in nodes:

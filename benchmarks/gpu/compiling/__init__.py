@@ -1,0 +1,1 @@
+"""What compiling whole models for a GPU takes."""

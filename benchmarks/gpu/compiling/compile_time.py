@@ -1,0 +1,101 @@
+"""Compile models one by one, with an empty cache and with the one that the first build left.
+
+python -m benchmarks.gpu compile_time DIR [--only NAME ...] [--dtype DTYPE ...] [--page]
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.pages import PAGES, table
+
+#: Seconds after which a build is ended.
+LIMIT = 300
+#: Seconds that a stage takes to be listed.
+LISTED = 0.5
+HEAD = """# Compile times for a GPU
+
+Written by `python -m benchmarks.gpu compile_time DIR --page`: seconds from the start of a process
+that imports opinfo to the exported library, for a program of `torch.export`, one model at a time.
+**Cold** is with an empty cache. **Kept** is a second process with the cache of the first: the code
+that is the same for all models is compiled, and the libraries' plans are chosen.
+
+{device}, {cores} cores.
+"""
+COLUMNS = ("model", "dtype", "cold", "kept", "stages of the kept one, s", "offloaded")
+
+
+def compile_times(folder: Path, names: Sequence[str], dtypes: Sequence[str], page: bool) -> bool:
+    """Time builds, a row each in DIR/NAME-DTYPE.compile.json; return whether one failed."""
+    rows = []
+    for dtype, name in itertools.product(dtypes, names):
+        row = _row(folder, name, dtype)
+        (folder / f"{name}-{dtype}.compile.json").write_text(json.dumps(row, indent=1))
+        print("ROW", json.dumps(row), flush=True)
+        rows.append(row)
+    if page:
+        print(f"written: {_write(rows)}")
+    return any("kept" not in r for r in rows)
+
+
+def _row(folder: Path, name: str, dtype: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "dtype": dtype}
+    program = folder / f"{name}-{dtype}.pt2"
+    if not program.exists():
+        _run("export_program", str(program), name, dtype)
+    cache = Path(tempfile.mkdtemp(prefix="opinfo-cold-"))
+    try:
+        for which in ("cold", "kept"):
+            library = folder / f"{name}-{dtype}.{which}.so"
+            environment = {**os.environ, "OPINFO_CACHE": str(cache)}
+            begun = time.time()
+            row[which] = _run("compile_program", str(program), str(library), env=environment)
+            row[which]["seconds"] = round(time.time() - begun, 1)
+            library.unlink(missing_ok=True)
+    except RuntimeError as error:
+        row["error"] = str(error)[-400:]
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+    return row
+
+
+def _run(step: str, *words: str, env: Any = None) -> dict[str, Any]:
+    """Run a module of this folder in its own process; return its last line, of JSON."""
+    command = [sys.executable, "-m", f"benchmarks.gpu.compiling.{step}", *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{step} took more than {LIMIT} s") from None
+    if done.returncode != 0:
+        raise RuntimeError(f"{step}: {done.stderr.strip()}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _write(rows: Sequence[dict[str, Any]]) -> Path:
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    head = HEAD.format(device=device, cores=os.cpu_count())
+    path = PAGES / "gpu-compile.md"
+    text = table(COLUMNS, [_cells(r) for r in rows])
+    path.write_text(f"{head}\n{text}\n", encoding="utf-8")
+    return path
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    if "kept" not in row:
+        return [f"`{row['name']}`", row["dtype"], "", "", "", " ".join(row["error"].split())[-200:]]
+    stages = sorted(row["kept"]["stages"].items(), key=lambda pair: -pair[1])
+    shown = ", ".join(f"{name} {spent:.1f}" for name, spent in stages if spent >= LISTED)
+    times = [f"{row[which]['seconds']:.0f}" for which in ("cold", "kept")]
+    return [f"`{row['name']}`", row["dtype"], *times, shown, row["kept"]["summary"]]

@@ -1,0 +1,1 @@
+"""Regions of models on a GPU, against torch."""

@@ -1,0 +1,186 @@
+"""Single regions of models on a GPU, against torch: convolutions, products, attention.
+
+    python -m benchmarks.gpu_regions [--only PART ...] [--json FILE] [--page]
+
+All cases are built into one library by `cudnn`, `cublaslt` and opinfo's own kernels, as in a model:
+weights are constants. Both sides are timed as CUDA graphs of many calls, in turns; torch has
+`cudnn.benchmark`, no tf32, channels last where the case has it, and the fastest of its ways. Rows
+are added to those in FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from benchmarks.backends.nvidia import anywhere, library
+from benchmarks.backends.nvidia_run import LAST, channels_last, transposed
+from benchmarks.common.pages import PAGES, table
+from benchmarks.gpu.nvidia_attention import TORCH, apart, attention_in_torch, timed
+from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
+from opinfo.byoc.prepare.prepare import prepare
+
+from .region_cases import RegionCase, cases
+
+#: The largest difference to accept, relative to a result's largest value.
+TOLERANCE = {"float16": 2e-3, "float32": 1e-5}
+HEAD = """# Regions on a GPU
+
+Written by `python -m benchmarks.gpu_regions --page`: microseconds of a call, medians of calls in
+turns, both in CUDA graphs. **torch** has `cudnn.benchmark` and no tf32; for attention, the fastest
+backend of `scaled_dot_product_attention`. **Apart** is the largest difference from torch in float32
+or float64, relative to the largest value.
+
+{device}; torch {torch}. Geometric means of opinfo / torch: {means}.
+"""
+COLUMNS = ("kind", "region", "dtype", "opinfo", "torch", "ratio", "apart")
+
+
+def built(chosen: Sequence[RegionCase], folder: Path) -> tuple[Any, Dispatched]:
+    """The virtual machine of all cases, ``case0`` and so on, and how they were dispatched."""
+    builder = relax.BlockBuilder()
+    for number, case in enumerate(chosen):
+        arrays = [a.astype(case.dtype) for a in case.arrays()]
+        inputs = [relax.Var(f"x{k}", relax.TensorType(s, case.dtype))
+                  for k, s in enumerate(case.shapes[: case.inputs])]  # fmt: skip
+        weights = [relax.const(a) for a in arrays[case.inputs :]]
+        with builder.function(f"case{number}", inputs):
+            with builder.dataflow():
+                out = builder.emit_output(case.build(builder.emit, *inputs, *weights))
+            builder.emit_func_output(out)
+    backends = [anywhere("cudnn"), anywhere("cublaslt")]
+    dispatched = dispatch(prepare(builder.get(), backends), backends)
+    path = folder / "regions.so"
+    gpu = tvm.cuda(0)
+    arch = "sm_" + gpu.compute_version.replace(".", "") if gpu.exist else "sm_90"
+    # The calls are captured as a whole, which must not contain a capture.
+    with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": False}):
+        library(dispatched, path, arch)
+    if not gpu.exist:
+        return None, dispatched
+    return relax.VirtualMachine(tvm.runtime.load_module(str(path)), gpu), dispatched
+
+
+def row_of(case: RegionCase, main: Callable[..., Any]) -> dict[str, Any]:
+    """Run, compare and time a case."""
+    dtype = TORCH.get(case.dtype, torch.float32)
+    tensors = [torch.from_numpy(a).cuda().to(dtype) for a in case.arrays()]
+    values = [tvm.runtime.from_dlpack(t) for t in tensors[: case.inputs]]
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
+        expected, calls = _in_torch(case, tensors)
+    right = apart(torch.from_dlpack(main(*values)), expected)
+    ours, *theirs = timed([lambda: main(*values), *calls])
+    return {"apart": right, "right": right <= TOLERANCE[case.dtype], "us": ours,
+            "torch_us": min(theirs), "ratio": ours / min(theirs)}  # fmt: skip
+
+
+def _in_torch(case: RegionCase, tensors: Sequence[Any]) -> tuple[Any, list[Callable[[], Any]]]:
+    """The result in a wider type, and torch's ways to compute it."""
+    if case.kind == "attention":
+        expected, ways = attention_in_torch(tensors[0], **case.options)
+        return expected, list(ways.values())
+    wide = [t.float() for t in tensors]
+    if case.kind == "product":
+        x, *residual, w, bias = tensors
+        turned = w.t().contiguous().t()  # as torch keeps the weights of a linear layer
+        return (_product(wide[0], wide[-2], wide[-1], wide[1:-2]),
+                [lambda m=m: _product(x, m, bias, residual) for m in (w, turned)])  # fmt: skip
+    if case.kind == "transposed":
+        return transposed(*wide), [lambda: transposed(*tensors)]
+    order = (0, 2, 3, 1) if case.kind == "residual" else tuple(range(len(tensors)))
+    operands, exact = (channels_last(*(ts[k] for k in order)) for ts in (tensors, wide))
+    function = LAST[case.kind]
+    return function(*exact).permute(0, 2, 3, 1), [lambda: function(*operands)]
+
+
+def _product(x: Any, w: Any, bias: Any, residual: Sequence[Any]) -> Any:
+    y = torch.addmm(bias, x, w)
+    return y.add_(residual[0]) if residual else y
+
+
+def write(chosen: Sequence[RegionCase], rows: Sequence[dict[str, Any]]) -> Path:
+    """Write docs/results/gpu-regions.md; return its path."""
+    groups: dict[str, list[float]] = {}
+    for case, row in zip(chosen, rows, strict=True):
+        if "ratio" in row:
+            words = {"attention": "attention", "product": "products"}
+            name = f"{words.get(case.kind, 'convolutions')} in {case.dtype}"
+            groups.setdefault(name, []).append(row["ratio"])
+    means = [f"{name} {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} on {len(ratios)} "
+             f"({sum(r > 1.0 for r in ratios)} above 1)" for name, ratios in groups.items()
+             ]  # fmt: skip
+    head = HEAD.format(device=torch.cuda.get_device_name(), torch=torch.__version__,
+                       means=", ".join(means))  # fmt: skip
+    path = PAGES / "gpu-regions.md"
+    cells = [_cells(c, r) for c, r in zip(chosen, rows, strict=True)]
+    path.write_text(f"{head}\n{table(COLUMNS, cells)}\n", encoding="utf-8")
+    return path
+
+
+def _cells(case: RegionCase, row: dict[str, Any]) -> list[str]:
+    names = [case.kind, case.name, case.dtype]
+    if "error" in row:
+        return [*names, "", "", "", row["error"][:100]]
+    return [*names, f"{row['us']:.1f}", f"{row['torch_us']:.1f}", f"{row['ratio']:.2f}",
+            f"{row['apart']:.0e}{'' if row['right'] else ' WRONG'}"]  # fmt: skip
+
+
+def main() -> int:
+    """Build and time all cases."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_regions")
+    parser.add_argument("--only", nargs="*", default=[], help="parts of names, as printed")
+    parser.add_argument("--json", type=Path, help="where rows are kept")
+    parser.add_argument("--page", action="store_true", help="write docs/results/gpu-regions.md")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
+    # There are more convolutions than in a model: all of them are to be timed.
+    os.environ.setdefault("OPINFO_CUDNN_SECONDS", "90")
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    every = {f"{c.kind} {c.name} {c.dtype}": c for c in cases()}
+    names = [n for n in every if not options.only or any(o in n for o in options.only)]
+    kept: dict[str, Any] = {}
+    if options.json is not None and options.json.exists():
+        kept = json.loads(options.json.read_text())
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        machine, dispatched = built([every[n] for n in names], Path(folder))
+        taken = dispatched.summary().partition("\n")[0]
+        print(f"built in {time.perf_counter() - begun:.0f} s; {taken}", flush=True)
+        if machine is None:
+            print("no GPU: not run")
+            return 1
+        stream = torch.cuda.current_stream()
+        for number, name in enumerate(names):
+            try:
+                with tvm_ffi.use_torch_stream(torch.cuda.stream(stream)), torch.no_grad():
+                    kept[name] = row_of(every[name], machine[f"case{number}"])
+            except Exception as error:  # reported; the other cases continue
+                kept[name] = {"error": f"{type(error).__name__}: {error}"[:600]}
+                traceback.print_exc(limit=4)
+            print(f"{name}: {kept[name]}", flush=True)
+    print(f"{time.perf_counter() - begun:.0f} s")
+    if options.json is not None:
+        options.json.write_text(json.dumps(kept, indent=1))
+    if options.page:
+        print(f"written: {write([every[n] for n in kept], list(kept.values()))}")
+    rows = [kept[n] for n in names]
+    return int(not all(r.get("right", False) for r in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""How NVRTC compiles the kernels of TVM: with which options and headers."""
