@@ -147,8 +147,12 @@ def whole(attention: Region) -> str | None:
         return found
     (batches, heads, _, _), keys = found.views[0].extents, found.views[1].extents[2]
     many = batches * heads
-    known = isinstance(keys, int) and isinstance(many, int)
-    if found.mask is not None and known and keys <= FEW_KEYS and many >= MANY_HEADS:
+    if (
+        found.mask is not None
+        and isinstance(keys, int)
+        and isinstance(many, int)
+        and (keys <= FEW_KEYS and many >= MANY_HEADS)
+    ):
         return f"{many} heads with a mask have {keys} keys each: products take less time"
     begin_object()
     return None
