@@ -14,7 +14,7 @@ from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
 
 from ..interpret import interpret
 from ..machine import execute
-from .test_gpu_schedules import kernel_of, prim_func
+from .gpu_cases import kernel_of, prim_func
 
 nn, op = relax.op.nn, relax.op
 Build = Callable[..., Any]

@@ -13,9 +13,9 @@ import torch
 import tvm
 from tvm import relax
 
-from .kernel_profile import profile
+from ..kernel_profile import profile
+from ..time_model import _apart, _times
 from .stream_requests import Stream, halves, network, requests, shaped
-from .time_model import _apart, _times
 
 Run = Callable[[Any], Any]
 

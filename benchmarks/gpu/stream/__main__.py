@@ -2,11 +2,12 @@
 
     python -m benchmarks.gpu.stream build DIR [--only NAME ...] [--jobs 8]
     python -m benchmarks.gpu.stream time DIR [--only NAME ...]
+    python -m benchmarks.gpu.stream page DIR
 
 200 requests of 40 shapes, which come as often as words of a text do. `build` compiles one library
 for all shapes of a model, and one for each of four shapes alone. `time` sends each request to all
 sides in turns, twice: the first time shapes are new. Each side was called with two other shapes
-before. `python -m benchmarks.gpu page DIR` adds the rows to the page.
+before. `page` writes the last section of docs/results/gpu.md from the rows in DIR.
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ def main() -> None:
         sys.exit("error" in row)
     if options.step == "build":
         sys.exit(_builds(options.folder, names, options.jobs))
+    if options.step == "page":
+        from .stream_page import write
+
+        print(f"written: {write(options.folder)}")
+        return
     from .stream_times import timed
 
     for name in names:
@@ -100,7 +106,7 @@ def _builds(folder: Path, names: Sequence[str], jobs: int) -> bool:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.stream", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
-    parser.add_argument("step", choices=("build", "time", "one"))
+    parser.add_argument("step", choices=("build", "time", "page", "one"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="bert, vit")
     parser.add_argument("--jobs", type=int, default=8)

@@ -1,4 +1,4 @@
-"""Time plans of cuDNN's attention for many shapes: python -m benchmarks.gpu.plan_times
+"""Time plans of cuDNN's attention for many shapes: python -m benchmarks.gpu.plans
 
 For each shape of BERT-base: how long a plan takes to build and to run, with and without what cuDNN
 offers for sizes that are known at run time.
@@ -16,7 +16,7 @@ from opinfo.byoc.backends.nvidia.locate import CUDART, CUDNN, CUDNN_FRONTEND, op
 
 def main() -> None:
     """Compile the program and run it."""
-    source = Path(__file__).with_name("plan_times.cpp")
+    source = Path(__file__).with_name("attention_plans.cpp")
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/plan_times"
         words = options(CUDNN_FRONTEND, CUDNN, CUDART)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .architectures import NETS
+from ..architectures import NETS
 
 #: Requests of a stream, and their shapes.
 REQUESTS, SHAPES = 200, 40
@@ -76,7 +76,7 @@ def _image_dims() -> Any:
 
 
 def _vit() -> Any:
-    from .torch_modules import AnyResolutionViT
+    from ..torch_modules import AnyResolutionViT
 
     return AnyResolutionViT()
 

@@ -1,0 +1,1 @@
+"""Times of plans of cuDNN's attention: `python -m benchmarks.gpu.plans`."""

@@ -1,0 +1,1 @@
+"""Streams of requests of many shapes: `python -m benchmarks.gpu.stream`."""
