@@ -9,6 +9,7 @@ from typing import Any
 
 from ..patterns.pattern import Pattern
 from ..patterns.subgraphs import Coarse
+from .onnx_file import OnnxReader
 from .region import Region
 
 
@@ -56,6 +57,7 @@ class Backend:
             are merged for it, and slices of a moved tensor get moves of their own.
         conversion: Returns the microseconds that converting the layout of a tensor takes on its
             device, from the bytes read and written; None for a CPU's memory.
+        reader: How it runs the ONNX file that a model was loaded from; None if it cannot.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Backend:
     implementation: Callable[[Region], str | None] | None = None
     views: bool = False
     conversion: Callable[[float], float] | None = None
+    reader: OnnxReader | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

@@ -1,13 +1,15 @@
-"""Regions as ONNX models in the constants of one C++ file, run by a runtime's library."""
+"""ONNX models in the constants of one C++ file, run by a runtime's library."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 from ...backend.backend import Code
+from ...backend.onnx_file import OnnxModel
 from ...backend.region import Region
 from ...codegen.abi import ABI
 from ...codegen.loading.resolve_apart import MARK
@@ -43,45 +45,75 @@ def runtime_code(
 
     Args:
         regions: The regions.
-        runtime: C++ with ``begin``, which opens all models, and ``run``, which calls one. It may
-            use LIBRARY, MODELS (their number), INPUT_NAMES and RESULT_NAMES.
+        runtime: See `models_code`.
         library: The runtime's library on this machine.
         options: Options for the compiler.
         integers: Whether the runtime has operators for integer arithmetic.
     """
-    symbols = tuple(r.symbol for r in regions)
-    models = tuple((f"{r.symbol}_onnx", model(r, integers)) for r in regions)
+    models = [
+        OnnxModel(
+            r.symbol, model(r, integers),
+            tuple(f"x{k}" for k in range(len(r.inputs))),
+            tuple(f"y{k}" for k in range(len(r.results))),
+            tuple(t.dtype for t in (*r.inputs, *r.results)),
+        )
+        for r in regions
+    ]  # fmt: skip
+    rounds = tuple((r.symbol, HALF) for r in regions if _has_float16(r))
+    return replace(models_code(models, runtime, library, options), rounds=rounds)
+
+
+def models_code(
+    models: Sequence[OnnxModel], runtime: str, library: Path, options: Sequence[str] = ()
+) -> Code:
+    """The C++ of some ONNX models.
+
+    Args:
+        models: The models. Of two models, one has the first names of the other.
+        runtime: C++ with ``begin``, which opens all models, and ``run``, which calls one. It may
+            use LIBRARY, MODELS (their number), INPUT_NAMES and RESULT_NAMES.
+        library: The runtime's library on this machine.
+        options: Options for the compiler.
+    """
+    symbols = tuple(m.symbol for m in models)
     shared = (files(__package__) / "arguments.hpp").read_text(encoding="utf-8")
-    most = {"INPUT": max(len(r.inputs) for r in regions),
-            "RESULT": max(len(r.results) for r in regions)}  # fmt: skip
     constants = [
         f"static const char* const LIBRARY = {json.dumps(str(library))};\n"
-        f"static const size_t MODELS = {len(regions)};\n",
-        *(_names(kind, letter, most[kind]) for kind, letter in (("INPUT", "x"), ("RESULT", "y"))),
+        f"static const size_t MODELS = {len(models)};\n",
+        _names("INPUT", max((m.inputs for m in models), key=len)),
+        _names("RESULT", max((m.results for m in models), key=len)),
     ]
-    functions = (_function(region, k) for k, region in enumerate(regions))
+    functions = (_function(m, k) for k, m in enumerate(models))
     source = "".join(
         [ABI, shared, *constants, runtime, *functions, START % (symbols[0], MARK, MARK)]
     )
-    rounds = tuple((r.symbol, HALF) for r in regions if _has_float16(r))
-    return Code(source, symbols, models, ("-std=c++17", "-ldl", BESIDE, *options), rounds)
+    contents = tuple((f"{m.symbol}_onnx", m.content) for m in models)
+    return Code(source, symbols, contents, ("-std=c++17", "-ldl", BESIDE, *options))
 
 
 def _has_float16(region: Region) -> bool:
     return any(t.dtype == "float16" for c in region.calls for t in c.results)
 
 
-def _names(kind: str, letter: str, count: int) -> str:
-    texts = ", ".join(f'"{letter}{k}"' for k in range(count))
+def _names(kind: str, names: Sequence[str]) -> str:
+    texts = ", ".join(map(_literal, names))
     return f"[[maybe_unused]] static const char* const {kind}_NAMES[] = {{{texts or 'nullptr'}}};\n"
 
 
-def _function(region: Region, k: int) -> str:
-    types = (DLPACK[t.dtype] for t in (*region.inputs, *region.results))
+def _literal(text: str) -> str:
+    """A string of C++ for a name that a file chooses: what may end it is written in octal."""
+    return '"' + "".join(
+        chr(b) if chr(b).isascii() and chr(b).isalnum() else f"\\{b:03o}"
+        for b in text.encode(errors="surrogateescape")
+    ) + '"'  # fmt: skip
+
+
+def _function(model: OnnxModel, k: int) -> str:
+    types = (DLPACK[dtype] for dtype in model.dtypes)
     return FUNCTION % {
-        "symbol": region.symbol,
+        "symbol": model.symbol,
         "types": ", ".join(f"{{{code}, {bits}}}" for code, bits in types),
         "k": k,
-        "inputs": len(region.inputs),
-        "results": len(region.results),
+        "inputs": len(model.inputs),
+        "results": len(model.results),
     }
