@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..patterns.pattern import Pattern
+from ..patterns.pattern import Condition, Pattern
 from ..patterns.subgraphs import Coarse
-from .onnx_file import OnnxReader
+from .onnx_file import OnnxModel
 from .region import Region
 
 
@@ -31,6 +31,22 @@ class Code:
     constants: tuple[tuple[str, Any], ...] = ()
     options: tuple[str, ...] = ()
     rounds: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class OnnxReader:
+    """How a backend runs the file that a model was loaded from.
+
+    Attributes:
+        convert: Turns a file into code with its one function.
+        dtypes: The dtypes of inputs and results that it takes.
+        conditions: What every operator of the imported model must satisfy. Where the runtime
+            departs from ONNX for some values only, calls with random inputs would not show it.
+    """
+
+    convert: Callable[[OnnxModel], Code]
+    dtypes: frozenset[str]
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,10 @@
-"""A whole model as an ONNX file for a runtime, and how a backend takes it."""
+"""A whole model as an ONNX file for a runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ..patterns.pattern import Condition
 from .region import Array
-
-if TYPE_CHECKING:
-    from .backend import Code
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,19 +24,3 @@ class OnnxModel:
     inputs: tuple[str, ...]
     results: tuple[str, ...]
     dtypes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class OnnxReader:
-    """How a backend runs the file that a model was loaded from.
-
-    Attributes:
-        convert: Turns a file into code with its one function.
-        dtypes: The dtypes of inputs and results that it takes.
-        conditions: What every operator of the imported model must satisfy. Where the runtime
-            departs from ONNX for some values only, calls with random inputs would not show it.
-    """
-
-    convert: Callable[[OnnxModel], Code]
-    dtypes: frozenset[str]
-    conditions: tuple[Condition, ...] = ()

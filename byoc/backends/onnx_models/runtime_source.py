@@ -5,28 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 from ...backend.backend import Code
 from ...backend.onnx_file import OnnxModel
 from ...backend.region import Region
-from ...codegen.abi import ABI
 from ...codegen.loading.resolve_apart import MARK
 from ..onnx_operators.graph.element_types import DLPACK
+from .kept_runtime import runtime_text
 from .model import model
 
 FUNCTION = """static const ElementType %(symbol)s_types[] = {%(types)s};
 static const Region %(symbol)s_region = {"%(symbol)s", %(k)d, %(inputs)d, %(results)d,
                                          %(symbol)s_types};
-OPINFO_FUNCTION(%(symbol)s) { return run(%(symbol)s_region, args, count); }
+OPINFO_FUNCTION(%(symbol)s) { return OPINFO_RUNTIME(run)(&%(symbol)s_region, args, count); }
 """
-START = """OPINFO_FUNCTION(__init_%s) {
-  if (int code = models.load(args, result)) return code;
-  return begin();
-}
+START = """OPINFO_FUNCTION(__init_%s) { return OPINFO_RUNTIME(load)(args, result); }
 OPINFO_FUNCTION(%s) __attribute__((weak));
 OPINFO_FUNCTION(%s) { return 0; }
+"""
+TABLE = """static const char* const input_names[] = {%s};
+static const char* const result_names[] = {%s};
+OPINFO_LINKAGE const Models OPINFO_RUNTIME(table) = {%s, %d, input_names, result_names};
 """
 #: The runtime's library is opened by its path, or else beside the compiled one.
 BESIDE = "-Wl,-rpath,$ORIGIN"
@@ -76,28 +76,22 @@ def models_code(
         options: Options for the compiler.
     """
     symbols = tuple(m.symbol for m in models)
-    shared = (files(__package__) / "arguments.hpp").read_text(encoding="utf-8")
-    constants = [
-        f"static const char* const LIBRARY = {json.dumps(str(library))};\n"
-        f"static const size_t MODELS = {len(models)};\n",
-        _names("INPUT", max((m.inputs for m in models), key=len)),
-        _names("RESULT", max((m.results for m in models), key=len)),
-    ]
+    names = (max(each, key=len) for each in (
+        [m.inputs for m in models], [m.results for m in models]))  # fmt: skip
+    table = TABLE % (*map(_names, names), json.dumps(str(library)), len(models))
     functions = (_function(m, k) for k, m in enumerate(models))
-    source = "".join(
-        [ABI, shared, *constants, runtime, *functions, START % (symbols[0], MARK, MARK)]
-    )
+    before, words = runtime_text(runtime, table, ("-std=c++17", *options))
+    source = "".join([before, *functions, START % (symbols[0], MARK, MARK)])
     contents = tuple((f"{m.symbol}_onnx", m.content) for m in models)
-    return Code(source, symbols, contents, ("-std=c++17", "-ldl", BESIDE, *options))
+    return Code(source, symbols, contents, (*words, "-ldl", BESIDE))
 
 
 def _has_float16(region: Region) -> bool:
     return any(t.dtype == "float16" for c in region.calls for t in c.results)
 
 
-def _names(kind: str, names: Sequence[str]) -> str:
-    texts = ", ".join(map(_literal, names))
-    return f"[[maybe_unused]] static const char* const {kind}_NAMES[] = {{{texts or 'nullptr'}}};\n"
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(_literal, names)) or "nullptr"
 
 
 def _literal(text: str) -> str:

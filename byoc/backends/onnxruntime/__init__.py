@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...backend.backend import Backend
-from ...backend.onnx_file import OnnxReader
+from ...backend.backend import Backend, OnnxReader
 from ..onnx_models.region_cost import cost
 from ..onnx_operators.graph.element_types import DLPACK
 from ..onnx_operators.onnx_writers import network

@@ -12,8 +12,7 @@ from __future__ import annotations
 from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LSTM
 from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ....layout.graph.relax_graph import Value
-from ...backend.backend import Backend
-from ...backend.onnx_file import OnnxReader
+from ...backend.backend import Backend, OnnxReader
 from ...patterns.pattern import Node
 from ...patterns.value_bounds import bounds
 from ..onnx_models.region_cost import cost
