@@ -17,7 +17,6 @@ from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
-from ..byoc.prepare.raise_products import may_dequantise
 from ..frontend.source_file import source_of
 from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import compile_shapes
@@ -93,9 +92,9 @@ def compile(
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:
-        few_bits = may_dequantise(mod)
-        choice = choose_backends(backends, priority, calibration, tvm_target, few_bits)
         shared = SharedWork(mod)
+        few_bits = shared.prepare.few_bits
+        choice = choose_backends(backends, priority, calibration, tvm_target, few_bits)
         told = plan is None and (backends is None or calibration is not None)
 
         def build(

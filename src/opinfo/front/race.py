@@ -18,8 +18,10 @@ from math import inf
 from typing import Any
 
 from ..byoc.backend.catalog import find
+from ..byoc.compile_file import FileRefused
 from ..byoc.measure import Measure
 from ..byoc.patterns.failure import one_line
+from ..frontend import FrontendError
 from ..jit.arguments.signature import Param, Signature
 from ..verify.trial_runs import TrialProcess, TrialRun
 from .backend_choice import BackendChoice, installed
@@ -142,9 +144,11 @@ class _Race:
         assert self.files is not None
         try:
             return self.files.build(self.readers[name], runs_elsewhere)
-        except Exception as error:  # of the reader, the compiler or any runtime
+        except (FileRefused, FrontendError) as error:
+            self.refused[self.readers[name]] = str(error)
+        except Exception as error:  # of the compiler, or of any runtime
             self.refused[self.readers[name]] = one_line(error)
-            return None
+        return None
 
     def told(self, compiled: Compiled) -> Compiled:
         """Say which runtimes did not get the file."""
