@@ -45,14 +45,15 @@ def least(runs: Mapping[str, TrialRun], name: str) -> float:
 
 
 def run_or_rebuild(
-    builds: Mapping[str, Compiled], again: Callable[[str], Compiled | None], model: Any,
+    builds: Mapping[str, Compiled], again: Callable[[str, str], Compiled | None], model: Any,
     process: TrialProcess | None = None,
 ) -> tuple[dict[str, Compiled], dict[str, TrialRun]]:  # fmt: skip
     """Run builds in turns; those that do not load are replaced.
 
     Args:
         builds: The builds by name.
-        again: Makes a build again, without the regions that do not load; None if it cannot.
+        again: Makes a build again, without the regions that do not load, from its name and the
+            error of loading it; None if it cannot.
         model: The module of all.
         process: Where to run them.
 
@@ -61,19 +62,20 @@ def run_or_rebuild(
     """
     try:
         runs = run_builds(builds, model, process)
-        failed = [name for name, run in runs.items() if not run.loaded]
-    except RuntimeError:  # any of them may have ended the process
-        failed = list(builds)
+        failed = {name: run.error for name, run in runs.items() if not run.loaded}
+    except RuntimeError as error:  # any of them may have ended the process
+        failed = dict.fromkeys(builds, str(error))
     if not failed:
         return dict(builds), runs
-    made = {name: again(name) if name in failed else built for name, built in builds.items()}
+    made = {name: again(name, failed[name]) if name in failed else built
+            for name, built in builds.items()}  # fmt: skip
     mended = {name: built for name, built in made.items() if built is not None}
     return mended, run_builds(mended, model, process)
 
 
 def fastest(
     builds: Mapping[str, Compiled], model: Any, others: Mapping[str, TrialRun] | None = None,
-    process: TrialProcess | None = None, again: Callable[[str], Compiled | None] | None = None,
+    process: TrialProcess | None = None, again: Callable[[str, str], Compiled | None] | None = None,
     files: Collection[str] = (),
 ) -> Compiled:  # fmt: skip
     """Return the fastest build whose outputs another one has too; `Compiled.kept` names it.
@@ -95,7 +97,7 @@ def fastest(
         if again is None:
             return different[first]
         ran = [name for name in builds if others and name in others and others[name].loaded]
-        rebuilt = builds[ran[0]] if ran else again(first)
+        rebuilt = builds[ran[0]] if ran else again(first, "")
         assert rebuilt is not None  # only builds of the file may be dropped
         return rebuilt
     try:

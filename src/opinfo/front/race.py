@@ -134,21 +134,13 @@ class _Race:
             return
         for name in self.files.runtimes(names):
             self.readers[FILE.format(name)] = name
-            built = self.file_build(FILE.format(name), runs_elsewhere=True)
-            if built is not None:
-                self.builds[FILE.format(name)] = built
+            try:
+                self.builds[FILE.format(name)] = self.files.build(name, runs_elsewhere=True)
+            except (FileRefused, FrontendError) as error:
+                self.refused[name] = str(error)
+            except Exception as error:  # of the compiler, or of a library
+                self.refused[name] = one_line(error)
         self.files.release()
-
-    def file_build(self, name: str, runs_elsewhere: bool) -> Compiled | None:
-        """Make a build of the file; None if that fails, which `told` says."""
-        assert self.files is not None
-        try:
-            return self.files.build(self.readers[name], runs_elsewhere)
-        except (FileRefused, FrontendError) as error:
-            self.refused[self.readers[name]] = str(error)
-        except Exception as error:  # of the compiler, or of any runtime
-            self.refused[self.readers[name]] = one_line(error)
-        return None
 
     def told(self, compiled: Compiled) -> Compiled:
         """Say which runtimes did not get the file."""
@@ -168,14 +160,12 @@ class _Race:
         self.builds[name] = self._make(name, runs_elsewhere=True)
         return self.builds[name]
 
-    def again(self, name: str) -> Compiled | None:
-        """Make a build again, without the regions that do not load; None if nothing is left."""
-        if name not in self.readers:
-            return self._make(name, runs_elsewhere=False)
-        built = self.file_build(name, runs_elsewhere=False)
-        assert self.files is not None
-        self.files.release()
-        return built
+    def again(self, name: str, error: str) -> Compiled | None:
+        """Make a build again, without the regions that do not load; None for the file."""
+        if name in self.readers:
+            self.refused[self.readers[name]] = error
+            return None
+        return self._make(name, runs_elsewhere=False)
 
     def fastest(self, names: Sequence[str]) -> Compiled:
         builds = {name: self.builds[name] for name in names}
