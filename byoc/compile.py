@@ -28,6 +28,7 @@ from .dispatching.dispatch_request import Options
 from .dispatching.dispatched import Dispatched
 from .dispatching.plan_file import DispatchPlan, fingerprint
 from .dispatching.replay_dispatch import replay
+from .matching.lowered import Lowered
 from .prepare.prepare import Preparer
 from .process.folder import Folder
 
@@ -69,10 +70,12 @@ class SharedWork:
     Attributes:
         prepare: Lowers the module.
         proofs: What is proved about its PrimFuncs.
+        lowered: The lowered module as a backend saw it that was built alone, by its name.
     """
 
     def __init__(self, mod: Any) -> None:
         self.prepare, self.proofs = Preparer(mod), FuncProofs()
+        self.lowered: dict[str, Lowered] = {}
 
 
 def compile_module(
@@ -131,13 +134,15 @@ def compile_module(
         return finish_module(result, plan, desired, target, proofs)
 
     def build(result: Dispatched, regions: Sequence[Region] = ()) -> CompiledModule:
-        return _build(result, target, regions, runs_elsewhere)
+        return build_module(result, target, regions, runs_elsewhere)
 
     if saved is not None:
         return build(finish(replay(lowered, saved, named)))
     layouts: Literal["best", "given"] = "best" if plan else "given"
     options = Options(priority, force, measure, layouts, desired, calibration, proofs)
     dispatcher = prepare_in_faster_layouts(lowered, named, options)
+    if len(named) == 1 and not plan:
+        shared.lowered[named[0].name] = dispatcher.exclusions.request.lowered
     return build_with_retries(dispatcher, finish, build)
 
 
@@ -164,9 +169,10 @@ def _prepare(
     return folded if saved.module == fingerprint(folded) else lowered
 
 
-def _build(
+def build_module(
     result: Dispatched, target: Any, regions: Sequence[Region], runs_elsewhere: bool
 ) -> CompiledModule:
+    """The library of a dispatched module; the arguments are those of `build_library`."""
     folder = Folder("opinfo-")
     library = folder.path / "model.so"
     try:

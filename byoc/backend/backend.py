@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..patterns.pattern import Pattern
+from ..patterns.pattern import Condition, Pattern
 from ..patterns.subgraphs import Coarse
+from .onnx_file import OnnxModel
 from .region import Region
 
 
@@ -30,6 +31,22 @@ class Code:
     constants: tuple[tuple[str, Any], ...] = ()
     options: tuple[str, ...] = ()
     rounds: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class OnnxReader:
+    """How a backend runs the file that a model was loaded from.
+
+    Attributes:
+        convert: Turns a file into code with its one function.
+        dtypes: The dtypes of inputs and results that it takes.
+        conditions: What every operator of the imported model must satisfy. Where the runtime
+            departs from ONNX for some values only, calls with random inputs would not show it.
+    """
+
+    convert: Callable[[OnnxModel], Code]
+    dtypes: frozenset[str]
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,7 @@ class Backend:
             are merged for it, and slices of a moved tensor get moves of their own.
         conversion: Returns the microseconds that converting the layout of a tensor takes on its
             device, from the bytes read and written; None for a CPU's memory.
+        reader: How it runs the ONNX file that a model was loaded from; None if it cannot.
     """
 
     name: str
@@ -69,6 +87,7 @@ class Backend:
     implementation: Callable[[Region], str | None] | None = None
     views: bool = False
     conversion: Callable[[float], float] | None = None
+    reader: OnnxReader | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

@@ -2,8 +2,6 @@
 // fraction of a second, the C++ headers of tvm_ffi take several.
 #ifndef OPINFO_ABI
 #define OPINFO_ABI
-#include <tvm/ffi/c_api.h>
-
 #include <cstring>
 #include <initializer_list>
 #include <mutex>
@@ -11,12 +9,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-// A function that the module exports by this name: `args`, `count` of them, and `result` are its own.
-#define OPINFO_FUNCTION(symbol)                                                     \
-  extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##symbol(         \
-      [[maybe_unused]] void* self, [[maybe_unused]] const TVMFFIAny* args,          \
-      [[maybe_unused]] int32_t count, [[maybe_unused]] TVMFFIAny* result)
 
 namespace opinfo {
 namespace {  // two models in one process share nothing

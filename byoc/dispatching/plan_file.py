@@ -25,6 +25,8 @@ from ...layout.model.digit import Digit
 from ...layout.model.layout import Layout
 
 FORMAT = 2
+#: The pattern of a region that is the file which the module was loaded from.
+FILE = "file"
 
 
 class PlanRefused(ValueError):
@@ -56,6 +58,8 @@ class DispatchPlan:
         status: The solver's status.
         layouts: For each function, the layouts of its ``call_tir`` in order; empty if layouts were
             not planned. The regions refer to the module in these layouts.
+        file: The digest of the file that the module was loaded from, if a backend has the file
+            instead of the module; else empty. `opinfo.compile` replays such a plan.
     """
 
     module: str
@@ -63,13 +67,15 @@ class DispatchPlan:
     regions: tuple[PlannedRegion, ...]
     status: str
     layouts: Mapping[str, tuple[Laid, ...]] = field(default_factory=dict)
+    file: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The plan in the form of its file."""
         layouts = {f: [[_to_json(x) for x in op] for op in ops] for f, ops in self.layouts.items()}
         regions = [{**asdict(r), "ops": list(r.ops)} for r in self.regions]
-        return {"format": FORMAT, "module": self.module, "backends": dict(self.backends),
-                "regions": regions, "status": self.status, "layouts": layouts}  # fmt: skip
+        out = {"format": FORMAT, "module": self.module, "backends": dict(self.backends),
+               "regions": regions, "status": self.status, "layouts": layouts}  # fmt: skip
+        return {**out, "file": self.file} if self.file else out
 
     @classmethod
     def from_json(cls, data: Any) -> DispatchPlan:
@@ -88,7 +94,8 @@ class DispatchPlan:
         backends = {k: v.text() for k, v in data["backends"].fields().items()}
         layouts = {f: tuple(tuple(map(_layout, op.items())) for op in x.items())
                    for f, x in data["layouts"].fields().items()}  # fmt: skip
-        return cls(data["module"].text(), backends, regions, data["status"].text(), layouts)
+        file = data["file"].text() if "file" in data.fields() else ""
+        return cls(data["module"].text(), backends, regions, data["status"].text(), layouts, file)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""

@@ -36,6 +36,9 @@ def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ())
         PlanRefused: The module, a backend or its version differs, a region does not match its
             pattern, or a backend cannot be used.
     """
+    if plan.file:
+        raise PlanRefused("the plan is of the file that the module was loaded from; only "
+                          "opinfo.compile replays it, on the module as it was loaded")  # fmt: skip
     named = {b.name: b for b in resolve_backends(backends)}
     used = {r.backend for r in plan.regions}
     try:

@@ -14,6 +14,7 @@ in the branches of a conditional, so that regions form there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from .merge_projections import merge_projections
 from .mutation.mutate import mutated, named
 from .qdq import bind_scales, parametrise_scales, quantised, runtimes, taking
 from .raise_ops import raise_ops
-from .raise_products import raise_products
+from .raise_products import dequantises, may_dequantise, raise_products
 from .sink_reshapes import sink_reshapes
 from .split_slices import own_moves, split_slices
 from .unguarded_softmax import drop_softmax_guards
@@ -83,6 +84,14 @@ class Preparer:
         return bind_scales(
             _lowered(held_back.module, views), held_back.scales, usable, fold_constants, relaid
         )
+
+    @cached_property
+    def few_bits(self) -> bool:
+        """Whether the module dequantises by group, as written or raised.
+
+        A PrimFunc of integers of 8 bits need not: the importer writes a quantised LSTM as one.
+        """
+        return may_dequantise(self.mod) and dequantises(self._raised_for(False))
 
     def _raised_for(self, coarse: bool) -> Any:
         """The module in Relax operators, without splits for coarse backends."""

@@ -7,12 +7,19 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import tvm
 
+from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.common import kept_object as home
 from opinfo.byoc.backends.common.kept_object import kept_object, object_key
+from opinfo.byoc.backends.onnx_models import kept_runtime
 from opinfo.byoc.codegen.toolchain import CompilerError
+from opinfo.byoc.compile import compile_module
 from opinfo.byoc.process.trust import Untrusted
+
+from ..test_front import expected, model
 
 
 @pytest.fixture
@@ -80,3 +87,23 @@ def test_the_key_is_that_of_all_parts_and_the_compiler(monkeypatch: pytest.Monke
     keys = {object_key("a", "b"), object_key("ab"), object_key("a", "c")}
     monkeypatch.setattr("tvm.support.cc.get_cc", lambda: "/usr/bin/another")
     assert len(keys | {object_key("a", "b")}) == 4
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+def test_a_model_has_its_runtime_itself_if_nothing_can_be_kept(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sources have the same functions; the one with the runtime needs no object."""
+
+    def refused(*_: Any) -> Path:
+        raise OSError("read-only")
+
+    if find(name).available() is not None:
+        pytest.skip(f"no {name}")
+    monkeypatch.setattr(kept_runtime, "kept_object", refused)
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype("float32")
+    library = compile_module(model(4), [name])
+    assert not any(option.endswith(".o") for option in library.dispatched.options)
+    assert [region.backend for region in library.dispatched.taken] == [name]
+    found = library.machine()["main"](tvm.runtime.tensor(x)).numpy()
+    np.testing.assert_allclose(found, expected(x), rtol=1e-5, atol=1e-5)

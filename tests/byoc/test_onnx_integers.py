@@ -21,7 +21,8 @@ from opinfo.byoc.backends.onnx_integers.integer_products import in_8_bits
 from opinfo.byoc.backends.onnx_models.model import model
 from opinfo.byoc.compile import compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
-from opinfo.byoc.prepare.prepare import prepare
+from opinfo.byoc.prepare.prepare import Preparer, prepare
+from opinfo.byoc.prepare.raise_products import may_dequantise
 from opinfo.frontend.formats.from_onnx import from_model
 
 from ..layout import nets
@@ -353,6 +354,12 @@ def test_an_lstm_with_dynamic_quantisation_is_written_as_it_was() -> None:
         got = compiled.machine()["main"](tvm.runtime.tensor(x))
         for ours, theirs in zip(got, session.run(None, {"x": x}), strict=True):
             np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+def test_an_lstm_of_integers_has_no_weights_of_few_bits() -> None:
+    """Its PrimFunc takes int8, but models with it are raced and go to runtimes."""
+    mod = from_model(_lstm(), {})
+    assert may_dequantise(mod) and not Preparer(mod).few_bits
 
 
 def test_several_sequences_stay_with_tvm() -> None:

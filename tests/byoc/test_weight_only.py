@@ -22,7 +22,7 @@ from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.codegen.host import VARIABLE, native_target
 from opinfo.byoc.compile import CompiledModule, compile_module
 from opinfo.byoc.dispatching.dispatch import dispatch
-from opinfo.byoc.prepare.prepare import prepare
+from opinfo.byoc.prepare.prepare import Preparer, prepare
 from opinfo.front.backend_choice import choose_backends
 from opinfo.transform import FuseDequantize
 
@@ -462,7 +462,9 @@ def test_it_is_chosen_by_default() -> None:
         return emit(op.matmul(x, emit(op.permute_dims(_weights(emit, big)))))
 
     for rows in (1, 128):
-        done = opinfo.dispatch(_function(build, (rows, 512)))
+        mod = _function(build, (rows, 512))
+        assert Preparer(mod).few_bits
+        done = opinfo.dispatch(mod)
         assert [r.backend for r in done.taken] == ["weight_only"]
 
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from opinfo import frontend
 from opinfo.frontend.checks import limits
-from opinfo.frontend.formats import from_onnx
+from opinfo.frontend.formats import onnx_proto
 from opinfo.frontend.formats.from_onnx import from_model
 
 from .against_runtime import compare, floats, model
@@ -240,11 +240,11 @@ def test_files_that_are_not_read_allow_no_memory(place: str, tmp_path: Path) -> 
     proto = model([_node("Add", "x", "w")], X)
     tensor = _elsewhere("good.bin")
     proto.graph.initializer.append(tensor)
-    before = from_onnx._external_size(proto, folder)
+    before = onnx_proto._external_size(proto, folder)
     assert before == 8
     proto.graph.initializer.append(_elsewhere(place))
     proto.graph.initializer[1].dims[:] = [1 << 38]
-    assert from_onnx._external_size(proto, folder) <= before + (64 << 10)
+    assert onnx_proto._external_size(proto, folder) <= before + (64 << 10)
 
 
 def test_no_model_may_use_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:

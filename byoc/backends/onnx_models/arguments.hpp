@@ -9,19 +9,6 @@ namespace {
 
 opinfo::Constants models;
 
-// DLPack's code and bits of an element type.
-struct ElementType {
-  int code, bits;
-};
-
-// A region: the number of its model, and the element types of its inputs and results.
-struct Region {
-  const char* name;
-  size_t model;
-  int inputs, results;
-  const ElementType* types;
-};
-
 // Whether a tensor has this element type. A bool may also be called an unsigned integer.
 bool is_of(const DLTensor* t, ElementType type) {
   const bool named = t->dtype.code == type.code || (type.code == kDLBool && t->dtype.code == kDLUInt);

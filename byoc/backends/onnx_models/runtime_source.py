@@ -1,30 +1,32 @@
-"""Regions as ONNX models in the constants of one C++ file, run by a runtime's library."""
+"""ONNX models in the constants of one C++ file, run by a runtime's library."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
 
 from ...backend.backend import Code
+from ...backend.onnx_file import OnnxModel
 from ...backend.region import Region
-from ...codegen.abi import ABI
 from ...codegen.loading.resolve_apart import MARK
 from ..onnx_operators.graph.element_types import DLPACK
+from .kept_runtime import runtime_text
 from .model import model
 
 FUNCTION = """static const ElementType %(symbol)s_types[] = {%(types)s};
 static const Region %(symbol)s_region = {"%(symbol)s", %(k)d, %(inputs)d, %(results)d,
                                          %(symbol)s_types};
-OPINFO_FUNCTION(%(symbol)s) { return run(%(symbol)s_region, args, count); }
+OPINFO_FUNCTION(%(symbol)s) { return OPINFO_RUNTIME(run)(&%(symbol)s_region, args, count); }
 """
-START = """OPINFO_FUNCTION(__init_%s) {
-  if (int code = models.load(args, result)) return code;
-  return begin();
-}
+START = """OPINFO_FUNCTION(__init_%s) { return OPINFO_RUNTIME(load)(args, result); }
 OPINFO_FUNCTION(%s) __attribute__((weak));
 OPINFO_FUNCTION(%s) { return 0; }
+"""
+TABLE = """static const char* const input_names[] = {%s};
+static const char* const result_names[] = {%s};
+OPINFO_LINKAGE const Models OPINFO_RUNTIME(table) = {%s, %d, input_names, result_names};
 """
 #: The runtime's library is opened by its path, or else beside the compiled one.
 BESIDE = "-Wl,-rpath,$ORIGIN"
@@ -43,45 +45,69 @@ def runtime_code(
 
     Args:
         regions: The regions.
-        runtime: C++ with ``begin``, which opens all models, and ``run``, which calls one. It may
-            use LIBRARY, MODELS (their number), INPUT_NAMES and RESULT_NAMES.
+        runtime: See `models_code`.
         library: The runtime's library on this machine.
         options: Options for the compiler.
         integers: Whether the runtime has operators for integer arithmetic.
     """
-    symbols = tuple(r.symbol for r in regions)
-    models = tuple((f"{r.symbol}_onnx", model(r, integers)) for r in regions)
-    shared = (files(__package__) / "arguments.hpp").read_text(encoding="utf-8")
-    most = {"INPUT": max(len(r.inputs) for r in regions),
-            "RESULT": max(len(r.results) for r in regions)}  # fmt: skip
-    constants = [
-        f"static const char* const LIBRARY = {json.dumps(str(library))};\n"
-        f"static const size_t MODELS = {len(regions)};\n",
-        *(_names(kind, letter, most[kind]) for kind, letter in (("INPUT", "x"), ("RESULT", "y"))),
-    ]
-    functions = (_function(region, k) for k, region in enumerate(regions))
-    source = "".join(
-        [ABI, shared, *constants, runtime, *functions, START % (symbols[0], MARK, MARK)]
-    )
+    models = [
+        OnnxModel(
+            r.symbol, model(r, integers),
+            tuple(f"x{k}" for k in range(len(r.inputs))),
+            tuple(f"y{k}" for k in range(len(r.results))),
+            tuple(t.dtype for t in (*r.inputs, *r.results)),
+        )
+        for r in regions
+    ]  # fmt: skip
     rounds = tuple((r.symbol, HALF) for r in regions if _has_float16(r))
-    return Code(source, symbols, models, ("-std=c++17", "-ldl", BESIDE, *options), rounds)
+    return replace(models_code(models, runtime, library, options), rounds=rounds)
+
+
+def models_code(
+    models: Sequence[OnnxModel], runtime: str, library: Path, options: Sequence[str] = ()
+) -> Code:
+    """The C++ of some ONNX models.
+
+    Args:
+        models: The models. Of two models, one has the first names of the other.
+        runtime: C++ with ``begin``, which opens all models, and ``run``, which calls one. It may
+            use LIBRARY, MODELS (their number), INPUT_NAMES and RESULT_NAMES.
+        library: The runtime's library on this machine.
+        options: Options for the compiler.
+    """
+    symbols = tuple(m.symbol for m in models)
+    names = (max(each, key=len) for each in (
+        [m.inputs for m in models], [m.results for m in models]))  # fmt: skip
+    table = TABLE % (*map(_names, names), json.dumps(str(library)), len(models))
+    functions = (_function(m, k) for k, m in enumerate(models))
+    before, words = runtime_text(runtime, table, ("-std=c++17", *options))
+    source = "".join([before, *functions, START % (symbols[0], MARK, MARK)])
+    contents = tuple((f"{m.symbol}_onnx", m.content) for m in models)
+    return Code(source, symbols, contents, (*words, "-ldl", BESIDE))
 
 
 def _has_float16(region: Region) -> bool:
     return any(t.dtype == "float16" for c in region.calls for t in c.results)
 
 
-def _names(kind: str, letter: str, count: int) -> str:
-    texts = ", ".join(f'"{letter}{k}"' for k in range(count))
-    return f"[[maybe_unused]] static const char* const {kind}_NAMES[] = {{{texts or 'nullptr'}}};\n"
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(_literal, names)) or "nullptr"
 
 
-def _function(region: Region, k: int) -> str:
-    types = (DLPACK[t.dtype] for t in (*region.inputs, *region.results))
+def _literal(text: str) -> str:
+    """A string of C++ for a name that a file chooses: what may end it is written in octal."""
+    return '"' + "".join(
+        chr(b) if chr(b).isascii() and chr(b).isalnum() else f"\\{b:03o}"
+        for b in text.encode(errors="surrogateescape")
+    ) + '"'  # fmt: skip
+
+
+def _function(model: OnnxModel, k: int) -> str:
+    types = (DLPACK[dtype] for dtype in model.dtypes)
     return FUNCTION % {
-        "symbol": region.symbol,
+        "symbol": model.symbol,
         "types": ", ".join(f"{{{code}, {bits}}}" for code, bits in types),
         "k": k,
-        "inputs": len(region.inputs),
-        "results": len(region.results),
+        "inputs": len(model.inputs),
+        "results": len(model.results),
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...backend.backend import Backend
+from ...backend.backend import Backend, OnnxReader
 from ..onnx_models.region_cost import cost
+from ..onnx_operators.graph.element_types import DLPACK
 from ..onnx_operators.onnx_writers import network
-from .convert import convert
+from .convert import convert, convert_file
 from .locate import available, version
 
 #: ONNX defines these operators in one layout only.
@@ -13,5 +14,6 @@ WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
 NETWORK = network()
 
 ONNXRUNTIME = Backend(
-    "onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,)
-)
+    "onnxruntime", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
+    reader=OnnxReader(convert_file, frozenset(DLPACK)),
+)  # fmt: skip

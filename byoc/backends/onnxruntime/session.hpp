@@ -63,8 +63,8 @@ int open(const char* path) {
   auto* table = base == nullptr ? nullptr : base()->get_api(VERSION);
   if (table == nullptr) return opinfo::fail("RuntimeError", "ONNX Runtime has no such API");
   api = table;
-  const int warning = 2, arena = 1, by_default = 0;
-  if (int code = failed("ONNX Runtime", call(CREATE_ENV, warning, "opinfo", &env))) return code;
+  const int error = 3, arena = 1, by_default = 0;  // warnings are of how an author wrote a file
+  if (int code = failed("ONNX Runtime", call(CREATE_ENV, error, "opinfo", &env))) return code;
   return failed("ONNX Runtime", call(CREATE_CPU_MEMORY_INFO, arena, by_default, &memory));
 }
 

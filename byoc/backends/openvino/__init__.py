@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LSTM
 from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
-from ...backend.backend import Backend
+from ....layout.graph.relax_graph import Value
+from ...backend.backend import Backend, OnnxReader
 from ...patterns.pattern import Node
+from ...patterns.value_bounds import bounds
 from ..onnx_models.region_cost import cost
+from ..onnx_operators.graph.element_types import DLPACK
 from ..onnx_operators.movement.indexing import INDEXING
 from ..onnx_operators.onnx_writers import network
-from .convert import convert
+from .convert import convert, convert_file
 from .locate import available, version
 
 #: ONNX defines these operators in one layout only.
@@ -25,6 +28,8 @@ WANTS = {"relax.nn.conv2d": ("NCHW", "OIHW")}
 
 #: Operators that OpenVINO has, but not as TVM defines them, or lacks.
 WITHOUT = ("relax.topk", "relax.argsort", QUANTIZED_LSTM)
+#: Beyond the integers of 32 bits.
+LARGEST = 2.0**31
 
 
 def alone(node: Node) -> str | None:
@@ -50,12 +55,38 @@ def narrow(node: Node) -> str | None:
     """No number needs more than 32 bits."""
     if node.info.name in ("relax.argmax", "relax.argmin"):
         return None
-    tensors = node.tensors
-    if node.info.name in INDEXING and (indices := node.operand(1 if len(tensors) > 2 else 0)):
-        tensors = [v for v in tensors if v is not indices]
-    if any(v.dtype == "int64" for v in tensors):
+    if any(v.dtype == "int64" for v in _computed(node)):
         return "the dtype is int64, which OpenVINO computes in 32 bits"
     return None
+
+
+def _computed(node: Node) -> list[Value]:
+    """The tensors of an operator, without indices, which extents bound."""
+    tensors = node.tensors
+    if node.info.name in INDEXING and (indices := node.operand(1 if len(tensors) > 2 else 0)):
+        return [v for v in tensors if v is not indices]
+    return tensors
+
+
+def in_32_bits(node: Node) -> str | None:
+    """No number of a file needs more than 32 bits: all int64 have bounds, nothing is float64."""
+    if node.info.name in ("relax.argmax", "relax.argmin"):
+        return None
+    for value in _computed(node):
+        if value.dtype == "float64":
+            return f"{value.name} is float64, which OpenVINO computes as float32"
+        within = bounds(value, node.infos) if value.dtype == "int64" else (0.0, 0.0)
+        if within is None or max(map(abs, within)) >= LARGEST:
+            return f"{value.name} is int64, which OpenVINO computes in 32 bits"
+    return None
+
+
+def exact(node: Node) -> str | None:
+    """No operator of a file is one that OpenVINO computes differently for some values only."""
+    name = node.info.name
+    if name in ("relax.topk", "relax.argsort", "relax.sort"):
+        return f"{name} leaves the order of equal elements open in OpenVINO"
+    return None if name == "relax.matmul" else single(node)
 
 
 def channels_first(node: Node) -> str | None:
@@ -69,4 +100,7 @@ def channels_first(node: Node) -> str | None:
 
 NETWORK = network(single, narrow, alone, channels_first, without=WITHOUT)
 
-OPENVINO = Backend("openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,))
+OPENVINO = Backend(
+    "openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
+    reader=OnnxReader(convert_file, frozenset(DLPACK) - {"float16"}, (exact, in_32_bits)),
+)  # fmt: skip

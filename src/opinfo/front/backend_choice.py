@@ -16,8 +16,7 @@ from ..byoc.calibration.calibrations import CALIBRATED, InForce, in_force, known
 from ..byoc.dispatching.dispatch import Dispatched
 from ..byoc.dispatching.dispatch import dispatch as dispatch_module
 from ..byoc.measure import Measure
-from ..byoc.prepare.prepare import prepare
-from ..byoc.prepare.raise_products import may_dequantise
+from ..byoc.prepare.prepare import Preparer
 from ..layout.search.constraints import Desired
 from .models import as_module
 
@@ -61,8 +60,9 @@ def dispatch(
         ValueError: An argument is invalid or contradicts another.
     """
     mod = as_module(model, "dispatch")
-    choice = choose_backends(backends, priority, calibration, few_bits=may_dequantise(mod))
-    lowered = prepare(mod, choice.backends)
+    preparer = Preparer(mod)
+    choice = choose_backends(backends, priority, calibration, few_bits=preparer.few_bits)
+    lowered = preparer(choice.backends)
     return dispatch_module(lowered, choice.backends, choice.priority, force=force, measure=measure,
                            layouts="best", desired=wants,
                            calibration=choice.calibration)  # fmt: skip

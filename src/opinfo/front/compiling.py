@@ -9,6 +9,7 @@ import tvm
 from tvm import relax
 
 from ..byoc.backend.backend import Backend
+from ..byoc.building.build_library import on_gpu
 from ..byoc.building.read_target import read_target
 from ..byoc.calibration.calibration import Calibration
 from ..byoc.codegen.host import native_target
@@ -16,13 +17,14 @@ from ..byoc.compile import SharedWork, compile_module
 from ..byoc.dispatching.dispatch_request import Options
 from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
-from ..byoc.prepare.raise_products import may_dequantise
+from ..frontend.source_file import source_of
 from ..jit.arguments.signature import Signature
 from ..jit.compile.compile_shapes import compile_shapes
 from ..jit.config.strategy import Config, Dim, Strategy
 from ..layout.search.constraints import Desired
 from .backend_choice import BackendChoice, choose_backends
 from .compiled_model import Compiled
+from .file_builds import FileBuilds, replayed
 from .models import as_module
 from .race import race as raced
 from .race import rivals
@@ -69,26 +71,30 @@ def compile(
             ``opinfo calibrate`` measures, or the nearest that opinfo ships.
         race: If opinfo chooses the backends, also build the model for each backend that takes
             whole subgraphs alone, call all builds in turns on this machine with random inputs, and
-            return the fastest. Models with symbolic shapes, and those whose weights are of few
-            bits by group, are not raced.
+            return the fastest. If the model is what `opinfo.load` returned for an ONNX file,
+            unchanged, runtimes that read ONNX also get the file itself; such a build is kept only
+            if a build of the module has its outputs. Models with symbolic shapes, and those whose
+            weights are of few bits by group, are not raced.
 
     Returns:
         The compiled model.
 
     Raises:
         FrontendError: The file cannot be read.
+        PlanRefused: The plan does not fit the model or the backends.
         TypeError: An argument has the wrong type.
         ValueError: An argument is invalid or contradicts another.
         FileNotFoundError: No C++ compiler is installed.
     """
     mod = as_module(model, "compile")
+    source = source_of(mod)
     tvm_target = native_target() if target is None else read_target(target)
     mod, config = configured(mod, shapes)
     signatures = _signatures(mod)
     if config is None:
-        few_bits = may_dequantise(mod)
-        choice = choose_backends(backends, priority, calibration, tvm_target, few_bits)
         shared = SharedWork(mod)
+        few_bits = shared.prepare.few_bits
+        choice = choose_backends(backends, priority, calibration, tvm_target, few_bits)
         told = plan is None and (backends is None or calibration is not None)
 
         def build(
@@ -100,12 +106,17 @@ def compile(
                                      shared=shared, runs_elsewhere=runs_elsewhere)  # fmt: skip
             return Compiled(tvm_target, library, signatures, chosen.costs if told else None)
 
+        files = None
+        if source is not None and not on_gpu(tvm_target):
+            files = FileBuilds(source, mod, tvm_target, signatures, choice.costs, shared)
+        if plan is not None and plan.file:
+            return replayed(files, plan)
         if plan is not None:
             return build(choice, measure, True, False)
         free = all(given is None for given in (backends, priority, force, wants))
         raceable = race and free and not few_bits  # runtimes would store them in full
         names = rivals(tvm_target, signatures) if raceable else []
-        return raced(build, choice, measure, names, mod)
+        return raced(build, choice, measure, names, mod, files)
     choice = choose_backends(backends or (), priority, calibration, tvm_target)
     options = Options(priority, force, measure, "best" if backends else "given", wants,
                       choice.calibration)  # fmt: skip

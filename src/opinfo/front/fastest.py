@@ -1,12 +1,13 @@
 """Run builds of a model in turns, and choose the fastest of those whose outputs agree.
 
 A build whose outputs no other build has is not kept, as a library may be wrong. Where values are
-rounded to steps, builds may differ by some steps: see `verification.STEPS`.
+rounded to steps, builds may differ by some steps: see `verification.STEPS`. A build of the file
+that the model was loaded from needs a build of the model itself that has its outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -44,14 +45,15 @@ def least(runs: Mapping[str, TrialRun], name: str) -> float:
 
 
 def run_or_rebuild(
-    builds: Mapping[str, Compiled], again: Callable[[str], Compiled], model: Any,
+    builds: Mapping[str, Compiled], again: Callable[[str, str], Compiled | None], model: Any,
     process: TrialProcess | None = None,
 ) -> tuple[dict[str, Compiled], dict[str, TrialRun]]:  # fmt: skip
     """Run builds in turns; those that do not load are replaced.
 
     Args:
         builds: The builds by name.
-        again: Makes a build again, without the regions that do not load.
+        again: Makes a build again, without the regions that do not load, from its name and the
+            error of loading it; None if it cannot.
         model: The module of all.
         process: Where to run them.
 
@@ -60,22 +62,26 @@ def run_or_rebuild(
     """
     try:
         runs = run_builds(builds, model, process)
-        failed = [name for name, run in runs.items() if not run.loaded]
-    except RuntimeError:  # any of them may have ended the process
-        failed = list(builds)
+        failed = {name: run.error for name, run in runs.items() if not run.loaded}
+    except RuntimeError as error:  # any of them may have ended the process
+        failed = dict.fromkeys(builds, str(error))
     if not failed:
         return dict(builds), runs
-    mended = {name: again(name) if name in failed else built for name, built in builds.items()}
+    made = {name: again(name, failed[name]) if name in failed else built
+            for name, built in builds.items()}  # fmt: skip
+    mended = {name: built for name, built in made.items() if built is not None}
     return mended, run_builds(mended, model, process)
 
 
 def fastest(
     builds: Mapping[str, Compiled], model: Any, others: Mapping[str, TrialRun] | None = None,
-    process: TrialProcess | None = None, again: Callable[[str], Compiled] | None = None,
+    process: TrialProcess | None = None, again: Callable[[str, str], Compiled | None] | None = None,
+    files: Collection[str] = (),
 ) -> Compiled:  # fmt: skip
     """Return the fastest build whose outputs another one has too; `Compiled.kept` names it.
 
-    Builds with the same plan run once. If the process fails, the first one is returned.
+    Builds with the same plan run once. If the process fails, the first one is returned that is not
+    of the model's file.
 
     Args:
         builds: Builds of the model by the words that describe their choice.
@@ -83,14 +89,17 @@ def fastest(
         others: Runs of other builds, which only say whether outputs are right.
         process: Where to run them; by default in a new process.
         again: See `run_or_rebuild`; by default builds that do not load have no times.
+        files: Those of `builds` that are of the model's file. They are not all.
     """
     different = _different(builds)
-    first, *more = different
-    if not more or "main" not in different[first].signatures:
+    first = next(name for name in different if name not in files)
+    if len(different) == 1 or "main" not in different[first].signatures:
         if again is None:
             return different[first]
         ran = [name for name in builds if others and name in others and others[name].loaded]
-        return builds[ran[0]] if ran else again(first)
+        rebuilt = builds[ran[0]] if ran else again(first, "")
+        assert rebuilt is not None  # only builds of the file may be dropped
+        return rebuilt
     try:
         if again is None:
             runs = run_builds(different, model, process)
@@ -98,14 +107,17 @@ def fastest(
             different, runs = run_or_rebuild(different, again, model, process)
     except RuntimeError as error:  # such as code that crashes
         return replace(different[first], kept=f"kept the choice {first}, untimed: {error}")
-    if not any(run.times for run in runs.values()):
+    known = {**(others or {}), **runs}
+    trusted = _trusted(runs, known, different, files)
+    if not trusted:
         return replace(different[first], kept=f"kept the choice {first}: all builds fail")
-    trusted = _trusted(runs, {**(others or {}), **runs}, different)
     best, *rest = trusted
     for name in rest:
         if least(runs, name) <= PART * least(runs, best):
             best = name
-    told = [f"{_told(runs, name)} {name}" for name in different if name != best]
+    alone = [name for name in files if name in runs and runs[name].times and name not in trusted]
+    told = [f"{_told(runs, name)} {name}{', whose outputs differ' if name in alone else ''}"
+            for name in different if name != best]  # fmt: skip
     kept = f"kept the choice {best}: {_told(runs, best)}; {', '.join(told)}"
     return replace(different[best], kept=kept)
 
@@ -115,37 +127,45 @@ def _told(runs: Mapping[str, TrialRun], name: str) -> str:
 
 
 def agreeing(
-    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], builds: Mapping[str, Compiled]
-) -> list[str]:
+    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], builds: Mapping[str, Compiled],
+    files: Collection[str] = (),
+) -> list[str]:  # fmt: skip
     """Return the builds that ran and whose outputs another one has.
 
     Args:
         runs: Runs of builds.
         known: These runs and others.
         builds: The builds that ran, which say how results are rounded.
+        files: Builds of the model's file, for which another such build is no witness: both may
+            depart from the module in the same way.
     """
     tolerance = max((tolerance_of(build.dispatched) for build in builds.values()), default=0.0)
     return [
         name
         for name, run in runs.items()
         if run.times
-        and any(_same(run, other, tolerance) for n, other in known.items() if n != name)
-    ]
+        and any(_same(run, other, tolerance) for n, other in known.items()
+                if n != name and not (name in files and n in files))
+    ]  # fmt: skip
 
 
 def _trusted(
-    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], builds: Mapping[str, Compiled]
-) -> list[str]:
-    """Return the builds that ran and whose outputs another one has; all if no two agree."""
+    runs: Mapping[str, TrialRun], known: Mapping[str, TrialRun], builds: Mapping[str, Compiled],
+    files: Collection[str],
+) -> list[str]:  # fmt: skip
+    """Return the builds that ran and whose outputs another one has.
+
+    If no two agree, all that ran are returned which are not of the model's file.
+    """
     ran = [name for name, run in runs.items() if run.times]
-    agree = agreeing(runs, known, builds)
+    agree = agreeing(runs, known, builds, files)
     for name in ran if agree else ():
-        if name not in agree:
+        if name not in agree and name not in files:
             warn(f"compile: the build {name} is left out, as its outputs differ from all others")
-    if not agree and len(known) > 1:
+    if not agree and len([name for name in known if name not in files]) > 1:
         warn("compile: the outputs of all builds differ; either rounding decides in this model, or "
              "a library is wrong: compare them with --verify")  # fmt: skip
-    return agree or ran
+    return agree or [name for name in ran if name not in files]
 
 
 def _same(a: TrialRun, b: TrialRun, tolerance: float) -> bool:

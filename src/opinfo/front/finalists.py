@@ -6,7 +6,7 @@ one by one, and constants are written, linked and loaded several times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 
 from ..verify.trial_runs import TrialRun
@@ -27,7 +27,9 @@ def seconds(builds: Mapping[str, Compiled]) -> float:
                 for build in builds.values()), default=0.0)  # fmt: skip
 
 
-def suffices(builds: Mapping[str, Compiled], runs: Mapping[str, TrialRun]) -> bool:
+def suffices(
+    builds: Mapping[str, Compiled], runs: Mapping[str, TrialRun], files: Collection[str] = ()
+) -> bool:
     """Return whether single runtimes may be the only finalists.
 
     The fastest one must have all operators, and outputs that another build has too: if libraries
@@ -36,10 +38,11 @@ def suffices(builds: Mapping[str, Compiled], runs: Mapping[str, TrialRun]) -> bo
     Args:
         builds: The builds of single runtimes.
         runs: Their runs.
+        files: The builds of the model's file.
     """
     least = {name: min(run.times, default=inf) for name, run in runs.items()}
     name = min(least, key=lambda n: least[n], default=None)
-    if name is None or name not in agreeing(runs, runs, builds):
+    if name is None or name not in agreeing(runs, runs, builds, files):
         return False
     dispatched = builds[name].dispatched
     return dispatched is not None and not dispatched.left

@@ -3,30 +3,38 @@
 Expected costs compare operators; whether a library runs a whole graph faster than the sum of its
 parts, only the graph itself says. So each backend that takes whole subgraphs is built alone and
 timed. That corrects its expected costs for this model, by which the mixed choice is then made.
+
+If the module was loaded from an ONNX file, runtimes also get the file itself: an author may have
+written what they know a faster kernel for, and the import is another form of it.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from ..byoc.backend.catalog import find
+from ..byoc.compile_file import FileRefused
 from ..byoc.measure import Measure
+from ..byoc.patterns.failure import one_line
+from ..frontend import FrontendError
 from ..jit.arguments.signature import Param, Signature
 from ..verify.trial_runs import TrialProcess, TrialRun
 from .backend_choice import BackendChoice, installed
 from .compiled_model import Compiled
-from .fastest import agreeing, fastest, least, run_or_rebuild
+from .fastest import PART, agreeing, fastest, least, run_or_rebuild
+from .file_builds import FileBuilds
 from .finalists import MIXED, WITHOUT_RUNTIMES, seconds, suffices
 
 Build = Callable[[BackendChoice, Measure | None, bool, bool], Compiled]
 #: The share of operations beyond which a choice is raced with one without runtimes.
 MOST = 0.8
 ALONE, EXPECTED, MEASURED = "of {} alone", "by expected costs", "by measured costs"
+FILE = "of {} with the model's file"
 
 
 def rivals(target: Any, signatures: Mapping[str, Signature]) -> list[str]:
@@ -47,8 +55,9 @@ def _static(param: Param) -> bool:
 
 
 def race(
-    build: Build, choice: BackendChoice, measure: Measure | None, names: Sequence[str], model: Any
-) -> Compiled:
+    build: Build, choice: BackendChoice, measure: Measure | None, names: Sequence[str], model: Any,
+    files: FileBuilds | None = None,
+) -> Compiled:  # fmt: skip
     """Build a model for a choice and for single backends, and return the fastest right build.
 
     Args:
@@ -59,18 +68,26 @@ def race(
         measure: How to measure, if the choice is to be measured.
         names: Backends to build alone.
         model: The module.
+        files: Builds of the file that the module was loaded from; None if there is none. One is
+            kept only if a build of the module has its outputs.
     """
     if measure is None and not names:
         return build(choice, None, True, False)
     with TrialProcess() as process:
-        return _Race(build, model, process).winner(choice, measure, names)
+        raced = _Race(build, model, process, files)
+        return raced.told(raced.winner(choice, measure, names))
 
 
 class _Race:
     """Builds of a model by name, and how each is made."""
 
-    def __init__(self, build: Build, model: Any, process: TrialProcess) -> None:
-        self.build, self.model, self.process = build, model, process
+    def __init__(
+        self, build: Build, model: Any, process: TrialProcess, files: FileBuilds | None
+    ) -> None:
+        self.build, self.model, self.process, self.files = build, model, process, files
+        #: The runtimes of builds of the file, by the builds' names, and why others have none.
+        self.readers: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
         self.made: dict[str, tuple[BackendChoice, Measure | None, bool, bool]] = {}
         self.builds: dict[str, Compiled] = {}
         self.runs: dict[str, TrialRun] = {}
@@ -81,14 +98,14 @@ class _Race:
         kept = self.alone(choice, names)
         builds, runs = self.builds, self.runs
         expected = seconds(builds)
-        if measure is None and expected > MIXED and suffices(builds, runs):
+        if measure is None and expected > MIXED and suffices(builds, runs, self.readers):
             return _without(self.fastest(kept), expected, EXPECTED)
         choice = _corrected(choice, {n: builds[ALONE.format(n)] for n in names}, runs)
         if measure is not None:
             self.add(MEASURED, choice, measure)
         mixed = self.add(EXPECTED, choice, quiet=measure is not None)
         finalists = [n for n in (MEASURED, EXPECTED) if n in builds] + _until_agreed(
-            kept, runs, builds
+            kept, runs, builds, self.readers
         )
         if not _taken_by_one(mixed, names):
             return self.fastest(finalists)
@@ -104,10 +121,35 @@ class _Race:
         for name in names:
             single = BackendChoice([name], None, choice.costs)
             self.add(ALONE.format(name), single, layouts=False, quiet=True)
+        self.add_files(names)
         with suppress(RuntimeError):  # the last run says why, if it fails too
             self.builds, self.runs = run_or_rebuild(
                 self.builds, self.again, self.model, self.process)  # fmt: skip
-        return sorted(self.builds, key=lambda name: least(self.runs, name))
+        part = {name: PART for name in self.readers}  # as where a later build replaces an earlier
+        return sorted(self.builds, key=lambda n: least(self.runs, n) / part.get(n, 1.0))
+
+    def add_files(self, names: Sequence[str]) -> None:
+        """Make the builds of the file."""
+        if self.files is None:
+            return
+        for name in self.files.runtimes(names):
+            self.readers[FILE.format(name)] = name
+            try:
+                self.builds[FILE.format(name)] = self.files.build(name, runs_elsewhere=True)
+            except (FileRefused, FrontendError) as error:
+                self.refused[name] = str(error)
+            except Exception as error:  # of the compiler, or of a library
+                self.refused[name] = one_line(error)
+        self.files.release()
+
+    def told(self, compiled: Compiled) -> Compiled:
+        """Say which runtimes did not get the file."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.refused.items():
+            by_reason.setdefault(reason, []).append(name)
+        lines = [f"without the model's file in {' and '.join(names)}: {reason}"
+                 for reason, names in by_reason.items()]  # fmt: skip
+        return replace(compiled, kept="; ".join(filter(None, (compiled.kept, *lines))))
 
     def add(
         self, name: str, choice: BackendChoice, measure: Measure | None = None,
@@ -118,13 +160,16 @@ class _Race:
         self.builds[name] = self._make(name, runs_elsewhere=True)
         return self.builds[name]
 
-    def again(self, name: str) -> Compiled:
-        """Make a build again, without the regions that do not load."""
+    def again(self, name: str, error: str) -> Compiled | None:
+        """Make a build again, without the regions that do not load; None for the file."""
+        if name in self.readers:
+            self.refused[self.readers[name]] = error
+            return None
         return self._make(name, runs_elsewhere=False)
 
     def fastest(self, names: Sequence[str]) -> Compiled:
         builds = {name: self.builds[name] for name in names}
-        return fastest(builds, self.model, self.runs, self.process, self.again)
+        return fastest(builds, self.model, self.runs, self.process, self.again, self.readers)
 
     def _make(self, name: str, runs_elsewhere: bool) -> Compiled:
         choice, measure, layouts, quiet = self.made[name]
@@ -135,16 +180,18 @@ class _Race:
 
 
 def _until_agreed(
-    names: Sequence[str], runs: Mapping[str, TrialRun], builds: Mapping[str, Compiled]
-) -> list[str]:
+    names: Sequence[str], runs: Mapping[str, TrialRun], builds: Mapping[str, Compiled],
+    files: Collection[str] = (),
+) -> list[str]:  # fmt: skip
     """Return builds up to the first whose outputs another one has: a lone one may not be kept.
 
     Args:
         names: Builds of single runtimes, the fastest first.
         runs: Their runs.
         builds: These builds.
+        files: The builds of the model's file.
     """
-    agreed = agreeing(runs, runs, {name: builds[name] for name in names})
+    agreed = agreeing(runs, runs, {name: builds[name] for name in names}, files)
     count = next((k + 1 for k, name in enumerate(names) if name in agreed), len(names))
     return list(names[:count])
 

@@ -18,9 +18,10 @@ from .checks.error import FrontendError, one_line
 from .checks.input_shapes import KEPT, parse_shape
 from .checks.json_graph import BadGraph
 from .checks.large_constants import attached, unpacked
-from .checks.notes import without_notes
+from .checks.notes import without_digest, without_notes
 from .formats import LOADERS, from_json
 from .process.apart import shared_reader
+from .source_file import SourceFile, remember
 
 __all__ = ["LOADERS", "FrontendError", "load", "parse_shape"]
 
@@ -76,7 +77,10 @@ def read(
         raise FrontendError(f"{path}: the module is not well typed: {one_line(error)}") from error
     except Exception as error:  # TVM's reader of JSON raises various types
         raise FrontendError(f"{path}: TVM cannot load the module: {one_line(error)}") from error
+    mod, digest = without_digest(mod)
     mod, notes = without_notes(mod)
+    if digest and path.suffix.lower() == ".onnx":
+        remember(mod, SourceFile(path.absolute(), digest))
     for note in notes:
         warn(f"{path}: {note}")
     return mod

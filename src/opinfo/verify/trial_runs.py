@@ -1,7 +1,7 @@
 """Run libraries in turns, in a process whose thread pools all have the same size.
 
 ``python -m opinfo.verify.trial_runs FOLDER THREADS`` reads the inputs from a folder. For each line
-of JSON, a list of libraries, it loads each and answers whether it could, then writes the outputs of
+of JSON, a list of libraries, it loads each and answers why it could not, then writes the outputs of
 each to the folder, and answers milliseconds, all as lines of JSON. The first answer says that it is
 ready. Pools take their size from the environment when they are loaded, which the caller may have
 done long ago. Calls of one thread are timed by CPU time, which other processes do not lengthen.
@@ -27,6 +27,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from ..byoc.patterns.failure import one_line
 from ..byoc.process.folder import Folder
 from ..byoc.process.patience import Patience
 from ..byoc.process.spawn import spawn
@@ -56,11 +57,13 @@ class TrialRun:
         times: Milliseconds of each call; empty if the first one raised an error.
         outputs: The arrays that the first call returned, in order.
         loaded: Whether the library could be loaded.
+        error: Why it could not, as one line.
     """
 
     times: tuple[float, ...]
     outputs: tuple[Array, ...]
     loaded: bool = True
+    error: str = ""
 
 
 class TrialProcess:
@@ -99,8 +102,9 @@ class TrialProcess:
             self.close()
             raise
         assert self._folder is not None
-        return [TrialRun(tuple(calls), _outputs(self._folder.path / str(k)) if calls else (), ok)
-                for k, (ok, calls) in enumerate(zip(loaded, times, strict=True))]  # fmt: skip
+        return [TrialRun(tuple(calls), _outputs(self._folder.path / str(k)) if calls else (),
+                         not error, error)
+                for k, (error, calls) in enumerate(zip(loaded, times, strict=True))]  # fmt: skip
 
     def close(self) -> None:
         """End the process."""
@@ -123,14 +127,14 @@ class TrialProcess:
         self._read, self._ready = b"", False
         self._child = spawn(command(__name__, str(self._folder.path), str(threads)), threads)
 
-    def _asked(self, libraries: Sequence[Path]) -> tuple[list[bool], list[list[float]]]:
-        """Return which libraries could be loaded, and milliseconds of the calls of each."""
+    def _asked(self, libraries: Sequence[Path]) -> tuple[list[str], list[list[float]]]:
+        """Return why libraries could not be loaded, and milliseconds of the calls of each."""
         child = self._child
         assert child is not None and child.stdin is not None and child.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended, so it answers nothing
             child.stdin.write(json.dumps([str(path) for path in libraries]).encode() + b"\n")
             child.stdin.flush()
-        loaded = [self._answer(LOADING) for _ in libraries]
+        loaded = [str(self._answer(LOADING)) for _ in libraries]
         return loaded, self._answer()
 
     def _answer(self, seconds: float = inf) -> Any:
@@ -214,23 +218,31 @@ def _timed(call: Call, clock: Clock) -> float:
 
 
 def _loaded(library: str) -> Any:
-    """Return ``main`` of a library, None if it cannot be loaded."""
+    """Return ``main`` of a library, or why it cannot be loaded."""
     try:
         return relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())["main"]
     except Exception as error:  # of any library in it
         print(f"{library}: {error}", file=sys.stderr)
-        return None
+        return one_line(error)
 
 
 def _called(main: Any, values: Sequence[Any], outputs: Path) -> Call | None:
-    """Call a function once and write its outputs; return a further call."""
+    """Call a function once and write its outputs; return a further call.
+
+    The outputs live as long as that call: if their memory went to the outputs of the next library,
+    one that writes nothing there would seem right.
+    """
     try:
         tensors = {str(k): x for k, x in enumerate(flat(main(*values)))}
         tvm.runtime.save_param_dict_to_file(tensors, str(outputs))
     except Exception as error:  # of any library in it
         print(error, file=sys.stderr)
         return None
-    return lambda: main(*values)
+
+    def call(_kept: object = tensors) -> object:
+        return main(*values)
+
+    return call
 
 
 def _main(folder: Path, threads: int) -> None:
@@ -250,8 +262,8 @@ def _main(folder: Path, threads: int) -> None:
         for name in names:
             if name not in functions:
                 functions[name] = _loaded(name)
-            answer(functions[name] is not None)
-        calls = [None if functions[name] is None else
+            answer(functions[name] if isinstance(functions[name], str) else "")
+        calls = [None if isinstance(functions[name], str) else
                  _called(functions[name], values, folder / str(k))
                  for k, name in enumerate(names)]  # fmt: skip
         answer(_times(calls, process_time if threads == 1 else perf_counter))

@@ -16,6 +16,9 @@ from ..checks.input_shapes import Shapes, bind_shapes
 from ..checks.large_constants import packed
 from ..checks.tidy import tidy
 from . import from_json, from_onnx, from_script, from_torch
+from .static_onnx import static_file
+
+__all__ = ["LOADERS", "read_file", "static_file"]
 
 LOADERS: dict[str, Callable[[Path, Shapes], tvm.IRModule]] = {
     ".onnx": from_onnx.load,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,17 @@ import tvm_ffi
 
 from ..checks.error import FrontendError, one_line, shortened
 from ..checks.input_shapes import KEPT, Shapes, check_shapes
-from ..checks.limits import allow
-from ..checks.notes import noted
+from ..checks.notes import digested, noted
 from ..checks.onnx_schema import check_model
 from ..onnx_graph.symbols import input_shapes, parameters
 from ..onnx_graph.values import NodeError
 from .importer import tidied
 from .onnx_import import GraphImport, NeedsBranches
+from .onnx_proto import read_proto
 from .origins import named
 
 #: A size that a hint proposes for a symbolic dimension.
 EXAMPLE = 64
-#: Bytes of the largest file, by protobuf's format; larger weights are in files of their own.
-LARGEST = 2**31 - 1
-#: Bytes of the largest type of elements.
-MOST_BYTES = 16
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -37,39 +32,8 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     Without `shapes`, dynamic dimensions stay symbolic. If a node needs one of them static, the
     error names the node and the option that makes it so.
     """
-    try:
-        import onnx
-    except ImportError as error:
-        raise FrontendError(
-            f"{path}: reading .onnx needs onnx: pip install 'opinfo[onnx]'"
-        ) from error
-    if (size := path.stat().st_size) > LARGEST:
-        raise FrontendError(f"{path}: not an ONNX model: it has {size} bytes, expected under 2 GiB")
-    try:
-        model = onnx.load(path, load_external_data=False)
-        allow(_external_size(model, path.parent))
-        onnx.load_external_data_for_model(model, str(path.parent))
-    except Exception as error:  # protobuf and onnx raise various types
-        raise FrontendError(f"{path}: not an ONNX model: {one_line(error)}") from error
-    if not model.graph.node:
-        raise FrontendError(f"{path}: not an ONNX model: its graph is empty")
-    return from_model(model, shapes, str(path))
-
-
-def _external_size(model: Any, folder: Path) -> int:
-    """Return the bytes of the external weights that a model names and that its folder has."""
-    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
-
-    total = 0
-    for tensor in model.graph.initializer:
-        if not uses_external_data(tensor):
-            continue
-        place = folder / ExternalDataInfo(tensor).location
-        if place.is_file() and place.resolve().is_relative_to(folder.resolve()):
-            content = place.stat()
-            stored = min(content.st_size, content.st_blocks * 512)  # a file may have holes
-            total += min(stored, max(0, math.prod(tensor.dims)) * MOST_BYTES)
-    return total
+    model, digest = read_proto(path)
+    return digested(from_model(model, shapes, str(path)), digest)
 
 
 def from_model(model: Any, shapes: Shapes, where: str = "model") -> tvm.IRModule:

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -43,15 +43,28 @@ class Reader(LineProcess):
             shapes: As in `opinfo.load`.
             seconds: Limit on CPU seconds; by default it depends on the file's size.
         """
-        size = path.stat().st_size // MIB
+        return self._limited(path, {"shapes": shapes}, seconds)
+
+    def static_file(self, path: Path, digest: str, extents: Sequence[Sequence[int]]) -> bytes:
+        """Return an ONNX file with static shapes as an unchecked message; raises `FrontendError`.
+
+        The arguments are those of `formats.static_file`.
+        """
+        return self._limited(path, {"static": [digest, extents]}, None)
+
+    def _limited(self, path: Path, job: Mapping[str, Any], seconds: int | None) -> bytes:
+        """Return the bytes that a job on a file answers, within limits by the file's size."""
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise FrontendError(f"{path}: {error.strerror or error}") from error
         more = PER_MIB.get(path.suffix.lower(), OTHERS_PER_MIB)
-        limit = SECONDS + more * size if seconds is None else seconds
-        memory = BASE + share(path.stat().st_size)
-        job = {"path": str(path.absolute()), "shapes": shapes, "seconds": limit, "memory": memory}
+        limit = SECONDS + more * (size // MIB) if seconds is None else seconds
+        limits = {"path": str(path.absolute()), "seconds": limit, "memory": BASE + share(size)}
         with self._lock:
             self.seconds = 4 * limit + self.starting
             try:
-                return self._read(job)
+                return self._read({**job, **limits})
             except ProcessDied as error:
                 raise FrontendError(f"{path}: {error}") from error
             except FrontendError:

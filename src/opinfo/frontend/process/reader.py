@@ -2,8 +2,9 @@
 
 It takes one line of JSON for each file, ``{"path", "shapes", "seconds", "memory"}``, and forks a
 process with limits to read it. It answers ``{"error": text}``, or ``{"module": length}`` followed
-by that many bytes (`large_constants`), which the client must check before loading. Crashes, hangs
-and memory growth end with the fork, so each file gets a fresh process.
+by that many bytes (`large_constants`), which the client must check before loading. A line with
+``"static"``, a digest and the shapes of inputs, asks for an ONNX file instead (`static_onnx`).
+Crashes, hangs and memory growth end with the fork, so each file gets a fresh process.
 """
 
 from __future__ import annotations
@@ -92,10 +93,14 @@ def _answer(answers: int, job: dict[str, Any], read: Any) -> None:
 def _read_file(job: dict[str, Any], read: Any) -> bytes:
     """Limit this process and read a file; return ``M`` and the module, or ``E`` and an error."""
     path = Path(job["path"])
-    shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
     tempfile.gettempdir()  # cached before the limits, since the search writes files
     limit(job["seconds"], job["memory"])
     try:
+        if "static" in job:
+            from ..formats import static_file
+
+            return b"M" + static_file(path, *job["static"])
+        shapes = {name: tuple(dims) for name, dims in job["shapes"].items()}
         return b"M" + read(path, shapes)  # type: ignore[no-any-return]
     except FrontendError as error:
         return b"E" + str(error).encode(errors="replace")
