@@ -65,10 +65,11 @@ def split_branches(mod: Any) -> Any:
 def _split(loop: Any, mutator: Any) -> Any:
     nest = _nest(loop)
     axis = None if nest is None else _axis(nest)
-    if nest is None or axis is None:
+    extent = None if nest is None or axis is None else static(nest.loops[axis].extent)
+    if nest is None or axis is None or extent is None:
         return mutator.default_mutate(loop)
-    var, extent = nest.block.iter_vars[axis].var, int(static(nest.loops[axis].extent))
-    parts = list(_pieces(nest.block.body.value, var, 0, extent))
+    var, value = nest.block.iter_vars[axis].var, nest.block.body.value
+    parts = _pieces(value, var, 0, extent)
     if len(parts) < 2:
         return loop
     return tirx.SeqStmt([_part(nest, axis, piece) for piece in parts])

@@ -25,7 +25,7 @@ class Before:
         a: T.Buffer((4, 5), "float32"),
         b: T.Buffer((4, 3), "float32"),
         y: T.Buffer((4, 8), "float32"),
-    ):
+    ) -> None:
         for i, j in T.grid(4, 8):
             with T.sblock("y"):
                 vi, vj = T.axis.remap("SS", [i, j])
@@ -41,7 +41,7 @@ class Expected:
         a: T.Buffer((4, 5), "float32"),
         b: T.Buffer((4, 3), "float32"),
         y: T.Buffer((4, 8), "float32"),
-    ):
+    ) -> None:
         for i, j in T.grid(4, 5):
             with T.sblock("y"):
                 vi = T.axis.spatial(4, i)
@@ -61,7 +61,7 @@ class Expected:
 @I.ir_module(s_tir=True)
 class Kept:
     @T.prim_func(private=True, s_tir=True)
-    def over_itself(a: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    def over_itself(a: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")) -> None:
         for j in range(8):
             with T.sblock("y"):
                 vj = T.axis.spatial(8, j)
@@ -70,7 +70,7 @@ class Kept:
                 y[vj] = T.if_then_else(5 <= vj, y[vj - 5], a[vj])
 
     @T.prim_func(private=True, s_tir=True)
-    def onto_one(a: T.Buffer((8,), "float32"), y: T.Buffer((1,), "float32")):
+    def onto_one(a: T.Buffer((8,), "float32"), y: T.Buffer((1,), "float32")) -> None:
         for j in range(8):
             with T.sblock("y"):
                 vj = T.axis.spatial(8, j)
@@ -79,7 +79,7 @@ class Kept:
                 y[0] = T.if_then_else(5 <= vj, a[vj - 5], a[vj])
 
     @T.prim_func(private=True, s_tir=True)
-    def of_a_sum(a: T.Buffer((8, 8), "float32"), y: T.Buffer((8, 8), "float32")):
+    def of_a_sum(a: T.Buffer((8, 8), "float32"), y: T.Buffer((8, 8), "float32")) -> None:
         for i, j in T.grid(8, 8):
             with T.sblock("y"):
                 vi, vj = T.axis.remap("SS", [i, j])
@@ -99,7 +99,8 @@ def test_loops_that_cannot_be_split_stay() -> None:
 @pytest.mark.parametrize("compare", ["4 > vj", "vj < 4", "3 >= vj", "vj <= 3", "vj > 3", "3 < vj",
                                      "vj >= 4", "4 <= vj"])  # fmt: skip
 def test_each_comparison_splits_at_its_bound(compare: str) -> None:
-    text = Before.script().replace("5 <= vj", compare).replace("vj - 5", "vj % 3").replace(
+    before: Any = Before
+    text = before.script().replace("5 <= vj", compare).replace("vj - 5", "vj % 3").replace(
         "a[vi, vj]", "a[vi, vj % 5]")  # fmt: skip
     mod = tvm.script.from_source(text)
     nests: list[Any] = []
