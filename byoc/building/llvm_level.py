@@ -17,8 +17,8 @@ from tvm import tirx
 from .read_target import read_target
 
 LEVEL = "opt-level"
-#: What numbers in place of indices would simplify.
-_FOLDED = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Cast)
+#: What a number in place of an index simplifies, if the result is an integer.
+_INDEXING = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Cast)
 
 
 def at_level(mod: Any, target: Any) -> Any:
@@ -37,7 +37,13 @@ def at_level(mod: Any, target: Any) -> Any:
 
 
 def _plain(func: Any) -> bool:
+    """Return whether a function divides no integers and casts to none, as of an index."""
     folded: list[Any] = []
+
+    def keep(node: Any) -> None:
+        if "int" in str(node.ty.dtype):
+            folded.append(node)
+
     if isinstance(func, tirx.PrimFunc):
-        tvm_ffi.structural_walk(func.body, (_FOLDED, folded.append))
+        tvm_ffi.structural_walk(func.body, (_INDEXING, keep))
     return not folded
