@@ -23,6 +23,8 @@ from ..codegen.loading.cuda_device import cuda_device
 from ..codegen.loading.load_checked import load_checked
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
+from ..prepare.split_branches import split_branches
+from .llvm_level import at_level
 from .read_target import read_target
 
 
@@ -48,7 +50,8 @@ def build_library(
         program = compiled(result.module, target, fuse)
     else:
         apart = embedded(result.module)
-        program, data = executable(fuse(apart.module), target), apart.data
+        split = split_branches(fuse(apart.module))
+        program, data = executable(split, at_level(split, target)), apart.data
     stage("linking")
     export_library(program, library, result.options, data)
     if result.taken:

@@ -12,6 +12,7 @@ from ..checks.input_shapes import Shapes
 from .importer import at_node, tidied
 from .origins import named, of_torch
 from .torch_archive import rebuilt
+from .torch_extents import bind_extents, restore
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -27,20 +28,29 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
     except Exception as error:  # torch raises various types
         raise FrontendError(f"{path}: not a torch.export program: {one_line(error)}") from error
     try:
-        return from_program(program)
+        return from_program(program, shapes=shapes)
     except Exception as error:  # the importer raises various types
         raise FrontendError(
             f"{path}: TVM's importer rejected it{at_node(error)}: {one_line(error)}"
         ) from error
 
 
-def from_program(program: Any, keep_params_as_input: bool = False) -> tvm.IRModule:
-    """Import a `torch.export.ExportedProgram`."""
+def from_program(
+    program: Any, keep_params_as_input: bool = False, shapes: Shapes | None = None
+) -> tvm.IRModule:
+    """Import a `torch.export.ExportedProgram`.
+
+    Args:
+        program: The program.
+        keep_params_as_input: Make the weights parameters.
+        shapes: Requested shapes by input. If they decide all symbolic dimensions, the module has
+            them; otherwise it has those of the program.
+    """
     from ..converters.derived_sizes import in_parameters
     from ..converters.program_importer import ProgramImporter
 
     importer = ProgramImporter(binds_parameters=not keep_params_as_input)
-    decomposed = _decomposed(program)
+    decomposed = _decomposed_for(program, shapes or {})
     _check_mutations(decomposed.graph_signature)
     with tidied():
         mod = importer.from_exported_program(decomposed, keep_params_as_input, False, False, None)
@@ -58,6 +68,17 @@ def _check_mutations(signature: Any) -> None:
         raise NotImplementedError(f"it writes to {', '.join(map(str, names[:3]))} in place, "
                                   "expected functions of the inputs; make it an input, and return "
                                   "the new value")  # fmt: skip
+
+
+def _decomposed_for(program: Any, shapes: Shapes) -> Any:
+    """Return a program in the core operators, with the requested shapes if they decide all."""
+    former = bind_extents(program, shapes)
+    if former:
+        try:
+            return _decomposed(program)
+        except Exception:  # tracing with numbers has its own errors; symbols may have none
+            restore(former)
+    return _decomposed(program)
 
 
 def _decomposed(program: Any) -> Any:
