@@ -80,7 +80,8 @@ def exported_static(model: Any, size: int) -> Any:
     """Export a step for any number of tokens, with a cache of so many."""
     past, dim = empty_cache(model, length=size), torch.export.Dim
     args = (torch.ones((1, 3), dtype=torch.int64), past, torch.arange(3))
-    shapes = ({1: dim.DYNAMIC}, [({}, {}) for _ in past], {0: dim.DYNAMIC})
+    fixed: list[tuple[dict[int, Any], dict[int, Any]]] = [({}, {}) for _ in past]
+    shapes = ({1: dim.DYNAMIC}, fixed, {0: dim.DYNAMIC})
     with torch.no_grad():
         return torch.export.export(StaticStep(model), args, dynamic_shapes=shapes, strict=False)
 
