@@ -288,3 +288,22 @@ def test_parameters_need_not_be_contiguous_or_aligned(dtype: torch.dtype) -> Non
             return x * self.turned + self.shifted
 
     check(Views(), (torch.randn(5, 3).to(dtype),))
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, 3), (20, 9)])
+def test_slices_of_a_symbolic_axis_are_clamped(first: int, second: int) -> None:
+    """The last seven elements of five are all five, from index 0 and not from -2."""
+
+    def net(x: Any) -> Any:
+        return x[:, -7:] + 1, x[:, -7:-2] + 1, x[:, -7::2] + 1, x[:, -1] + 1, x[:, 1:] + 1
+
+    check(net, *((torch.randn(2, k),) for k in (first, second)), shapes=({1: Dim.DYNAMIC},))
+
+
+def test_a_replaced_slice_of_a_symbolic_axis_is_clamped() -> None:
+    def net(x: Any, y: Any) -> Any:
+        return torch.slice_scatter(x, y, 1, -7) + 1
+
+    n = Dim.DYNAMIC
+    runs = [(torch.randn(2, k), torch.randn(2, k)) for k in (5, 3)]
+    check(net, *runs, shapes=({1: n}, {1: n}))

@@ -108,6 +108,10 @@ def f(x: T.Buffer((1, 1, 4, 4), "float32"), out: T.Buffer((1, 1, 8, 8), "float32
 ]
 
 
+#: What coordinates, weights and regions are computed with.
+_ARITHMETIC = frozenset({"add", "and", "cast", "ceil", "div", "eq0", "floor", "floordiv",
+                         "floormod", "ge0", "ite", "le", "lt", "max", "min", "mul", "neg", "not",
+                         "or", "round", "sub"})  # fmt: skip
 _ROUNDED = among("rounding_method", ["", *ROUNDINGS], "only nearest_neighbor rounds")
 _CUBIC = (
     *numbers(["cubic_alpha"], "only cubic has it"),
@@ -137,6 +141,8 @@ def resize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         for term in subterms(definition.body)
     ):
         return Refusal("no coordinate is computed")
+    if _foreign(definition.body):
+        return Refusal("a function is computed that no resize has")
     sampled = [k for k, i in enumerate(load.indices) if i is not definition.axes[k]]
     layouts = [layout for layout in _layouts(load) if all(layout[k] in "DHW" for k in sampled)]
     if not sampled or not layouts:
@@ -148,6 +154,11 @@ def resize(expression: TensorExpression) -> Sequence[Proposal] | Refusal:
         for layout in layouts
         for proposal in _proposals(definition, load, layout, method, layouts)
     ]
+
+
+def _foreign(body: Term) -> bool:
+    """Whether a body cannot be a resize: each of the many samplings would be compared with it."""
+    return any(isinstance(term, CallTerm) and term.op not in _ARITHMETIC for term in subterms(body))
 
 
 def _layouts(load: Load) -> list[str]:

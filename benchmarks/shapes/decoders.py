@@ -4,9 +4,10 @@
 
 Llama, Qwen2, Gemma 2, Phi-3 and Mixtral in small configurations: exported by `torch.export` from
 `transformers`, and built by `relax.frontend.nn` with weights of float32 and of four bits. Prompts
-of 1, 3 and 17 tokens and eight tokens after each are compared with `transformers`. NAME is such as
-`llama`, `llama.torch` or `llama.relax4`. Exits with 1 where logits differ by more than 1e-4 of the
-largest, or where a model fails.
+of 1, 3 and 17 tokens and eight tokens after each are compared with `transformers`. `llama.static`
+is exported with a cache of fixed size, and the layers of `gemma2.window` keep no tokens before
+their window. NAME is such as `llama`, `llama.torch` or `llama.relax4`. Exits with 1 where logits
+differ by more than 1e-4 of the largest, or where a model fails.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from typing import Any
 import numpy as np
 
 FRONTENDS = ("torch", "relax", "relax4")
+#: Models with other caches.
+OTHERS = ("llama.static", "gemma2.window")
+SIZE = 32
 PROMPTS, STEPS, TOLERANCE = (1, 3, 17), 8, 1e-4
 Array = np.ndarray[Any, Any]
 Call = Callable[[Array], Any]
@@ -34,15 +38,27 @@ def module(model: Any, frontend: str) -> Any:
         from opinfo.frontend.formats.from_torch import from_program
 
         return from_program(exported(model))
+    if frontend == "static":
+        from benchmarks.common.decoders.torch_decoders import exported_static
+        from opinfo.frontend.formats.from_torch import from_program
+
+        return from_program(exported_static(model, SIZE))
     from benchmarks.common.decoders.relax_decoders import relax_module
 
-    return relax_module(model, frontend == "relax4")[0]
+    return relax_module(model, frontend == "relax4", windows=frontend == "window")[0]
 
 
 def calls(session: Any, frontend: str) -> tuple[Call, Callable[[Any, Array], Any]]:
     """Return how to process a prompt, and the tokens after it."""
     if frontend == "torch":
         return session.start, lambda state, ids: state.step(ids)
+    if frontend == "static":
+
+        def positions(ids: Array, before: int = 0) -> Array:
+            return np.arange(before, before + ids.shape[1])
+
+        return (lambda ids: session.start(ids, positions(ids)),
+                lambda state, ids: state.step(ids, positions(ids, state.length)))  # fmt: skip
     embed = session["embed"]
 
     def start(ids: Array) -> Any:
@@ -106,7 +122,7 @@ def row(architecture: str, frontend: str, layers: int) -> str:
 def main() -> None:
     from benchmarks.common.decoders.torch_decoders import ARCHITECTURES
 
-    names = [f"{a}.{f}" for a in ARCHITECTURES for f in FRONTENDS]
+    names = [*(f"{a}.{f}" for a in ARCHITECTURES for f in FRONTENDS), *OTHERS]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=2, help="layers of each model")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")

@@ -144,11 +144,15 @@ class Boundary:
 
     def _check_room(self, cache: Cache, args: Sequence[Any], values: Values) -> None:
         """Check that a call writes inside a cache; compiled code trusts the length."""
-        length = args[self.signature.length or 0][0]
+        if cache.group < 0:  # code checks the positions
+            return
+        first, length = self.signature.groups[cache.group].state(args[self.signature.length or 0])
         count, room = value(cache.count, values), cache.of(args).shape[cache.axis]
-        if count is None or length + count > room:
+        if count is None or min(first, length, count) < 0 or first + length + count > room:
+            before = f"{first} before those in use, " if first else ""
             raise BoundaryError(f"{self.signature.function}: a cache has room for {room} rows, and "
-                                f"{length} in use and {count} new ones are needed")  # fmt: skip
+                                f"{before}{length} in use and {count} new ones are "
+                                "needed")  # fmt: skip
 
     def _out_of_range(self, name: str, got: int) -> ShapeOutOfRange:
         param, axis = self.places[name]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, get_args
 
-FORMAT = 3
+FORMAT = 4
 #: The attribute of a Relax function that writes to caches; see `jit.caches`.
 CACHES = "opinfo.caches"
-#: The parameter with the length of the caches.
+#: The parameter with the lengths of the caches, and the first rows of those that slide.
 LENGTH = "cache_length"
 
 #: An integer, the name of a symbol, an expression like ("+", "n", 1), or None for an expression
@@ -68,19 +68,21 @@ class Param:
 
 @dataclass(frozen=True)
 class Cache:
-    """A tensor that a function appends rows to.
+    """A tensor that a function stores rows in.
 
     Attributes:
         param: The index of the parameter.
         field: The index of the field if the parameter is a tuple, and -1 otherwise.
         axis: The axis of the rows.
-        count: The number of rows that a call appends.
+        count: The number of rows that a call stores.
+        group: The index in `Signature.groups`; -1 if the rows have positions that are data.
     """
 
     param: int
     field: int
     axis: int
     count: Extent
+    group: int = 0
 
     def of(self, values: Sequence[Any]) -> Any:
         """Return the cache from a value for each parameter."""
@@ -89,20 +91,42 @@ class Cache:
 
 
 @dataclass(frozen=True)
-class Signature:
-    """The name and parameters of a function, and the caches that it appends to.
+class CacheGroup:
+    """Caches with the same rows in use, to which a function appends.
 
-    The length of the caches is the parameter ``length``, a shape.
+    Attributes:
+        at: The index of their number in the parameter ``length``.
+        length: The rows in use before a call, a symbol or a number.
+        slides: Whether a call drops the first rows; then the first one in use is at ``at + 1``.
+        kept: The rows in use after a call, if it drops rows.
+    """
+
+    at: int
+    length: Extent
+    slides: bool = False
+    kept: Extent = None
+
+    def state(self, lengths: Sequence[int]) -> tuple[int, int]:
+        """Return the first row in use, and their number, from the parameter ``length``."""
+        return (int(lengths[self.at + 1]) if self.slides else 0), int(lengths[self.at])
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The name and parameters of a function, and the caches that it stores rows in.
+
+    The lengths of the ``groups`` of caches are the parameter ``length``, a shape.
     """
 
     function: str
     params: tuple[Param, ...]
     caches: tuple[Cache, ...] = ()
+    groups: tuple[CacheGroup, ...] = ()
 
     @property
     def length(self) -> int | None:
-        """The index of the parameter with the length of the caches; None without caches."""
-        if not self.caches:
+        """The index of the parameter with the lengths of caches; None if none has a length."""
+        if not self.groups:
             return None
         return next(k for k, p in enumerate(self.params) if p.kind == "shape" and p.name == LENGTH)
 
@@ -120,8 +144,9 @@ class Signature:
         function = name or str(attrs.get("global_symbol", "main"))
         names: dict[Any, str] = {}
         params = tuple(_param(str(p.name), p.ty, names) for p in func.params)
-        caches = json.loads(str(attrs[CACHES])) if CACHES in attrs else ()
-        return cls(function, params, tuple(map(_read_cache, caches)))
+        told = json.loads(str(attrs[CACHES])) if CACHES in attrs else {"caches": [], "groups": []}
+        return cls(function, params, tuple(map(_read_cache, told["caches"])),
+                   _read_groups(told["groups"]))  # fmt: skip
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
@@ -139,8 +164,11 @@ class Signature:
 
     def to_json(self) -> dict[str, Any]:
         params = [_to_json(p) for p in self.params]
-        caches = [[c.param, c.field, c.axis, _listed(c.count)] for c in self.caches]
-        return {"format": FORMAT, "function": self.function, "params": params, "caches": caches}
+        caches = [[c.param, c.field, c.axis, _listed(c.count), c.group] for c in self.caches]
+        groups = [[_listed(e) for e in ((g.length, g.kept) if g.slides else (g.length,))]
+                  for g in self.groups]  # fmt: skip
+        return {"format": FORMAT, "function": self.function, "params": params, "caches": caches,
+                "groups": groups}  # fmt: skip
 
     @classmethod
     def from_json(cls, data: Any) -> Signature:
@@ -149,7 +177,8 @@ class Signature:
             if data["format"] != FORMAT:
                 raise ValueError(f"expected format {FORMAT}, got {data['format']!r}")
             params = tuple(_read(p) for p in data["params"])
-            return cls(_text(data["function"]), params, tuple(map(_read_cache, data["caches"])))
+            return cls(_text(data["function"]), params, tuple(map(_read_cache, data["caches"])),
+                       _read_groups(data["groups"]))  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
 
@@ -271,8 +300,19 @@ def _read(data: Mapping[str, Any]) -> Param:
 
 
 def _read_cache(data: Any) -> Cache:
-    param, field, axis, count = data
-    return Cache(int(param), int(field), int(axis), _read_extent(count))
+    param, field, axis, count, group = data
+    return Cache(int(param), int(field), int(axis), _read_extent(count), int(group))
+
+
+def _read_groups(data: Any) -> tuple[CacheGroup, ...]:
+    groups: list[CacheGroup] = []
+    at = 0
+    for length, *kept in data:
+        slides = len(kept) == 1
+        groups.append(CacheGroup(at, _read_extent(length), slides,
+                                 _read_extent(kept[0]) if slides else None))  # fmt: skip
+        at += 1 + slides
+    return tuple(groups)
 
 
 def _read_extent(data: Any) -> Extent:

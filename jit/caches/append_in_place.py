@@ -1,24 +1,25 @@
-"""Write what a function appends to its caches in place, instead of returning longer copies.
+"""Write the rows that a function adds to its caches in place, instead of returning copies.
 
 Before: `main(ids, keys: (1, h, p, d)) -> logits, concat((keys, new), axis=2)`
 After:  `main(ids, keys: (1, h, c, d), cache_length: Shape([p])) -> logits`, where `keys` has room
         for c rows, of which p are in use; `new` is stored behind them, and readers see p + s rows.
+
+If only the last rows are kept, `cache_length` is `Shape([p, f])`: those in use begin with row f.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm import ir, relax, tirx
+from tvm import relax, tirx
 
-from ...analysis.blocks.tir import loop
 from ...analysis.support.warn import warn
 from ..arguments.signature import CACHES, LENGTH, extents_of
-from .find_caches import NO_CACHE, FoundCache, FoundCaches, find_caches
+from .cache_kernels import Kernels, append, global_var, keep, update
+from .find_caches import NO_CACHE, FoundCaches, find_caches, keeper
+from .forms import FoundCache, place_of
 
 
 def append_in_place(mod: Any) -> Any:
@@ -34,75 +35,66 @@ def append_in_place(mod: Any) -> Any:
     found = {g: r for g, r in results.items() if isinstance(r, FoundCaches)}
     if not found:
         reasons = "; ".join(f"{g.name_hint}: {r}" for g, r in results.items())
-        raise ValueError("AppendToCaches: no function returns a parameter with new rows behind "
-                         f"it: {reasons or 'there is no Relax function'}")  # fmt: skip
+        raise ValueError("AppendToCaches: no function returns a parameter with new rows: "
+                         f"{reasons or 'there is no Relax function'}")  # fmt: skip
     for gvar, reason in results.items():
         if isinstance(reason, str) and reason != NO_CACHE:
             warn(f"AppendToCaches does not change {gvar.name_hint}: {reason}")
     out = dict(mod.functions_items())
-    kernels = _Kernels({g.name_hint for g in out})
+    kernels = Kernels({g.name_hint for g in out})
     for gvar, caches in found.items():
         written = _rewritten(mod, functions[gvar], caches, kernels)
         del out[gvar]
-        out[_global_var(gvar.name_hint, written)] = written
+        out[global_var(gvar.name_hint, written)] = written
     out |= kernels.functions
     return tvm.IRModule(out, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
-class _Kernels:
-    """The PrimFuncs that store rows, each once; ``names`` are taken."""
-
-    def __init__(self, names: set[str]) -> None:
-        self.functions: dict[Any, Any] = {}
-        self._names = names
-
-    def variable(self, func: Any) -> Any:
-        """Return the global variable of a PrimFunc."""
-        for gvar, known in self.functions.items():
-            if tvm_ffi.structural_equal(known, func, map_free_vars=True):
-                return gvar
-        stems = (f"append_to_cache_{k}" for k in itertools.count())
-        name = next(n for n in stems if n not in self._names)
-        self._names.add(name)
-        gvar = _global_var(name, func)
-        self.functions[gvar] = func
-        return gvar
-
-
-def _rewritten(mod: Any, func: Any, found: FoundCaches, kernels: _Kernels) -> Any:
+def _rewritten(mod: Any, func: Any, found: FoundCaches, kernels: Kernels) -> Any:
     """Return a function that writes to its caches."""
-    capacity = tirx.Var("capacity", "int64")
+    rooms = [tirx.Var("capacity", "int64") for _ in found.groups]
+    firsts = [None if g.kept is None else tirx.Var("first", "int64") for g in found.groups]
     params = list(func.params)
     for k in dict.fromkeys(c.param for c in found.caches):
-        mine = [c for c in found.caches if c.param == k]
-        params[k] = relax.Var(params[k].name, _roomy(params[k].ty, mine, capacity))
-    writer = _Writer(mod, found, dict(zip(func.params, params, strict=True)), kernels)
+        mine = [(c, rooms[found.group(c)]) for c in found.caches
+                if c.param == k and c.length is not None]  # fmt: skip
+        params[k] = relax.Var(params[k].name, _roomy(params[k].ty, mine))
+    writer = _Writer(mod, func, found, params, firsts, kernels)
     body = writer.visit_expr(func.body)
-    length = relax.Var(LENGTH, relax.ShapeType([found.length]))
     attrs = dict(func.attrs or {})
-    if "num_input" in attrs:  # weights follow the inputs
-        count = int(attrs["num_input"])
-        params.insert(count, length)
-        attrs["num_input"] = count + 1
-    else:
-        params.append(length)
-    rows = [c.new.ty.shape[c.axis] for c in found.caches]
+    if found.groups:
+        state = [v for g, f in zip(found.groups, firsts, strict=True)
+                 for v in (g.length, f) if v is not None]  # fmt: skip
+        length = relax.Var(LENGTH, relax.ShapeType(state))
+        place = int(attrs.get("num_input", len(params)))  # weights follow the inputs
+        params.insert(place, length)
+        if "num_input" in attrs:
+            attrs["num_input"] = place + 1
     out = relax.Function(params, body, is_pure=func.is_pure).with_attrs(attrs)
-    counts = extents_of(out, rows)
-    caches = [[c.param, -1 if c.field is None else c.field, c.axis, n]
-              for c, n in zip(found.caches, counts, strict=True)]  # fmt: skip
-    return out.with_attr(CACHES, json.dumps(caches))
+    return out.with_attr(CACHES, json.dumps(_described(out, found)))
 
 
-def _roomy(ty: Any, caches: list[FoundCache], capacity: Any) -> Any:
+def _described(func: Any, found: FoundCaches) -> dict[str, Any]:
+    """Return the caches for the attribute of a function."""
+    rows = [c.new.ty.shape[0 if c.length is None else c.axis] for c in found.caches]
+    caches = [[c.param, -1 if c.field is None else c.field, c.axis, n, found.group(c)]
+              for c, n in zip(found.caches, extents_of(func, rows), strict=True)]  # fmt: skip
+    groups = [extents_of(func, [g.length] if g.kept is None else [g.length, g.kept])
+              for g in found.groups]  # fmt: skip
+    return {"caches": caches, "groups": groups}
+
+
+def _roomy(ty: Any, caches: list[tuple[FoundCache, Any]]) -> Any:
     """Return the type of a parameter with room behind the rows of its caches."""
     if isinstance(ty, relax.TupleType):
         fields = list(ty.fields)
-        for cache in caches:
+        for cache, room in caches:
             k = cache.field or 0
-            fields[k] = _with_extent(fields[k], cache.axis, capacity)
+            fields[k] = _with_extent(fields[k], cache.axis, room)
         return relax.TupleType(fields)
-    return _with_extent(ty, caches[0].axis, capacity)
+    for cache, room in caches:
+        ty = _with_extent(ty, cache.axis, room)
+    return ty
 
 
 def _with_extent(ty: Any, axis: int, extent: Any) -> Any:
@@ -113,19 +105,33 @@ def _with_extent(ty: Any, axis: int, extent: Any) -> Any:
 
 @relax.expr_functor.mutator
 class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    """Rewrites the concatenations and the result."""
+    """Rewrites the concatenations, the updates and the result."""
 
     def __init__(
-        self, mod: Any, found: FoundCaches, params: dict[Any, Any], kernels: _Kernels
-    ) -> None:
+        self, mod: Any, func: Any, found: FoundCaches, params: list[Any], firsts: list[Any],
+        kernels: Kernels,
+    ) -> None:  # fmt: skip
         super().__init__(mod)
-        self.found, self.params, self.kernels = found, params, kernels
+        self.func, self.found, self.firsts, self.kernels = func, found, firsts, kernels
+        self.params = dict(zip(func.params, params, strict=True))
         self.joined = {c.joined: c for c in found.caches}
+        self.updated = {c.result: c for c in found.caches if c.length is None}
+        self.reread = {c.place: c for c in found.caches if c.place in found.reread}
+        self.written: dict[FoundCache, Any] = {}
         self.result: Any = None
 
     def visit_var_(self, var: Any) -> Any:
         param = self.params.get(var)
-        return super().visit_var_(var) if param is None else param
+        if param is None:
+            return super().visit_var_(var)
+        cache = self.reread.get(place_of(self.func, var) or (-1, None))
+        return param if cache is None else self._in_use(cache, param, cache.length)
+
+    def visit_tuple_getitem_(self, item: Any) -> Any:
+        cache = self.reread.get(place_of(self.func, item) or (-1, None))
+        if cache is None:
+            return super().visit_tuple_getitem_(item)
+        return self._in_use(cache, self._buffer(cache), cache.length)
 
     def visit_seq_expr_(self, seq: Any) -> Any:
         if self.result is None:
@@ -133,10 +139,13 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         return super().visit_seq_expr_(seq)
 
     def visit_var_binding_(self, binding: Any) -> None:
-        if binding.var in self.joined:
-            new = self._appended(self.joined[binding.var], binding)
+        cache = self.joined.get(binding.var)
+        if cache is not None:
+            new = self._stored(cache, binding)
         elif binding.var.same_as(self.result):
             new = self._others()
+        elif binding.var in self.updated:
+            new = self.written[self.updated[binding.var]]
         else:
             super().visit_var_binding_(binding)
             return
@@ -146,50 +155,53 @@ class _Writer(relax.PyExprMutator):  # type: ignore[misc]
         self.set_var_remap(binding.var, emit(new, binding.var.name))
 
     def _others(self) -> Any:
-        others = [self.visit_expr(other) for other in self.found.others]
+        kept = keeper(self.found.others) if self.found.unread else None
+        others = []
+        for other in self.found.others:
+            new = self.visit_expr(other)
+            others.append(self._depending(new) if other is kept else new)
+            kept = None if other is kept else kept
         return others[0] if len(others) == 1 else relax.Tuple(others)
 
-    def _appended(self, cache: FoundCache, binding: Any) -> Any:
-        """Store the new rows, and return a view of those in use."""
-        param = self.params[list(self.params)[cache.param]]
-        buffer, new = param, self.visit_expr(cache.new)
-        if cache.field is not None:
-            buffer = self.builder_.emit(relax.TupleGetItem(param, cache.field))
-        gvar = self.kernels.variable(_append(buffer.ty, new.ty, cache.axis))
-        args = relax.Tuple([buffer, new, self.found.length])
+    def _depending(self, result: Any) -> Any:
+        """Return a result that keeps the stores to all caches."""
+        caches = list(self.written.values())
+        gvar = self.kernels.variable(keep(result.ty, [c.ty for c in caches]), "keep_caches")
+        args = relax.Tuple([result, *caches])
+        return self.builder_.emit(relax.op.call_tir_inplace(gvar, args, [0], out_ty=result.ty))
+
+    def _buffer(self, cache: FoundCache) -> Any:
+        param = self.params[self.func.params[cache.param]]
+        if cache.field is None:
+            return param
+        return self.builder_.emit(relax.TupleGetItem(param, cache.field))
+
+    def _stored(self, cache: FoundCache, binding: Any) -> Any:
+        """Store the new rows; return a view of those in use, or the updated cache."""
+        buffer, new = self._buffer(cache), self.visit_expr(cache.new)
+        if cache.length is not None:
+            func, last = append(buffer.ty, new.ty, cache.axis), self._first(cache) + cache.length
+        else:
+            last = self.visit_expr(cache.positions)
+            func = update(buffer.ty, new.ty, last.ty, cache.order)
+        gvar = self.kernels.variable(func)
+        args = relax.Tuple([buffer, new, last])
         written = self.builder_.emit(relax.op.call_tir_inplace(gvar, args, [0], out_ty=buffer.ty))
-        end = binding.var.ty.shape[cache.axis]
-        return relax.op.strided_slice(written, [cache.axis], [0], [end], assume_inbound=True)
+        self.written[cache] = written
+        if cache.length is not None:
+            return self._in_use(cache, written, binding.var.ty.shape[cache.axis])
+        order = list(cache.order)
+        if order == sorted(order):
+            return written
+        return relax.op.permute_dims(written, order)
 
+    def _in_use(self, cache: FoundCache, buffer: Any, count: Any) -> Any:
+        """Return so many rows of a buffer, from the first one in use."""
+        first = self._first(cache)
+        part = relax.op.strided_slice(buffer, [cache.axis], [first], [first + count],
+                                      assume_inbound=True)  # fmt: skip
+        return self.builder_.emit(part)
 
-def _append(cache: Any, new: Any, axis: int) -> Any:
-    """Return a PrimFunc that stores rows behind the first `length`."""
-    sizes = [_size(f"n{k}", e) for k, e in enumerate(new.shape)]
-    shape = list(sizes)
-    shape[axis] = tirx.Var("capacity", "int64")
-    buffer = tirx.decl_buffer(shape, str(cache.dtype), name="cache")
-    rows = tirx.decl_buffer(sizes, str(new.dtype), name="rows")
-    length = tirx.Var("length", "int64")
-
-    def nest(at: list[Any]) -> Any:
-        if len(at) < len(sizes):
-            return loop(f"i{len(at)}", sizes[len(at)], length, lambda i: nest([*at, i]))
-        place = list(at)
-        place[axis] = length + at[axis]
-        return tirx.BufferStore(buffer, tirx.BufferLoad(rows, at), place)
-
-    func = tirx.PrimFunc([buffer, rows, length], nest([]))
-    opaque = 8  # so that nothing is fused with a call that writes its argument
-    return func.with_attr("tirx.noalias", True).with_attr("op_pattern", opaque)
-
-
-def _size(name: str, extent: Any) -> Any:
-    return extent if isinstance(extent, tirx.IntImm) else tirx.Var(name, "int64")
-
-
-def _global_var(name: str, func: Any) -> Any:
-    gvar = ir.GlobalVar(name)
-    ty = func.ty if isinstance(func, relax.Function) else relax.BlockBuilder().add_func(
-        func, name).ty  # fmt: skip
-    relax.expr._update_type(gvar, ty)
-    return gvar
+    def _first(self, cache: FoundCache) -> Any:
+        first = self.firsts[self.found.group(cache)]
+        return tirx.const(0, "int64") if first is None else first

@@ -1,4 +1,4 @@
-"""Find the caches of a function: parameters that it returns with new rows behind them."""
+"""Find the caches of a function: parameters that it returns with new rows."""
 
 from __future__ import annotations
 
@@ -6,69 +6,68 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, relax
 
-from ..arguments.signature import LENGTH
+from ..arguments.signature import LENGTH, extents_of
+from .forms import FoundCache, Place, Values, cache_form, place_of, resolved
 
-_CONCAT = ir.Op.get("relax.concat")
 #: The reason of functions that have nothing to do with caches.
-NO_CACHE = "it returns no concatenation with a parameter"
+NO_CACHE = "it returns no parameter with new rows"
 #: Operators that read no values of their argument, only its shape.
 _SHAPE_ONLY = frozenset(f"relax.{n}" for n in ("shape_of", "zeros_like", "ones_like", "full_like"))
-#: What `jit.runtime.generation` can allocate.
-_DTYPES = frozenset({"bool", "float16", "float32", "float64",
-                     *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))})  # fmt: skip
-Place = tuple[int, int | None]
+#: Operators whose result may become a view of their argument.
+_MOVES = frozenset(f"relax.{n}" for n in (
+    "reshape", "permute_dims", "expand_dims", "squeeze", "flatten", "strided_slice", "split",
+    "broadcast_to", "astype", "layout_transform", "memory.view", "memory.ensure_zero_copy",
+    "call_tir", "wrap_param", "to_vdevice", "concat", "stack"))  # fmt: skip
 
 
 @dataclass(frozen=True)
-class FoundCache:
-    """A parameter, or a field of a parameter that is a tuple, and what is appended to it.
+class Group:
+    """Caches with the same rows in use.
 
     Attributes:
-        param: The index of the parameter.
-        field: The index of the field; None if the parameter is a tensor.
-        axis: The axis along which rows are appended.
-        new: The rows.
-        joined: The variable of the concatenation.
+        length: The rows in use before a call, a variable or a number.
+        kept: The rows in use after it, the last ones; None for all.
     """
 
-    param: int
-    field: int | None
-    axis: int
-    new: Any
-    joined: Any
+    length: Any
+    kept: Any
 
 
 @dataclass(frozen=True)
 class FoundCaches:
-    """The caches of a function, all of the same length.
+    """The caches of a function.
 
     Attributes:
         caches: The caches, in the order of the parameters.
-        length: The variable of their length.
+        groups: Those whose rows have no positions, by their length.
         others: The other results.
+        reread: Parameters, and fields of them, that the function also reads without the new rows.
+        unread: Whether a cache with its new rows is read by no other result.
     """
 
     caches: tuple[FoundCache, ...]
-    length: Any
+    groups: tuple[Group, ...]
     others: tuple[Any, ...]
+    reread: frozenset[Place]
+    unread: bool
+
+    def group(self, cache: FoundCache) -> int:
+        """Return the index of the group of a cache; -1 if its rows have positions."""
+        if cache.length is None:
+            return -1
+        return next(k for k, g in enumerate(self.groups) if _equal(g.length, cache.length))
 
 
 def find_caches(func: Any) -> FoundCaches | str:
-    """Return the caches of a Relax function, or why it has none.
-
-    A cache is a tensor of which the function returns a concatenation with new rows, and which does
-    not occur elsewhere in it.
-    """
+    """Return the caches of a Relax function, or why it has none; see `forms`."""
     values = {b.var: b.value for block in func.body.blocks for b in block.bindings
               if isinstance(b, relax.VarBinding)}  # fmt: skip
-    results = _leaves(func.body.body, values)
-    caches = []
-    others = []
-    reasons = []
-    for result in results:
-        cache = _cache(func, result, values)
+    caches, others, reasons = [], [], []
+    for result in _leaves(func.body.body, values):
+        cache = cache_form(func, result, values)
         if isinstance(cache, FoundCache):
             caches.append(cache)
         else:
@@ -76,136 +75,104 @@ def find_caches(func: Any) -> FoundCaches | str:
             reasons.append(cache)
     if not caches:
         return next((r for r in reasons if r), NO_CACHE)
+    if not isinstance(func.body.body, relax.Var):
+        return "its result is an expression, expected a variable; normalise it"
     if LENGTH in {str(p.name) for p in func.params}:
         return f"it has a parameter {LENGTH}, the name of the one to add"
-    lengths = [_tensor(func, c).shape[c.axis] for c in caches]
-    if not all(n.same_as(lengths[0]) for n in lengths):
-        names = ", ".join(sorted({str(n) for n in lengths}))
-        return f"its caches have different lengths ({names}); use one symbol for all"
-    if len({(c.param, c.field) for c in caches}) < len(caches):
-        return "it appends to one parameter twice"
-    if reason := _used_otherwise(func, caches) or _unread(func, caches, others):
+    if len({c.place for c in caches}) < len(caches):
+        return "it stores rows in one parameter twice"
+    groups = _groups(func, caches)
+    if isinstance(groups, str):
+        return groups
+    uses = _counted(func)
+    unread = _unread(func, caches, others)
+    if reason := (_used_otherwise(func, caches, uses) or _viewed(caches, others, values)
+                  or (unread and _kept_alive_by_none(func, others))):  # fmt: skip
         return reason
     caches.sort(key=lambda c: (c.param, -1 if c.field is None else c.field))
-    return FoundCaches(tuple(caches), lengths[0], tuple(others))
+    reread = frozenset(c.place for c in caches if c.length is not None and uses.counts[c.place] > 1)
+    return FoundCaches(tuple(caches), tuple(groups), tuple(others), reread, bool(unread))
 
 
-def _leaves(expr: Any, values: dict[Any, Any]) -> list[Any]:
+def keeper(others: tuple[Any, ...] | list[Any]) -> Any:
+    """Return a result that may depend on caches that no result reads, or None."""
+    shaped = (o for o in others if isinstance(o.ty, relax.TensorType)
+              and isinstance(o.ty.shape, relax.ShapeExpr))  # fmt: skip
+    return next((o for o in shaped if isinstance(o, relax.Var)), None)
+
+
+def _leaves(expr: Any, values: Values) -> list[Any]:
     """Return the tensors of a result, with tuples flattened."""
-    value = _resolved(expr, values)
+    value = resolved(expr, values)
     if isinstance(value, relax.Tuple):
         return [leaf for field in value.fields for leaf in _leaves(field, values)]
     return [expr]
 
 
-def _resolved(expr: Any, values: dict[Any, Any]) -> Any:
-    """Follow variables to the call, tuple or parameter that they stand for."""
-    while isinstance(expr, relax.Var) and expr in values:
-        expr = values[expr]
-    return expr
+def _equal(left: Any, right: Any) -> bool:
+    return left is right or bool(tvm_ffi.structural_equal(left, right))
 
 
-def _cache(func: Any, result: Any, values: dict[Any, Any]) -> FoundCache | str:
-    joined = _resolved(result, values)
-    if not (isinstance(joined, ir.Call) and joined.op == _CONCAT):
-        return ""
-    parts = joined.args[0]
-    if not isinstance(parts, relax.Tuple):
-        return f"{result.name} joins a tuple that has a name"
-    if len(parts.fields) != 2:
-        return f"{result.name} joins {len(parts.fields)} tensors, expected the cache and new rows"
-    first = values.get(parts.fields[0]) if isinstance(parts.fields[0], relax.Var) else None
-    place = _place(func, first if isinstance(first, relax.TupleGetItem) else parts.fields[0])
-    if place is None:
-        return f"the first part of {result.name} is not a parameter"
-    if joined.attrs.axis is None:
-        return f"{result.name} joins flattened tensors"
-    axis = int(joined.attrs.axis) % int(joined.ty.ndim)
-    cache = FoundCache(*place, axis, parts.fields[1], _last(result, values))
-    shape = _tensor(func, cache).shape
-    if not isinstance(shape, relax.ShapeExpr) or not ir.is_prim_var(shape[axis]):
-        return f"axis {axis} of {func.params[place[0]].name} has no symbolic length of its own"
-    if _tensor(func, cache).dtype != joined.ty.dtype:
-        return f"{result.name} has another dtype than its cache"
-    if str(joined.ty.dtype) not in _DTYPES:
-        return f"{result.name} is {joined.ty.dtype}, which numpy has no arrays of"
-    return cache
-
-
-def _last(var: Any, values: dict[Any, Any]) -> Any:
-    """Return the variable that is bound to the call itself."""
-    while isinstance(values[var], relax.Var):
-        var = values[var]
-    return var
-
-
-def _place(func: Any, expr: Any) -> Place | None:
-    """Return where a tensor is in the parameters."""
-    field = None
-    if isinstance(expr, relax.TupleGetItem):
-        expr, field = expr.tuple_value, int(expr.index)
-    for k, param in enumerate(func.params):
-        if isinstance(expr, relax.Var) and expr.same_as(param):
-            return k, field
-    return None
-
-
-def _tensor(func: Any, cache: FoundCache) -> Any:
-    ty = func.params[cache.param].ty
-    return ty if cache.field is None else ty.fields[cache.field]
-
-
-def _used_otherwise(func: Any, caches: list[FoundCache]) -> str:
-    """Return why a cache cannot be written in place: it occurs beside its concatenation."""
-    uses = _Uses(func)
-    for block in func.body.blocks:
-        uses.visit_binding_block(block)
-    uses.visit_expr(func.body.body)
+def _groups(func: Any, caches: list[FoundCache]) -> list[Group] | str:
+    groups: list[Group] = []
     for cache in caches:
-        whole = cache.field is not None and uses.counts[cache.param, None]
-        if whole or uses.counts[cache.param, cache.field] != 1:
-            name = func.params[cache.param].name
+        if cache.length is None:
+            continue
+        group = next((g for g in groups if _equal(g.length, cache.length)), None)
+        if group is None:
+            if cache.kept is not None and extents_of(func, [cache.kept]) == [None]:
+                return f"it keeps {cache.kept} rows, which a session cannot compute"
+            groups.append(Group(cache.length, cache.kept))
+        elif not _equal(group.kept, cache.kept):
+            return f"of its caches with {cache.length} rows, it keeps different ones"
+    return groups
+
+
+def _used_otherwise(func: Any, caches: list[FoundCache], uses: _Uses) -> str:
+    """Return why a cache cannot be written in place.
+
+    Rows that are appended leave those that a function reads otherwise; rows with positions do not.
+    """
+    for cache in caches:
+        name = func.params[cache.param].name
+        if cache.field is not None and uses.counts[cache.param, None]:
+            return f"it uses {name} as a whole, not only its fields"
+        chained = [v for v in cache.chain if uses.variables[v] != 1]
+        if cache.length is None and (uses.counts[cache.place] != 1 or chained):
             return f"it reads {name} elsewhere too, not only in {cache.joined.name}"
     return ""
 
 
-@relax.expr_functor.visitor
-class _Uses(relax.PyExprVisitor):  # type: ignore[misc]
-    """Counts where parameters, and fields of them, occur."""
-
-    def __init__(self, func: Any) -> None:
-        super().__init__()
-        self.func = func
-        self.counts: Counter[Place] = Counter()
-        self._names: dict[Any, Place] = {}
-
-    def visit_var_binding_(self, binding: Any) -> None:
-        place = _place(self.func, binding.value)
-        if place is not None and isinstance(binding.value, relax.TupleGetItem):
-            self._names[binding.var] = place
-        else:
-            self.visit_expr(binding.value)
-
-    def visit_match_cast_(self, binding: Any) -> None:
-        self.visit_expr(binding.value)
-
-    def visit_tuple_getitem_(self, item: Any) -> None:
-        place = _place(self.func, item)
-        if place is None:
-            self.visit_expr(item.tuple_value)
-        else:
-            self.counts[place] += 1
-
-    def visit_var_(self, var: Any) -> None:
-        place = self._names.get(var) or _place(self.func, var)
-        if place is not None:
-            self.counts[place] += 1
-
-    visit_dataflow_var_ = visit_var_
+def _viewed(caches: list[FoundCache], others: list[Any], values: Values) -> str:
+    """Return which other result may be a view of a cache, which a later call would change."""
+    written = {v for c in caches if c.length is None for v in (c.joined, c.result)}
+    for other in others:
+        todo, seen = [other], set()
+        while todo:
+            expr = todo.pop()
+            if isinstance(expr, relax.Var):
+                if expr in written:
+                    return f"the result {other.name} may be a view of a cache"
+                if expr in values and expr not in seen:
+                    seen.add(expr)
+                    todo.append(values[expr])
+            elif isinstance(expr, relax.TupleGetItem):
+                todo.append(expr.tuple_value)
+            elif isinstance(expr, relax.Tuple):
+                todo.extend(expr.fields)
+            elif isinstance(expr, ir.Call) and getattr(expr.op, "name", "") in _MOVES:
+                todo.extend(expr.args)
+    return ""
 
 
-def _unread(func: Any, caches: list[FoundCache], others: list[Any]) -> str:
-    """Return which cache no other result reads: dead code elimination would drop its new rows."""
+def _kept_alive_by_none(func: Any, others: list[Any]) -> str:
+    if keeper(others) is None:
+        return "it returns no tensor of known rank beside its caches, so nothing keeps their stores"
+    return ""
+
+
+def _unread(func: Any, caches: list[FoundCache], others: list[Any]) -> bool:
+    """Return whether no other result reads a cache: dead code elimination would drop its rows."""
     matched = {b.var: b.value for block in func.body.blocks for b in block.bindings}
     live: set[Any] = set()
     todo = list(others)
@@ -219,8 +186,49 @@ def _unread(func: Any, caches: list[FoundCache], others: list[Any]) -> str:
             reads: list[Any] = []
             relax.analysis.post_order_visit(expr, reads.append)
             todo += [r for r in reads if isinstance(r, relax.Var)]
-    for cache in caches:
-        if cache.joined not in live:
-            name = func.params[cache.param].name
-            return f"no other result reads {name} with its new rows, so they would not be stored"
-    return ""
+    return any(c.joined not in live for c in caches)
+
+
+def _counted(func: Any) -> _Uses:
+    uses = _Uses(func)
+    for block in func.body.blocks:
+        uses.visit_binding_block(block)
+    uses.visit_expr(func.body.body)
+    return uses
+
+
+@relax.expr_functor.visitor
+class _Uses(relax.PyExprVisitor):  # type: ignore[misc]
+    """Counts where parameters, fields of them, and variables occur."""
+
+    def __init__(self, func: Any) -> None:
+        super().__init__()
+        self.func = func
+        self.counts: Counter[Place] = Counter()
+        self.variables: Counter[Any] = Counter()
+        self._names: dict[Any, Place] = {}
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        place = place_of(self.func, binding.value)
+        if place is not None and isinstance(binding.value, relax.TupleGetItem):
+            self._names[binding.var] = place
+        else:
+            self.visit_expr(binding.value)
+
+    def visit_match_cast_(self, binding: Any) -> None:
+        self.visit_expr(binding.value)
+
+    def visit_tuple_getitem_(self, item: Any) -> None:
+        place = place_of(self.func, item)
+        if place is None:
+            self.visit_expr(item.tuple_value)
+        else:
+            self.counts[place] += 1
+
+    def visit_var_(self, var: Any) -> None:
+        self.variables[var] += 1
+        place = self._names.get(var) or place_of(self.func, var)
+        if place is not None:
+            self.counts[place] += 1
+
+    visit_dataflow_var_ = visit_var_

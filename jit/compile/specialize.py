@@ -39,6 +39,7 @@ from ..dims.span import Span
 from ..dims.symbolic_dims import Unbound, copied, rooted, static, symbols
 from ..runtime.library_table import FORMAT
 from ..schedule import schedule
+from ..schedule.nest.inlined_lets import inlined_lets
 from ..tune.schedule_database import OpenDatabase
 from .call_site_code import SiteCode, source
 
@@ -174,6 +175,7 @@ def _compiled(func: Any, name: str, func_sites: list[CallSite], settings: Config
 def _generic(func: Any, name: str, target: Any,
              unscheduled: str | None = None) -> tuple[Any, SpecializedFunction]:  # fmt: skip
     """Schedule a function for all its shapes; without a schedule, leave it to TVM's default."""
+    func = inlined_lets(func)  # also where it stays unscheduled beside its schedule
     unreadable = _unreadable(func) if unscheduled is None else Refusal(unscheduled)
     generic: Any = unreadable if unreadable is not None else schedule(func, target)
     if isinstance(generic, Refusal):

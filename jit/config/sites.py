@@ -73,12 +73,14 @@ def call_sites(mod: Any) -> tuple[CallSite, ...]:
 
 
 def _changing(caller: Any) -> list[Any]:
-    """Return the length and the room of a function's caches."""
+    """Return the lengths and the rooms of a function's caches."""
     signature = Signature.of(caller)
     if signature.length is None:
         return []
-    changing = list(caller.params[signature.length].ty.values)
+    changing = [v for v in caller.params[signature.length].ty.values if isinstance(v, tirx.Var)]
     for cache in signature.caches:
+        if cache.group < 0:
+            continue
         ty = caller.params[cache.param].ty
         ty = ty if cache.field < 0 else ty.fields[cache.field]
         changing.append(ty.shape[cache.axis])

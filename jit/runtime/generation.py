@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tvm_ffi
 
 from ...analysis.support.wording import plural
 from ..arguments.argument_checks import ALIGNMENT, BoundaryError
-from ..arguments.signature import Cache, Extent, Param, Signature, spelled, value
+from ..arguments.signature import (
+    Cache,
+    CacheGroup,
+    Extent,
+    Param,
+    Signature,
+    spelled,
+    value,
+)
 
 #: Rows for which a new cache has room.
 FIRST = 64
 Buffer = np.ndarray[Any, Any]
+Values = dict[str, int]
+
+
+class RowsInUse(NamedTuple):
+    """The first row of a cache that is in use, and the number of rows in use."""
+
+    first: int
+    length: int
 
 
 class Generation:
     """The caches of one sequence, or of a batch of them, and the result of the last call.
 
-    `Session.start` creates it. A call appends to the caches in place; their room doubles when it is
-    used up, so the cost of growing is constant for each row. It is not thread-safe, but any number
-    of generations may use one session.
+    `Session.start` creates it. A call stores rows in the caches in place. Those that are appended
+    to grow: their room doubles when it is used up, so the cost is constant for each row. If a
+    function keeps only the last rows, those in use move on, and back to the start where the room
+    ends. A cache whose rows are stored at positions that are an input has a fixed size, and begins
+    with zeros. A generation is not thread-safe, but any number of them may use one session.
 
     Args:
         functions: Returns a function of the model by name, as `opinfo.Session` does.
@@ -31,7 +49,7 @@ class Generation:
 
     Attributes:
         result: What the last call returned.
-        length: The rows in use.
+        length: The rows that were stored since the start, also those that are not kept.
     """
 
     def __init__(self, functions: Callable[[str], Any], function: str, step: str) -> None:
@@ -39,14 +57,16 @@ class Generation:
         self.result: Any = None
         self.length = 0
         self._buffers: list[Buffer] = []
+        self._states: list[RowsInUse] = []
         signature = functions(function).signature
         _check_caches(signature)
         if step != function:
             _check_same_caches(signature, functions(step).signature)
+        self._clear()
 
     @property
     def capacity(self) -> int:
-        """The rows for which the caches have room."""
+        """The rows for which the first cache has room."""
         if not self._buffers:
             return 0
         cache = self._functions(self._function).signature.caches[0]
@@ -54,7 +74,7 @@ class Generation:
 
     def start(self, *inputs: Any) -> Any:
         """Drop what is cached, process a prompt, and return the result."""
-        self.length = 0
+        self._clear()
         return self._call(self._function, inputs)
 
     def step(self, *inputs: Any) -> Any:
@@ -75,20 +95,42 @@ class Generation:
         """Forget all rows behind the first ``length``; the caches keep their room.
 
         Raises:
-            ValueError: There are fewer rows.
+            ValueError: There are fewer rows, or a cache has dropped rows.
         """
         if not 0 <= length <= self.length:
             raise ValueError(f"reset: expected a length from 0 to {self.length}, got {length}")
+        if length == 0:
+            self._clear()
+        elif length < self.length and any(s.length != self.length for s in self._states):
+            raise ValueError(f"reset: a cache keeps only the last rows, so the first {length} are "
+                             "gone; expected 0")  # fmt: skip
+        elif length < self.length:
+            self._states = [RowsInUse(s.first, length) for s in self._states]
         self.length = length
 
     def fork(self) -> Generation:
         """Return a copy, which continues independently: it copies the rows in use."""
         out = Generation(self._functions, self._function, self._step)
+        out.length, out.result, out._states = self.length, self.result, list(self._states)
         caches = self._functions(self._function).signature.caches
-        out.length, out.result = self.length, self.result
-        out._buffers = [_grown(b, c.axis, self.length, self.capacity)
-                        for b, c in zip(self._buffers, caches, strict=True)]  # fmt: skip
+        for b, c, s in self._stored(caches):
+            room = b.shape[c.axis]
+            rows = RowsInUse(0, room) if c.group < 0 else s
+            out._buffers.append(_moved(b, c.axis, rows, rows.first, room))
         return out
+
+    def _clear(self) -> None:
+        self.length = 0
+        signature = self._functions(self._function).signature
+        self._states = [RowsInUse(0, g.length if isinstance(g.length, int) else 0)
+                        for g in signature.groups]  # fmt: skip
+        for buffer, cache, state in self._stored(signature.caches):
+            _zero(buffer, cache, state)
+
+    def _stored(self, caches: Sequence[Cache]) -> list[tuple[Buffer, Cache, RowsInUse]]:
+        """Return the buffers with the rows in use of each."""
+        return [(b, c, RowsInUse(0, 0) if c.group < 0 else self._states[c.group])
+                for b, c in zip(self._buffers, caches, strict=False)]  # fmt: skip
 
     def _call(self, name: str, inputs: Sequence[Any]) -> Any:
         function = self._functions(name)
@@ -101,32 +143,53 @@ class Generation:
                                 "the inputs")  # fmt: skip
         (count,) = rows
         assert count is not None
-        self._make_room(signature, values, self.length + count)
+        after = [_after(name, g, s, count, values)
+                 for g, s in zip(signature.groups, self._states, strict=True)]  # fmt: skip
+        self._make_room(signature, values, count)
         result = function(*self._arguments(signature, inputs))
+        self._states = [RowsInUse(s.first + s.length + count - kept, kept)
+                        for s, kept in zip(self._states, after, strict=True)]  # fmt: skip
         self.length += count
         self.result = result
         return result
 
-    def _make_room(self, signature: Signature, values: dict[str, int], rows: int) -> None:
-        """Create the caches, or replace them by larger ones."""
-        if self._buffers and rows <= self.capacity and self._fits(signature, values):
-            return
-        size = max(rows, FIRST, 2 * self.capacity)
-        if self._buffers and self._fits(signature, values):
-            pairs = zip(self._buffers, signature.caches, strict=True)
-            self._buffers = [_grown(b, c.axis, self.length, size) for b, c in pairs]
-            return
+    def _make_room(self, signature: Signature, values: Values, count: int) -> None:
+        """Create the caches, move their rows to the start, or replace them by larger ones."""
+        if not self._buffers or not self._fits(signature, values):
+            self._create(signature, values, count)
+        stored, states = self._stored(signature.caches), list(self._states)
+        for k, (buffer, cache, state) in enumerate(stored):
+            room, needed = int(buffer.shape[cache.axis]), state.length + count
+            if cache.group < 0 or state.first + needed <= room:
+                continue
+            if state.first and 2 * needed <= room:
+                rows = np.moveaxis(buffer, cache.axis, 0)
+                rows[: state.length] = rows[state.first : state.first + state.length]
+            else:
+                larger = max(needed, FIRST, 2 * room)
+                self._buffers[k] = _moved(buffer, cache.axis, state, 0, larger)
+            states[cache.group] = RowsInUse(0, state.length)
+        self._states = states
+
+    def _create(self, signature: Signature, values: Values, count: int) -> None:
         if self.length:
             shape = self._buffers[0].shape
             raise BoundaryError(f"{signature.function}: the inputs do not fit the caches, the "
                                 f"first of which has the shape {shape}")  # fmt: skip
-        self._buffers = [_empty(_shape(signature, c, values, size), _param(signature, c).dtype)
-                         for c in signature.caches]  # fmt: skip
+        self._states = [RowsInUse(0, s.length) for s in self._states]
+        rooms = [max(FIRST, s.length + count) for s in self._states]
+        self._buffers = [
+            _empty(_shape(signature, c, values, None if c.group < 0 else rooms[c.group]),
+                   _param(signature, c).dtype) for c in signature.caches]  # fmt: skip
+        for stored in self._stored(signature.caches):
+            _zero(*stored)
 
-    def _fits(self, signature: Signature, values: dict[str, int]) -> bool:
+    def _fits(self, signature: Signature, values: Values) -> bool:
         """Return whether the caches have the other extents that the inputs require."""
-        pairs = zip(self._buffers, signature.caches, strict=True)
-        return all(b.shape == _shape(signature, c, values, self.capacity) for b, c in pairs)
+        return all(
+            b.shape == _shape(signature, c, values, None if c.group < 0 else b.shape[c.axis])
+            for b, c in zip(self._buffers, signature.caches, strict=True)
+        )
 
     def _arguments(self, signature: Signature, inputs: Sequence[Any]) -> list[Any]:
         """Return a value for each parameter."""
@@ -137,17 +200,44 @@ class Generation:
                 caches[cache.param] = tensor
             else:
                 caches.setdefault(cache.param, {})[cache.field] = tensor
+        lengths = [n for g, s in zip(signature.groups, self._states, strict=True)
+                   for n in ((s.length, s.first) if g.slides else (s.length,))]  # fmt: skip
         rest = iter(inputs)
         out: list[Any] = []
         for k in range(len(signature.params)):
             if k == signature.length:
-                out.append((self.length,))
+                out.append(tuple(lengths))
             elif k in caches:
                 own = caches[k]
                 out.append(tuple(own[j] for j in sorted(own)) if isinstance(own, dict) else own)
             else:
                 out.append(next(rest))
         return out
+
+
+def _after(name: str, group: CacheGroup, state: RowsInUse, count: int, values: Values) -> int:
+    """Return the rows in use after a call."""
+    if isinstance(group.length, int) and group.length != state.length:
+        raise BoundaryError(f"{name}: it expects caches with {group.length} rows, and "
+                            f"{state.length} are in use")  # fmt: skip
+    total = state.length + count
+    if not group.slides:
+        return total
+    own = {group.length: state.length} if isinstance(group.length, str) else {}
+    kept = value(group.kept, {**values, **own})
+    if kept is None or not 0 <= kept <= total:
+        raise BoundaryError(f"{name}: of {total} rows, {spelled(group.kept)} ({kept}) cannot be "
+                            "kept")  # fmt: skip
+    return kept
+
+
+def _zero(buffer: Buffer, cache: Cache, state: RowsInUse) -> None:
+    """Set the rows to zero with which a cache begins."""
+    rows = np.moveaxis(buffer, cache.axis, 0)
+    if cache.group < 0:
+        rows[...] = 0
+    else:
+        rows[state.first : state.first + state.length] = 0
 
 
 def _check_caches(signature: Signature) -> None:
@@ -161,12 +251,12 @@ def _check_caches(signature: Signature) -> None:
 
 
 def _check_same_caches(first: Signature, second: Signature) -> None:
-    kinds = [[(_param(s, c).dtype, c.axis, [e if isinstance(e, int) else None
-                                            for e in _param(s, c).shape or ()])
+    kinds = [[(_param(s, c).dtype, c.axis, c.group, c.group >= 0 and s.groups[c.group].slides,
+               [e if isinstance(e, int) else None for e in _param(s, c).shape or ()])
               for c in s.caches] for s in (first, second)]  # fmt: skip
     if kinds[0] != kinds[1]:
         raise ValueError(f"start: the caches of {first.function} and {second.function} differ in "
-                         "number, dtype, shape or axis")  # fmt: skip
+                         "number, dtype, shape, axis or which grow")  # fmt: skip
 
 
 def _inputs(signature: Signature) -> list[Param]:
@@ -174,14 +264,14 @@ def _inputs(signature: Signature) -> list[Param]:
     return [p for k, p in enumerate(signature.params) if k not in own]
 
 
-def _sizes(signature: Signature, inputs: Sequence[Any]) -> dict[str, int]:
+def _sizes(signature: Signature, inputs: Sequence[Any]) -> Values:
     """Return the values of the symbols that the inputs determine."""
     params = _inputs(signature)
     if len(params) != len(inputs):
         names = ", ".join(map(str, params))
         raise BoundaryError(f"{signature.function} takes {plural(len(params), 'input')} beside its "
                             f"caches, got {len(inputs)}: {names}")  # fmt: skip
-    values: dict[str, int] = {}
+    values: Values = {}
     for param, argument in zip(params, inputs, strict=True):
         for extent, size in zip(param.shape or (), getattr(argument, "shape", ()), strict=False):
             if isinstance(extent, str):
@@ -194,11 +284,11 @@ def _param(signature: Signature, cache: Cache) -> Param:
     return param if cache.field < 0 else param.fields[cache.field]
 
 
-def _shape(
-    signature: Signature, cache: Cache, values: dict[str, int], capacity: int
-) -> tuple[int, ...]:
+def _shape(signature: Signature, cache: Cache, values: Values, room: int | None) -> tuple[int, ...]:
+    """Return the shape of a cache, with room for so many rows if it grows."""
     extents: Sequence[Extent] = _param(signature, cache).shape or ()
-    sizes = [capacity if k == cache.axis else value(e, values) for k, e in enumerate(extents)]
+    sizes = [value(e, values) if room is None or k != cache.axis else room
+             for k, e in enumerate(extents)]  # fmt: skip
     if None in sizes:
         raise BoundaryError(f"{signature.function}: the inputs do not determine the shape of "
                             f"{_param(signature, cache)}")  # fmt: skip
@@ -214,11 +304,11 @@ def _empty(shape: Sequence[int], dtype: str | None) -> Buffer:
     return memory[start : start + size].view(item).reshape(tuple(shape))
 
 
-def _grown(buffer: Buffer, axis: int, length: int, capacity: int) -> Buffer:
-    """Return a copy of the rows in use, with room for so many."""
+def _moved(buffer: Buffer, axis: int, state: RowsInUse, first: int, room: int) -> Buffer:
+    """Return a copy of the rows in use, from row ``first`` of so many."""
     shape = list(buffer.shape)
-    shape[axis] = capacity
+    shape[axis] = room
     out = _empty(shape, str(buffer.dtype))
-    rows = (*[slice(None)] * axis, slice(length))
-    out[rows] = buffer[rows]
+    rows = np.moveaxis(buffer, axis, 0)[state.first : state.first + state.length]
+    np.moveaxis(out, axis, 0)[first : first + state.length] = rows
     return out

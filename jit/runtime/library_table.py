@@ -14,7 +14,7 @@ from ...byoc.patterns.failure import last_line
 from ..arguments.boundary import Range
 
 #: Version of the table.
-FORMAT = 6
+FORMAT = 7
 #: The section of an ELF file that holds it.
 SECTION = b".opinfo"
 #: Limit on the bytes of a section; the largest models need a fraction of it.

@@ -31,6 +31,7 @@ from .loops.windows import joined
 from .loops.winograd import Winograd
 from .nest.collapse import Views, collapsed
 from .nest.digits import split_digits
+from .nest.inlined_lets import inlined_lets
 from .nest.kernel import Part, Plain, parts
 from .nest.program import Unscheduled, program
 from .nest.symbolic_sizes import UNBOUNDED, SymbolicSizes
@@ -88,6 +89,7 @@ def _sizes(func: Any, spans: Mapping[str, Span]) -> SymbolicSizes:
 def _scheduled(
     func: Any, cpu: VectorUnits, sizes: SymbolicSizes, winograd: bool
 ) -> Scheduled | Refusal:
+    func = inlined_lets(func)
     loops = program(func, sizes)
     views = Views(items(func.params))
     split = [split_digits(part) for part in parts(loops)]

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 import tvm
+from tvm import te, tirx
 
-from opinfo.analysis import OpInfo, op_info
+from opinfo.analysis import OpInfo, Refusal, op_info
+from opinfo.analysis.lifting.effects.tensor_expression import TensorExpression
+from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.recognise.grid import nearest
+from opinfo.analysis.recognise.resize import resize
 
 QUANTIZE = """
 @T.prim_func(s_tir=True)
@@ -89,3 +93,16 @@ def test_written_by_hand(case: str) -> None:
     assert tuple(getattr(o, "value", o) for o in info.operands) == operands
     assert {k: info.attrs[k] for k in attrs} == attrs
     assert info.certificate.kind == "proved" and not info.relaid
+
+
+def test_no_sampling_is_compared_with_a_rotary_embedding() -> None:
+    """Its loads and casts fit about a hundred of them, each a second of CPU time."""
+    x = te.placeholder((1, 5, 4, 16), "float32")
+
+    def element(b: Any, s: Any, h: Any, d: Any) -> Any:
+        angle = tirx.Cast("float32", s) / tirx.power(tirx.const(1e4, "float32"), d // 8)
+        return tirx.cos(angle) * x[b, s, h, d] + x[b, s, h, (d + 8) % 16]
+
+    lifted = lift(te.create_prim_func([x, te.compute(x.shape, element)]))
+    assert isinstance(lifted, TensorExpression)
+    assert resize(lifted) == Refusal("a function is computed that no resize has")

@@ -172,29 +172,61 @@ def summed(emit: Emit, joined: Any, *others: Any) -> Any:
     return relax.Tuple([emit(op.sum(joined, [1])), joined, *others])
 
 
+def tail(emit: Emit, cache: Any, x: Any, count: int, less: int = 0, step: int = 1) -> Any:
+    """The sum of a cache with new rows, and ``count`` rows before the last ``less``."""
+    joined = emit(op.concat([cache, x], 1))
+    end = joined.ty.shape[1] - less
+    begin = end - count if count else 0
+    part = op.strided_slice(joined, [1], [begin], [end], [step], assume_inbound=True)
+    return relax.Tuple([emit(op.sum(joined, [1])), emit(part)])
+
+
+def total(out: Any) -> Any:
+    return op.sum(out, [1])
+
+
+def updated(
+    emit: Emit, cache: Any, x: Any, read: Callable[[Any], Any] = total,
+    reduction: str = "update", back: tuple[int, ...] = (1, 0, 2),
+    chained: Callable[[Any], Any] | None = None,
+) -> Any:  # fmt: skip
+    """What reads a cache with rows at positions 2, 3, ..., and the cache."""
+    count = x.ty.shape[1]
+    first = emit(op.permute_dims(cache, [1, 0, 2]))
+    index = emit(op.reshape(emit(op.arange(2, count + 2, 1, "int64")), [count, 1]))
+    rows = emit(op.permute_dims(x, [1, 0, 2]))
+    out = emit(op.permute_dims(emit(op.scatter_nd(first, index, rows, reduction)), back))
+    others = [] if chained is None else [emit(chained(first))]
+    return relax.Tuple([emit(read(out)), out, *others])
+
+
 P, Q = tirx.Var("p", "int64"), tirx.Var("q", "int64")
 
 
 @pytest.mark.parametrize(("body", "sizes", "why"), [
-    (lambda e, x, c: op.add(x, x), (P,), "returns no concatenation"),
+    (lambda e, x, c: op.add(x, x), (P,), "returns no parameter with new rows"),
     (lambda e, x, c: op.concat([e(op.exp(x)), c[0]], 1), (P,), "is not a parameter"),
     (lambda e, x, c: op.concat([c[0], x], 1), (7,), "axis 1 of a has no symbolic length"),
     (lambda e, x, c: op.concat([c[0], x, x], 1), (P,), "joins 3 tensors"),
-    (lambda e, x, c: relax.Tuple([e(op.concat([c[0], x], 1)), e(op.exp(c[0]))]), (P,), "reads a "),
-    (lambda e, x, c: relax.Tuple([e(op.concat([y, x], 1)) for y in c]), (P, Q),
-     "different lengths"),
     (lambda e, x, c: relax.Tuple([e(op.concat([c[0], x], 1)), e(op.concat([c[0], x], 1))]), (P,),
      "twice"),
-    (lambda e, x, c: summed(e, op.concat([c[0], c[0]], 1)), (P,), "reads a elsewhere"),
-    (lambda e, x, c: summed(e, op.concat([c[0], x], 1), c[0]), (P,), "reads a elsewhere"),
-    (lambda e, x, c: summed(e, op.concat([c[0], x], 1), e(op.concat(e(relax.Tuple(c * 2)), 2))),
-     (P,), "reads a elsewhere"),
     (lambda e, x, c: summed(e, op.concat(e(relax.Tuple([c[0], x])), 1)), (P,), "has a name"),
-    (lambda e, x, c: relax.Tuple([e(op.exp(x)), e(op.concat([c[0], x], 1))]), (P,),
-     "no other result reads a"),
-    (lambda e, x, c: op.concat([c[0], x], 1), (P,), "no other result reads a"),
-    (lambda e, x, c: relax.Tuple([e(op.zeros_like(j := e(op.concat([c[0], x], 1)))), j]), (P,),
-     "no other result reads a"),
+    (lambda e, x, c: op.concat([c[0], x], 1), (P,), "no tensor of known rank beside its caches"),
+    # not the last rows
+    *((lambda e, x, c, a=a: tail(e, c[0], x, *a), (P,), "not proved to be the last rows")
+      for a in ((0, -3), (4, 1), (3, 0, 2))),
+    (lambda e, x, c: tail(e, c[0], x, 3), (5,), "axis 1 of a has no symbolic length"),
+    (lambda e, x, c: relax.Tuple([*tail(e, c[0], x, 3).fields, e(op.concat([c[1], x], 1))]),
+     (P, P), "keeps different ones"),
+    # not rows that replace others
+    (lambda e, x, c: updated(e, c[0], x, reduction="add"), (8,), "adds to its cache"),
+    (lambda e, x, c: updated(e, c[0], x, back=(1, 2, 0)), (8,), "axes in another order"),
+    (lambda e, x, c: updated(e, e(op.exp(c[0])), x), (8,), "updates is not a parameter"),
+    (lambda e, x, c: relax.Tuple([*updated(e, c[0], x).fields, e(op.exp(c[0]))]), (8,),
+     "reads a elsewhere"),
+    (lambda e, x, c: updated(e, c[0], x, lambda out: op.reshape(out, [8, WIDTH])), (8,),
+     "may be a view of a cache"),
+    (lambda e, x, c: updated(e, c[0], x, chained=op.exp), (8,), "reads a elsewhere"),
 ])  # fmt: skip
 def test_refusals(body: Any, sizes: Any, why: str) -> None:
     with pytest.raises(ValueError, match=f"AppendToCaches: no function .*({why})"):
@@ -231,7 +263,7 @@ def test_a_tuple_of_caches_used_as_a_whole_is_refused() -> None:
         whole = b.emit(op.concat(past, 2))
         return summed(b.emit, op.concat([relax.TupleGetItem(past, 0), x], 1), whole)
 
-    assert "reads past elsewhere" in refusal([x, past], body)
+    assert "uses past as a whole" in refusal([x, past], body)
 
 
 def test_a_flattening_concatenation_is_refused() -> None:
@@ -278,7 +310,8 @@ def test_a_store_that_was_simplified_away_is_refused() -> None:
     builder = relax.BlockBuilder()
     x, c = rows_of("x", 1, Q, WIDTH), rows_of("c", 1, P, WIDTH)
     length = relax.Var("cache_length", relax.ShapeType([tirx.Var("n", "int64")]))
-    with builder.function("main", [x, c, length], attrs={CACHES: "[[1, -1, 1, 1]]"}):
+    about = '{"caches": [[1, -1, 1, 1, 0]], "groups": [["n"]]}'
+    with builder.function("main", [x, c, length], attrs={CACHES: about}):
         with builder.dataflow():
             out = builder.emit_output(op.exp(x))
         builder.emit_func_output(out)
@@ -296,8 +329,101 @@ def test_a_session_without_caches_names_the_pass() -> None:
 
 def test_a_function_that_stays_beside_a_rewritten_one_is_named() -> None:
     module = module_of(lambda emit, x, pasts: summed(emit, op.concat([pasts[0], x], 1)), P)
-    unread = module_of(lambda emit, x, pasts: relax.Tuple([emit(op.concat([pasts[0], x], 1))]), P)
-    module["prefill"] = unread["main"].with_attr("global_symbol", "prefill")
-    with pytest.warns(UserWarning, match="does not change prefill: no other result reads"):
+    alone = module_of(lambda emit, x, pasts: op.concat([pasts[0], x], 1), P)
+    module["prefill"] = alone["main"].with_attr("global_symbol", "prefill")
+    with pytest.warns(UserWarning, match="does not change prefill: it returns no tensor"):
         after = AppendToCaches()(module)
     tvm.ir.assert_structural_equal(after["prefill"], module["prefill"])
+
+
+def _unread(emit: Emit, x: Any, c: Any) -> Any:
+    return relax.Tuple([emit(op.exp(x)), *(emit(op.concat([y, x], 1)) for y in c)])
+
+
+def _reread(emit: Emit, x: Any, c: Any) -> Any:
+    joined = emit(op.concat([c[0], emit(op.add(x, x))], 1))
+    return relax.Tuple([emit(op.exp(c[0])), c[0], emit(op.sum(joined, [1])), joined])
+
+
+def _sliding(emit: Emit, x: Any, c: Any) -> Any:
+    """Two caches of different lengths: the last three rows of one, and all of the other."""
+    whole, other = (emit(op.concat([y, x], 1)) for y in c)
+    end = whole.ty.shape[1]
+    part = op.strided_slice(whole, [1], [tirx.max(end - 3, 0)], [end], [1], assume_inbound=True)
+    return relax.Tuple([emit(op.sum(whole, [1])), emit(op.sum(other, [1])), emit(part), other])
+
+
+def _rolling(emit: Emit, x: Any, c: Any) -> Any:
+    """Always five rows; the result also reads them as they were."""
+    return relax.Tuple([emit(op.exp(c[0])), *tail(emit, c[0], x, 5).fields])
+
+
+#: Functions by kind, the number of caches, which are last among the results, and their rows.
+KINDS: dict[str, tuple[Any, int, tuple[Any, ...]]] = {
+    "unread": (_unread, 2, (P, P)), "reread": (_reread, 1, (P,)), "sliding": (_sliding, 2, (P, Q)),
+    "rolling": (_rolling, 1, (5,)), "static": (lambda e, x, c: updated(e, c[0], x), 1, (8,)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kinds() -> Iterator[Any]:
+    module = tvm.IRModule()
+    for name, (body, _, sizes) in KINDS.items():
+        module[name] = module_of(body, *sizes)["main"].with_attr("global_symbol", name)
+    before = module.script()
+    written = AppendToCaches()(module)
+    assert module.script() == before
+    machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    with opinfo.Session(opinfo.compile(written, shapes="generic")) as session:
+        yield session, machine
+
+
+def _run(kinds: Any, name: str, rows: list[int], other: Any = None) -> Any:
+    """Compare each call with that of the function as it was, to which its caches are passed."""
+    session, machine = kinds
+    _, count, sizes = KINDS[name]
+    caches = [np.zeros((1, s if isinstance(s, int) else 0, WIDTH), "float32") for s in sizes]
+    generation = other
+    for k, new in enumerate(rows):
+        x = draw(new, seed=k)
+        outs = [o.numpy() for o in machine[name](*map(tvm.runtime.tensor, (x, *caches)))]
+        expected, caches = outs[:-count], outs[-count:]
+        if generation is None:
+            generation = session.start(x, function=name)
+        elif k == 0:
+            generation.start(x)
+        else:
+            generation.step(x)
+        got = [generation.result] if len(expected) == 1 else list(generation.result)
+        assert len(got) == len(expected)
+        for ours, theirs in zip(got, expected, strict=True):
+            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=1e-4)
+    assert generation.length == sum(rows)
+    return generation
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_calls_return_what_the_function_returns_with_its_caches(kinds: Any, name: str) -> None:
+    rows = [2, 1, 3, 1] if name in ("static", "reread") else [2, 1, 40, 1, 30, 1, 1, 60]
+    again = _run(kinds, name, rows)
+    fork, first = again.fork(), [o.copy() for o in again._buffers]
+    fork.step(draw(2, seed=9))
+    for own, before in zip(again._buffers, first, strict=True):
+        np.testing.assert_array_equal(own, before)
+    _run(kinds, name, [1, 2], again)  # nothing is left of the rows before
+
+
+def test_a_cache_that_dropped_rows_is_only_reset_to_none(kinds: Any) -> None:
+    generation = _run(kinds, "sliding", [2])
+    generation.step(draw(3))
+    with pytest.raises(ValueError, match="keeps only the last rows, so the first 2 are gone"):
+        generation.reset(2)
+    generation.reset()
+    assert generation.length == 0
+
+
+def test_rows_outside_of_a_static_cache_are_dropped(kinds: Any) -> None:
+    """Positions 2 to 9 of eight: the last two are outside, and what follows the cache stays."""
+    generation = kinds[0].start(draw(8), function="static")
+    np.testing.assert_array_equal(generation._buffers[0][0, 2:], draw(8)[0, :6])
+    assert not generation._buffers[0][0, :2].any()

@@ -1,7 +1,8 @@
 """The same language models by `relax.frontend.nn`, with the weights of those of `transformers`.
 
 A module has three functions: `embed`, `prefill` for any number of tokens, `decode` for one. Batch,
-number of tokens and length of the cache are symbolic. Weights are float32 or of four bits.
+number of tokens and length of the cache are symbolic. Weights are float32 or of four bits. Layers
+with a sliding window keep all tokens, or as many as they attend to.
 """
 
 from __future__ import annotations
@@ -65,9 +66,12 @@ class Attention(nn.Module):
         self.qkv = Linear((joint, width), four_bits, config.model_type == "qwen2")
         self.out = Linear((width, self.heads * self.size), four_bits)
 
-    def forward(self, x: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+    def forward(
+        self, x: Any, keys: Any, values: Any, past: Any, windows: bool
+    ) -> tuple[Any, Any, Any]:
+        """Return the result and the caches; there are ``past`` tokens before, cached or not."""
         batch, count, _ = x.shape
-        past = keys.shape[1]
+        kept = keys.shape[1]
         qkv = op.reshape(self.qkv(x), (batch, count, self.heads + 2 * self.shared, self.size))
         q, k, v = op.split(qkv, [self.heads, self.heads + self.shared], 2)
         q, k = self.rotated(q, past), self.rotated(k, past)
@@ -76,8 +80,18 @@ class Attention(nn.Module):
         if isinstance(count, int) and count == 1 and self.window is None and self.cap is None:
             read = op.scaled_dot_product_attention(q, every_k, every_v, scale=self.scale)
         else:
-            read = self.masked(q, every_k, every_v, past)
+            read = self.masked(q, every_k, every_v, past, kept)
+        if windows and self.window is not None:
+            k, v = self.last(k), self.last(v)
         return self.out(op.reshape(read, (batch, count, self.heads * self.size))), k, v
+
+    def last(self, x: Any) -> Any:
+        """Return the rows that the next token may attend to."""
+        assert self.window is not None
+        end = x.shape[1]
+        begin = tirx.max(end - (self.window - 1), 0)
+        part = relax.op.strided_slice(x._expr, [1], [begin], [end], [1], assume_inbound=True)
+        return op.wrap_nested(part, "window")
 
     def rotated(self, x: Any, past: Any) -> Any:
         """Rotate by the positions after those of the cache; the last elements may stay."""
@@ -98,22 +112,25 @@ class Attention(nn.Module):
 
         return op.tensor_expr_op(rotate, "rope", [x, past])
 
-    def masked(self, q: Any, k: Any, v: Any, past: Any) -> Any:
+    def masked(self, q: Any, k: Any, v: Any, past: Any, kept: Any) -> Any:
         q, v = op.permute_dims(q, (0, 2, 1, 3)), op.permute_dims(v, (0, 2, 1, 3))
         scores = op.matmul(q, op.permute_dims(k, (0, 2, 3, 1))) * self.scale
         if self.cap is not None:
             scores = op.tanh(scores / self.cap) * self.cap
 
-        def mask(x: Any, past: Any) -> Any:
+        def mask(x: Any, past: Any, kept: Any) -> Any:
             def element(b: Any, h: Any, i: Any, j: Any) -> Any:
-                visible = j <= past + i
+                place = j + past - kept
+                visible = place <= past + i
                 if self.window is not None:
-                    visible = tirx.And(visible, j > past + i - self.window)
+                    visible = tirx.And(visible, place > past + i - self.window)
                 return tirx.Select(visible, x[b, h, i, j], tirx.const(_LOWEST, "float32"))
 
             return te.compute(x.shape, element, name="mask")
 
-        read = op.matmul(op.softmax(op.tensor_expr_op(mask, "mask", [scores, past]), axis=-1), v)
+        read = op.matmul(
+            op.softmax(op.tensor_expr_op(mask, "mask", [scores, past, kept]), axis=-1), v
+        )
         return op.permute_dims(read, (0, 2, 1, 3))
 
 
@@ -164,8 +181,10 @@ class Layer(nn.Module):
         self.norms = nn.ModuleList([nn.RMSNorm(width, -1, epsilon, bias=False)
                                     for _ in range(norms)])  # fmt: skip
 
-    def forward(self, x: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
-        read, keys, values = self.attention(self.norms[0](x), keys, values)
+    def forward(
+        self, x: Any, keys: Any, values: Any, past: Any, windows: bool
+    ) -> tuple[Any, Any, Any]:
+        read, keys, values = self.attention(self.norms[0](x), keys, values, past, windows)
         if len(self.norms) == 2:
             x = x + read
             return x + self.inner(self.norms[1](x)), keys, values
@@ -174,8 +193,8 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, config: Any, four_bits: bool) -> None:
-        width = config.hidden_size
+    def __init__(self, config: Any, four_bits: bool, windows: bool = False) -> None:
+        width, self.windows = config.hidden_size, windows
         self.config, self.scale = config, width**0.5 if config.model_type == "gemma2" else None
         self.table = nn.Parameter((config.vocab_size, width), "float32")
         self.layers = nn.ModuleList([Layer(config, k, four_bits)
@@ -191,8 +210,10 @@ class Decoder(nn.Module):
     def prefill(self, hidden: Any, past: Any) -> Any:
         """Return the logits of the last token, and the keys and values of all tokens."""
         new = []
+        full = next(k for k, layer in enumerate(self.layers) if not self.slides(layer))
+        count = past[2 * full].shape[1]
         for k, layer in enumerate(self.layers):
-            hidden, keys, values = layer(hidden, past[2 * k], past[2 * k + 1])
+            hidden, keys, values = layer(hidden, past[2 * k], past[2 * k + 1], count, self.windows)
             new += [keys, values]
 
         def last(x: Any) -> Any:
@@ -203,23 +224,28 @@ class Decoder(nn.Module):
         cap = getattr(self.config, "final_logit_softcapping", None)
         return (logits if cap is None else op.tanh(logits / cap) * cap), tuple(new)
 
+    def slides(self, layer: Any) -> bool:
+        """Return whether a layer keeps a window of tokens."""
+        return self.windows and layer.attention.window is not None
+
     def decode(self, hidden: Any, past: Any) -> Any:
         return self.prefill(hidden, past)
 
 
 def relax_module(
-    model: Any, four_bits: bool = False, bound: bool = True
+    model: Any, four_bits: bool = False, bound: bool = True, windows: bool = False
 ) -> tuple[Any, list[Array]]:
     """Return a module of a model of `transformers`, and its weights, which are bound to it or not.
 
-    With four bits, the weights of the model are replaced by those that its words stand for.
+    With four bits, the weights of the model are replaced by those that its words stand for. With
+    ``windows``, layers with a sliding window keep no other tokens; one layer must have none.
     """
     config = model.config
     values = _weights(model, four_bits)
-    decoder = Decoder(config, four_bits)
+    decoder = Decoder(config, four_bits, windows)
     size = decoder.layers[0].attention.size
-    pair = spec.Tensor(["b", "p", config.num_key_value_heads, size], "float32")
-    past = [pair] * (2 * config.num_hidden_layers)
+    past = [spec.Tensor(["b", "w" if decoder.slides(layer) else "p", config.num_key_value_heads,
+                         size], "float32") for layer in decoder.layers for _ in "kv"]  # fmt: skip
     width, plain = config.hidden_size, {"param_mode": "plain", "effect_mode": "none"}
     mod, params = decoder.export_tvm({
         "embed": {"ids": spec.Tensor(["b", "s"], "int64"), "$": plain},

@@ -51,12 +51,39 @@ class Step(nn.Module):
         return out.logits, [(layer.keys, layer.values) for layer in out.past_key_values.layers]
 
 
+class StaticStep(Step):
+    """The same with a cache of a fixed size, in which the tokens have positions."""
+
+    def forward(  # type: ignore[override]
+        self, ids: torch.Tensor, past: Pairs, positions: torch.Tensor
+    ) -> tuple[torch.Tensor, Pairs]:
+        size = past[0][0].shape[2]
+        cache = transformers.StaticCache(config=self.model.config, max_cache_len=size)
+        for layer, (keys, values) in zip(cache.layers, past, strict=True):
+            layer.lazy_initialization(keys, values)
+            layer.keys, layer.values = keys.clone(), values.clone()
+            layer.cumulative_length = positions[:1].clone()
+        out = self.model(input_ids=ids, position_ids=positions[None], past_key_values=cache,
+                         use_cache=True)  # fmt: skip
+        return out.logits, [(layer.keys, layer.values) for layer in cache.layers]
+
+
 def empty_cache(model: Any, batch: int = 1, length: int = 0) -> Pairs:
     """Return keys and values of so many tokens."""
     config = model.config
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     shape = (batch, config.num_key_value_heads, length, size)
     return [(torch.zeros(shape), torch.zeros(shape)) for _ in range(config.num_hidden_layers)]
+
+
+def exported_static(model: Any, size: int) -> Any:
+    """Export a step for any number of tokens, with a cache of so many."""
+    past, dim = empty_cache(model, length=size), torch.export.Dim
+    args = (torch.ones((1, 3), dtype=torch.int64), past, torch.arange(3))
+    fixed: list[tuple[dict[int, Any], dict[int, Any]]] = [({}, {}) for _ in past]
+    shapes = ({1: dim.DYNAMIC}, fixed, {0: dim.DYNAMIC})
+    with torch.no_grad():
+        return torch.export.export(StaticStep(model), args, dynamic_shapes=shapes, strict=False)
 
 
 def exported(model: Any) -> Any:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import tvm
 from tvm import relax, tirx
 
 from .arguments import Converter, arguments, positive
+
+#: What torch writes for the end of an axis.
+_LAST = 2**63 - 1
 
 
 def _slice(importer: Any, node: Any) -> Any:
@@ -16,9 +20,11 @@ def _slice(importer: Any, node: Any) -> Any:
     x, step = args["self"], args["step"]
     axis = positive(args["dim"], x.ty.ndim)
     extent, length = x.ty.shape[axis], importer._sizes(node)[axis]
-    start = _from_front(args["start"] or 0, extent)
-    if _is(start, 0) and step == 1 and importer._equal(length, extent):
+    if step == 1 and importer._equal(length, extent):
         return x
+    start = _from_front(args["start"] or 0, extent)
+    if step == 1 and _is_rest(args["end"]):
+        start = tvm.sym.Analyzer().simplify(extent - length)  # torch has clamped it
     end = start + (length - 1) * step + 1
     return importer.block_builder.emit(
         relax.op.strided_slice(x, [axis], [start], [end], [step], assume_inbound=True)
@@ -32,11 +38,19 @@ def _from_front(index: Any, extent: Any) -> Any:
     if isinstance(extent, tirx.IntImm):
         size = int(extent.value)
         return max(0, index + size) if index < 0 else min(index, size)
-    return extent + index if index < 0 else index
+    return tirx.max(extent + index, 0) if index < 0 else index
 
 
-def _is(value: Any, number: int) -> bool:
-    return isinstance(value, int) and value == number
+def _in_range(index: Any, extent: Any) -> Any:
+    """Return an index counted from the front; it is not clamped, as it is in range."""
+    if not isinstance(index, int) or index >= 0:
+        return index
+    return int(extent.value) + index if isinstance(extent, tirx.IntImm) else extent + index
+
+
+def _is_rest(end: Any) -> bool:
+    """Return whether a slice goes to the end of its axis."""
+    return end is None or (isinstance(end, int) and end >= _LAST)
 
 
 def _select(importer: Any, node: Any) -> Any:
@@ -44,7 +58,7 @@ def _select(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     x, emit = args["self"], importer.block_builder.emit
     axis = positive(args["dim"], x.ty.ndim)
-    index = _from_front(args["index"], x.ty.shape[axis])
+    index = _in_range(args["index"], x.ty.shape[axis])
     if isinstance(index, (int, tirx.IntImm)):
         return emit(relax.op.take(x, relax.const(int(index), "int64"), axis))
     part = emit(relax.op.strided_slice(x, [axis], [index], [index + 1], assume_inbound=True))
@@ -79,7 +93,7 @@ def _select_scatter(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     x, emit = args["self"], importer.block_builder.emit
     axis = positive(args["dim"], x.ty.ndim)
-    start = _from_front(args["index"], x.ty.shape[axis])
+    start = _in_range(args["index"], x.ty.shape[axis])
     source = emit(relax.op.expand_dims(args["src"], axis))
     return emit(relax.op.concat(_around(importer, x, source, axis, start, start + 1), axis))
 
