@@ -175,12 +175,13 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "gpu": {
         "gpu": Command("an NVIDIA backend, or schedules for a GPU; needs a GPU", "gpu.md"),
         "gpu_kernels": Command("schedules for GPUs; needs a GPU", "gpu-kernels.md"),
-        "language": Command(
+        "gpu.language": Command(
             "products with packed weights or attention on a GPU; needs a GPU",
             figures="not measured yet",
         ),
+        "gpu.stream": Command("symbolic shapes on a GPU; needs a GPU", figures="not measured yet"),
         "gpu_regions": Command(
-            "an NVIDIA backend, or schedules for a GPU; needs a GPU", figures="not run yet"
+            "an NVIDIA backend, or schedules for a GPU; needs a GPU", "gpu-regions.md"
         ),
         "nvidia_attention": Command(
             "attention or products on a GPU; needs a GPU",

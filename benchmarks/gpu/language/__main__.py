@@ -1,8 +1,8 @@
 """Language models on a GPU beside TVM's default schedules, in two steps, and a page.
 
-    python -m benchmarks.language build DIR    # on all cores; needs no GPU
-    python -m benchmarks.language time DIR     # one case after another
-    python -m benchmarks.language page DIR     # docs/results/gpu-language.md, on any machine
+    python -m benchmarks.gpu.language build DIR    # on all cores; needs no GPU
+    python -m benchmarks.gpu.language time DIR     # one case after another
+    python -m benchmarks.gpu.language page DIR     # docs/results/gpu-language.md, on any machine
 
 A case is a format of weights and a step: prefill of 128 or 1024 tokens, or decoding of one token
 over a cache. `python -m benchmarks.gpu.language.products` times the products of decoding alone.
@@ -36,7 +36,7 @@ def run(module: str, *words: str) -> int:
 
 def main() -> None:
     """Run one step."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.language", description=__doc__,
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.language", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
     parser.add_argument("step", choices=("build", "time", "page"))
     parser.add_argument("folder", type=Path)

@@ -13,7 +13,7 @@ from .builds import FORMATS, STEPS
 
 HEAD = """# Language models on a GPU
 
-Written by `python -m benchmarks.language page DIR`: a model with layers of the sizes of
+Written by `python -m benchmarks.gpu.language page DIR`: a model with layers of the sizes of
 Llama 8B, eight of them, built by `relax.frontend.nn` as MLC-LLM builds its models, with random
 weights as parameters. **TVM** is the same module with the fusions of MLC-LLM's passes, dlight's
 default schedules and CUDA graphs; **torch** is `torch.compile(mode="reduce-overhead")` with a

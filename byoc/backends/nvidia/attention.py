@@ -147,9 +147,9 @@ def whole(attention: Region) -> str | None:
         return found
     (batches, heads, _, _), keys = found.views[0].extents, found.views[1].extents[2]
     many = batches * heads
-    counted = isinstance(keys, int) and isinstance(many, int)
-    if found.mask is not None and counted and keys <= FEW_KEYS and many >= MANY_HEADS:
-        return f"{many} heads with a mask have {keys} keys each: products take less time"
+    if found.mask is not None and isinstance(keys, int) and isinstance(many, int):
+        if keys <= FEW_KEYS and many >= MANY_HEADS:
+            return f"{many} heads with a mask have {keys} keys each: products take less time"
     begin_object()
     return None
 
