@@ -173,13 +173,20 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "gpu": {
-        "gpu": Command("an NVIDIA backend, or schedules for a GPU; needs a GPU", "gpu.md"),
+        "gpu": Command(
+            "an NVIDIA backend, or schedules for a GPU; needs a GPU",
+            "gpu.md",
+            more=("gpu-compile.md",),
+        ),
         "gpu_kernels": Command("schedules for GPUs; needs a GPU", "gpu-kernels.md"),
         "gpu.language": Command(
             "products with packed weights or attention on a GPU; needs a GPU",
-            figures="not measured yet",
+            "gpu-language.md",
         ),
-        "gpu.stream": Command("symbolic shapes on a GPU; needs a GPU", figures="not measured yet"),
+        "gpu.stream": Command(
+            "symbolic shapes on a GPU; needs a GPU",
+            figures="200 requests of 40 shapes to BERT-base: 0.32 x the best of torch, in gpu.md",
+        ),
         "gpu_regions": Command(
             "an NVIDIA backend, or schedules for a GPU; needs a GPU", "gpu-regions.md"
         ),

@@ -64,7 +64,7 @@ def main() -> int:
     device = tvm.cuda(0)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / "block.so")), device)
     on_gpu = tvm.runtime.tensor(x.numpy(), device)
-    first, second = machine["main"](on_gpu), machine["main"](on_gpu)
+    (first,), (second,) = machine["main"](on_gpu), machine["main"](on_gpu)
     assert (first.numpy() == second.numpy()).all()  # the second call does not overwrite the first
 
     _with_torch(machine, x)
@@ -86,7 +86,8 @@ def _with_torch(machine: Any, x: torch.Tensor) -> None:
 
     with tvm_ffi.use_torch_stream(torch.cuda.stream(torch.cuda.Stream())):
         on_gpu = x.cuda()
-        out = torch.from_dlpack(machine["main"](tvm.runtime.from_dlpack(on_gpu)))
+        (result,) = machine["main"](tvm.runtime.from_dlpack(on_gpu))
+        out = torch.from_dlpack(result)
     torch.cuda.synchronize()
     print(f"a tensor of {tuple(out.shape)} on {out.device}")
 
