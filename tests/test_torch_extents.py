@@ -10,6 +10,7 @@ import torch
 import tvm
 from torch import nn
 
+from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.checks.input_shapes import Shapes, bind_shapes
 from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats import torch_extents
@@ -103,3 +104,27 @@ def test_a_program_that_numbers_break_is_read_with_symbols(
     monkeypatch.setattr(type(program), "run_decompositions", run)
     mod = from_program(program, shapes={"x": (4, 7, 8), "y": (4, 20)})
     assert len(symbols(tidy(mod))) == 3
+
+
+class Branching(nn.Module):
+    """Computes another function of few rows, which an export of many rows does not have."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (x * 2 if x.shape[0] > 4 else x * 3), y * 2
+
+
+def test_a_size_outside_of_its_range_is_refused() -> None:
+    """A size that torch says is at least 2 has no bound: torch runs it at 1."""
+    k, n = Dim("k"), Dim("n", min=5, max=9)
+    program = torch.export.export(Branching(), (torch.randn(6, 3), torch.randn(8)),
+                                  dynamic_shapes=({0: n}, {0: 4 * k}))  # fmt: skip
+
+    def read(rows: int) -> tvm.IRModule:
+        shapes: Shapes = {"x": (rows, 3), "y": (4,)}
+        return bind_shapes(tidy(from_program(program, shapes=shapes)), shapes)
+
+    for rows in (5, 9):
+        assert not symbols(read(rows))
+    for rows in (4, 10):
+        with pytest.raises(FrontendError, match=f"at least 5 and at most 9 .*, got {rows}"):
+            read(rows)

@@ -307,3 +307,24 @@ def test_a_replaced_slice_of_a_symbolic_axis_is_clamped() -> None:
     n = Dim.DYNAMIC
     runs = [(torch.randn(2, k), torch.randn(2, k)) for k in (5, 3)]
     check(net, *runs, shapes=({1: n}, {1: n}))
+
+
+def test_indices_of_symbolic_sizes_count_from_the_end() -> None:
+    """`-k` is a size with a sign: what it indexes depends on the extent of its axis."""
+
+    def net(x: Any, y: Any) -> Any:
+        k = y.shape[0]
+        z = torch.slice_scatter(x, x[k:] * 2, 0, k)
+        return x[-k] + 1, x[k:] + 1, x[-k:-1] + 1, x[-k::2] + 1, z
+
+    n = Dim.DYNAMIC
+    runs = [(torch.randn(a, 3), torch.randn(b, 2)) for a, b in ((8, 3), (7, 4), (9, 2))]
+    check(net, *runs, shapes=({0: n}, {0: n}))
+
+
+def test_no_elements_behind_the_end_of_a_symbolic_axis_are_replaced() -> None:
+    def net(x: Any) -> Any:
+        return torch.slice_scatter(x, torch.ones(0, 3), 0, 10, 12) + 1
+
+    runs = [(torch.randn(k, 3),) for k in (6, 3)]
+    check(net, *runs, shapes=({0: Dim.DYNAMIC},))

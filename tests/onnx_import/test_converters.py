@@ -108,9 +108,10 @@ def test_indices_from_the_end_and_reversed_sequences() -> None:
 def test_clips_and_casts() -> None:
     nodes = [make("Clip", ["x", "low"], ["a"]), make("Clip", ["x", "low", "high"], ["b"]),
              make("Cast", ["x"], ["c"], to=TensorProto.BOOL),
-             make("Cast", ["x"], ["d"], to=TensorProto.INT32)]  # fmt: skip
+             make("Cast", ["x"], ["d"], to=TensorProto.INT32),
+             make("Clip", ["x", "high", "low"], ["e"])]  # fmt: skip
     weights = {"low": np.array(-0.5, "float32"), "high": np.array(0.5, "float32")}
-    proto = model(nodes, {"x": (["n"], "float32")}, list("abcd"), weights)
+    proto = model(nodes, {"x": (["n"], "float32")}, list("abcde"), weights)
     compare(proto, {"x": floats(8) * 3})
 
 

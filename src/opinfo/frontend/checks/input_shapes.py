@@ -14,6 +14,10 @@ from .error import FrontendError
 LARGEST = 2**63 - 1
 DIGITS = len(str(LARGEST))
 Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
+#: The attributes of a function with bounds of sizes by name.
+LOWER, UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
+#: The bound that torch writes for sizes without one; it is no condition on them.
+SPECIALISED = 2
 #: A requested dimension that stays as the file has it.
 KEPT = "?"
 
@@ -83,7 +87,8 @@ def bind_shapes(mod: tvm.IRModule, requested: Shapes) -> tvm.IRModule:
     A requested name leaves a symbolic dimension symbolic.
 
     Raises:
-        FrontendError: A static dimension differs from the requested one.
+        FrontendError: A static dimension differs from the requested one, or a symbolic one is out
+            of the bounds that `main` declares.
     """
     if not requested:
         return mod
@@ -100,6 +105,7 @@ def bind_shapes(mod: tvm.IRModule, requested: Shapes) -> tvm.IRModule:
     for name, shape in requested.items():
         for dim, extent in zip(dims[names[name]] or (), shape, strict=True):
             _bind_dim(name, dim, extent, binding)
+    _check_bounds(main, binding)
     return relax.transform.BindSymbolicVars(binding)(mod) if binding else mod
 
 
@@ -110,6 +116,22 @@ def _bind_dim(name: str, dim: object, extent: int | str, binding: dict[tvm.ir.Va
         raise FrontendError(
             f"input '{name}': dimension {dim.name} is {binding[dim]} elsewhere, got {extent}"
         )
+
+
+def _check_bounds(main: relax.Function, binding: Mapping[tvm.ir.Var, int]) -> None:
+    """Raise `FrontendError` for extents that a function is not declared for.
+
+    What was exported for a size above 4 may have branched on it, and computes another function.
+    """
+    attrs = main.attrs or {}
+    lower, upper = attrs.get(LOWER) or {}, attrs.get(UPPER) or {}
+    for dim, extent in binding.items():
+        least, most = int(lower.get(dim.name, 0)), int(upper.get(dim.name, extent))
+        if (extent < least and least > SPECIALISED) or extent > most:
+            bounds = [*([f"at least {least}"] if least > SPECIALISED else []),
+                      *([f"at most {most}"] if dim.name in upper else [])]  # fmt: skip
+            raise FrontendError(f"dimension {dim.name} is {' and '.join(bounds)} in the model, "
+                                f"got {extent}")  # fmt: skip
 
 
 def _dims_of(param: relax.Var) -> tuple[object, ...] | None:

@@ -8,6 +8,8 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from ..checks.input_shapes import LOWER, SPECIALISED, UPPER
+
 
 def with_variables(
     params: Mapping[str, relax.Var],
@@ -88,8 +90,9 @@ def _parameter_bounds(func: relax.Function) -> dict[str, dict[str, int]]:
     casts = [b for block in func.body.blocks for b in block.bindings
              if isinstance(b, relax.MatchCast) and isinstance(b.value, relax.Var)]  # fmt: skip
     out: dict[str, dict[str, int]] = {}
-    for attr in ("tir_var_lower_bound", "tir_var_upper_bound"):
-        known = {str(k): int(v) for k, v in ((func.attrs or {}).get(attr) or {}).items()}
+    for attr in (LOWER, UPPER):
+        known = {str(k): int(v) for k, v in ((func.attrs or {}).get(attr) or {}).items()
+                 if attr == UPPER or int(v) > SPECIALISED}  # fmt: skip
         for cast in casts:
             for own, dim in zip(_dims(cast.value), _dims(cast), strict=True):
                 value = _at(dim, known)

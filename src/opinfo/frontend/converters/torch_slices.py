@@ -22,7 +22,7 @@ def _slice(importer: Any, node: Any) -> Any:
     extent, length = x.ty.shape[axis], importer._sizes(node)[axis]
     if step == 1 and importer._equal(length, extent):
         return x
-    start = _from_front(args["start"] or 0, extent)
+    start = _from_front(args["start"], extent, _is_negative(node, "start"))
     if step == 1 and _is_rest(args["end"]):
         start = tvm.sym.Analyzer().simplify(extent - length)  # torch has clamped it
     end = start + (length - 1) * step + 1
@@ -31,21 +31,38 @@ def _slice(importer: Any, node: Any) -> Any:
     )
 
 
-def _from_front(index: Any, extent: Any) -> Any:
-    """Return an index counted from the front, clamped to the extent where that is known."""
-    if not isinstance(index, int):
-        return index
-    if isinstance(extent, tirx.IntImm):
+def _from_front(index: Any, extent: Any, negative: bool | None) -> Any:
+    """Return the start of a slice counted from the front, clamped where it may be negative."""
+    if index is None:
+        return 0
+    if isinstance(index, int) and isinstance(extent, tirx.IntImm):
         size = int(extent.value)
         return max(0, index + size) if index < 0 else min(index, size)
-    return tirx.max(extent + index, 0) if index < 0 else index
+    at = _in_range(index, extent, negative)
+    return at if negative is False else tirx.max(at, 0)
 
 
-def _in_range(index: Any, extent: Any) -> Any:
+def _in_range(index: Any, extent: Any, negative: bool | None) -> Any:
     """Return an index counted from the front; it is not clamped, as it is in range."""
-    if not isinstance(index, int) or index >= 0:
+    if negative is False:
         return index
-    return int(extent.value) + index if isinstance(extent, tirx.IntImm) else extent + index
+    if negative is None:
+        return tirx.Select(index < 0, extent + index, index)
+    static = isinstance(index, int) and isinstance(extent, tirx.IntImm)
+    return int(extent.value) + index if static else extent + index
+
+
+def _is_negative(node: Any, name: str) -> bool | None:
+    """Return whether an index counts from the end; None if only the run decides."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    names = [a.name for a in node.target._schema.arguments]
+    values = dict(zip(names, node.args, strict=False)) | node.kwargs
+    index = values.get(name)
+    index = index.meta["val"] if hasattr(index, "meta") else index
+    if index is None or statically_known_true(index >= 0):
+        return False
+    return True if statically_known_true(index < 0) else None
 
 
 def _is_rest(end: Any) -> bool:
@@ -58,7 +75,7 @@ def _select(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     x, emit = args["self"], importer.block_builder.emit
     axis = positive(args["dim"], x.ty.ndim)
-    index = _in_range(args["index"], x.ty.shape[axis])
+    index = _in_range(args["index"], x.ty.shape[axis], _is_negative(node, "index"))
     if isinstance(index, (int, tirx.IntImm)):
         return emit(relax.op.take(x, relax.const(int(index), "int64"), axis))
     part = emit(relax.op.strided_slice(x, [axis], [index], [index + 1], assume_inbound=True))
@@ -73,7 +90,11 @@ def _slice_scatter(importer: Any, node: Any) -> Any:
     extent, length = x.ty.shape[axis], args["src"].ty.shape[axis]
     if args["step"] != 1:
         raise NotImplementedError(f"it replaces a slice with step {args['step']}, expected 1")
-    start = _from_front(args["start"] or 0, extent)
+    if importer._equal(length, 0):
+        return x
+    start = _from_front(args["start"], extent, _is_negative(node, "start"))
+    if not isinstance(length, tirx.IntImm):
+        start = tirx.min(start, extent - length)  # no rows may be behind the end
     return emit(relax.op.concat(
         _around(importer, x, args["src"], axis, start, start + length), axis))  # fmt: skip
 
@@ -93,7 +114,7 @@ def _select_scatter(importer: Any, node: Any) -> Any:
     args = arguments(importer, node)
     x, emit = args["self"], importer.block_builder.emit
     axis = positive(args["dim"], x.ty.ndim)
-    start = _in_range(args["index"], x.ty.shape[axis])
+    start = _in_range(args["index"], x.ty.shape[axis], _is_negative(node, "index"))
     source = emit(relax.op.expand_dims(args["src"], axis))
     return emit(relax.op.concat(_around(importer, x, source, axis, start, start + 1), axis))
 

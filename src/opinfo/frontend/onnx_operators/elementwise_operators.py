@@ -50,7 +50,8 @@ def clip(node: OnnxNode) -> Any:
     data, dtype = node.tensor(0), node.dtype(0)
     bounds = [_bound(node, 1, "min"), _bound(node, 2, "max")]
     if all(isinstance(b, float) for b in bounds) and np.dtype(dtype).kind == "f":
-        return relax.op.clip(data, bounds[0], bounds[1])
+        # TVM limits from above first; by ONNX, max holds where it is below min.
+        return relax.op.clip(data, min(bounds), bounds[1])
     for bound, combine in zip(bounds, (relax.op.maximum, relax.op.minimum), strict=True):
         if isinstance(bound, float):
             bound = relax.const(np.array(bound, dtype), dtype)
