@@ -17,9 +17,9 @@ from tvm import tirx
 
 from .....analysis.blocks.definitions import BlockDefinition
 from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
-from .....analysis.blocks.tir import loads, static, values
+from .....analysis.blocks.tir import loads, loop, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
-from .thread_loops import BLOCK, INDEX, number, when
+from .thread_loops import BLOCK, INDEX, number
 
 #: Elements of a coordinate; a kernel for fewer leaves threads of a warp without work.
 FEWEST = 24
@@ -104,7 +104,7 @@ def with_blocks(nest: Any, outer: Sequence[Axis]) -> Any | None:
     """Return a kernel with its blocks for each coordinate; None if it has no loop over blocks.
 
     The host launches nothing if a symbolic axis is empty: TVM would launch one block for none, which
-    would write beyond its tensors.
+    would write beyond its tensors. It is a loop, as TVM places no barriers under a condition.
     """
     if not outer:
         return nest
@@ -122,4 +122,4 @@ def with_blocks(nest: Any, outer: Sequence[Axis]) -> Any | None:
     thread = tirx.IterVar(None, tirx.Var(BLOCK, INDEX), tirx.IterVar.ThreadIndex, BLOCK)
     body = substitute(nest.body, values(*at))
     nest = tirx.For(var, number(0), total, tirx.ForKind.THREAD_BINDING, body, thread)
-    return when(number(0) < total, nest)
+    return loop("launch", tirx.min(total, number(1)), number(0), lambda _: nest)
