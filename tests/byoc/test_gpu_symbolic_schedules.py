@@ -67,8 +67,13 @@ def test_a_kernel_is_right_for_all_sizes(name: str) -> None:
     build, shapes = CASES[name]
     func = prim_func(build, *shapes, dtype="float32")
     kernel = kernel_of(func)
-    for sizes in ({"n": 2, "m": 3}, {"n": 1, "m": 5}, {"n": 3, "m": 1},
-                  {"n": 0, "m": 3}, {"n": 2, "m": 0}):
+    for sizes in (
+        {"n": 2, "m": 3},
+        {"n": 1, "m": 5},
+        {"n": 3, "m": 1},
+        {"n": 0, "m": 3},
+        {"n": 2, "m": 0},
+    ):
         given = _given(func, sizes)
         for got, want in zip(execute(kernel, given, sizes), interpret(func, given, sizes),
                              strict=True):  # fmt: skip

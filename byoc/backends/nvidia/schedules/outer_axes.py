@@ -103,8 +103,8 @@ def _elements(step: LoopStep) -> int:
 def with_blocks(nest: Any, outer: Sequence[Axis]) -> Any | None:
     """Return a kernel with its blocks for each coordinate; None if it has no loop over blocks.
 
-    The host launches nothing if a symbolic axis is empty: TVM would launch one block for none, which
-    would write beyond its tensors. It is a loop, as TVM places no barriers under a condition.
+    The host launches nothing if a symbolic axis is empty: TVM would launch one block for none,
+    which would write beyond its tensors. It is a loop, as TVM places no barriers under a condition.
     """
     if not outer:
         return nest
