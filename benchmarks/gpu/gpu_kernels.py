@@ -122,7 +122,7 @@ def compiled(schedule: Callable[[], list[Any]], target: Any, path: str) -> str:
     """The path of the library, or the reason why there is none."""
     import tvm
 
-    from opinfo.byoc.backends.nvidia.exact_math import exact_math
+    from opinfo.byoc.backends.nvidia.nvrtc.exact_math import exact_math
 
     try:
         funcs = schedule()
