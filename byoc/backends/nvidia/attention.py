@@ -147,8 +147,8 @@ def whole(attention: Region) -> str | None:
         return found
     (batches, heads, _, _), keys = found.views[0].extents, found.views[1].extents[2]
     many = batches * heads
-    counted = isinstance(keys, int) and isinstance(many, int)
-    if found.mask is not None and counted and keys <= FEW_KEYS and many >= MANY_HEADS:
+    few = isinstance(keys, int) and keys <= FEW_KEYS
+    if found.mask is not None and few and isinstance(many, int) and many >= MANY_HEADS:
         return f"{many} heads with a mask have {keys} keys each: products take less time"
     begin_object()
     return None
