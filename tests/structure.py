@@ -49,7 +49,6 @@ RELATED = {
     "resizing.py": _OPERATOR,
     "shapes.py": _OPERATOR,
     "source.py": _BACKENDS,
-    "stream.py": "requests of many shapes, one after the other",
     "tune.py": _COMMAND,
 }
 
