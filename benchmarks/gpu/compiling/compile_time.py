@@ -59,7 +59,9 @@ def _row(folder: Path, name: str, dtype: str) -> dict[str, Any]:
             library = folder / f"{name}-{dtype}.{which}.so"
             environment = {**os.environ, "OPINFO_CACHE": str(cache)}
             begun = time.time()
-            row[which] = _run("compile_program", str(program), str(library), env=environment)
+            row[which] = _run(
+                "compiling.compile_program", str(program), str(library), env=environment
+            )
             row[which]["seconds"] = round(time.time() - begun, 1)
             library.unlink(missing_ok=True)
     except RuntimeError as error:
@@ -70,8 +72,8 @@ def _row(folder: Path, name: str, dtype: str) -> dict[str, Any]:
 
 
 def _run(step: str, *words: str, env: Any = None) -> dict[str, Any]:
-    """Run a module of this folder in its own process; return its last line, of JSON."""
-    command = [sys.executable, "-m", f"benchmarks.gpu.compiling.{step}", *words]
+    """Run a module of the GPU's benchmarks in its own process; return its last line, of JSON."""
+    command = [sys.executable, "-m", f"benchmarks.gpu.{step}", *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=LIMIT)
     except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
 """Write a model as a program of torch.
 
-python -m benchmarks.gpu.compiling.export_program FILE.pt2 NET-bN DTYPE
+python -m benchmarks.gpu.export_program FILE.pt2 NET-bN DTYPE
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from ..build_model import network
+from .build_model import network
 
 
 def main() -> None:
