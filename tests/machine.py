@@ -4,6 +4,7 @@ All threads of a kernel execute a statement before any of them executes the next
 over the threads; which is right for programs whose threads are separated by barriers or share
 nothing. It raises if threads conflict: two store different values to one element in one statement,
 or one loads from global memory what another stored in the same kernel.
+As TVM's runtime does, it launches one block where a kernel has none.
 A block that reduces over threads is executed one thread after another, and all get the result.
 Parallel loops run forwards or backwards. Shared memory is one for each block of threads, local
 memory one for each thread; reading what was never written raises, as does leaving a buffer.
@@ -216,7 +217,7 @@ class _Machine:
             self.env[v] = start + self.at[tag]
             return self.run(s.body, mask)
         assert not self.at, f"{tag} is bound inside only"
-        extents = {t: self.number(e) for t, e in _bound(s)}
+        extents = {t: max(1, self.number(e)) for t, e in _bound(s)}
         self.count = int(np.prod(list(extents.values())))
         grid = np.unravel_index(np.arange(self.count), tuple(extents.values()))
         self.at = dict(zip(extents, grid, strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, te, tirx
 
 from opinfo.analysis import Refusal
 from opinfo.analysis.lifting.tir.node import NodeDict
@@ -101,6 +101,30 @@ def test_the_first_of_equal_maxima_is_chosen() -> None:
     values = [np.zeros((64, 40))]
     values[0][[3, 50], [7, 2]] = 1
     assert int(computed(func, parts, values)[0]) == 3 * 40 + 7
+
+
+@pytest.mark.usefixtures("small")
+def test_places_that_a_tensor_has_may_need_64_bits() -> None:
+    """Reductions of a caller's own: only places that are computed from axes are known to fit."""
+    ids, x = te.placeholder((4, 256), "int64"), te.placeholder((4, 256), "float32")
+    k = te.reduce_axis((0, 256))
+
+    def later(a: Any, b: Any) -> tuple[Any, Any]:
+        wins = tirx.GT(a[1], b[1])
+        first = tirx.Or(wins, tirx.And(tirx.EQ(a[1], b[1]), tirx.LT(a[0], b[0])))
+        return tirx.Select(first, a[0], b[0]), tirx.Select(wins, a[1], b[1])
+
+    largest = te.comm_reducer(
+        later, lambda i, v: (tirx.const(-1, i), tvm.te.min_value(v)), name="largest"
+    )
+    outs = te.compute((4,), lambda i: largest((ids[i, k], x[i, k]), axis=k), name="out")
+    func = te.create_prim_func([ids, x, *outs]).with_attr("tirx.noalias", True)
+    rng = np.random.default_rng(0)
+    values = [rng.integers(0, 9, (4, 256)) + (1 << 40), rng.standard_normal((4, 256))]
+    parts = split_kernels(func)
+    assert isinstance(parts, tuple)
+    (got, _), (want, _) = computed(func, parts, values), interpret(func, values)
+    np.testing.assert_array_equal(got, want)
 
 
 REFUSED: dict[str, tuple[str, Build, tuple[tuple[Any, ...], ...]]] = {

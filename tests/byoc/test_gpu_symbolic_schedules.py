@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax, tirx
 
 from opinfo.analysis import Refusal
@@ -14,7 +15,7 @@ from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import gpu_scheduled
 
 from ..interpret import interpret
 from ..machine import execute
-from .gpu_cases import kernel_of, prim_func
+from .gpu_cases import TARGET, kernel_of, prim_func
 
 nn, op = relax.op.nn, relax.op
 Build = Callable[..., Any]
@@ -66,11 +67,26 @@ def test_a_kernel_is_right_for_all_sizes(name: str) -> None:
     build, shapes = CASES[name]
     func = prim_func(build, *shapes, dtype="float32")
     kernel = kernel_of(func)
-    for sizes in ({"n": 2, "m": 3}, {"n": 1, "m": 5}, {"n": 3, "m": 1}):
+    for sizes in (
+        {"n": 2, "m": 3},
+        {"n": 1, "m": 5},
+        {"n": 3, "m": 1},
+        {"n": 0, "m": 3},
+        {"n": 2, "m": 0},
+    ):
         given = _given(func, sizes)
         for got, want in zip(execute(kernel, given, sizes), interpret(func, given, sizes),
                              strict=True):  # fmt: skip
             np.testing.assert_allclose(got, want, 1e-6, 1e-9)
+
+
+def test_barriers_are_placed_where_a_kernel_may_not_be_launched() -> None:
+    """TVM places none under a condition: see `with_blocks`."""
+    func = prim_func(lambda e, x: e(op.permute_dims(x, [0, 2, 1])), (N, 64, 96))
+    main = kernel_of(func).with_attr("global_symbol", "main")
+    target = tvm.target.Target(TARGET, host="llvm")
+    (kernels,) = tvm.compile(tvm.IRModule({"main": main}), target=target).mod.imports
+    assert kernels.inspect_source().count("__syncthreads()") == 1
 
 
 REFUSED: dict[str, tuple[Build, tuple[tuple[Any, ...], ...], str]] = {

@@ -94,6 +94,7 @@ def _three(queries: int, keys: int, size: int) -> tuple[tuple[int, ...], ...]:
 
 KEYS_HIDDEN = np.where(np.arange(70) % 4 == 1, -INF, np.arange(70) / 8).reshape(1, 1, 1, 70)
 FIRST_HIDDEN = np.where(np.arange(133) < 66, -INF, 0.0)[None]
+FIRST_KEYS_HIDDEN = np.where(np.arange(70) < 67, -INF, 0.0)[None]
 BY_HEAD = (np.arange(3 * 5 * 70).reshape(1, 3, 5, 70) % 7 / 4).astype("float32")
 
 CASES = {
@@ -221,6 +222,7 @@ def test_two_blocks_of_any_kernel_fit_a_device() -> None:
     (_three(5, 70, 144), _attention, "144 elements, expected at most 128"),
     (((2, 3, 5, 32), (2, 3, 70, 32), (2, 3, 70, 16)), _attention, "elements, expected at most"),
     (_three(5, 70, 16), _masked(BY_HEAD, BY_HEAD), "several terms"),
+    (_three(5, 70, 16), _masked(causal(5, 70, -3e38), FIRST_KEYS_HIDDEN), "several terms"),
 ])  # fmt: skip
 def test_what_it_does_not_take_is_left_with_a_reason(
     shapes: tuple[tuple[int, ...], ...], build: Build, why: str

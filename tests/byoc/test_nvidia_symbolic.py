@@ -129,6 +129,31 @@ def test_one_library_is_right_for_every_shape(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=0, atol=4e-3)
 
 
+def _by_head(emit: Build, q: Any, k: Any, v: Any) -> Any:
+    """Heads before positions, as a cache has them: their steps depend on the positions."""
+    scores = emit(op.multiply(emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2])))),
+                              relax.const(0.25, "float16")))  # fmt: skip
+    return emit(op.matmul(emit(nn.softmax(scores)), v))
+
+
+def test_heads_before_positions_have_plans_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No other shape could share the plans that limit them."""
+    shape = (B, HEADS, S, HEAD)
+    built = compile_module(module(_by_head, (shape,) * 3), [on_stub("cudnn")], plan=False)
+    assert [t.pattern for t in built.dispatched.taken] == ["attention"]
+    main = built.machine()["main"]
+    monkeypatch.setenv("OPINFO_STUB_TELLS_PLANS", "1")
+    for positions in (7, 9):
+        given = [np.random.default_rng(k).standard_normal((2, HEADS, positions, HEAD))
+                 .astype("float16") for k in range(3)]  # fmt: skip
+        found = main(*map(tvm.runtime.tensor, given)).numpy()
+        expected = attended(*(a.astype("float64") for a in given), scale=0.25)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=4e-3)
+        assert capfd.readouterr().err.count("stub: a plan of attention") == 1
+
+
 def test_products_measure_few_algorithms_while_a_request_waits() -> None:
     built = compile_module(module(_products, ((B, S, WIDTH),)), [on_stub("cublaslt")], plan=False)
     assert len(built.dispatched.taken) == 2

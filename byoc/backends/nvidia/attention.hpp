@@ -103,14 +103,16 @@ class FusedAttention : public Kernel {
   // A plan takes cuDNN 50 ms to build, which compiles a kernel. So requests of many shapes share
   // one for at most as many members and positions as the next powers of two, which runs a few
   // microseconds longer. Those up to kMembers and kPositions are made at the first call, so that
-  // no later one waits for them. False if it needs a plan of its own.
+  // no later one waits for them. False if it needs a plan of its own, as one with heads before
+  // positions does: steps of its heads differ with the positions.
   bool limits(const OpinfoAttention& a) {
     const OpinfoHeads &q = a.tensors[kQueries], &k = a.tensors[kKeys], &o = a.tensors[kResult];
     if (a.masked || a.causal || q.extents[2] != k.extents[2] || q.extents[0] != k.extents[0])
       return false;
     for (int t = kQueries; t <= kResult; ++t)
       if (a.tensors[t].extents[0] != q.extents[0] ||
-          (a.tensors[t].extents[0] + 1) * a.tensors[t].steps[0] > INT32_MAX)
+          (a.tensors[t].extents[0] + 1) * a.tensors[t].steps[0] > INT32_MAX ||
+          (a.tensors[t].extents[1] > 1 && a.tensors[t].steps[1] > a.tensors[t].steps[2]))
         return false;
     const int64_t members = up(q.extents[0], 1), positions = up(q.extents[2], kFewest);
     try {

@@ -191,9 +191,14 @@ def attention(region: Region) -> FloatAttention | str:
 def _terms(
     terms: Sequence[Source], found: PlacedAttention, region: Region
 ) -> tuple[list[int], int | None]:
-    """The terms that are tensors, and how many keys after a query the others leave."""
+    """The terms that are tensors, and how many keys after a query the others leave.
+
+    A causal mask of finite numbers is a tensor beside another one: of a query whose other keys that
+    one hides, the keys after it have the weight.
+    """
     kept: list[int] = []
     shift: int | None = None
+    finite: int | None = None
     for k, term in enumerate(terms):
         if term.tensor.source == "constant":
             array = elements_of(region.constants[term.tensor.index], term.place, found)
@@ -201,9 +206,10 @@ def _terms(
                 continue
             if shift is None and (start := corner(array)):
                 shift = 0 if start == "TOP_LEFT" else array.shape[-1] - array.shape[-2]
+                finite = None if np.isneginf(array[array != 0]).all() else k
                 continue
         kept.append(k)
-    return kept, shift
+    return (kept, shift) if finite is None or not kept else ([*kept, finite], None)
 
 
 def body(frame: GpuFunction) -> tuple[list[str], list[str]]:

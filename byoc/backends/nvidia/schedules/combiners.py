@@ -17,7 +17,8 @@ from tvm import tirx
 
 from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.lifting.tir.node import as_dtype
-from .gpu_program import NoGpuSchedule, extents, is_coupled, product
+from .gpu_program import NoGpuSchedule, is_coupled
+from .merged_axes import bound
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,9 @@ def _place_of(step: LoopStep) -> Combination:
 
 def _place_dtype(step: LoopStep, dtype: str) -> str:
     """The type of places: 32 bits if all fit, as then TVM has indices of 32 bits in the kernel."""
-    few = product(extents(step.reduced)) < 1 << 31
+    place, analyzer = step.updates[0], bound(step.axes)
+    ranges = [analyzer.const_int_bound(e) for e in (place.value.false_value, place.init)]
+    few = all(-(1 << 31) <= r.min_value and r.max_value < 1 << 31 for r in ranges)
     return "int32" if dtype == "int64" and few else dtype
 
 

@@ -17,7 +17,7 @@ from tvm import tirx
 
 from .....analysis.blocks.definitions import BlockDefinition
 from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
-from .....analysis.blocks.tir import loads, static, values
+from .....analysis.blocks.tir import loads, loop, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from .thread_loops import BLOCK, INDEX, number
 
@@ -101,7 +101,11 @@ def _elements(step: LoopStep) -> int:
 
 
 def with_blocks(nest: Any, outer: Sequence[Axis]) -> Any | None:
-    """Return a kernel with its blocks for each coordinate; None if it has no loop over blocks."""
+    """Return a kernel with its blocks for each coordinate; None if it has no loop over blocks.
+
+    The host launches nothing if a symbolic axis is empty: TVM would launch one block for none,
+    which would write beyond its tensors. It is a loop, as TVM places no barriers under a condition.
+    """
     if not outer:
         return nest
     if not isinstance(nest, tirx.For) or nest.thread_binding is None:
@@ -117,4 +121,5 @@ def with_blocks(nest: Any, outer: Sequence[Axis]) -> Any | None:
         rest, total = rest // axis.extent, total * axis.extent
     thread = tirx.IterVar(None, tirx.Var(BLOCK, INDEX), tirx.IterVar.ThreadIndex, BLOCK)
     body = substitute(nest.body, values(*at))
-    return tirx.For(var, number(0), total, tirx.ForKind.THREAD_BINDING, body, thread)
+    nest = tirx.For(var, number(0), total, tirx.ForKind.THREAD_BINDING, body, thread)
+    return loop("launch", tirx.min(total, number(1)), number(0), lambda _: nest)
