@@ -96,7 +96,19 @@ def _nest(loop: Any) -> _Nest | None:
         and tvm_ffi.structural_equal(axis.dom.extent, part.extent)
         for axis, value, part in zip(axes, values, loops, strict=True)
     )  # fmt: skip
-    return _Nest(loops, stmt) if whole and _stores_once(block, store) else None
+    independent = not _uses(block, [part.loop_var for part in loops])
+    return _Nest(loops, stmt) if whole and independent and _stores_once(block, store) else None
+
+
+def _uses(block: Any, loop_vars: Sequence[Any]) -> bool:
+    """Return whether a block or an extent of its axes reads a loop variable.
+
+    `_part` gives new variables to the loops, and other values to one of them.
+    """
+    used: list[Any] = []
+    for part in (*(v.dom.extent for v in items(block.iter_vars)), block):
+        tvm_ffi.structural_walk(part, (tirx.Var, used.append))
+    return any(var.same_as(loop) for var in used for loop in loop_vars)
 
 
 def _stores_once(block: Any, store: Any) -> bool:

@@ -87,6 +87,17 @@ class Kept:
                 T.writes(y[vi, vj])
                 y[vi, vj] = T.if_then_else(5 <= vi + vj, a[vi, vj], T.float32(0))
 
+    @T.prim_func(private=True, s_tir=True)
+    def of_a_triangle(a: T.Buffer((8, 8), "float32"), y: T.Buffer((8, 8), "float32")) -> None:
+        for i in range(8):
+            for j in range(i):
+                with T.sblock("y"):
+                    vi = T.axis.spatial(8, i)
+                    vj = T.axis.spatial(i, j)
+                    T.reads(a[vi, vj], a[vi - 5, vj])
+                    T.writes(y[vi, vj])
+                    y[vi, vj] = T.if_then_else(5 <= vi, a[vi - 5, vj], a[vi, vj])
+
 
 def test_a_nest_of_each_tensor() -> None:
     tvm.ir.assert_structural_equal(split_branches(Before), Expected)
