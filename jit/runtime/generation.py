@@ -95,18 +95,31 @@ class Generation:
         """Forget all rows behind the first ``length``; the caches keep their room.
 
         Raises:
-            ValueError: There are fewer rows, or a cache has dropped rows.
+            ValueError: There are fewer rows, or some but not all would be forgotten of a cache that
+                keeps only the last rows, or that stores rows at positions.
         """
         if not 0 <= length <= self.length:
             raise ValueError(f"reset: expected a length from 0 to {self.length}, got {length}")
         if length == 0:
             self._clear()
-        elif length < self.length and any(s.length != self.length for s in self._states):
-            raise ValueError(f"reset: a cache keeps only the last rows, so the first {length} are "
-                             "gone; expected 0")  # fmt: skip
+        elif length < self.length and (reason := self._whole()):
+            raise ValueError(f"reset: {reason}; expected 0 or {self.length}, got {length}")
         elif length < self.length:
             self._states = [RowsInUse(s.first, length) for s in self._states]
         self.length = length
+
+    def _whole(self) -> str:
+        """Return why the first rows of a cache alone cannot be kept; empty if they can.
+
+        A window of a fixed length begins with zeros, and drops one of these for each row: these
+        are gone although as many rows may be in use as were stored.
+        """
+        signature = self._functions(self._function).signature
+        if any(c.group < 0 for c in signature.caches):
+            return "a cache stores rows at positions that only the inputs determine"
+        dropped = any(isinstance(g.length, int) or s.length != self.length
+                      for g, s in zip(signature.groups, self._states, strict=True))  # fmt: skip
+        return "a cache keeps only the last rows, so rows before them are gone" if dropped else ""
 
     def fork(self) -> Generation:
         """Return a copy, which continues independently: it copies the rows in use."""

@@ -413,13 +413,48 @@ def test_calls_return_what_the_function_returns_with_its_caches(kinds: Any, name
     _run(kinds, name, [1, 2], again)  # nothing is left of the rows before
 
 
-def test_a_cache_that_dropped_rows_is_only_reset_to_none(kinds: Any) -> None:
-    generation = _run(kinds, "sliding", [2])
-    generation.step(draw(3))
-    with pytest.raises(ValueError, match="keeps only the last rows, so the first 2 are gone"):
+@pytest.mark.parametrize(("name", "rows", "why"), [
+    ("sliding", [2, 3], "keeps only the last rows"),
+    ("rolling", [2, 1], "keeps only the last rows"),
+    ("rolling", [2, 3], "keeps only the last rows"),  # as many rows as the window has
+    ("static", [2, 3], "stores rows at positions"),
+])  # fmt: skip
+def test_rows_that_cannot_be_kept_alone_are_only_reset_to_none(
+    kinds: Any, name: str, rows: list[int], why: str
+) -> None:
+    generation = _run(kinds, name, rows)
+    with pytest.raises(ValueError, match=f"reset: a cache {why}.*; expected 0 or {sum(rows)}"):
         generation.reset(2)
+    generation.reset(sum(rows))
+    generation.fork().step(draw(1))
     generation.reset()
     assert generation.length == 0
+    x = draw(2, seed=3)
+    again, fresh = (g.numpy() if hasattr(g, "numpy") else g[0].numpy() for g in (
+        generation.step(x), kinds[0].start(x, function=name).result))  # fmt: skip
+    np.testing.assert_array_equal(again, fresh)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_fork_continues_as_the_function_does(kinds: Any, name: str) -> None:
+    session, machine = kinds
+    _, count, sizes = KINDS[name]
+    caches = [np.zeros((1, s if isinstance(s, int) else 0, WIDTH), "float32") for s in sizes]
+    generation = None
+    for k, new in enumerate((2, 1, 3, 2)):
+        x = draw(new, seed=k)
+        outs = [o.numpy() for o in machine[name](*map(tvm.runtime.tensor, (x, *caches)))]
+        caches = outs[-count:]
+        if generation is None:
+            generation = session.start(x, function=name)
+        else:
+            fork = generation.fork()
+            generation.step(draw(4, seed=90))  # the fork has no part in it
+            generation = fork
+            generation.step(x)
+        got = [generation.result] if len(outs) == count + 1 else list(generation.result)
+        for ours, theirs in zip(got, outs[:-count], strict=True):
+            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_rows_outside_of_a_static_cache_are_dropped(kinds: Any) -> None:
