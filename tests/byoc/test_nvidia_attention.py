@@ -209,6 +209,15 @@ def _given(emit: Build, q: Any, k: Any, v: Any, mask: Any) -> Any:
     return _as_torch(emit, q, k, v, emit(op.astype(mask, "float32")))
 
 
+def _two_masks(emit: Build, q: Any, k: Any, v: Any) -> Any:
+    """A causal mask of finite numbers, and one that hides the keys up to each query."""
+    wide = [emit(op.astype(x, "float32")) for x in (q, k, v)]
+    scores = emit(op.matmul(wide[0], emit(op.permute_dims(wide[1], [0, 1, 3, 2]))))
+    for mask in (causal(5, 9, -3e38), np.where(np.arange(9) < 5, -INF, 0.0).astype("float32")):
+        scores = emit(op.add(scores, relax.const(mask)))
+    return emit(op.astype(emit(op.matmul(emit(nn.softmax(scores)), wide[2])), "float16"))
+
+
 def _infinite(emit: Build, q: Any, k: Any, v: Any, seen: Any) -> Any:
     mask = emit(op.where(seen, relax.const(0.0, "float16"), relax.const(-INF, "float16")))
     return _as_torch(emit, q, k, v, emit(op.astype(mask, "float32")))
@@ -237,6 +246,11 @@ REFUSED: dict[str, tuple[Build, tuple[tuple[int, ...], ...], str, tuple[int, ...
     "a whole row is hidden": (_constant(_row()), (Q, K, V), "float16", (), "hides a whole row"),
     "a mask that is an input": (_given, (Q, K, V, (5, 9)), "float16", (), "may be infinite"),
     "infinite at run time": (_infinite, (Q, K, V, (5, 9)), "float16", (3,), "may be infinite"),
+    "a causal mask and a constant one": (_two_masks, (Q, K, V), "float16", (), "several terms"),
+    "a finite row that is hidden": (_constant(np.full((5, 9), -3e38)), (Q, K, V), "float16", (),
+                                    "hides a whole row"),
+    "a causal mask of -65505": (_constant(causal(5, 9, -65505.0)), (Q, K, V), "float16", (),
+                                "not exact in float16"),
     "a mask that is no half": (_constant(np.full((5, 9), 0.1)), (Q, K, V), "float16", (),
                                "not exact in float16"),
     "float32": (lambda e, *x: _as_torch(e, *x), (Q, K, V), "float32", (), "expected halves"),
