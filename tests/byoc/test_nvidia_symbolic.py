@@ -182,6 +182,31 @@ def test_sizes_that_no_tensor_tells_are_refused() -> None:
         assert t.pattern == "attention_float32"
 
 
+@pytest.mark.parametrize(("mask", "why"), [
+    ("constant", "a mask is constant, and there are sizes that are known at run time"),
+    ("input", "the mask may be infinite"),
+    ("infinite", "the mask may be infinite"),
+])  # fmt: skip
+def test_masks_that_may_hide_the_only_key_are_refused(mask: str, why: str) -> None:
+    """Where T is 1, the values are copied: right only if the mask is finite."""
+
+    def build(emit: Build, q: Any, k: Any, v: Any, given: Any) -> Any:
+        scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+        hidden, term = relax.const(np.full((1, 1), -np.inf, "float16")), given
+        if mask == "constant":
+            term = hidden
+        elif mask == "infinite":
+            seen = emit(op.greater(given, relax.const(0.0, "float16")))
+            term = emit(op.where(seen, relax.const(0.0, "float16"), hidden))
+        scores = emit(op.add(scores, term))
+        return emit(op.matmul(emit(nn.softmax(scores)), v))
+
+    shapes = ((B, HEADS, S, HEAD), *[(B, HEADS, T, HEAD)] * 2, (B, 1, S, T))
+    done = dispatch(prepare(module(build, shapes), [on_stub("cudnn")]), [on_stub("cudnn")])
+    assert not [t for t in done.taken if t.pattern.startswith("attention")]
+    assert any(why in o.why for o in done.left)
+
+
 # --- Extents
 
 
