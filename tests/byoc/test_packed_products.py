@@ -107,6 +107,21 @@ def test_a_kernel_multiplies_packed_weights(
     np.testing.assert_allclose(got, want, 1e-9, 1e-9)
 
 
+@pytest.mark.parametrize("depth", [256, 4128])
+def test_infinite_activations_are_multiplied_as_numpy_does(depth: int) -> None:
+    """One is infinite in the first row, both signs are in the second, a NaN is in the third."""
+    func, rng = product(4, 8, depth), np.random.default_rng(0)
+    x = rng.standard_normal((1, 4, depth))
+    x[0, 0, 37], x[0, 1, [5, 200]], x[0, 2, 9] = np.inf, (np.inf, -np.inf), np.nan
+    words = rng.integers(0, 2**32, (8, depth // 8), "uint32")
+    scale = rng.random((8, depth // 32))
+    with np.errstate(invalid="ignore"):
+        want = np.stack([np.sum(x[0] * row, -1) for row in unpacked(words, scale, 4, 7)], -1)[None]
+        (got,) = execute(packed_scheduled(func), [x, words, scale])
+    assert np.isinf(want[0, 0]).sum() > 4 and np.isfinite(want[0, 3]).all()
+    np.testing.assert_allclose(got, want, 1e-9, 1e-9)
+
+
 def test_words_are_read_as_vectors() -> None:
     kernel: Any = packed_scheduled(product(1, 8, 4096))
     text = kernel.script()

@@ -9,10 +9,12 @@
 A value becomes the highest bits of the mantissa of a float32 between 1 and 2 by a shift and one
 logical operation. ``shift[m]`` is what the ones and the zero point add, once for all columns.
 Threads of a column share its depth; each has several columns, which share the activations.
+A thread whose sums are not finite computes them again, as ``x * (scale * value)``.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +48,8 @@ from .storage import HALF_LANES, MOST_ROWS
 #: The exponent bits of 1.0, the bits of a mantissa, and the lowest bit that a value may have there:
 #: a value times 2**(23 - LOWEST) loses as many bits of float32.
 ONE, MANTISSA, LOWEST = 0x3F800000, 23, 15
+#: The largest finite float32.
+LARGEST = tirx.FloatImm("float32", 3.4028234663852886e38)
 #: Threads of a warp, and words of a vector.
 WARP, VECTOR = 32, 4
 #: Warps of a block, where columns are short; warps that share a column, where they are long.
@@ -186,11 +190,46 @@ class _Gemv:
             return when(inside, self.vector(column, vector))
 
         out.append(serial("t", steps, step))
-        for r in range(tile.columns):
-            for m in range(rows):
-                own = self.sums[2 * (r * rows + m)]
-                out.append(store(own, load(self.acc, number(r), number(m)), number(0)))
+        own = [(self.sums[2 * (r * rows + m)], load(self.acc, number(r), number(m)))
+               for r in range(tile.columns) for m in range(rows)]  # fmt: skip
+        done = seq([store(to, total, number(0)) for to, total in own])
+        if self.plain:
+            return seq([*out, done])
+
+        def again(t: Any) -> Any:
+            vector = thread if steps == 1 else t * number(threads) + thread
+            return when(vector < number(self.vectors), self.without_ones(column, vector))
+
+        # No condition is negated: !(a <= b) would become b < a, which a NaN does not satisfy.
+        finite = functools.reduce(tirx.And, (tirx.abs(total) <= LARGEST for _, total in own))
+        out.append(tirx.IfThenElse(finite, done, seq([*out[:1], serial("t", steps, again), done])))
         return seq(out)
+
+    def without_ones(self, column: Any, vector: Any) -> Any:
+        """The part of one vector, without ones that are added and subtracted again.
+
+        An infinite activation would be infinite in both, and their difference not a number. Memory
+        is read again: indices of the loop would move registers to memory.
+        """
+        what, first = self.what, vector * number(self.values)
+        bits, each = number(what.bits), number(32 // what.bits)
+
+        def value(e: Any) -> Any:
+            def add(r: Any, m: Any) -> Any:
+                word = load(what.words, column + r,
+                            vector * number(self.lanes) + tirx.floordiv(e, each))  # fmt: skip
+                amount = tirx.Cast("uint32", tirx.floormod(e, each) * bits)
+                digit = (word >> amount) & tirx.IntImm("uint32", (1 << what.bits) - 1)
+                weight = as_dtype(digit, "float32") - tirx.FloatImm("float32", what.offset)
+                group = tirx.floordiv(first, number(what.group))
+                weight = as_dtype(load(what.scale, column + r, group), "float32") * weight
+                x = as_dtype(load(what.x, *self.row(m), first + e), "float32")
+                return store(self.acc, load(self.acc, r, m) + x * weight, r, m)
+
+            return unrolled("r", self.tile.columns, lambda r: unrolled(
+                "m", what.rows, lambda m: add(r, m)))  # fmt: skip
+
+        return serial("e", self.values, value)
 
     def vector(self, column: Any, vector: Any) -> Any:
         """The part of one vector of words of each column."""
