@@ -31,6 +31,20 @@ def test_the_functions_are_the_same(name: str) -> None:
         np.testing.assert_allclose(got, want, 1e-6, 1e-9)
 
 
+def test_the_logarithm_of_a_tiny_sigmoid_is_finite() -> None:
+    """It is a float32 that is subnormal, of which a half is the logarithm."""
+
+    def build(emit: Any, x: Any) -> Any:
+        wide = emit(op.sigmoid(emit(op.astype(x, "float32"))))
+        return emit(op.astype(emit(op.log(wide)), "float16"))
+
+    kernel = with_fast_functions(kernel_of(prim_func(build, (1, 8))))
+    assert "__expf" in kernel.script()
+    x = np.array([[-100.0, -88.5, -88.0, -87.5, -20.0, 0.0, 20.0, 88.5]])
+    (got,) = execute(kernel, [x])
+    np.testing.assert_allclose(got, -np.logaddexp(0, -x), 1e-6, 1e-9)
+
+
 def test_results_in_float32_have_exact_functions() -> None:
     kernel = kernel_of(prim_func(FUNCTIONS["silu"], (4, 72), dtype="float32"))
     assert with_fast_functions(kernel) is kernel
