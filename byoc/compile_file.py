@@ -90,6 +90,10 @@ def _checked(
     dtypes = tuple(str(t.dtype) for t in (*types, *outputs))
     if other := [d for d in dtypes if d not in reader.dtypes]:
         raise FileRefused(f"an input or output has dtype {other[0]}")
+    used = list(relax.analysis.free_vars(main.body)) if reader.drops_unused else list(main.params)
+    for param, name in zip(main.params, inputs, strict=True):
+        if not any(param.same_as(var) for var in used):
+            raise FileRefused(f"no operator reads the input {name}, which {backend.name} drops")
     for op in lowered.ops if reader.conditions else ():
         if (why := _unmet(op, lowered, backend)) is not None:
             raise FileRefused(why)

@@ -312,7 +312,22 @@ def test_openvino_does_not_get_what_it_computes_otherwise(
 ) -> None:
     """Random inputs would not show it: their integers are 0 and 1."""
     kind = getattr(TensorProto, dtype.upper())
-    graph = helper.make_graph(nodes, "g", [declared("x", [4], kind)], [declared("y", [4], kind)])
+    with pytest.raises(FileRefused, match=told):
+        _in_openvino(nodes, ["x"], kind, tmp_path)
+
+
+@pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
+def test_openvino_does_not_get_a_file_with_an_input_that_nothing_reads(tmp_path: Path) -> None:
+    """It has no such input, so that calls would fail: inputs have numbers."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    with pytest.raises(FileRefused, match="no operator reads the input u, which openvino drops"):
+        _in_openvino(nodes, ["u", "x"], TensorProto.FLOAT, tmp_path)
+
+
+def _in_openvino(nodes: Any, inputs: list[str], kind: int, tmp_path: Path) -> None:
+    """Build a file for OpenVINO, of vectors of four elements."""
+    graph = helper.make_graph(nodes, "g", [declared(x, [4], kind) for x in inputs],
+                              [declared("y", [4], kind)])  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     mod = opinfo.load(saved(tmp_path, model))
     source = source_of(mod)
@@ -320,5 +335,4 @@ def test_openvino_does_not_get_what_it_computes_otherwise(
     signatures = {"main": Signature.of(mod["main"], "main")}
     target = tvm.target.Target("llvm")
     files = FileBuilds(source, mod, target, signatures, None, SharedWork(mod))
-    with pytest.raises(FileRefused, match=told):
-        files.build("openvino", runs_elsewhere=True)
+    files.build("openvino", runs_elsewhere=True)

@@ -42,11 +42,14 @@ class OnnxReader:
         dtypes: The dtypes of inputs and results that it takes.
         conditions: What every operator of the imported model must satisfy. Where the runtime
             departs from ONNX for some values only, calls with random inputs would not show it.
+        drops_unused: Whether it has no inputs that no operator reads, so that the numbers of
+            others differ from those in the file.
     """
 
     convert: Callable[[OnnxModel], Code]
     dtypes: frozenset[str]
     conditions: tuple[Condition, ...] = ()
+    drops_unused: bool = False
 
 
 @dataclass(frozen=True)

@@ -102,5 +102,6 @@ NETWORK = network(single, narrow, alone, channels_first, without=WITHOUT)
 
 OPENVINO = Backend(
     "openvino", (), convert, available, WANTS, cost, version, coarse=(NETWORK,),
-    reader=OnnxReader(convert_file, frozenset(DLPACK) - {"float16"}, (exact, in_32_bits)),
+    reader=OnnxReader(convert_file, frozenset(DLPACK) - {"float16"}, (exact, in_32_bits),
+                      drops_unused=True),
 )  # fmt: skip
