@@ -324,10 +324,30 @@ def test_openvino_does_not_get_a_file_with_an_input_that_nothing_reads(tmp_path:
         _in_openvino(nodes, ["u", "x"], TensorProto.FLOAT, tmp_path)
 
 
-def _in_openvino(nodes: Any, inputs: list[str], kind: int, tmp_path: Path) -> None:
+@pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
+@pytest.mark.parametrize("point", [3, [0, 2, 4, 5], 2, [0, 2, 4, -6]])
+def test_openvino_gets_even_zero_points_only(point: Any, tmp_path: Path) -> None:
+    """It rounds x / scale + zero point to even, and ONNX x / scale."""
+    scale = np.full(np.shape(point), 0.5, "float32")
+    initial = [numpy_helper.from_array(np.asarray(a), n)
+               for n, a in (("s", scale), ("z", np.asarray(point, "int8")))]  # fmt: skip
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=0),
+             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=0)]  # fmt: skip
+    if np.any(np.asarray(point) % 2):
+        with pytest.raises(FileRefused, match="the zero point may be odd"):
+            _in_openvino(nodes, ["x"], TensorProto.FLOAT, tmp_path, initial)
+        return
+    x = np.array([-0.75, 0.25, 0.75, 1.25], "float32")  # -1.5, 0.5, 1.5 and 2.5 steps
+    built = _in_openvino(nodes, ["x"], TensorProto.FLOAT, tmp_path, initial)
+    np.testing.assert_array_equal(built.run(x), [-1, 0, 1, 1])
+
+
+def _in_openvino(
+    nodes: Any, inputs: list[str], kind: int, tmp_path: Path, initial: Any = ()
+) -> Any:
     """Build a file for OpenVINO, of vectors of four elements."""
     graph = helper.make_graph(nodes, "g", [declared(x, [4], kind) for x in inputs],
-                              [declared("y", [4], kind)])  # fmt: skip
+                              [declared("y", [4], kind)], initial)  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     mod = opinfo.load(saved(tmp_path, model))
     source = source_of(mod)
@@ -335,4 +355,4 @@ def _in_openvino(nodes: Any, inputs: list[str], kind: int, tmp_path: Path) -> No
     signatures = {"main": Signature.of(mod["main"], "main")}
     target = tvm.target.Target("llvm")
     files = FileBuilds(source, mod, target, signatures, None, SharedWork(mod))
-    files.build("openvino", runs_elsewhere=True)
+    return files.build("openvino", runs_elsewhere=False)

@@ -9,6 +9,9 @@ get wrong inputs, and the order of equal elements in a sort is not defined.
 
 from __future__ import annotations
 
+import numpy as np
+
+from ....analysis.proposal.proposal import Constant
 from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LSTM
 from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ....layout.graph.relax_graph import Value
@@ -86,7 +89,21 @@ def exact(node: Node) -> str | None:
     name = node.info.name
     if name in ("relax.topk", "relax.argsort", "relax.sort"):
         return f"{name} leaves the order of equal elements open in OpenVINO"
+    if name == "relax.quantize" and not _even_point(node):
+        return "the zero point may be odd, to which OpenVINO adds halves before it rounds to even"
     return None if name == "relax.matmul" else single(node)
+
+
+def _even_point(node: Node) -> bool:
+    """Whether all zero points are even: then halves are rounded to the same numbers as in ONNX."""
+    operands = node.info.operands
+    value = node.operand(2)
+    if value is None:
+        literal = operands[2] if len(operands) > 2 else None
+        return literal is None or (isinstance(literal, Constant) and literal.value % 2 == 0)
+    if not value.constant:
+        return False
+    return not (np.asarray(value.expr.value.numpy()).astype("int64") % 2).any()
 
 
 def channels_first(node: Node) -> str | None:
