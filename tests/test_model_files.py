@@ -342,6 +342,18 @@ def test_openvino_gets_even_zero_points_only(point: Any, tmp_path: Path) -> None
     np.testing.assert_array_equal(built.run(x), [-1, 0, 1, 1])
 
 
+@pytest.mark.skipif(bool(find("openvino").available()), reason="no OpenVINO")
+def test_openvino_does_not_get_products_of_integers_with_odd_zero_points(tmp_path: Path) -> None:
+    initial = [numpy_helper.from_array(np.asarray(a), n) for n, a in (
+        ("s", np.float32(1)), ("t", np.float32(2)), ("z", np.int8(2)), ("o", np.int8(3)),
+        ("w", np.eye(4, dtype="int8")))]  # fmt: skip
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+             helper.make_node("QLinearMatMul", ["q", "s", "z", "w", "s", "z", "t", "o"], ["r"]),
+             helper.make_node("DequantizeLinear", ["r", "t", "o"], ["y"])]  # fmt: skip
+    with pytest.raises(FileRefused, match="the zero point may be odd"):
+        _in_openvino(nodes, ["x"], TensorProto.FLOAT, tmp_path, initial)
+
+
 def _in_openvino(
     nodes: Any, inputs: list[str], kind: int, tmp_path: Path, initial: Any = ()
 ) -> Any:

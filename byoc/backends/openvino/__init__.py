@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....analysis.proposal.proposal import Constant
 from ....analysis.recurrent.quantized_lstm_operator import NAME as QUANTIZED_LSTM
 from ....analysis.recurrent.recurrence_operator import NAME as RECURRENCE
 from ....layout.graph.relax_graph import Value
@@ -89,21 +88,28 @@ def exact(node: Node) -> str | None:
     name = node.info.name
     if name in ("relax.topk", "relax.argsort", "relax.sort"):
         return f"{name} leaves the order of equal elements open in OpenVINO"
-    if name == "relax.quantize" and not _even_point(node):
+    if name in ("relax.quantize", "relax.add") and not _even_point(node):
         return "the zero point may be odd, to which OpenVINO adds halves before it rounds to even"
     return None if name == "relax.matmul" else single(node)
 
 
 def _even_point(node: Node) -> bool:
-    """Whether all zero points are even: then halves are rounded to the same numbers as in ONNX."""
-    operands = node.info.operands
-    value = node.operand(2)
-    if value is None:
-        literal = operands[2] if len(operands) > 2 else None
-        return literal is None or (isinstance(literal, Constant) and literal.value % 2 == 0)
-    if not value.constant:
+    """Whether all zero points are even: then halves are rounded to the same numbers as in ONNX.
+
+    `QLinearMatMul` and its like are imported as operators, of which one adds to what is rounded.
+    """
+    at = 2 if node.info.name == "relax.quantize" else 1
+    if at == 1 and ((rounded := node.source(0)) is None or rounded.info.name != "relax.round"):
+        return True
+    value = node.operand(at)
+    if value is not None and not value.constant:
         return False
-    return not (np.asarray(value.expr.value.numpy()).astype("int64") % 2).any()
+    point: object = (node.info.attrs or {}).get("x2", 0)
+    if value is not None:
+        point = value.expr.value.numpy()
+    elif at < len(node.info.operands):
+        point = getattr(node.info.operands[at], "value", 0)
+    return not (np.asarray(point).astype("int64") % 2).any()
 
 
 def channels_first(node: Node) -> str | None:
