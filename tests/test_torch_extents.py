@@ -229,7 +229,7 @@ def test_the_guards_of_a_file_are_read(tmp_path: Path) -> None:
 def test_a_guard_that_is_not_read_is_named(line: str) -> None:
     """It may depend on a size that the request decides, or is not checked."""
     program = guarded(lambda n, m: True, 8, 5)
-    with pytest.raises(FrontendError, match="the model's guard .* cannot be checked for x: 8, 4"):
+    with pytest.raises(FrontendError, match=r"the model's guard .* cannot be checked for x: 8, 4"):
         from_program(program, shapes={"x": (8, 4)}, guards=[line])
     (note,) = without_notes(from_program(program, guards=[line]))[1]
     assert line[:60] in note and "is not checked" in note

@@ -72,6 +72,17 @@ def solve(requested: Sequence[tuple[Any, int]]) -> dict[Any, int]:
     return extents
 
 
+def may_equal(expr: Any, extent: int) -> bool:
+    """Return False if no values of the symbols give a size the extent, as for `4 * n == 21`."""
+    import sympy  # type: ignore[import-untyped]
+
+    if expr.is_Integer:
+        return bool(expr == extent)
+    if len(expr.free_symbols) != 1 or not expr.is_polynomial():
+        return True
+    return bool(sympy.solve(expr - extent, *expr.free_symbols))
+
+
 def _extents(program: Any, symbolic: Mapping[str, Any], shapes: Shapes) -> dict[Any, int]:
     """Return the value of each symbol of the inputs; empty if the request does not decide all."""
     requested: list[tuple[Any, Any]] = []
@@ -95,7 +106,7 @@ def _extents(program: Any, symbolic: Mapping[str, Any], shapes: Shapes) -> dict[
 
 def _solved(expr: Any, extent: int) -> dict[Any, int]:
     """Return the value of the only symbol of ``expr == extent``; empty if there is no such."""
-    import sympy  # type: ignore[import-untyped]
+    import sympy
 
     if len(expr.free_symbols) != 1:
         return {}

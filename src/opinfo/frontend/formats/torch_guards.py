@@ -14,7 +14,7 @@ from typing import Any
 
 from ..checks.error import FrontendError, shortened
 from ..checks.input_shapes import Shapes
-from .torch_extents import requested_extents, size_expression, solve, symbolic_inputs
+from .torch_extents import may_equal, requested_extents, size_expression, solve, symbolic_inputs
 from .torch_sources import SourceError, input_sources, parse
 
 #: Nodes that stop a program unless their first operand is true.
@@ -67,8 +67,7 @@ def check_request(program: Any, guards: Sequence[Guard], shapes: Shapes) -> None
     requested = requested_extents(symbolic_inputs(program), shapes)
     sizes = solve([(expr, extent) for _, _, expr, extent in requested])
     for name, axis, expr, extent in requested:
-        value = expr.subs(sizes)
-        if not expr.is_Symbol and value.is_Integer and value != extent:
+        if not expr.is_Symbol and not may_equal(expr.subs(sizes), extent):
             where = _known(expr.free_symbols, requested)
             raise FrontendError(f"input '{name}': dimension {axis} is {expr} in the model{where}, "
                                 f"got {extent}")  # fmt: skip
@@ -104,7 +103,7 @@ def _known(symbols: Any, requested: Sequence[tuple[str, int, Any, int]]) -> str:
 
 def _dims(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sizes of inputs of sympy, by the names that messages give them."""
-    out = {}
+    out: dict[str, Any] = {}
     for name, node in inputs.items():
         value = node.meta["val"]
         if hasattr(value, "shape"):

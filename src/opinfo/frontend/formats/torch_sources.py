@@ -44,7 +44,7 @@ def input_sources(program: Any) -> dict[tuple[Any, ...], Any]:
     nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
     names = list(program.graph_signature.user_inputs)
     values = [nodes.get(name) if isinstance(name, str) else name for name in names]
-    out = {("flat_args", k): value for k, value in enumerate(values)}
+    out: dict[tuple[Any, ...], Any] = {("flat_args", k): value for k, value in enumerate(values)}
     places = pytree.tree_unflatten(list(range(len(values))), program.call_spec.in_spec)
     positional, keyword = places
     signature = program.module_call_graph[0].signature
