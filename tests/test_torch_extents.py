@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ from torch import nn
 
 from opinfo.frontend.checks.error import FrontendError
 from opinfo.frontend.checks.input_shapes import Shapes, bind_shapes
+from opinfo.frontend.checks.notes import without_notes
 from opinfo.frontend.checks.tidy import tidy
 from opinfo.frontend.formats import torch_extents
-from opinfo.frontend.formats.from_torch import from_program
+from opinfo.frontend.formats.from_torch import from_program, load
 
 Dim = torch.export.Dim
 
@@ -128,3 +131,141 @@ def test_a_size_outside_of_its_range_is_refused() -> None:
     for rows in (4, 10):
         with pytest.raises(FrontendError, match=f"at least 5 and at most 9 .*, got {rows}"):
             read(rows)
+
+
+class Guarded(nn.Module):
+    """Computes another function of `(n, 4)` and `(m, 4)` where a condition does not hold."""
+
+    def __init__(self, condition: Callable[[int, int], bool]) -> None:
+        super().__init__()
+        self.condition = condition
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        factor = 2 if self.condition(x.shape[0], y.shape[0]) else 3
+        return x.sum(0) * factor + y.sum(0)
+
+
+def guarded(condition: Callable[[int, int], bool], n: int, m: int, asserts: bool = False) -> Any:
+    """Export `Guarded` for `n` and `m`, with guards, or with assertions in its graph."""
+    dims = {0: Dim.DYNAMIC}
+    return torch.export.export(
+        Guarded(condition), (torch.ones(n, 4), torch.ones(m, 4)), dynamic_shapes=(dims, dims),
+        strict=False, prefer_deferred_runtime_asserts_over_guards=asserts,
+    )  # fmt: skip
+
+
+CONDITIONS: dict[str, tuple[Callable[[int, int], bool], tuple[int, int], tuple[int, int]]] = {
+    "n % 2 == 0": (lambda n, m: n % 2 == 0, (8, 5), (7, 5)),
+    "n > m": (lambda n, m: n > m, (8, 5), (5, 8)),
+    "n != m": (lambda n, m: n != m, (8, 5), (6, 6)),
+    "n // 2 == m": (lambda n, m: n // 2 == m, (10, 5), (10, 6)),
+    "n % (m // 3) == 0": (lambda n, m: n % (m // 3) == 0, (8, 7), (8, 2)),
+}
+NAMES: list[str] = list(CONDITIONS)
+
+
+@pytest.mark.parametrize("asserts", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_that_violates_a_guard_is_refused(name: str, asserts: bool) -> None:
+    """torch took one branch; the other one is not in the program."""
+    condition, (n, m), (odd_n, odd_m) = CONDITIONS[name]
+    program = guarded(condition, n, m, asserts)
+    with pytest.raises(FrontendError, match=rf"exported for .*shape.*x: {odd_n}, 4; y: {odd_m}, 4"):
+        from_program(program, shapes={"x": (odd_n, 4), "y": (odd_m, 4)})
+    assert not symbols(tidy(from_program(program, shapes={"x": (n, 4), "y": (m, 4)})))
+
+
+@pytest.mark.parametrize("asserts", [False, True])
+@pytest.mark.parametrize("name", [NAMES[0], NAMES[2], NAMES[4]])
+def test_a_build_with_symbols_fails_where_a_guard_is_violated(name: str, asserts: bool) -> None:
+    condition, good, bad = CONDITIONS[name]
+    mod = tidy(from_program(guarded(condition, *good, asserts)))
+    machine = tvm.relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+
+    def run(n: int, m: int) -> np.ndarray:
+        args = [tvm.runtime.tensor(np.ones((k, 4), "float32")) for k in (n, m)]
+        out = machine["main"](*args)
+        result: np.ndarray = (out if isinstance(out, tvm.runtime.Tensor) else out[0]).numpy()
+        return result
+
+    np.testing.assert_array_equal(run(*good), np.full(4, 2 * good[0] + good[1], "float32"))
+    with pytest.raises(RuntimeError, match="match_cast"):
+        run(*bad)
+
+
+def test_a_guard_between_a_requested_and_a_symbolic_size_is_checked_at_run_time() -> None:
+    program = guarded(lambda n, m: n > m, 8, 5)
+    shapes: Shapes = {"x": (8, 4), "y": ("m", 4)}
+    mod = bind_shapes(tidy(from_program(program, shapes=shapes)), shapes)
+    machine = tvm.relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    x, y, long = (tvm.runtime.tensor(np.ones((k, 4), "float32")) for k in (8, 7, 8))
+    machine["main"](x, y)
+    with pytest.raises(RuntimeError, match="match_cast"):
+        machine["main"](x, long)
+
+
+def test_the_guards_of_a_file_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "even.pt2"
+    torch.export.save(guarded(lambda n, m: n % 2 == 0, 8, 5), path)
+    with pytest.raises(
+        FrontendError, match=r"even.pt2: the model was .*x.shape\[0\] % 2.* got x: 7"
+    ):
+        load(path, {"x": (7, 4)})
+    assert not without_notes(load(path, {}))[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "__import__('os').abort() == L['x'].size()[0]",
+        "L['x'].stride()[0] == 4",
+        "L['x'].size()[0] ** 2 > 4",
+        "L['z'].size()[0] == 4",
+        "L['x'].size()[0] ==",
+        "L['x'].size()[0] == 'a'",
+        "-" * 300 + "L['x'].size()[0] == 4",
+    ],
+)
+def test_a_guard_that_is_not_read_is_named(line: str) -> None:
+    """It may depend on a size that the request decides, or is not checked."""
+    program = guarded(lambda n, m: True, 8, 5)
+    with pytest.raises(FrontendError, match=r"the model's guard .* cannot be checked for x: 8, 4"):
+        from_program(program, shapes={"x": (8, 4)}, guards=[line])
+    (note,) = without_notes(from_program(program, guards=[line]))[1]
+    assert line[:60] in note and "is not checked" in note
+
+
+def test_a_guard_on_other_sizes_than_the_requested_does_not_refuse() -> None:
+    program = guarded(lambda n, m: True, 8, 5)
+    mod = from_program(program, shapes={"y": (8, 4)}, guards=["L['x'].size()[0] ** 2 > 4"])
+    assert len(without_notes(mod)[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        ({"x": (4, 7, 8), "y": (4, 21)}, r"input 'y': dimension 1 is 4\*s\d+ in the model, got 21"),
+        ({"y": (4, 21)}, r"input 'y': dimension 1 is 4\*s\d+ in the model, got 21"),
+    ],
+)
+def test_a_request_that_breaks_a_derived_dimension_is_refused(
+    module: nn.Module, shapes: Shapes, reason: str
+) -> None:
+    with pytest.raises(FrontendError, match=reason):
+        from_program(exported(module), shapes=shapes)
+
+
+def test_a_derived_dimension_is_compared_with_the_dimension_it_derives_from() -> None:
+    n = Dim("n", min=2, max=64)
+    program = torch.export.export(Lagged(), (torch.ones(8, 4), torch.ones(9, 4)),
+                                  dynamic_shapes=({0: n}, {0: n + 1}))  # fmt: skip
+    with pytest.raises(FrontendError, match=r"is s\d+ \+ 1 in the model, where s\d+ is 8, got 10"):
+        from_program(program, shapes={"x": (8, 4), "y": (10, 4)})
+    from_program(program, shapes={"x": (8, 4), "y": (9, 4)})
+
+
+class Lagged(nn.Module):
+    """Adds `y[1:]` to `x`."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y[1:]

@@ -6,7 +6,7 @@ which torch computes, and its result is compared with the dtype and shape that t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ from .arguments import Converter, is_symbolic
 from .computation_types import compared, computed, operand_types
 from .derived_sizes import bind_derived, with_variables
 from .program_sizes import expression, real
+from .size_checks import emit_check
 
 _FAMILIES = (
     torch_arithmetic, gathering, norms_and_pools, torch_products, torch_slices, resizing,
@@ -53,15 +54,19 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
 
     Args:
         binds_parameters: Whether the parameters become constants.
+        guards: Conditions of sympy on the sizes of the inputs, for which the program checks.
 
     Attributes:
+        unchecked: The guards without a check.
         converted: The value of each node, with the node.
     """
 
-    def __init__(self, binds_parameters: bool = True) -> None:
+    def __init__(self, binds_parameters: bool = True, guards: Sequence[Any] = ()) -> None:
         super().__init__()
         self._binds_parameters = binds_parameters
         self.converted: list[tuple[Any, fx.Node]] = []
+        self.unchecked: list[Any] = []
+        self._guards = list(guards)
         self._symbols: dict[str, Any] = {}
         self._types: dict[str, relax.TensorType] = {}
         self._constants: dict[str, torch.Tensor] = {}
@@ -230,7 +235,17 @@ class ProgramImporter(ExportedProgramImporter):  # type: ignore[misc]
         if self._types:
             inputs_vars = bind_derived(self.block_builder, inputs_vars, self._types)
             self._types = {}
+        self._check_guards()
         return super()._translate_fx_graph(graph_module, nodes, inputs_vars, custom_ops)
+
+    def _check_guards(self) -> None:
+        """Emit the checks of the guards at the start of the program, and not of its branches."""
+        guards, self._guards = self._guards, []
+        for guard in guards:
+            try:
+                emit_check(self.block_builder, guard.condition, self._symbols)
+            except NotImplementedError:
+                self.unchecked.append(guard)
 
 
 def _no_converter(node: fx.Node) -> Any:

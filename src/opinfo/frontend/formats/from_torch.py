@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import tvm
 
 from ..checks.error import FrontendError, one_line
 from ..checks.input_shapes import Shapes
+from ..checks.notes import noted
 from .importer import at_node, tidied
 from .origins import named, of_torch
-from .torch_archive import rebuilt
+from .torch_archive import guards_in, rebuilt
 from .torch_extents import bind_extents, restore
+from .torch_guards import check_request, read_guards, unchecked
 
 
 def load(path: Path, shapes: Shapes) -> tvm.IRModule:
@@ -25,10 +28,13 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
         ) from error
     try:
         program = torch.export.load(rebuilt(path))
+        guards = guards_in(path)
     except Exception as error:  # torch raises various types
         raise FrontendError(f"{path}: not a torch.export program: {one_line(error)}") from error
     try:
-        return from_program(program, shapes=shapes)
+        return from_program(program, shapes=shapes, guards=guards)
+    except FrontendError as error:
+        raise FrontendError(f"{path}: {error}") from error
     except Exception as error:  # the importer raises various types
         raise FrontendError(
             f"{path}: TVM's importer rejected it{at_node(error)}: {one_line(error)}"
@@ -36,7 +42,10 @@ def load(path: Path, shapes: Shapes) -> tvm.IRModule:
 
 
 def from_program(
-    program: Any, keep_params_as_input: bool = False, shapes: Shapes | None = None
+    program: Any,
+    keep_params_as_input: bool = False,
+    shapes: Shapes | None = None,
+    guards: Sequence[str] | None = None,
 ) -> tvm.IRModule:
     """Import a `torch.export.ExportedProgram`.
 
@@ -45,16 +54,28 @@ def from_program(
         keep_params_as_input: Make the weights parameters.
         shapes: Requested shapes by input. If they decide all symbolic dimensions, the module has
             them; otherwise it has those of the program.
+        guards: The program's conditions on sizes as lines of Python; those it holds by default.
+
+    Returns:
+        The module. It fails at run time for sizes that violate a guard; its notes name the guards
+        that it cannot check.
+
+    Raises:
+        FrontendError: The requested shapes violate a guard or a derived dimension.
     """
     from ..converters.derived_sizes import in_parameters
     from ..converters.program_importer import ProgramImporter
 
-    importer = ProgramImporter(binds_parameters=not keep_params_as_input)
+    lines = getattr(program, "_guards_code", ()) if guards is None else guards
+    check_request(program, read_guards(program, lines), shapes or {})
     decomposed = _decomposed_for(program, shapes or {})
+    conditions = read_guards(decomposed, lines)
+    importer = ProgramImporter(not keep_params_as_input, conditions)
     _check_mutations(decomposed.graph_signature)
     with tidied():
         mod = importer.from_exported_program(decomposed, keep_params_as_input, False, False, None)
-    return in_parameters(named(mod, of_torch(importer.converted)))
+    notes = [unchecked(guard) for guard in importer.unchecked]
+    return noted(in_parameters(named(mod, of_torch(importer.converted))), notes)
 
 
 def _check_mutations(signature: Any) -> None:

@@ -61,6 +61,16 @@ def rebuilt(path: Path) -> io.BytesIO:
     return out
 
 
+def guards_in(path: Path) -> list[str]:
+    """Return the guards of an archive that `rebuilt` accepts: lines of Python, as data.
+
+    torch executes them, so that the rebuilt archive has none.
+    """
+    with zipfile.ZipFile(path) as archive:
+        model = json.loads(archive.read(_records(archive)[_MODEL]))
+    return [str(line) for line in model.get("guards_code") or ()]
+
+
 def _records(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Return the records by name below the folder; raises `BadArchive`."""
     records: dict[str, zipfile.ZipInfo] = {}
@@ -93,7 +103,7 @@ def _checked(name: str, data: bytes) -> bytes:
         return json.dumps(config).encode()
     if name == _MODEL:
         model = json.loads(data)
-        model["guards_code"] = []  # source
+        model["guards_code"] = []  # source; see `guards_in`
         for entry in model["graph_module"]["module_call_graph"]:
             for key in _SPECS & (entry["signature"] or {}).keys():
                 entry["signature"][key] = _plain_spec(entry["signature"][key])
