@@ -1,4 +1,4 @@
-"""Compile the ONNX file that a module was loaded from: a runtime of a backend runs it as it is.
+"""Compile the ONNX file that a module was loaded from: a runtime of a backend runs it unchanged.
 
 Before: main(x) = R.conv2d(x, …) … as the importer wrote the file
 After:  main(x) = R.call_dps_packed("onnxruntime_file", (x,), out_ty=…), with the file as a constant

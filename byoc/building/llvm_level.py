@@ -24,7 +24,7 @@ _INDEXING = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod, tirx.Cast)
 def at_level(mod: Any, target: Any) -> Any:
     """Return the target with level 2 if no function of a module computes with its indices.
 
-    A target that says its level, or that is not for the CPU, is returned as it is.
+    A target that says its level, or that is not for the CPU, is returned unchanged.
     """
     config = dict(read_target(target).export())
     if (

@@ -17,7 +17,7 @@ from tvm import tirx
 
 @dataclass(frozen=True, eq=False)
 class Symbol:
-    """A variable, or an expression that is no polynomial; equal ones are one symbol."""
+    """A variable, or an expression that is not a polynomial; equal ones are one symbol."""
 
     expr: Any
     key: tuple[int, str]
@@ -74,7 +74,7 @@ Extent: TypeAlias = int | SymbolicExtent
 
 
 def extent_of(expr: Any) -> Extent:
-    """The extent of an expression of TVM's, or a number as it is."""
+    """The extent of an expression of TVM's, or a number itself."""
     if isinstance(expr, (int, SymbolicExtent)):
         return expr
     if isinstance(expr, tirx.IntImm):
@@ -127,7 +127,7 @@ def product(extents: Sequence[Extent]) -> Extent:
 
 
 def factors(extent: Extent, known: Sequence[tuple[SymbolicExtent, str]]) -> str | None:
-    """C++ of an extent as a product of known ones with their C++; None if it is no such product."""
+    """C++ of an extent as a product of known ones with their C++; None if it is not one."""
     if isinstance(extent, int):
         return str(extent)
     for other, text in known:

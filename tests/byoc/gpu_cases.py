@@ -49,7 +49,7 @@ def net(build: Build, *shapes: tuple[Any, ...], dtype: str = "float16") -> Any:
 
 
 def prim_func(build: Build, *shapes: tuple[Any, ...], **more: Any) -> Any:
-    """The only PrimFunc of a module as it is left to TVM."""
+    """The only PrimFunc of a module, in the form that is left to TVM."""
     mod = fuse_rows(fuse(prepare(net(build, *shapes, **more))))
     (func,) = [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
     return func

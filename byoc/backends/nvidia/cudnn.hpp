@@ -84,7 +84,7 @@ class Convolution : public Kernel {
     return out;
   }
 
-  // The first status that is no success.
+  // The first status other than success.
   cudnnStatus_t launched(cudnnHandle_t h, const Way& way, void* const* data,
                          cudaStream_t stream) const {
     const int64_t scratch = way.form == kSplit ? scratch_bytes() : 0;

@@ -94,7 +94,7 @@ def transposes(node: Node) -> bool:
 
 
 def reduced(node: Node) -> int | None:
-    """The axis of the second operand that a product sums over; None if it is no such product.
+    """The axis of the second operand that a product sums over; None if it is not such a product.
 
     The other axis is the last one of the result, after those of the first operand but its last.
     """

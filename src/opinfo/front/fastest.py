@@ -136,7 +136,7 @@ def agreeing(
         runs: Runs of builds.
         known: These runs and others.
         builds: The builds that ran, which say how results are rounded.
-        files: Builds of the model's file, for which another such build is no witness: both may
+        files: Builds of the model's file, which do not confirm one another: both may
             depart from the module in the same way.
     """
     tolerance = max((tolerance_of(build.dispatched) for build in builds.values()), default=0.0)

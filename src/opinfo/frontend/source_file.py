@@ -1,4 +1,4 @@
-"""Which file a module was loaded from, as long as it is the module that was loaded.
+"""Which file a module was loaded from, while the module is the one that was loaded.
 
 A module is known by its structural hash, elements of constants included: what was changed has
 another hash, and what was loaded twice has the same one.

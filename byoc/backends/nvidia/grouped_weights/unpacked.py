@@ -77,7 +77,7 @@ def _producer(node: Node, k: int) -> Node | None:
 
 
 def _summed(node: Node) -> int | None:
-    """The axis of the second operand that a product sums over; None if it is no matrix."""
+    """The axis of the second operand that a product sums over; None if it is not a matrix."""
     right = node.operand(1)
     if right is None or right.rank != 2:
         return None

@@ -23,7 +23,7 @@ HALVES = ("float16", "bfloat16")
 
 
 def with_fast_functions(func: Any) -> Any:
-    """Return a PrimFunc with fast functions, if all its results are halves; all else as it is."""
+    """Return a PrimFunc with fast functions, if all its results are halves, else unchanged."""
     if not isinstance(func, tirx.PrimFunc):
         return func
     stored: list[Any] = []

@@ -43,7 +43,7 @@ def _from_front(index: Any, extent: Any, negative: bool | None) -> Any:
 
 
 def _in_range(index: Any, extent: Any, negative: bool | None) -> Any:
-    """Return an index counted from the front; it is not clamped, as it is in range."""
+    """Return an index counted from the front; it is in range, so it is not clamped."""
     if negative is False:
         return index
     if negative is None:

@@ -105,7 +105,7 @@ def _extents(program: Any, symbolic: Mapping[str, Any], shapes: Shapes) -> dict[
 
 
 def _solved(expr: Any, extent: int) -> dict[Any, int]:
-    """Return the value of the only symbol of ``expr == extent``; empty if there is no such."""
+    """Return the value of the only symbol of ``expr == extent``; empty if there is none."""
     import sympy
 
     if len(expr.free_symbols) != 1:
