@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .annotate import Annotation, annotation
     from .answer.recover import layout_normalised, op_info
     from .chain import Chain, OpaqueStep, PartlyRead, Step, StepResult, op_infos
-    from .composites.composite import composite
+    from .composites.defining.composite import composite
     from .index_map import compose, invert, prove_equal, prove_identity
     from .lifting.effects.tensor_expression import TensorExpression
     from .lifting.lift import lift
@@ -23,7 +23,7 @@ _HOMES = {
     "annotate": ("Annotation", "annotation"),
     "answer.recover": ("layout_normalised", "op_info"),
     "chain": ("Chain", "OpaqueStep", "PartlyRead", "Step", "StepResult", "op_infos"),
-    "composites.composite": ("composite",),
+    "composites.defining.composite": ("composite",),
     "index_map": ("compose", "invert", "prove_equal", "prove_identity"),
     "lifting.effects.tensor_expression": ("TensorExpression",),
     "lifting.lift": ("lift",),

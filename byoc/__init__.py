@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .calibration.cost_model import Estimate
     from .calibration.workload import Workload
     from .codegen.abi import ABI
+    from .dispatching.choice.objective import keeping_chains
+    from .dispatching.choice.plan_file import DispatchPlan, PlanRefused
     from .dispatching.dispatch import Dispatched, dispatch
-    from .dispatching.objective import keeping_chains
-    from .dispatching.plan_file import DispatchPlan, PlanRefused
     from .dispatching.replay_dispatch import replay
     from .matching.force import CannotForce
     from .measure import Excluded, Measure, Measured, MeasureError, Timing, Tracker
@@ -46,11 +46,11 @@ _HOMES = {
     "patterns.conditions": ("attribute", "constant", "dtype"),
     ".layout.graph.relax_graph": ("Value",),
     "patterns.subgraphs": ("Coarse",),
-    "dispatching.plan_file": ("DispatchPlan", "PlanRefused"),
+    "dispatching.choice.plan_file": ("DispatchPlan", "PlanRefused"),
     "matching.force": ("CannotForce",),
     "measure": ("Excluded", "Measure", "Measured", "MeasureError", "Timing", "Tracker"),
     "patterns.suggest": ("Unmet",),
-    "dispatching.objective": ("keeping_chains",),
+    "dispatching.choice.objective": ("keeping_chains",),
     "dispatching.dispatch": ("Dispatched", "dispatch"),
     "patterns.pattern": ("Node", "Pattern", "many", "maybe", "one"),
     "backend.region": ("Call", "Region", "Tensor"),

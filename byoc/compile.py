@@ -23,10 +23,10 @@ from .building.build_retries import build_with_retries
 from .building.finish_module import finish_module
 from .building.read_target import read_target
 from .calibration.calibration import Calibration
+from .dispatching.choice.plan_file import DispatchPlan, fingerprint
 from .dispatching.device_layouts import prepare_in_faster_layouts
 from .dispatching.dispatch_request import Options
 from .dispatching.dispatched import Dispatched
-from .dispatching.plan_file import DispatchPlan, fingerprint
 from .dispatching.replay_dispatch import replay
 from .matching.lowered import Lowered
 from .prepare.prepare import Preparer

@@ -22,8 +22,8 @@ from .backend.region import Array
 from .building.read_target import read_target
 from .codegen.partition import attached
 from .compile import CompiledModule, SharedWork, build_module
+from .dispatching.choice.plan_file import FILE, DispatchPlan, PlannedRegion, fingerprint
 from .dispatching.dispatched import Dispatched, OffloadedRegion
-from .dispatching.plan_file import FILE, DispatchPlan, PlannedRegion, fingerprint
 from .matching.lowered import Lowered, read
 from .patterns.failure import ForeignError, foreign
 from .patterns.pattern import node

@@ -16,15 +16,16 @@ from onnx import helper, numpy_helper
 
 import benchmarks.analysis.harvest.__main__ as harvest
 import benchmarks.zoo.__main__ as zoo
-from benchmarks.zoo import fetch, results_page
+from benchmarks.zoo import results_page
 from benchmarks.zoo.differences import difference, tolerance, verdict
-from benchmarks.zoo.model_files import FILES
-from benchmarks.zoo.proxies import PROXIES
+from benchmarks.zoo.models import fetch
+from benchmarks.zoo.models.model_files import FILES
+from benchmarks.zoo.models.proxies import PROXIES
+from benchmarks.zoo.models.subject import Subject, names, subject
 from benchmarks.zoo.reading import flat
 from benchmarks.zoo.reference_error import moved, spread
 from benchmarks.zoo.speed import in_turns
 from benchmarks.zoo.split import is_open
-from benchmarks.zoo.subject import Subject, names, subject
 
 
 def test_the_zoo_is_large_and_half_of_it_is_held_out() -> None:

@@ -28,7 +28,7 @@ def test_a_pipe_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
 
 
 def test_a_pipe_is_no_plan_and_no_database(tmp_path: Path) -> None:
-    from opinfo.byoc.dispatching.plan_file import DispatchPlan
+    from opinfo.byoc.dispatching.choice.plan_file import DispatchPlan
     from opinfo.byoc.measure.database import Database
 
     os.mkfifo(path := tmp_path / "x.json")

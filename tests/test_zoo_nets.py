@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.zoo import nets
+from benchmarks.zoo.models import nets
 from benchmarks.zoo.split import is_open
 
 

@@ -5,7 +5,7 @@ constructor and its documentation come from one Python function, the definition.
 """
 
 from .attention import grouped_attention, merge_attention_states
-from .composite import composite
+from .defining.composite import composite
 from .grouped import group_dequantize, group_quantize
 from .page_copies import copy_page, move_in_pages, read_from_pages
 from .products import transposed_matmul

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax, tirx
 from tvm.relax import op
 
-from .composite import composite
+from .defining.composite import composite
 
 GROUPED = "relax.nn.grouped_attention"
 MERGE = "relax.nn.merge_attention_states"

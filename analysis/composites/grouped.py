@@ -13,7 +13,7 @@ from tvm.relax import op
 from tvm.runtime import DataType
 
 from ..support.tvm_compat import sym
-from .composite import composite
+from .defining.composite import composite
 from .tir_round import tir_round
 
 DEQUANTIZE, QUANTIZE = "relax.nn.group_dequantize", "relax.nn.group_quantize"

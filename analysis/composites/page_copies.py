@@ -11,7 +11,7 @@ from typing import Any
 from tvm import tirx
 from tvm.relax import op
 
-from .composite import composite
+from .defining.composite import composite
 
 COPY = "relax.nn.copy_page"
 READ = "relax.nn.read_from_pages"

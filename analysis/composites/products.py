@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm.relax import op
 
-from .composite import composite
+from .defining.composite import composite
 
 TRANSPOSED_MATMUL = "relax.nn.transposed_matmul"
 

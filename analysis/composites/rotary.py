@@ -12,7 +12,7 @@ from typing import Any
 from tvm import tirx
 from tvm.relax import op
 
-from .composite import composite
+from .defining.composite import composite
 from .rotary_frequencies import SCALINGS, frequencies
 
 ROTARY = "relax.nn.rotary_embedding"

@@ -12,7 +12,7 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 from ..support.tvm_compat import sym
-from .composite import composite
+from .defining.composite import composite
 
 MASK = "relax.nn.expert_mask"
 INDPTR = "relax.nn.expert_indptr"

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax, tirx
 from tvm.relax import op
 
-from .composite import composite
+from .defining.composite import composite
 
 CHUNKS = "relax.nn.chunked_logsumexp"
 SOFTMAX = "relax.nn.softmax_from_chunks"

@@ -11,7 +11,7 @@ from typing import Any
 from tvm import relax, tirx
 from tvm.relax import op
 
-from .composite import composite
+from .defining.composite import composite
 
 UPDATE = "relax.nn.index_update"
 PENALTY = "relax.nn.apply_penalty"

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 from tvm.relax import op
 
-from .composite import composite
+from .defining.composite import composite
 
 RENORMALIZE = "relax.nn.top_p_renormalize"
 SUM = "relax.nn.top_p_top_k_sum"

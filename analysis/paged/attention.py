@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm.relax import op
 
-from ..composites.composite import composite
+from ..composites.defining.composite import composite
 from .rows import Heads, Sequences, counted, number, size
 
 DECODE = "relax.nn.paged_decode_attention"

@@ -32,8 +32,8 @@ from tvm import relax
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.catalog import find
 from opinfo.byoc.backends.nvidia.tvm_schedules import compiled
+from opinfo.byoc.dispatching.choice.objective import keeping_chains
 from opinfo.byoc.dispatching.dispatch import Dispatched, dispatch
-from opinfo.byoc.dispatching.objective import keeping_chains
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 from opinfo.layout.plan import plan_layout

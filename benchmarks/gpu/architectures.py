@@ -24,7 +24,7 @@ class Net:
 
 def _image(model: str, size: int = 224, **options: Any) -> Net:
     def build() -> Any:
-        from benchmarks.zoo.timm_models import timm
+        from benchmarks.zoo.models.timm_models import timm
 
         return timm().create_model(model, pretrained=False, **options)
 

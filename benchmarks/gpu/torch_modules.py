@@ -153,7 +153,7 @@ class AnyResolutionViT(nn.Module):
 
     def __init__(self, depth: int = 12, width: int = 768, heads: int = 12) -> None:
         super().__init__()
-        from benchmarks.zoo.timm_models import timm
+        from benchmarks.zoo.models.timm_models import timm
 
         block = timm().models.vision_transformer.Block
         self.patches = nn.Conv2d(3, width, 16, 16)

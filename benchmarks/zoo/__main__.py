@@ -29,10 +29,10 @@ from benchmarks.common.pages import PAGES
 from benchmarks.common.rows import STORED
 
 from . import results_page
-from .fetch import NOT_FETCHED, NotFetched
-from .proxies import PROXIES
+from .models.fetch import NOT_FETCHED, NotFetched
+from .models.proxies import PROXIES
+from .models.subject import names
 from .split import is_open
-from .subject import names
 
 #: Seconds after which a model's process is ended.
 LIMIT = 1800

@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict
 
 from . import reading, speed
-from .fetch import NOT_FETCHED, NotFetched
+from .models.fetch import NOT_FETCHED, NotFetched
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.common.resources import Call
 
-from .subject import Arrays, Subject
+from .models.subject import Arrays, Subject
 
 
 def peers(subject: Subject, threads: int) -> dict[str, Callable[[], Call]]:

@@ -16,8 +16,8 @@ from benchmarks.common.resources import use_threads
 
 from . import reference_error
 from .differences import TOLERANCE, difference, tolerance
+from .models.subject import Arrays, Subject, one_line, subject
 from .peers import onnx_runtime
-from .subject import Arrays, Subject, one_line, subject
 
 
 @dataclass(frozen=True)

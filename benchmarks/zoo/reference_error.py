@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .differences import difference
+from .models.subject import Subject, one_line
 from .peers import onnx_runtime, openvino
-from .subject import Subject, one_line
 
 #: Standard deviation of what weights are multiplied by, in roundings of their dtype.
 ROUNDINGS = 2.5

@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.common.resources import SETTLED, Call, family_seconds, use_threads
 
 from .differences import difference
+from .models.subject import Subject, one_line, subject
 from .peers import onnx_runtime, peers
 from .reading import flat, reference
-from .subject import Subject, one_line, subject
 
 ROUNDS = 9
 #: Least and most seconds of one timing: short calls are repeated, of long ones fewer are made.

@@ -16,7 +16,7 @@ from ..backend.backend import Backend, Code
 from ..calibration.calibration import Calibration
 from ..codegen.probe import Unbuildable
 from ..matching.force import CannotForce
-from .choose import Chosen, choose
+from .choice.choose import Chosen, choose
 from .convert_regions import AssignedRegion, assign_regions, convert_regions, find_unbuildable
 from .cost_matches import cost_matches
 from .dispatch_request import DispatchRequest, Options, plan_layouts, read_request

@@ -22,7 +22,7 @@ from ..matching.force import CannotForce, forced_ops
 from ..matching.lowered import Lowered, read
 from ..matching.match_rules import MatchRules
 from ..patterns.failure import Failure
-from .with_layouts import ModuleInLayouts, in_best_layouts
+from .choice.with_layouts import ModuleInLayouts, in_best_layouts
 
 if TYPE_CHECKING:
     from ..measure import Measure

@@ -10,7 +10,7 @@ from ...layout.report.plan_report import PlanReport
 from ..calibration.cost_model import Estimate
 from ..matching.diagnose import FallbackOp
 from ..patterns.failure import Failure
-from .plan_file import DispatchPlan
+from .choice.plan_file import DispatchPlan
 
 if TYPE_CHECKING:
     from ..measure import Timing

@@ -15,13 +15,13 @@ from ..calibration.cost_model import MEASURED, TVM, Estimate
 from ..codegen.partition import PartitionedFunction, partitioned
 from ..matching.diagnose import diagnose
 from ..matching.lowered import Lowered
-from .choose import Chosen
+from .choice.choose import Chosen
+from .choice.plan_file import DispatchPlan, PlannedRegion, fingerprint
+from .choice.with_layouts import ModuleInLayouts
 from .convert_regions import AssignedRegion
 from .dispatch_request import DispatchRequest
 from .dispatched import Dispatched, OffloadedRegion
 from .exclusions import Exclusions
-from .plan_file import DispatchPlan, PlannedRegion, fingerprint
-from .with_layouts import ModuleInLayouts
 
 if TYPE_CHECKING:
     from ..measure.costs import Costing

@@ -14,11 +14,11 @@ from ..codegen.call_converters import code
 from ..matching.lowered import Lowered, read
 from ..patterns.dependences import Dependences
 from ..patterns.failure import Failure, ForeignError
+from .choice.plan_file import DispatchPlan, PlannedRegion, PlanRefused
+from .choice.with_layouts import in_layouts
 from .convert_regions import assign_regions, by_backend
 from .dispatched import Dispatched
 from .partition_module import partition_module, with_layouts_of
-from .plan_file import DispatchPlan, PlannedRegion, PlanRefused
-from .with_layouts import in_layouts
 
 
 def replay(mod: Any, plan: DispatchPlan, backends: Sequence[str | Backend] = ()) -> Dispatched:

@@ -20,7 +20,7 @@ from tvm import ir, relax
 
 from ...analysis import Chain, Refusal
 from ...analysis.chain import Chains
-from ...analysis.composites.composite import attributes
+from ...analysis.composites.defining.composite import attributes
 from ...analysis.composites.products import TRANSPOSED_MATMUL, transposed_matmul
 from ...analysis.lifting.tir.node import NodeDict
 from ...analysis.proposal.legalise import is_call_tir

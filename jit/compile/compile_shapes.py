@@ -26,9 +26,9 @@ from ...byoc.codegen.export import export_library
 from ...byoc.codegen.host import native_target
 from ...byoc.codegen.loading.arity import check_calls
 from ...byoc.codegen.loading.load_checked import load_checked
+from ...byoc.dispatching.choice.plan_file import DispatchPlan
 from ...byoc.dispatching.dispatch_request import Options
 from ...byoc.dispatching.dispatched import Dispatched
-from ...byoc.dispatching.plan_file import DispatchPlan
 from ...byoc.dispatching.replay_dispatch import replay
 from ...byoc.patterns.failure import last_line
 from ...byoc.prepare.fuse import fuse

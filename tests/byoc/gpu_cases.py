@@ -18,8 +18,8 @@ from opinfo.analysis.lifting.lift import lift
 from opinfo.analysis.lifting.tir.node import NodeDict
 from opinfo.analysis.proofs.equal import prove_equal
 from opinfo.byoc.backends.nvidia.passes.fuse_rows import fuse_rows
-from opinfo.byoc.backends.nvidia.schedules.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import RULES, gpu_scheduled
+from opinfo.byoc.backends.nvidia.schedules.program.gpu_program import NoGpuSchedule, read_program
 from opinfo.byoc.prepare.fuse import fuse
 from opinfo.byoc.prepare.prepare import prepare
 

@@ -12,7 +12,7 @@ from typing import Any
 from opinfo.byoc.backend.backend import Backend, Code
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.backend.region import Region
-from opinfo.byoc.dispatching.with_layouts import BYTES, Regions
+from opinfo.byoc.dispatching.choice.with_layouts import BYTES, Regions
 from opinfo.byoc.matching.lowered import Lowered, read
 from opinfo.byoc.matching.match_rules import MatchRules
 from opinfo.byoc.patterns.pattern import Node, Pattern, many, maybe, one

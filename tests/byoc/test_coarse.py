@@ -17,7 +17,7 @@ from tvm.script import relax as R
 from opinfo.byoc import Backend, CannotForce, Coarse, DispatchPlan, PlanRefused, dispatch, one
 from opinfo.byoc.backend.match import Match
 from opinfo.byoc.compile import compile_module
-from opinfo.byoc.dispatching.choose import choose
+from opinfo.byoc.dispatching.choice.choose import choose
 from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.patterns.dependences import Dependences, bits, cycle, flows, together

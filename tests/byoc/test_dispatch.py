@@ -16,7 +16,7 @@ from tvm.script import relax as R
 from opinfo.byoc import DispatchPlan, PlanRefused, dispatch, replay
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.match import Match
-from opinfo.byoc.dispatching.choose import choose
+from opinfo.byoc.dispatching.choice.choose import choose
 from opinfo.byoc.patterns.pattern import Pattern, many, maybe, one
 from opinfo.layout.graph.relax_graph import Op
 

@@ -14,7 +14,7 @@ from tvm import relax
 from opinfo.analysis.terms.work import Exhausted
 from opinfo.byoc import Backend, Pattern, dispatch, one
 from opinfo.byoc.backend.catalog import BUILT_IN, find
-from opinfo.byoc.dispatching.plan_file import PlanRefused
+from opinfo.byoc.dispatching.choice.plan_file import PlanRefused
 from opinfo.byoc.dispatching.replay_dispatch import replay
 from opinfo.byoc.patterns.failure import ForeignError, foreign, one_line
 from opinfo.byoc.patterns.suggest import Unmet

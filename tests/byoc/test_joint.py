@@ -26,7 +26,7 @@ from opinfo.byoc import (
     replay,
 )
 from opinfo.byoc.backend.region import Region
-from opinfo.byoc.dispatching import with_layouts as joint
+from opinfo.byoc.dispatching.choice import with_layouts as joint
 from opinfo.byoc.measure import costs
 from opinfo.layout.graph.relax_graph import Op, Value
 

@@ -26,7 +26,7 @@ from opinfo.byoc import Excluded, Measure, Measured, MeasureError, Tracker, disp
 from opinfo.byoc.backend.backend import Backend
 from opinfo.byoc.backend.catalog import register
 from opinfo.byoc.backend.match import Match
-from opinfo.byoc.dispatching.choose import choose
+from opinfo.byoc.dispatching.choice.choose import choose
 from opinfo.byoc.dispatching.dispatch import Dispatched
 from opinfo.byoc.matching.lowered import read
 from opinfo.byoc.measure import costs

@@ -22,7 +22,7 @@ from opinfo.byoc.backends.nvidia.grouped_weights.gemv_kernel import (
 )
 from opinfo.byoc.backends.nvidia.grouped_weights.grouped_product import grouped_product
 from opinfo.byoc.backends.nvidia.grouped_weights.packed_products import fuse_packed, turn_products
-from opinfo.byoc.backends.nvidia.schedules.thread_loops import kernels
+from opinfo.byoc.backends.nvidia.schedules.program.thread_loops import kernels
 from opinfo.byoc.backends.nvidia.tvm_schedules import scheduled
 from opinfo.byoc.dispatching.dispatch import dispatch
 from opinfo.byoc.prepare.fuse import fuse

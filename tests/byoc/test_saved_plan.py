@@ -65,7 +65,7 @@ def test_a_plan_that_was_saved_gives_the_same_module(tmp_path: Path) -> None:
 
 def test_the_hash_of_a_module_is_the_same_in_another_process() -> None:
     code = ("from tests.byoc.test_saved_plan import _module; "
-            "from opinfo.byoc.dispatching.plan_file import fingerprint; "
+            "from opinfo.byoc.dispatching.choice.plan_file import fingerprint; "
             "print(fingerprint(_module(seed=3)))")  # fmt: skip
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True,
                           cwd=Path(__file__).parents[2])  # fmt: skip

@@ -67,7 +67,7 @@ def build(job: Job, folder: str, arch: str) -> dict[str, Any]:
         plain_product,
     )
     from opinfo.byoc.backends.nvidia.schedules.gpu_schedule import DONE
-    from opinfo.byoc.backends.nvidia.schedules.thread_loops import kernels
+    from opinfo.byoc.backends.nvidia.schedules.program.thread_loops import kernels
 
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     target = tvm.target.Target({"kind": "cuda", "arch": arch, "thread_warp_size": 32, **limits})

@@ -14,8 +14,8 @@ from ..byoc.building.read_target import read_target
 from ..byoc.calibration.calibration import Calibration
 from ..byoc.codegen.host import native_target
 from ..byoc.compile import SharedWork, compile_module
+from ..byoc.dispatching.choice.plan_file import DispatchPlan
 from ..byoc.dispatching.dispatch_request import Options
-from ..byoc.dispatching.plan_file import DispatchPlan
 from ..byoc.measure import Measure
 from ..frontend.source_file import source_of
 from ..jit.arguments.signature import Signature

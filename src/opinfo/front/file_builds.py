@@ -9,7 +9,7 @@ from ..byoc.backend.catalog import find
 from ..byoc.calibration.calibrations import InForce
 from ..byoc.compile import SharedWork
 from ..byoc.compile_file import compile_file
-from ..byoc.dispatching.plan_file import DispatchPlan, PlanRefused
+from ..byoc.dispatching.choice.plan_file import DispatchPlan, PlanRefused
 from ..frontend.source_file import SourceFile, StaticFile
 from ..jit.arguments.signature import Signature
 from .compiled_model import Compiled

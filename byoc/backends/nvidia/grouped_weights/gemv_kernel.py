@@ -24,9 +24,9 @@ from tvm import tirx
 from .....analysis import Refusal
 from .....analysis.blocks.tir import loads, seq, static
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
-from ..schedules.gpu_program import NoGpuSchedule, expanded
 from ..schedules.gpu_schedule import DONE
-from ..schedules.thread_loops import (
+from ..schedules.program.gpu_program import NoGpuSchedule, expanded
+from ..schedules.program.thread_loops import (
     BLOCK,
     ROW,
     THREAD,

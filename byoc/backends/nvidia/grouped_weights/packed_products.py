@@ -14,7 +14,7 @@ from .....analysis.blocks.tir import static
 from .....analysis.lifting.tir.node import items
 from ....fusion.fuse_dequantize import fuse_dequantize
 from ....fusion.fuse_transpose_matmul import fuse_transpose_matmul
-from ..schedules.gpu_program import product
+from ..schedules.program.gpu_program import product
 from .grouped_product import has_words
 from .storage import HALVES, MOST_ROWS, PLAIN_ROWS
 

@@ -18,7 +18,8 @@ from tvm import relax, tirx
 
 from .....analysis.blocks.tir import calls, loads, static
 from .....analysis.lifting.tir.node import NodeDict, items
-from ..schedules.gpu_program import (
+from ..schedules.pointwise_kernel import MANY
+from ..schedules.program.gpu_program import (
     GpuProgram,
     NoGpuSchedule,
     expanded,
@@ -29,8 +30,7 @@ from ..schedules.gpu_program import (
     read_program,
     value_parts,
 )
-from ..schedules.pointwise_kernel import MANY
-from ..schedules.row_space import row_space
+from ..schedules.program.row_space import row_space
 
 #: TVM's pattern kinds.
 BROADCAST, REDUCTION, OPAQUE = 1, 3, 8

@@ -17,7 +17,7 @@ from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items
 from .....analysis.support.tvm_compat import GenericConst, array_of
 from ....prepare.mutation.mutate import with_attrs
-from ..schedules.gpu_program import (
+from ..schedules.program.gpu_program import (
     NoGpuSchedule,
     has_symbols,
     has_windows,

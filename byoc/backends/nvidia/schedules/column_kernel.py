@@ -18,14 +18,24 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, values
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
-from .combiners import combiner
-from .gpu_program import GpuProgram, NoGpuSchedule, itemsize
-from .merged_axes import MergedAxes, bound, merged, positions_of, static_range
+from .program.combiners import combiner
+from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize
+from .program.merged_axes import MergedAxes, bound, merged, positions_of, static_range
+from .program.row_space import RowSpace, row_space, substituted
+from .program.thread_loops import (
+    BLOCK,
+    THREAD,
+    load,
+    local,
+    number,
+    store,
+    thread_loop,
+    unrolled,
+    when,
+)
+from .program.vector_loads import narrowest_item, widest
 from .row_kernel import RowEmitter
 from .row_registers import WARP, RowTile
-from .row_space import RowSpace, row_space, substituted
-from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
-from .vector_loads import narrowest_item, widest
 
 #: Threads of a block, and blocks that fill a GPU.
 THREADS, ENOUGH = 512, 128

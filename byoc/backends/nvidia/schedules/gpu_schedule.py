@@ -14,12 +14,12 @@ from tvm import tirx
 
 from .....analysis import Refusal
 from .column_kernel import columns_kernel, short_columns_kernel
-from .gpu_program import GpuProgram, NoGpuSchedule, has_symbols, is_coupled, read_program
 from .narrow_kernel import narrow
-from .outer_axes import with_blocks
 from .pointwise_kernel import pointwise
+from .program.gpu_program import GpuProgram, NoGpuSchedule, has_symbols, is_coupled, read_program
+from .program.outer_axes import with_blocks
+from .program.thread_loops import kernels
 from .row_kernel import rows_kernel, short_rows_kernel
-from .thread_loops import kernels
 from .transpose_kernel import transposed
 from .window_kernel import windows
 

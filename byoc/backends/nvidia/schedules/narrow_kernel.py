@@ -21,9 +21,9 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, is_guard, loads, seq, static, values
 from .....analysis.lifting.tir.node import items, substitute
-from .gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
-from .merged_axes import bound, simplified, static_range
-from .thread_loops import (
+from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
+from .program.merged_axes import bound, simplified, static_range
+from .program.thread_loops import (
     BLOCK,
     THREAD,
     load,
@@ -35,8 +35,8 @@ from .thread_loops import (
     unrolled,
     when,
 )
+from .program.vector_loads import VectorLanes, contiguous, widest
 from .transpose_kernel import SingleStep
-from .vector_loads import VectorLanes, contiguous, widest
 
 #: Threads of a block, and the longest innermost axis.
 THREADS, NARROW = 128, 8

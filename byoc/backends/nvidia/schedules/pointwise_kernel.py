@@ -24,8 +24,8 @@ from .....analysis.blocks.loop_steps import LoopStep, Update
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, is_guard, loads, mentions, seq, static, values
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
-from .combiners import combinations, combiner
-from .gpu_program import (
+from .program.combiners import combinations, combiner
+from .program.gpu_program import (
     GpuProgram,
     NoGpuSchedule,
     expanded,
@@ -33,7 +33,7 @@ from .gpu_program import (
     is_coupled,
     product,
 )
-from .merged_axes import (
+from .program.merged_axes import (
     MergedAxes,
     axis_range,
     bound,
@@ -42,8 +42,18 @@ from .merged_axes import (
     simplified,
     static_range,
 )
-from .thread_loops import BLOCK, THREAD, load, local, number, store, thread_loop, unrolled, when
-from .vector_loads import VectorLanes, narrowest_item, widest
+from .program.thread_loops import (
+    BLOCK,
+    THREAD,
+    load,
+    local,
+    number,
+    store,
+    thread_loop,
+    unrolled,
+    when,
+)
+from .program.vector_loads import VectorLanes, narrowest_item, widest
 
 THREADS = 256
 #: Terms of a reduction that a thread unrolls, and that it computes at all.

@@ -21,12 +21,11 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, values
 from .....analysis.lifting.tir.node import NodeDict, items, substitute
-from .combiners import combinations
-from .gpu_program import GpuProgram, NoGpuSchedule, expanded
-from .merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
-from .row_registers import CHUNKS, WARP, RowRegisters, RowTile, tile_of
-from .row_space import RowSpace, RowStep, row_space, substituted
-from .thread_loops import (
+from .program.combiners import combinations
+from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded
+from .program.merged_axes import MergedAxes, bound, merged, positions_of, simplified, static_range
+from .program.row_space import RowSpace, RowStep, row_space, substituted
+from .program.thread_loops import (
     BLOCK,
     ROW,
     THREAD,
@@ -41,7 +40,8 @@ from .thread_loops import (
     unrolled,
     when,
 )
-from .vector_loads import VectorLanes, contiguous, narrowest_item, widest
+from .program.vector_loads import VectorLanes, contiguous, narrowest_item, widest
+from .row_registers import CHUNKS, WARP, RowRegisters, RowTile, tile_of
 
 
 def rows_kernel(program: GpuProgram) -> tuple[Any, list[Any]]:

@@ -13,11 +13,11 @@ import tvm_ffi
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, mentions
 from .....analysis.lifting.tir.node import NodeDict, as_dtype, items
-from .gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
-from .merged_axes import simplified
-from .row_space import RowSpace, RowStep, same_index, substituted
-from .thread_loops import load, number
-from .vector_loads import VectorLanes, VectorLoad, contiguous
+from .program.gpu_program import GpuProgram, NoGpuSchedule, itemsize, unguarded
+from .program.merged_axes import simplified
+from .program.row_space import RowSpace, RowStep, same_index, substituted
+from .program.thread_loops import load, number
+from .program.vector_loads import VectorLanes, VectorLoad, contiguous
 
 WARP, MOST_THREADS = 32, 1024
 #: Threads of a block that has several rows.

@@ -18,9 +18,9 @@ from tvm import tirx
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, loads, seq, static, values
 from .....analysis.lifting.tir.node import items, substitute
-from .gpu_program import GpuProgram, NoGpuSchedule, expanded, itemsize, product, unguarded
-from .merged_axes import MergedAxes, bound, merged, simplified, static_range
-from .thread_loops import (
+from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, itemsize, product, unguarded
+from .program.merged_axes import MergedAxes, bound, merged, simplified, static_range
+from .program.thread_loops import (
     BLOCK,
     THREAD,
     load,
@@ -32,7 +32,7 @@ from .thread_loops import (
     unrolled,
     when,
 )
-from .vector_loads import VectorLanes, contiguous, narrowest_item, widest
+from .program.vector_loads import VectorLanes, contiguous, narrowest_item, widest
 
 #: Elements of a side and of an area of a tile, threads of a block, and bytes of its shared memory.
 SIDE, THREADS, SHARED = 64, 256, 48 * 1024

@@ -25,12 +25,12 @@ from .....analysis.blocks.loop_steps import Axis
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import Values, is_guard, loads, mentions, seq, static, values
 from .....analysis.lifting.tir.node import items, substitute
-from .combiners import combiner
-from .gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, has_windows
-from .merged_axes import MergedAxes, bound, positions_of, simplified, static_range
 from .pointwise_kernel import FEW, MANY, Points
-from .thread_loops import load, local, number, store, unrolled
-from .vector_loads import VectorLanes
+from .program.combiners import combiner
+from .program.gpu_program import GpuProgram, NoGpuSchedule, expanded, extents, has_windows
+from .program.merged_axes import MergedAxes, bound, positions_of, simplified, static_range
+from .program.thread_loops import load, local, number, store, unrolled
+from .program.vector_loads import VectorLanes
 
 #: Results of a thread along rows and columns, and channels, at most; threads that fill a GPU.
 ROWS, COLUMNS, LANES, ENOUGH = 2, 4, 4, 132 * 512

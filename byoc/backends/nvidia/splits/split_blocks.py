@@ -18,7 +18,7 @@ from tvm import tirx
 from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
 from .....analysis.blocks.tir import Values, dtype_of, integer, loads, seq, static
 from .....analysis.lifting.tir.node import as_dtype, items, substitute
-from ..schedules.combiners import Combination, combinations
+from ..schedules.program.combiners import Combination, combinations
 from .split_plan import SplitPlan
 
 

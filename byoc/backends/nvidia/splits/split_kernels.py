@@ -21,7 +21,7 @@ from .....analysis.blocks.blocks import standard
 from .....analysis.blocks.loop_steps import LoopStep, loop_step
 from .....analysis.blocks.tir import seq
 from .....analysis.lifting.tir.node import NodeDict, items
-from ..schedules.gpu_program import (
+from ..schedules.program.gpu_program import (
     GpuProgram,
     NoGpuSchedule,
     extents,

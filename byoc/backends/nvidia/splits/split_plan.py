@@ -15,7 +15,7 @@ from .....analysis.blocks.loop_steps import Axis, LoopStep
 from .....analysis.blocks.strides import strided_access
 from .....analysis.blocks.tir import loads, static
 from .....analysis.lifting.tir.node import items
-from ..schedules.gpu_program import (
+from ..schedules.program.gpu_program import (
     GpuProgram,
     NoGpuSchedule,
     extents,
@@ -24,7 +24,7 @@ from ..schedules.gpu_program import (
     product,
     value_parts,
 )
-from ..schedules.merged_axes import bound
+from ..schedules.program.merged_axes import bound
 
 #: Bytes that the memory of a GPU, a block of threads, and a block of columns read in a microsecond.
 MEMORY, BLOCK, COLUMNS = 3e6, 6e4, 4e4

@@ -15,8 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.loop_steps import LoopStep, Update
-from .....analysis.lifting.tir.node import as_dtype
+from ......analysis.blocks.loop_steps import LoopStep, Update
+from ......analysis.lifting.tir.node import as_dtype
 from .gpu_program import NoGpuSchedule, is_coupled
 from .merged_axes import bound
 

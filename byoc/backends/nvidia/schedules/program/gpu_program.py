@@ -17,14 +17,14 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import detect_linear_equation
 
-from .....analysis.blocks.blocks import Opaque, Stage, standard
-from .....analysis.blocks.definitions import BlockDefinition, Undefined, resolve
-from .....analysis.blocks.definitions import loads as loads_of
-from .....analysis.blocks.expand import Expander
-from .....analysis.blocks.inline import Use, inlinable
-from .....analysis.blocks.loop_steps import Axis, LoopStep, loop_step
-from .....analysis.blocks.tir import Values, calls, is_guard, loads, mentions, static
-from .....analysis.lifting.tir.node import NodeDict, items, substitute
+from ......analysis.blocks.blocks import Opaque, Stage, standard
+from ......analysis.blocks.definitions import BlockDefinition, Undefined, resolve
+from ......analysis.blocks.definitions import loads as loads_of
+from ......analysis.blocks.expand import Expander
+from ......analysis.blocks.inline import Use, inlinable
+from ......analysis.blocks.loop_steps import Axis, LoopStep, loop_step
+from ......analysis.blocks.tir import Values, calls, is_guard, loads, mentions, static
+from ......analysis.lifting.tir.node import NodeDict, items, substitute
 from .outer_axes import NotShared, check_coordinates, outer_axes
 
 

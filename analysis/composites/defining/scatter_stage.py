@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from ..lifting.tir.node import items
+from ...lifting.tir.node import items
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,

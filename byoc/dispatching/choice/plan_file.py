@@ -19,10 +19,10 @@ from typing import Any
 
 import tvm_ffi
 
-from ...analysis.support.checked_json import Json, Malformed, parse
-from ...analysis.support.regular import content
-from ...layout.model.digit import Digit
-from ...layout.model.layout import Layout
+from ....analysis.support.checked_json import Json, Malformed, parse
+from ....analysis.support.regular import content
+from ....layout.model.digit import Digit
+from ....layout.model.layout import Layout
 
 FORMAT = 2
 #: The pattern of a region that is the file which the module was loaded from.

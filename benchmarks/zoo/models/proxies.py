@@ -35,7 +35,7 @@ def _net(name: str, **inputs: Callable[[Any], Any]) -> Callable[[], tuple[Any, d
     def build() -> tuple[Any, dict[str, Any]]:
         import torch
 
-        from .modules import proxy_nets
+        from ..modules import proxy_nets
 
         return getattr(proxy_nets, name)(), {key: f(torch) for key, f in inputs.items()}
 

@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from .....analysis.blocks.tir import loop, seq
-from .....analysis.lifting.tir.node import as_dtype, items
+from ......analysis.blocks.tir import loop, seq
+from ......analysis.lifting.tir.node import as_dtype, items
 
 INDEX = "int64"
 BLOCK, THREAD, ROW = "blockIdx.x", "threadIdx.x", "threadIdx.y"

@@ -8,8 +8,8 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, te, tirx, topi
 
-from ..lifting.tir.node import NodeDict, items
-from ..support.tvm_compat import GenericConst, array_of
+from ...lifting.tir.node import NodeDict, items
+from ...support.tvm_compat import GenericConst, array_of
 from .inline_stages import inlined
 from .scatter_stage import scatter_nd
 

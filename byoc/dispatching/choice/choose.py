@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...layout.graph.relax_graph import Op
-from ...layout.search.layout_problem import BinaryProgram
-from ...layout.search.solve import NoSolution, Row, Solution, solve
-from ..backend.match import Match
-from ..matching.force import CannotForce
+from ....layout.graph.relax_graph import Op
+from ....layout.search.layout_problem import BinaryProgram
+from ....layout.search.solve import NoSolution, Row, Solution, solve
+from ...backend.match import Match
+from ...matching.force import CannotForce
 
 Ring = Callable[[Sequence[Match]], Sequence[int] | None]
 """Returns the numbers of matches that depend on each other cyclically; None if there are none."""

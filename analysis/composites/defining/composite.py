@@ -12,8 +12,8 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.ir import Op, register_op_attr
 
-from ..lifting.tir.node import items
-from ..support.constructors import register_constructor
+from ...lifting.tir.node import items
+from ...support.constructors import register_constructor
 from .definition import evaluate, inferred
 
 Definition = Callable[..., Any]

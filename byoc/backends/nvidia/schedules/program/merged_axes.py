@@ -14,10 +14,10 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.loop_steps import Axis
-from .....analysis.blocks.strides import StridedAccess
-from .....analysis.blocks.tir import Values, static
-from .....analysis.lifting.tir.node import NodeDict, items
+from ......analysis.blocks.loop_steps import Axis
+from ......analysis.blocks.strides import StridedAccess
+from ......analysis.blocks.tir import Values, static
+from ......analysis.lifting.tir.node import NodeDict, items
 from .gpu_program import extents, product
 from .thread_loops import number
 

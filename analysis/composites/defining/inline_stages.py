@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import te
 
-from ..lifting.tir.node import NodeDict, items, substitute
+from ...lifting.tir.node import NodeDict, items, substitute
 
 _LOAD = "te.tensor_load"
 

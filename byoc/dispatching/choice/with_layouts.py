@@ -20,33 +20,33 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...layout.apply.conversion import layouts_of
-from ...layout.apply.materialise import materialise
-from ...layout.graph.relax_graph import Graph, Op, Value
-from ...layout.model.layout import Layout
-from ...layout.planner import Planner
-from ...layout.report.explain import report
-from ...layout.report.plan_report import PlanReport
-from ...layout.search.constraints import Desired, check, full
-from ...layout.search.decide import Cost, Plan, Space, bytes_moved
-from ...layout.search.layout_problem import LayoutProblem
-from ...layout.search.op_specs import OpSpecs
-from ...layout.search.replay_plan import planned_in
-from ...layout.search.solve import NoSolution
-from ..backend.backend import Backend
-from ..backend.match import Match
-from ..calibration.cost_model import CostModel
-from ..costing.costing_of import costing_of
-from ..matching.lowered import Lowered, chains, match
-from ..matching.match_rules import MatchRules
-from ..matching.op_variants import Variants
-from ..patterns.dependences import bits
-from ..patterns.subgraphs import maximal
+from ....layout.apply.conversion import layouts_of
+from ....layout.apply.materialise import materialise
+from ....layout.graph.relax_graph import Graph, Op, Value
+from ....layout.model.layout import Layout
+from ....layout.planner import Planner
+from ....layout.report.explain import report
+from ....layout.report.plan_report import PlanReport
+from ....layout.search.constraints import Desired, check, full
+from ....layout.search.decide import Cost, Plan, Space, bytes_moved
+from ....layout.search.layout_problem import LayoutProblem
+from ....layout.search.op_specs import OpSpecs
+from ....layout.search.replay_plan import planned_in
+from ....layout.search.solve import NoSolution
+from ...backend.backend import Backend
+from ...backend.match import Match
+from ...calibration.cost_model import CostModel
+from ...costing.costing_of import costing_of
+from ...matching.lowered import Lowered, chains, match
+from ...matching.match_rules import MatchRules
+from ...matching.op_variants import Variants
+from ...patterns.dependences import bits
+from ...patterns.subgraphs import maximal
 from .choose import rows
 from .plan_file import Laid
 
 if TYPE_CHECKING:
-    from ..measure import Measure
+    from ...measure import Measure
 
 #: Bytes that move in a microsecond, at 10 GB/s.
 BYTES = 1e4

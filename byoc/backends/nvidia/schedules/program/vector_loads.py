@@ -15,9 +15,9 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.strides import StridedAccess, strided_access
-from .....analysis.blocks.tir import is_guard, mentions, static, values
-from .....analysis.lifting.tir.node import items, substitute
+from ......analysis.blocks.strides import StridedAccess, strided_access
+from ......analysis.blocks.tir import is_guard, mentions, static, values
+from ......analysis.lifting.tir.node import items, substitute
 from .gpu_program import itemsize
 from .thread_loops import load, local, number, store, unrolled, vectorized, when
 

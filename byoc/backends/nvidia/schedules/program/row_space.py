@@ -14,9 +14,9 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.loop_steps import Axis, LoopStep
-from .....analysis.blocks.tir import Values, loads, static, values
-from .....analysis.lifting.tir.node import NodeDict, items, substitute
+from ......analysis.blocks.loop_steps import Axis, LoopStep
+from ......analysis.blocks.tir import Values, loads, static, values
+from ......analysis.lifting.tir.node import NodeDict, items, substitute
 from .gpu_program import (
     GpuProgram,
     NoGpuSchedule,

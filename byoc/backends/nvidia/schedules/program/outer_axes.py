@@ -15,10 +15,10 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from .....analysis.blocks.definitions import BlockDefinition
-from .....analysis.blocks.loop_steps import Axis, LoopStep, Update
-from .....analysis.blocks.tir import loads, loop, static, values
-from .....analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
+from ......analysis.blocks.definitions import BlockDefinition
+from ......analysis.blocks.loop_steps import Axis, LoopStep, Update
+from ......analysis.blocks.tir import loads, loop, static, values
+from ......analysis.lifting.tir.node import NodeDict, as_dtype, items, substitute
 from .thread_loops import BLOCK, INDEX, number
 
 #: Elements of a coordinate; a kernel for fewer leaves threads of a warp without work.

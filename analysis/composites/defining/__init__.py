@@ -1,0 +1,1 @@
+"""How a composite follows from its definition: constructor, type, lowering and certificate."""

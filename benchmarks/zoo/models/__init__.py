@@ -1,0 +1,1 @@
+"""The models of the zoo: files from wheels, architectures, proxies, and their inputs."""

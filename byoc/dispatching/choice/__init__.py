@@ -1,0 +1,1 @@
+"""The choice of backends, alone or with layouts, and the plan file that records it."""
