@@ -16,8 +16,8 @@ from typing import Any
 from tvm import relax, tirx
 
 from .....analysis.lifting.tir.node import NodeDict, items
-from ....prepare.mutation.mutate import with_attrs
 from ..splits.split_kernels import PartKernel, split_kernels
+from .replace_calls import Replacement, replace_calls
 
 
 def split_reductions(mod: Any) -> Any:
@@ -28,54 +28,49 @@ def split_reductions(mod: Any) -> Any:
             kernels = split_kernels(func)
             if isinstance(kernels, tuple):
                 divided[gvar] = kernels
-    return _Writer(mod, divided).module() if len(divided.items()) else mod
+    if not divided.items():
+        return mod
+
+    def added(builder: Any) -> NodeDict[Replacement]:
+        out: NodeDict[Replacement] = NodeDict()
+        for gvar, kernels in divided.items():
+            out[gvar] = _added(builder, gvar, mod[gvar], kernels)
+        return out
+
+    return replace_calls(mod, added)
 
 
 def _is_scheduled(func: Any) -> bool:
     return bool((func.attrs or {}).get("tirx.is_scheduled", False))
 
 
-@relax.expr_functor.mutator
-class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, divided: NodeDict[tuple[PartKernel, ...]]) -> None:
-        super().__init__(mod)
-        self.mod, self.divided = mod, divided
-        self.fresh: NodeDict[list[Any]] = NodeDict()
+def _added(builder: Any, gvar: Any, func: Any, kernels: Sequence[PartKernel]) -> Replacement:
+    """Add the parts of ``func``, which ``gvar`` calls, to the module."""
+    fresh = [builder.add_func(kernel.func, f"{gvar.name_hint}_{k}")
+             for k, kernel in enumerate(kernels)]  # fmt: skip
 
-    def module(self) -> Any:
-        for gvar, kernels in self.divided.items():
-            names = (f"{gvar.name_hint}_{k}" for k in range(len(kernels)))
-            self.fresh[gvar] = [self.builder_.add_func(kernel.func, name)
-                                for kernel, name in zip(kernels, names, strict=True)]  # fmt: skip
-        for gvar, func in self.mod.functions_items():
-            if isinstance(func, relax.Function):
-                self.builder_.update_func(gvar, self.visit_expr(func))
-        return relax.transform.DeadCodeElimination()(with_attrs(self.builder_.get(), self.mod))
-
-    def visit_call_(self, call: Any) -> Any:
-        call = super().visit_call_(call)
-        if getattr(call.op, "name", "") != "relax.call_tir" or call.args[0] not in self.divided:
-            return call
+    def replacement(builder: Any, call: Any) -> Any:
         if len(call.args) > 2 or not isinstance(call.args[1], relax.Tuple):
             return call
-        gvar = call.args[0]
-        params, given = items(self.mod[gvar].params), items(call.args[1].fields)
+        params, given = items(func.params), items(call.args[1].fields)
         values: NodeDict[Any] = NodeDict()
         for param, value in zip(params, given, strict=False):
             values[param] = value
-        for fresh, kernel in zip(self.fresh[gvar], self.divided[gvar], strict=True):
-            self.call(fresh, kernel, values)
+        for part, kernel in zip(fresh, kernels, strict=True):
+            _call(builder, part, kernel, values)
         results = [values[p] for p in params[len(given) :]]
         return results[0] if len(results) == 1 else relax.Tuple(results)
 
-    def call(self, gvar: Any, kernel: PartKernel, values: NodeDict[Any]) -> None:
-        """Emit the call of a part; ``values`` gets what it computes."""
-        types = [_type(b) for b in kernel.writes]
-        out = types[0] if len(types) == 1 else types
-        made = self.builder_.emit(relax.call_tir(gvar, [values[b] for b in kernel.reads], out))
-        for k, buffer in enumerate(kernel.writes):
-            values[buffer] = made if len(types) == 1 else self.builder_.emit(
-                relax.TupleGetItem(made, k))  # fmt: skip
+    return replacement
+
+
+def _call(builder: Any, gvar: Any, kernel: PartKernel, values: NodeDict[Any]) -> None:
+    """Emit the call of a part; ``values`` gets what it computes."""
+    types = [_type(b) for b in kernel.writes]
+    out = types[0] if len(types) == 1 else types
+    made = builder.emit(relax.call_tir(gvar, [values[b] for b in kernel.reads], out))
+    for k, buffer in enumerate(kernel.writes):
+        values[buffer] = made if len(types) == 1 else builder.emit(relax.TupleGetItem(made, k))
 
 
 def _type(buffer: Any) -> Any:

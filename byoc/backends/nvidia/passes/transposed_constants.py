@@ -16,7 +16,6 @@ from tvm import IRModule, relax, s_tir, tirx
 from .....analysis.blocks.tir import loads, mentions, static
 from .....analysis.lifting.tir.node import NodeDict, items
 from .....analysis.support.tvm_compat import GenericConst, array_of
-from ....prepare.mutation.mutate import with_attrs
 from ..schedules.program.gpu_program import (
     NoGpuSchedule,
     has_symbols,
@@ -24,6 +23,7 @@ from ..schedules.program.gpu_program import (
     read_program,
     value_parts,
 )
+from .replace_calls import Replacement, replace_calls
 
 
 def with_constant_layouts(mod: Any) -> Any:
@@ -40,7 +40,16 @@ def with_constant_layouts(mod: Any) -> Any:
         other = _transposed(func, orders) if orders else None
         if other is not None:
             moved[gvar] = other, orders
-    return _Writer(mod, moved).module() if len(moved.items()) else mod
+    if not moved.items():
+        return mod
+
+    def added(builder: Any) -> NodeDict[Replacement]:
+        out: NodeDict[Replacement] = NodeDict()
+        for gvar, (func, orders) in moved.items():
+            out[gvar] = _added(builder, gvar, func, orders)
+        return out
+
+    return replace_calls(mod, added)
 
 
 def _note(expr: Any, calls: NodeDict[list[Any]]) -> None:
@@ -97,30 +106,16 @@ def _transposed(func: Any, orders: dict[int, list[int]]) -> Any | None:
     return schedule.mod["main"].with_attrs(func.attrs)
 
 
-@relax.expr_functor.mutator
-class _Writer(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, moved: NodeDict[tuple[Any, dict[int, list[int]]]]) -> None:
-        super().__init__(mod)
-        self.mod, self.moved = mod, moved
-        self.fresh: NodeDict[Any] = NodeDict()
+def _added(builder: Any, gvar: Any, func: Any, orders: dict[int, list[int]]) -> Replacement:
+    """Add ``func`` to the module for ``gvar``, for calls with constants whose axes have orders."""
+    fresh = builder.add_func(func, gvar.name_hint)
 
-    def module(self) -> Any:
-        for gvar, (func, _) in self.moved.items():
-            self.fresh[gvar] = self.builder_.add_func(func, gvar.name_hint)
-        for gvar, func in self.mod.functions_items():
-            if isinstance(func, relax.Function):
-                self.builder_.update_func(gvar, self.visit_expr(func))
-        return relax.transform.DeadCodeElimination()(with_attrs(self.builder_.get(), self.mod))
-
-    def visit_call_(self, call: Any) -> Any:
-        call = super().visit_call_(call)
-        if getattr(call.op, "name", "") != "relax.call_tir" or call.args[0] not in self.moved:
-            return call
-        _, orders = self.moved[call.args[0]]
+    def replacement(_: Any, call: Any) -> Any:
         fields = list(call.args[1].fields)
         for k, order in orders.items():
             array = np.ascontiguousarray(array_of(fields[k]).numpy().transpose(order))
             fields[k] = relax.const(array, str(fields[k].ty.dtype))
-        gvar = self.fresh[call.args[0]]
-        return relax.Call(call.op, [gvar, relax.Tuple(fields), *call.args[2:]], call.attrs,
+        return relax.Call(call.op, [fresh, relax.Tuple(fields), *call.args[2:]], call.attrs,
                           call.ty_args)  # fmt: skip
+
+    return replacement

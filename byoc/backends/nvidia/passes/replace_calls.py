@@ -1,0 +1,47 @@
+"""Replace calls of PrimFuncs by calls of others, which are added to the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax
+
+from .....analysis.lifting.tir.node import NodeDict
+from ....prepare.mutation.mutate import with_attrs
+
+#: What replaces a call: gets the builder of the function's body, and the call.
+Replacement = Callable[[Any, Any], Any]
+
+
+def replace_calls(mod: Any, added: Callable[[Any], NodeDict[Replacement]]) -> Any:
+    """Return the module with other calls, without the functions that nothing calls any more.
+
+    Args:
+        mod: A module; it is not changed.
+        added: Adds PrimFuncs to a builder of Relax; returns the replacements by the GlobalVars of
+            those that they replace.
+    """
+    return _Writer(mod).module(added)
+
+
+@relax.expr_functor.mutator
+class _Writer(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.mod = mod
+        self.replacements: NodeDict[Replacement] = NodeDict()
+
+    def module(self, added: Callable[[Any], NodeDict[Replacement]]) -> Any:
+        self.replacements = added(self.builder_)
+        for gvar, func in self.mod.functions_items():
+            if isinstance(func, relax.Function):
+                self.builder_.update_func(gvar, self.visit_expr(func))
+        return relax.transform.DeadCodeElimination()(with_attrs(self.builder_.get(), self.mod))
+
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        if getattr(call.op, "name", "") != "relax.call_tir":
+            return call
+        replacement = self.replacements.get(call.args[0])
+        return call if replacement is None else replacement(self.builder_, call)
