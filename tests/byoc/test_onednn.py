@@ -76,6 +76,20 @@ def test_shapes_at_run_time_have_kernels_of_their_own() -> None:
         )
 
 
+def test_shapes_in_other_forms_do_not_share_turned_weights() -> None:
+    """A convolution over one column reads its square weights with height and width exchanged."""
+    n, h, w = (tvm.tirx.Var(name, "int64") for name in "nhw")
+    mod = nets.net(
+        lambda e, r, x: e(relax.op.nn.conv2d(x, const(r, 6, 3, 3, 3), strides=2, padding=1)),
+        (n, 3, h, w), legal=False)  # fmt: skip
+    machine = compile_module(mod, ["onednn"]).machine()
+    for height, width in ((9, 7), (16, 1), (1, 16), (16, 1)):
+        x = np.random.default_rng(width).standard_normal((2, 3, height, width)).astype("float32")
+        np.testing.assert_allclose(
+            machine["main"](tvm.runtime.tensor(x)).numpy(), run(mod, [x])[0], rtol=1e-4, atol=1e-4
+        )
+
+
 def test_a_region_takes_only_the_tensors_that_it_was_made_for() -> None:
     mod = nets.net(lambda e, r, x: e(relax.op.nn.relu(x)), (tvm.tirx.Var("n", "int64"), 6),
                    legal=False)  # fmt: skip

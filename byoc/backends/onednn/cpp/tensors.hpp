@@ -159,8 +159,8 @@ class Constant {
 
   memory as(const memory::desc& plain, const memory::desc& wanted) {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const memory& m : made_)
-      if (m.get_desc() == wanted) return m;
+    for (const auto& [read, m] : made_)
+      if (read == plain && m.get_desc() == wanted) return m;
     if (data_->data == nullptr) return memory(wanted, cpu(), nullptr);  // nothing will run
     memory from(plain, cpu(), opinfo::data(data_));
     memory to = plain == wanted ? from : memory(wanted, cpu());
@@ -168,7 +168,7 @@ class Constant {
       dnnl::reorder(from, to).execute(here(), from, to);
       here().wait();
     }
-    made_.push_back(to);
+    made_.emplace_back(plain, to);
     return to;
   }
 
@@ -194,15 +194,17 @@ class Constant {
   // The layout that later primitives should ask for, so that few copies are made.
   memory::desc preferred(const View& v) {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const memory& m : made_)
-      if (m.get_desc().get_dims() == v.extents()) return m.get_desc();
+    for (const auto& [read, m] : made_)
+      if (read == v.desc()) return m.get_desc();
     return v.any();
   }
 
  private:
   const DLTensor* data_;
   std::mutex mutex_;
-  std::vector<memory> made_;
+  // Each with the view of the constant that it was copied from: transposed views of square
+  // constants have equal extents.
+  std::vector<std::pair<memory::desc, memory>> made_;
   std::vector<std::pair<std::string, memory>> derived_;
 };
 
