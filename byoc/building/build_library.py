@@ -24,6 +24,7 @@ from ..codegen.loading.load_checked import load_checked
 from ..dispatching.dispatched import Dispatched
 from ..prepare.fuse import fuse
 from ..prepare.split_branches import split_branches
+from ..prepare.start_reductions import start_reductions
 from .llvm_level import at_level
 from .read_target import read_target
 
@@ -50,7 +51,7 @@ def build_library(
         program = compiled(result.module, target, fuse)
     else:
         apart = embedded(result.module)
-        split = split_branches(fuse(apart.module))
+        split = split_branches(start_reductions(fuse(apart.module)))
         program, data = executable(split, at_level(split, target)), apart.data
     stage("linking")
     export_library(program, library, result.options, data)

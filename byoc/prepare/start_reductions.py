@@ -1,0 +1,81 @@
+"""Start reductions whose extents may be 0 before their loops.
+
+    Before: for i, k in T.grid(m, n):  with T.init(): y[i] = 0;  y[i] = y[i] + x[i, k]
+    After:  for i in T.grid(m):        y[i] = 0
+            for i, k in T.grid(m, n):  y[i] = y[i] + x[i, k]
+
+TVM executes the start of a reduction in the first iteration of its loops. Where there is none, the
+result would be what the memory held before: a sum over no rows is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.s_tir import ScheduleError
+
+from ...analysis.blocks.tir import mentions
+from ...analysis.support.tvm_compat import SBlockRealize, sym
+
+#: TVM's number for the axes that a block reduces.
+REDUCED = 2
+
+
+def start_reductions(mod: Any) -> Any:
+    """Return the module with such reductions started apart; ``mod`` is not changed."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc) and (other := _started(func)) is not None:
+            out.update_func(gvar, other)
+    return out
+
+
+def _started(func: Any) -> Any | None:
+    """The PrimFunc with its reductions started apart; None if none may be empty."""
+    if not isinstance(func.body, SBlockRealize):
+        return None
+    schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
+    root = schedule.get_sblock(func.body.block.name_hint)
+    changed = False
+    for block in schedule.get_child_blocks(root):
+        if schedule.get(block).init is None or not _may_be_empty(schedule.get(block)):
+            continue
+        if (loop := _first_reduced(schedule, block)) is None:
+            continue
+        try:
+            schedule.decompose_reduction(block, loop)
+        except ScheduleError:
+            continue  # loops over threads or another order: its schedule says where it starts
+        changed = True
+    return schedule.mod["main"].with_attrs(func.attrs) if changed else None
+
+
+def _may_be_empty(block: Any) -> bool:
+    """Whether an extent that a block reduces is not proved to be positive, for sizes from 0 on."""
+    analyzer = sym.Analyzer()
+    extents = [v.dom.extent for v in block.iter_vars if int(v.iter_type) == REDUCED]
+    for var, _ in [pair for extent in extents for pair in mentions(extent).items()]:
+        analyzer.update(var, sym.ConstIntBound(0, sym.ConstIntBound.POS_INF), True)
+    return not all(analyzer.can_prove(extent > 0) for extent in extents)
+
+
+def _first_reduced(schedule: Any, block: Any) -> Any | None:
+    """The outermost loop of a block that it reduces over; None if there is no such loop."""
+    node = schedule.get(block)
+    realizes: list[Any] = []
+
+    def note(part: Any) -> None:
+        if part.block.same_as(node):
+            realizes.append(part)
+
+    tvm_ffi.structural_walk(schedule.mod["main"].body, (SBlockRealize, note))
+    (realize,) = realizes
+    kinds = [int(v.iter_type) for v in node.iter_vars]
+    reduced = [mentions(e) for e, k in zip(realize.iter_values, kinds, strict=True) if k == REDUCED]
+    for loop in schedule.get_loops(block):
+        if any(schedule.get(loop).loop_var in used for used in reduced):
+            return loop
+    return None
