@@ -11,7 +11,7 @@ each model in its own process, several at a time; with `--default` also by TVM a
 all builds and torch in turns in one process a model, with CUDA graphs on all sides, compares
 outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
 jobs, as many models prepare at once; then each is timed while the others wait. max-autotune times
-candidates while it compiles, so it should have one job. Rows are kept in DIR, a file each; those of
+its candidates as it compiles, one process at a time. Rows are kept in DIR, a file each; those of
 several runs are joined. `page` writes docs/results/gpu.md from them. `compile_time` compiles each
 model alone, with an empty cache and then with the one that is left, and with `--page` writes
 docs/results/gpu-compile.md.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import fcntl
 import json
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from tvm import relax
 from .architectures import MODES
 from .build_model import network
 from .kernel_profile import profile
+from .torch_builds import candidates_one_at_a_time, compiled, locked, reference_of
 
 ROUNDS, CALLS = 9, 20
 #: A round's calls of one build take at most this many seconds, if one call does not.
@@ -41,12 +40,13 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     runs: dict[str, Callable[[], Any]] = {}
     with torch.no_grad():
-        with _locked(folder, fcntl.LOCK_SH):
-            reference = _reference(module, inputs)
+        with locked(folder, fcntl.LOCK_SH):
+            reference = reference_of(module, inputs)
             _add_libraries(runs, row, str(stem), inputs)
+            candidates_one_at_a_time(folder)
             for mode in filter(None, modes.split(",")):
-                _add(runs, row, mode, lambda m=mode: _compiled(module, inputs, m))
-        with _locked(folder, fcntl.LOCK_EX):
+                _add(runs, row, mode, lambda m=mode: compiled(module, inputs, m))
+        with locked(folder, fcntl.LOCK_EX):
             for key, run in runs.items():
                 row[f"{key}_apart"] = _apart(run(), reference)
             row |= _times(runs)
@@ -64,17 +64,6 @@ def _other_peers(before: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str,
     """What an earlier run says of peers that this one did not time, with our time in that run."""
     other = [p for p in (*MODES, "tvm") if p not in row and p in before]
     return {k: v for k, v in before.items() if any(k == p or k.startswith(f"{p}_") for p in other)}
-
-
-@contextmanager
-def _locked(folder: Path, how: int) -> Iterator[None]:
-    """Processes of this benchmark prepare together, each times alone.
-
-    The GPU would give slices of time to the kernels of the others.
-    """
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, how)
-        yield
 
 
 def _add_libraries(
@@ -103,12 +92,6 @@ def _broken() -> bool:
     return False
 
 
-def _reference(module: Any, inputs: tuple[Any, ...]) -> Any:
-    exact = copy.deepcopy(module).float().cuda()
-    values = [x.float() if x.is_floating_point() else x for x in inputs]
-    return exact(*(x.cuda() for x in values)).double().cpu()
-
-
 def _add(runs: dict[str, Any], row: dict[str, Any], key: str, make: Callable[[], Any]) -> None:
     try:
         run = make()
@@ -126,16 +109,6 @@ def _machine(path: str, inputs: tuple[Any, ...]) -> Callable[[], Any]:
     values = [tvm.runtime.from_dlpack(x.cuda()) for x in inputs]
     main = machine["main"]
     return lambda: main(*values)
-
-
-def _compiled(module: Any, inputs: tuple[Any, ...], mode: str) -> Callable[[], Any]:
-    module = copy.deepcopy(module).cuda()
-    values = tuple(x.cuda() for x in inputs)
-    if values[0].ndim == 4 and values[0].shape[1] == 3:
-        module = module.to(memory_format=torch.channels_last)
-        values = tuple(x.to(memory_format=torch.channels_last) for x in values)
-    function = torch.compile(module, mode=mode)
-    return lambda: function(*values)
 
 
 def _apart(out: Any, reference: Any) -> float:
