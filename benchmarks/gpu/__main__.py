@@ -10,8 +10,8 @@ DTYPE is float16 (if nothing is said), bfloat16 or float32, which is without tf3
 each model in its own process, several at a time; with `--default` also by TVM alone. `time` calls
 all builds and torch in turns in one process a model, with CUDA graphs on all sides, compares
 outputs with torch in float32, and profiles kernels. MODE is one of torch.compile. With several
-jobs, as many models prepare at once; then each is timed while the others wait. max-autotune times
-its candidates as it compiles, one process at a time. Rows are kept in DIR, a file each; those of
+jobs, as many models compile at once, and one is timed at a time, the candidates of max-autotune
+included. Rows are kept in DIR, a file each; those of
 several runs are joined. `page` writes docs/results/gpu.md from them. `compile_time` compiles each
 model alone, with an empty cache and then with the one that is left, and with `--page` writes
 docs/results/gpu-compile.md.
@@ -32,7 +32,7 @@ from .page import write
 
 DTYPES = ("float16", "bfloat16", "float32")
 #: Seconds after which a model's process is ended.
-LIMIT = 420
+LIMIT = 1200
 
 
 def names(only: Sequence[str] | None) -> list[str]:
@@ -61,8 +61,7 @@ def _run(step: str, folder: Path, waiting: list[list[str]], jobs: int) -> bool:
     live: list[tuple[str, float, subprocess.Popen[bytes]]] = []
     failed = False
     while waiting or live:
-        # What is timed waits for those that prepare, so all of a group start together.
-        while waiting and len(live) < jobs and (step == "build" or not live):
+        while waiting and len(live) < jobs:
             group, waiting = waiting[: jobs - len(live)], waiting[jobs - len(live) :]
             live += [(" ".join(job[:2]), time.monotonic(), _started(step, folder, job))
                      for job in group]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import statistics
@@ -19,7 +18,7 @@ from tvm import relax
 from .architectures import MODES
 from .build_model import network
 from .kernel_profile import profile
-from .torch_builds import candidates_one_at_a_time, compiled, locked, reference_of
+from .torch_builds import alone, candidates_one_at_a_time, compiled, reference_of
 
 ROUNDS, CALLS = 9, 20
 #: A round's calls of one build take at most this many seconds, if one call does not.
@@ -40,13 +39,12 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     runs: dict[str, Callable[[], Any]] = {}
     with torch.no_grad():
-        with locked(folder, fcntl.LOCK_SH):
-            reference = reference_of(module, inputs)
-            _add_libraries(runs, row, str(stem), inputs)
-            candidates_one_at_a_time(folder)
-            for mode in filter(None, modes.split(",")):
-                _add(runs, row, mode, lambda m=mode: compiled(module, inputs, m))
-        with locked(folder, fcntl.LOCK_EX):
+        reference = reference_of(module, inputs)
+        _add_libraries(runs, row, str(stem), inputs)
+        candidates_one_at_a_time(folder)
+        for mode in filter(None, modes.split(",")):
+            _add(runs, row, mode, lambda m=mode: compiled(module, inputs, m))
+        with alone(folder):
             for key, run in runs.items():
                 row[f"{key}_apart"] = _apart(run(), reference)
             row |= _times(runs)

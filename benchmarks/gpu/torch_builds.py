@@ -14,13 +14,10 @@ import torch
 
 
 @contextmanager
-def locked(folder: Path, how: int, name: str = "lock") -> Iterator[None]:
-    """Processes of this benchmark prepare together, each times alone.
-
-    The GPU would give slices of time to the kernels of the others.
-    """
-    with open(folder / name, "w") as lock:
-        fcntl.flock(lock, how)
+def alone(folder: Path) -> Iterator[None]:
+    """Time while no other process of ``folder`` does; meanwhile, others compile on the host."""
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -43,7 +40,7 @@ def _alone(timed: Callable[..., Any], folder: Path) -> Callable[..., Any]:
         nonlocal held
         if held:
             return timed(*args, **kwargs)
-        with locked(folder, fcntl.LOCK_EX, "candidates"):
+        with alone(folder):
             held = True
             try:
                 return timed(*args, **kwargs)
