@@ -9,7 +9,8 @@ import pytest
 from benchmarks.common.decoders.relax_decoders import relax_module
 from benchmarks.common.decoders.torch_decoders import ARCHITECTURES, network
 from benchmarks.shapes.decoders import TOLERANCE, row
-from opinfo.jit.arguments.signature import Signature, value
+from opinfo.jit.arguments.extent import value
+from opinfo.jit.arguments.signature import Signature
 from opinfo.transform import AppendToCaches
 
 

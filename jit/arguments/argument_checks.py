@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from .signature import Extent, Param, spelled, value
+from .extent import Extent, spelled, value
+from .signature import Param
 
 #: Alignment in bytes that compiled code assumes for vector loads.
 ALIGNMENT = 64

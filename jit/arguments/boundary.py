@@ -17,7 +17,8 @@ import tvm_ffi
 
 from ...analysis.support.wording import plural
 from .argument_checks import BoundaryError, Path, Values, acceptor
-from .signature import Cache, Signature, value
+from .extent import Extent, mentions, spelled, value
+from .signature import Cache, Signature
 
 #: Exclusive upper bound of extents: TVM stores them as signed 64-bit integers.
 END = 1 << 63
@@ -134,6 +135,9 @@ class Boundary:
         out = [accept(arg, values) for accept, arg in zip(self._accept, args, strict=True)]
         for accept, path, axis, extent in self._composed:
             accept.compose(_extents_at(out, path)[axis], axis, extent, values)
+        for condition in self.signature.conditions:
+            if value(condition, values) == 0:
+                raise self._contradiction(condition, values)
         for cache in self.signature.caches:
             self._check_room(cache, out, values)
         if self.strict:
@@ -153,6 +157,12 @@ class Boundary:
             raise BoundaryError(f"{self.signature.function}: a cache has room for {room} rows, and "
                                 f"{before}{length} in use and {count} new ones are "
                                 "needed")  # fmt: skip
+
+    def _contradiction(self, condition: Extent, values: Values) -> BoundaryError:
+        sizes = ", ".join(f"{k} = {v}" for k, v in values.items() if mentions(condition, k))
+        text = spelled(condition).removeprefix("(").removesuffix(")")
+        return BoundaryError(f"{self.signature.function}: got {sizes}; the model is only defined "
+                             f"for {text}: {self.signature}")  # fmt: skip
 
     def _out_of_range(self, name: str, got: int) -> ShapeOutOfRange:
         param, axis = self.places[name]

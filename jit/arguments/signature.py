@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Literal, get_args
+
+from .conditions import conditions_of
+from .extent import Extent, extent_of, listed, read_extent, spelled
 
 FORMAT = 4
 #: The attribute of a Relax function that writes to caches; see `jit.caches`.
 CACHES = "opinfo.caches"
 #: The parameter with the lengths of the caches, and the first rows of those that slide.
 LENGTH = "cache_length"
-
-#: An integer, the name of a symbol, an expression like ("+", "n", 1), or None for an expression
-#: that only TVM can check.
-Extent = int | str | tuple[Any, ...] | None
-
-OPERATORS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "FloorMod": "%", "Max": "max",
-             "Min": "min"}  # fmt: skip
 
 #: An ``object`` is any value, including None.
 Kind = Literal["tensor", "tuple", "shape", "number", "function", "object"]
@@ -115,13 +110,16 @@ class CacheGroup:
 class Signature:
     """The name and parameters of a function, and the caches that it stores rows in.
 
-    The lengths of the ``groups`` of caches are the parameter ``length``, a shape.
+    The lengths of the ``groups`` of caches are the parameter ``length``, a shape. The
+    ``conditions`` on symbolic extents, such as ``("==", "n", "m")``, hold in each call that the
+    function accepts; it checks them itself, with a worse message.
     """
 
     function: str
     params: tuple[Param, ...]
     caches: tuple[Cache, ...] = ()
     groups: tuple[CacheGroup, ...] = ()
+    conditions: tuple[Extent, ...] = ()
 
     @property
     def length(self) -> int | None:
@@ -146,7 +144,7 @@ class Signature:
         params = tuple(_param(str(p.name), p.ty, names) for p in func.params)
         told = json.loads(str(attrs[CACHES])) if CACHES in attrs else {"caches": [], "groups": []}
         return cls(function, params, tuple(map(_read_cache, told["caches"])),
-                   _read_groups(told["groups"]))  # fmt: skip
+                   _read_groups(told["groups"]), conditions_of(func, names))  # fmt: skip
 
     def leaves(self) -> Iterator[Param]:
         """Yield the parameters, with tuples replaced by their leaves."""
@@ -164,11 +162,11 @@ class Signature:
 
     def to_json(self) -> dict[str, Any]:
         params = [_to_json(p) for p in self.params]
-        caches = [[c.param, c.field, c.axis, _listed(c.count), c.group] for c in self.caches]
-        groups = [[_listed(e) for e in ((g.length, g.kept) if g.slides else (g.length,))]
+        caches = [[c.param, c.field, c.axis, listed(c.count), c.group] for c in self.caches]
+        groups = [[listed(e) for e in ((g.length, g.kept) if g.slides else (g.length,))]
                   for g in self.groups]  # fmt: skip
         return {"format": FORMAT, "function": self.function, "params": params, "caches": caches,
-                "groups": groups}  # fmt: skip
+                "groups": groups, "conditions": list(map(listed, self.conditions))}  # fmt: skip
 
     @classmethod
     def from_json(cls, data: Any) -> Signature:
@@ -178,7 +176,8 @@ class Signature:
                 raise ValueError(f"expected format {FORMAT}, got {data['format']!r}")
             params = tuple(_read(p) for p in data["params"])
             return cls(_text(data["function"]), params, tuple(map(_read_cache, data["caches"])),
-                       _read_groups(data["groups"]))  # fmt: skip
+                       _read_groups(data["groups"]),
+                       tuple(map(read_extent, data.get("conditions", ()))))  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a signature: {type(error).__name__}: {error}") from error
 
@@ -194,40 +193,7 @@ def variable_names(func: Any) -> dict[Any, str]:
 def extents_of(func: Any, extents: Sequence[Any]) -> list[Any]:
     """Return extents in a Relax function for JSON, by the names that its signature uses."""
     names = variable_names(func)
-    return [_listed(_extent(e, names)) for e in extents]
-
-
-def spelled(extent: Extent) -> str:
-    """Format an extent for messages: ``n``, ``(n + 1)``, ``?``."""
-    if not isinstance(extent, tuple):
-        return "?" if extent is None else str(extent)
-    op, a, b = extent
-    if op in ("max", "min"):
-        return f"{op}({spelled(a)}, {spelled(b)})"
-    return f"({spelled(a)} {op} {spelled(b)})"
-
-
-def value(extent: Extent, values: Mapping[str, int]) -> int | None:
-    """Evaluate an extent; None if a symbol is unknown or it divides by zero."""
-    if extent is None or isinstance(extent, int):
-        return extent
-    if isinstance(extent, str):
-        return values.get(extent)
-    op, a, b = extent[0], value(extent[1], values), value(extent[2], values)
-    if a is None or b is None or (op in ("//", "%") and b == 0):
-        return None
-    return int(_COMPUTE[op](a, b))
-
-
-_COMPUTE: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "max": max,
-    "min": min,
-}
+    return [listed(extent_of(e, names)) for e in extents]
 
 
 def _param(name: str, ty: Any, names: dict[Any, str]) -> Param:
@@ -251,35 +217,12 @@ def _param(name: str, ty: Any, names: dict[Any, str]) -> Param:
 
 def _extents(shape: Any, ndim: int, names: dict[Any, str]) -> tuple[Extent, ...] | None:
     if shape is not None:
-        return tuple(_extent(e, names) for e in shape)
+        return tuple(extent_of(e, names) for e in shape)
     return (None,) * ndim if ndim >= 0 else None
 
 
-def _extent(expr: Any, names: dict[Any, str]) -> Extent:
-    """Convert an extent; the second of two variables ``n`` is named ``n_1``."""
-    from tvm import tirx
-
-    if isinstance(expr, int | tirx.IntImm):
-        return int(expr)
-    if isinstance(expr, tirx.Var):
-        if expr not in names:
-            stem = str(expr.name)
-            candidates = (f"{stem}_{k}" if k else stem for k in count())
-            names[expr] = next(name for name in candidates if name not in names.values())
-        return names[expr]
-    op = OPERATORS.get(type(expr).__name__)
-    if op is None:
-        return None
-    a, b = _extent(expr.a, names), _extent(expr.b, names)
-    return None if a is None or b is None else (op, a, b)
-
-
-def _listed(extent: Extent) -> Any:
-    return [extent[0], *map(_listed, extent[1:])] if isinstance(extent, tuple) else extent
-
-
 def _to_json(param: Param) -> dict[str, Any]:
-    shape = None if param.shape is None else list(map(_listed, param.shape))
+    shape = None if param.shape is None else list(map(listed, param.shape))
     return {
         "name": param.name,
         "dtype": param.dtype,
@@ -294,14 +237,14 @@ def _read(data: Mapping[str, Any]) -> Param:
     dtype, shape, kind = data["dtype"], data["shape"], data["kind"]
     if kind not in get_args(Kind):
         raise ValueError(f"unknown kind {kind!r}")
-    extents = None if shape is None else tuple(map(_read_extent, shape))
+    extents = None if shape is None else tuple(map(read_extent, shape))
     return Param(_text(data["name"]), None if dtype is None else _text(dtype), extents,
                  _text(data["device"]), kind, tuple(map(_read, data["fields"])))  # fmt: skip
 
 
 def _read_cache(data: Any) -> Cache:
     param, field, axis, count, group = data
-    return Cache(int(param), int(field), int(axis), _read_extent(count), int(group))
+    return Cache(int(param), int(field), int(axis), read_extent(count), int(group))
 
 
 def _read_groups(data: Any) -> tuple[CacheGroup, ...]:
@@ -309,21 +252,10 @@ def _read_groups(data: Any) -> tuple[CacheGroup, ...]:
     at = 0
     for length, *kept in data:
         slides = len(kept) == 1
-        groups.append(CacheGroup(at, _read_extent(length), slides,
-                                 _read_extent(kept[0]) if slides else None))  # fmt: skip
+        groups.append(CacheGroup(at, read_extent(length), slides,
+                                 read_extent(kept[0]) if slides else None))  # fmt: skip
         at += 1 + slides
     return tuple(groups)
-
-
-def _read_extent(data: Any) -> Extent:
-    if isinstance(data, list):
-        op, a, b = data
-        if op not in _COMPUTE:
-            raise ValueError(f"unknown operator {op!r}")
-        return op, _read_extent(a), _read_extent(b)
-    if data is not None and (isinstance(data, bool) or not isinstance(data, int | str)):
-        raise TypeError(f"expected an extent, got {data!r}")
-    return data
 
 
 def _text(data: Any) -> str:

@@ -10,15 +10,8 @@ import tvm_ffi
 
 from ...analysis.support.wording import plural
 from ..arguments.argument_checks import ALIGNMENT, BoundaryError
-from ..arguments.signature import (
-    Cache,
-    CacheGroup,
-    Extent,
-    Param,
-    Signature,
-    spelled,
-    value,
-)
+from ..arguments.extent import Extent, spelled, value
+from ..arguments.signature import Cache, CacheGroup, Param, Signature
 
 #: Rows for which a new cache has room.
 FIRST = 64

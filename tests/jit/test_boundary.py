@@ -16,7 +16,8 @@ from tvm import relax, tirx
 from opinfo.jit import Config, Dim, Generic, Session, compile_shapes
 from opinfo.jit.arguments.argument_checks import BoundaryError
 from opinfo.jit.arguments.boundary import Boundary, Range, ShapeOutOfRange
-from opinfo.jit.arguments.signature import Param, Signature, spelled, value
+from opinfo.jit.arguments.extent import spelled, value
+from opinfo.jit.arguments.signature import Param, Signature
 from opinfo.jit.config.named_dims import resolved
 
 from .kernels import model

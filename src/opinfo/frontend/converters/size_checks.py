@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from ..checks.size_check import size_check
 from .program_sizes import expression
 
 _COMPARISONS: Mapping[str, Any] = {
@@ -22,17 +23,12 @@ _QUOTIENTS = ("FloorDiv", "CleanDiv", "CeilDiv", "Mod", "PythonMod")
 def emit_check(builder: relax.BlockBuilder, condition: Any, variables: Mapping[str, Any]) -> None:
     """Emit a check that fails at run time unless a condition on sizes holds.
 
-    Before: nothing; after, for `n % 2 == 0`: `match_cast(shape([1]), Shape([n % 2 == 0 ? 1 : 0]))`.
-    A cast stays in the program, though its result has no use, and may stand in a dataflow block.
-
     Raises:
         NotImplementedError: The condition has a function that TVM has not, or depends on the data.
     """
     if condition is None:
         raise NotImplementedError("the condition has more than arithmetic and comparisons")
-    one, zero = tirx.IntImm("int64", 1), tirx.IntImm("int64", 0)
-    holds = tirx.Select(_condition(_total(condition), variables), one, zero)
-    builder.match_cast(relax.ShapeExpr([one]), relax.ShapeType([holds]))
+    builder.match_cast(*size_check(_condition(_total(condition), variables)))
 
 
 def _total(condition: Any) -> Any:

@@ -17,6 +17,7 @@ from ..checks.notes import digested, noted
 from ..checks.onnx_schema import check_model
 from ..onnx_graph.symbols import input_shapes, parameters
 from ..onnx_graph.values import NodeError
+from ..sizes.checked_sizes import checked_sizes
 from .importer import tidied
 from .onnx_import import GraphImport, NeedsBranches
 from .onnx_proto import read_proto
@@ -77,7 +78,7 @@ def _imported(model: Any, params: dict[str, Any]) -> tvm.IRModule:
 def _import(model: Any, params: dict[str, Any], dataflow: bool) -> tvm.IRModule:
     graph = GraphImport(model, dataflow)
     with tidied():
-        mod = graph.function(model.graph, params)
+        mod = checked_sizes(graph.function(model.graph, params))
     mod["main"] = mod["main"].with_attr("num_input", len(params))
     return noted(named(mod, graph.names), graph.warnings)
 

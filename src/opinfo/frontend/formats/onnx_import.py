@@ -269,7 +269,8 @@ class GraphImport:
                     self._node(proto, inner, bound)
         finally:
             self.opset = outer
-        return [lookup(inner, output, "an output") for output in body.output]
+        wanted = zip(body.output, node.outputs, strict=False)
+        return [lookup(inner, output, "an output") if name else None for output, name in wanted]
 
     def _as_values(self, node: OnnxNode, result: Any) -> list[Any]:
         """Return a converter's result as values, with sizes that are all known or symbolic."""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from tvm import relax, tirx
 
+from ..checks.size_check import size_check
 from .scalars import Rational, SizeArithmetic, is_expr, is_var, mentions, same, size
 from .values import Dim, ListValue, NotConvertible, TensorValue, of_expr
 
@@ -136,6 +137,19 @@ class OnnxNode:
     def simplify(self, dim: Dim) -> Dim:
         """Return the simplest form of a size."""
         return self.arithmetic.simplify(dim)
+
+    def require(self, condition: Any) -> None:
+        """Check a condition on sizes when the model is called, unless it holds for all.
+
+        Raises:
+            NotConvertible: It holds for no sizes.
+        """
+        condition = self.simplify(condition)
+        if not is_expr(condition):
+            if not condition:
+                self.refuse("its sizes contradict each other")
+        elif not self.arithmetic.proves(condition):
+            self.builder.match_cast(*size_check(condition))
 
     def cast_shape(self, expr: Any, dims: Sequence[Dim]) -> Any:
         """Return a tensor with the given sizes, which are checked at run time if not provable."""

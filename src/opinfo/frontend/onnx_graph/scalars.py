@@ -113,6 +113,10 @@ class SizeArithmetic:
             return bool(a == b)
         return same(a, b) or self.proves(tirx.EQ(_expr(a), _expr(b)))
 
+    def equation(self, a: Any, b: Any) -> Any:
+        """Return the condition that two integers are equal, or whether they are if it is known."""
+        return self.simplify(tirx.EQ(_expr(a), _expr(b)))
+
     def _bind(self, expr: Any) -> None:
         def bind(var: Any) -> None:
             if var not in self._bound and str(var.ty) == "int64":

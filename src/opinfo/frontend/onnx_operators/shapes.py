@@ -65,6 +65,9 @@ def reshape(node: OnnxNode) -> Any:
     own = node.shape(0)
     if not node.attr("allowzero", 0):
         target = [own[k] if _is(d, 0) and k < len(own) else d for k, d in enumerate(target)]
+    elif any(_is(d, 0) for d in target):  # Relax takes a 0 for a size that is kept
+        node.require(node.arithmetic.equation(product(own, node.arithmetic), 0))
+        return relax.op.zeros(with_rest(node, own, target), node.tensor(0).ty.dtype)
     return relax.op.reshape(node.tensor(0), with_rest(node, own, target))
 
 

@@ -106,12 +106,17 @@ def split(node: OnnxNode) -> list[Any]:
     elif node.attr("split") is not None:
         sizes = list(node.attr("split"))
     else:
+        if node.attr("num_outputs") is None:  # else the last part may be smaller
+            node.require(node.arithmetic.equation(node.arithmetic.modulo(dim, count), 0))
         part = node.arithmetic.floor_divide(node.arithmetic.add(dim, count - 1), count)
         rest = node.arithmetic.subtract(dim, node.arithmetic.multiply(part, count - 1))
         sizes = [part] * (count - 1) + [rest]
     if not any(is_expr(x) for x in [dim, *sizes]) and count > 1:
         places = [int(x) for x in np.cumsum(sizes[:-1])]
         return [node.emit(relax.op.split(data, places, axis))]
+    for size in sizes:
+        node.require(size >= 0)
+    node.require(node.arithmetic.equation(sum(sizes[1:], sizes[0]), dim))
     results, start = [], 0
     for size in sizes:
         end = node.arithmetic.add(start, size)
@@ -192,6 +197,11 @@ def padded(
             before[axis], after[axis] = max(first, 0), max(last, 0)
     if all(isinstance(x, int) and x == 0 for x in before + after):
         return data
+    if mode != "constant":
+        for dim, amount in zip(dims, map(max, before, after), strict=True):
+            # an axis is repeated once, without its edge in mode reflect
+            least = 1 if mode == "edge" else amount + (mode == "reflect")
+            node.require(dim >= (least if amount else 0))
     if all(isinstance(x, int) for x in before + after):
         widths = [int(x) for pair in zip(before, after, strict=True) for x in pair]
         value = float(np.asarray(number).item())

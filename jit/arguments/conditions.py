@@ -1,0 +1,54 @@
+"""Conditions on symbolic extents that a function checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .extent import Extent, extent_of
+
+
+def conditions_of(func: Any, names: Mapping[Any, str]) -> tuple[Extent, ...]:
+    """Return the conditions on the extents of parameters that a Relax function checks.
+
+    They are casts of `shape([1])` to `Shape([n == m ? 1 : 0])`, and those of tensors to types such
+    as `Tensor((n == m ? n : -1,))`.
+
+    Args:
+        func: The Relax function.
+        names: The names of the parameters' symbolic extents.
+    """
+    from tvm import relax
+
+    found: dict[Extent, None] = {}
+    for binding in (b for block in func.body.blocks for b in block.bindings):
+        if isinstance(binding, relax.MatchCast):
+            for condition in map(_condition, *_sizes(binding)):
+                known = dict(names)
+                extent = extent_of(condition, known)
+                if extent is not None and len(known) == len(names) and not isinstance(extent, int):
+                    found[extent] = None
+    return tuple(found)
+
+
+def _sizes(cast: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the sizes of what is cast, and those of the type."""
+    from tvm import relax
+
+    if isinstance(cast.value, relax.ShapeExpr) and isinstance(cast.ty, relax.ShapeType):
+        return cast.value.values, cast.ty.values or ()
+    own, other = (getattr(ty, "shape", None) for ty in (cast.value.ty, cast.ty))
+    if isinstance(own, relax.ShapeExpr) and isinstance(other, relax.ShapeExpr):
+        return own.values, other.values
+    return (), ()
+
+
+def _condition(size: Any, expected: Any) -> Any:
+    """Return what holds if a size is the expected one."""
+    from tvm import tirx
+
+    if isinstance(expected, tirx.Select) and isinstance(expected.false_value, tirx.IntImm):
+        never = int(expected.false_value)
+        if never < 0 or (isinstance(size, tirx.IntImm) and int(size) != never):
+            return expected.condition
+    return 1 if expected.same_as(size) else tirx.EQ(size, expected)

@@ -1,0 +1,1 @@
+"""Conditions on symbolic sizes, checked when a model is called."""

@@ -1,0 +1,117 @@
+"""Check what operators require of symbolic sizes, when the model is called.
+
+Before: `lv = R.matmul(x, y)` of (a, n) and (m, b); after, at the start of the function:
+`R.match_cast(R.shape([1]), R.Shape([n == m ? 1 : 0]))`, which fails unless n and m are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from ..checks.size_check import size_check
+from ..onnx_graph.scalars import SizeArithmetic, is_var
+from .size_conditions import size_conditions
+
+
+def checked_sizes(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module that fails where sizes contradict an operator; `mod` is not modified."""
+    out = tvm.IRModule(mod.functions, attrs=mod.attrs)
+    for gvar, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            out.update_func(gvar, _Checks(func).function())
+    return out
+
+
+class _Checks:
+    """The conditions of one function.
+
+    Those on sizes of parameters are checked first, before an operator reads; in a branch, and on
+    sizes that are only known at run time, a check stands before its operator.
+    """
+
+    def __init__(self, func: relax.Function) -> None:
+        self._func = func
+        self._arithmetic = SizeArithmetic()
+        self._given = {id(var) for param in func.params for var in _variables(param.ty)}
+        self._first: list[Any] = []
+
+    def function(self) -> relax.Function:
+        body = self._sequence(self._func.body, outermost=True)
+        if body is self._func.body and not self._first:
+            return self._func
+        first, *rest = body.blocks
+        body = relax.SeqExpr([_block(first, self._first, first.bindings), *rest], body.body)
+        return relax.Function(self._func.params, body, self._func.ret_ty, self._func.is_pure,
+                              self._func.attrs)  # fmt: skip
+
+    def _sequence(self, seq: Any, outermost: bool) -> Any:
+        blocks, changed = [], False
+        for block in seq.blocks:
+            bindings: list[Any] = []
+            for binding in block.bindings:
+                bindings += [*self._before(binding, outermost), self._inside(binding)]
+            if len(bindings) == len(block.bindings) and all(map(_same, bindings, block.bindings)):
+                blocks.append(block)
+            else:
+                blocks.append(_block(block, (), bindings))
+                changed = True
+        return relax.SeqExpr(blocks, seq.body) if changed else seq
+
+    def _inside(self, binding: Any) -> Any:
+        if not isinstance(binding.value, relax.If):
+            return binding
+        value = binding.value
+        branches = [self._sequence(b, outermost=False) for b in
+                    (value.true_branch, value.false_branch)]  # fmt: skip
+        if all(map(_same, branches, (value.true_branch, value.false_branch))):
+            return binding
+        return relax.VarBinding(binding.var, relax.If(value.cond, *branches))
+
+    def _before(self, binding: Any, outermost: bool) -> list[Any]:
+        """Return the checks that stand before a binding; remember what holds from here on."""
+        checks: list[Any] = []
+        for condition in size_conditions(binding):
+            condition = self._arithmetic.simplify(condition)
+            if not isinstance(condition, tvm.ir.Expr) or self._arithmetic.proves(condition):
+                continue
+            if outermost:
+                self._learn(condition)
+            known = all(id(var) in self._given for var in _variables(condition))
+            (self._first if outermost and known else checks).append(_check(condition))
+        if outermost and isinstance(binding, relax.MatchCast):
+            for dim in getattr(getattr(binding.ty, "shape", None), "values", ()):
+                if isinstance(dim, tirx.Select):
+                    self._learn(dim.condition)
+        return checks
+
+    def _learn(self, condition: Any) -> None:
+        if not isinstance(condition, tirx.EQ):
+            return
+        for var, value in ((condition.a, condition.b), (condition.b, condition.a)):
+            if is_var(var) and not any(v.same_as(var) for v in _variables(value)):
+                self._arithmetic.learn(var, value)
+                return
+
+
+def _check(condition: Any) -> Any:
+    value, ty = size_check(condition)
+    return relax.MatchCast(relax.Var("sizes", ty), value, ty)
+
+
+def _block(block: Any, checks: Sequence[Any], bindings: Sequence[Any]) -> Any:
+    return type(block)([*checks, *bindings])
+
+
+def _variables(node: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(node, (tvm.ir.Var, found.append))
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a.same_as(b))
