@@ -10,6 +10,7 @@ from . import (
     dynamic_lstm,
     elementwise_operators,
     index_operators,
+    normalization,
     pools,
     products,
     quantized,
@@ -22,6 +23,6 @@ from . import (
 
 __all__ = [
     "CONVERTERS", "contributed", "control", "convolution", "dynamic_lstm", "elementwise_operators",
-    "index_operators", "pools", "products", "quantized", "recurrent", "resizing", "scans",
-    "sequences", "shapes", "slices_and_pads", "spectral",
+    "index_operators", "normalization", "pools", "products", "quantized", "recurrent", "resizing",
+    "scans", "sequences", "shapes", "slices_and_pads", "spectral",
 ]  # fmt: skip

@@ -183,9 +183,12 @@ def col2im(node: OnnxNode) -> Any:
 
 def _transposed_pads(
     node: OnnxNode, spatial: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int],
-    dilations: Sequence[int], extra: Sequence[int],
+    dilations: Sequence[int], extra: list[int],
 ) -> tuple[list[int], list[int]]:  # fmt: skip
-    """Return the padding that a transposed convolution crops, at the starts and the ends."""
+    """Return the padding that a transposed convolution crops, at the starts and the ends.
+
+    Where a requested size is larger than the result, ``extra`` grows: rows of zeros at the end.
+    """
     rank = len(spatial)
     mode = node.text("auto_pad", "NOTSET")
     pads = list(node.attr("pads") or [0] * (2 * rank))
@@ -203,6 +206,7 @@ def _transposed_pads(
             node.refuse("output_shape with a symbolic size", spatial[k])
         else:
             total = strides[k] * (spatial[k] - 1) + extra[k] + reach - list(shape)[-rank:][k]
+        extra[k] += max(-total, 0)
         total = max(total, 0)
         half = total // 2
         first = half if mode == "SAME_UPPER" else total - half

@@ -81,6 +81,35 @@ def celu(node: OnnxNode) -> Any:
     return relax.op.add(relax.op.maximum(zero, data), low)
 
 
+@converts("IsInf")
+def is_infinite(node: OnnxNode) -> Any:
+    """Return where elements are infinite, of both signs or one."""
+    data, zero = node.tensor(0), relax.const(0, node.dtype(0))
+    signs = {"detect_positive": relax.op.greater, "detect_negative": relax.op.less}
+    infinite = node.emit(relax.op.isinf(data))
+    for name, other in zip(signs, reversed(signs.values()), strict=True):
+        if not node.attr(name, 1):
+            infinite = node.emit(relax.op.logical_and(infinite, node.emit(other(data, zero))))
+    return infinite
+
+
+@converts("BitShift")
+def bit_shift(node: OnnxNode) -> Any:
+    """Shift bits; an amount that is negative, or as large as the width, shifts all of them out."""
+    data, amount = broadcast(node, [node.tensor(0), node.tensor(1)])
+    dtype = np.dtype(node.dtype(0))
+    last = relax.const(np.array(dtype.itemsize * 8 - 1, dtype), str(dtype))
+    zero = relax.const(np.array(0, dtype), str(dtype))
+    out = node.emit(relax.op.logical_or(node.emit(relax.op.greater(amount, last)),
+                                        node.emit(relax.op.less(amount, zero))))  # fmt: skip
+    right = node.text("direction", "") == "RIGHT"
+    inside = node.emit(relax.op.where(out, last if right else zero, amount))
+    shifted = node.emit((relax.op.right_shift if right else relax.op.left_shift)(data, inside))
+    if right and dtype.kind == "i":  # the sign fills what is shifted in
+        return shifted
+    return relax.op.where(out, zero, shifted)
+
+
 @converts("LpNormalization")
 def lp_normalization(node: OnnxNode) -> Any:
     """Divide by the sum of absolute values along an axis, or by the root of that of squares."""

@@ -1,0 +1,68 @@
+"""Normalisations whose statistics are outputs, or computed from the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax
+
+from ..onnx_graph.converter_table import converts
+from ..onnx_graph.onnx_node import OnnxNode
+from ..onnx_graph.tvm_converters import convert
+
+#: Normalisation by statistics of the batch has an attribute from this operator set on.
+TRAINING_MODE = 14
+
+
+@converts("LayerNormalization")
+def layer_normalization(node: OnnxNode) -> list[Any]:
+    """Normalise over the last axes; the mean and the inverse deviation have their sizes as 1."""
+    axis = node.axis(-1, node.rank(0))
+    axes, dtype = list(range(axis, node.rank(0))), node.dtype(0)
+    sizes = node.shape(0)[axis:]
+    if node.rank(1) != len(axes) or (node.has(2) and node.rank(2) != len(axes)):
+        node.refuse(f"a scale or bias of another rank than {len(axes)}")
+    scale = node.cast_shape(node.tensor(1), sizes)
+    bias = node.cast_shape(node.tensor(2), sizes) if node.has(2) else relax.op.zeros(sizes, dtype)
+    data, epsilon = node.tensor(0), float(node.attr("epsilon", 1e-5))
+    result = node.emit(relax.op.nn.layer_norm(data, scale, bias, axes, epsilon))
+    if not node.wants(1) and not node.wants(2):
+        return [result, None, None]
+    mean = node.emit(relax.op.mean(data, axes, keepdims=True))
+    variance = _variance(node, data, mean, axes)
+    deviation = relax.op.rsqrt(node.emit(relax.op.add(variance, relax.const(epsilon, dtype))))
+    return [result, mean, node.emit(deviation)]
+
+
+@converts("BatchNormalization")
+def batch_normalization(node: OnnxNode) -> Any:
+    """Normalise by given statistics, or by those of the batch, which are averaged with them."""
+    if node.opset < TRAINING_MODE or not node.attr("training_mode", 0):
+        if any(map(node.wants, range(1, len(node.outputs)))):
+            node.refuse("its statistics are read, expected one output without training_mode")
+        return convert(node)
+    data, dtype, rank = node.tensor(0), node.dtype(0), node.rank(0)
+    axes = [axis for axis in range(rank) if axis != 1]
+    mean = node.emit(relax.op.mean(data, axes, keepdims=True))
+    variance = _variance(node, data, mean, axes)
+    epsilon = relax.const(float(node.attr("epsilon", 1e-5)), dtype)
+    centred = node.emit(relax.op.subtract(data, mean))
+    deviation = node.emit(relax.op.sqrt(node.emit(relax.op.add(variance, epsilon))))
+    scale, bias = (relax.op.reshape(node.tensor(k), [1, -1, *[1] * (rank - 2)]) for k in (1, 2))
+    result = relax.op.multiply(node.emit(relax.op.divide(centred, deviation)), node.emit(scale))
+    momentum = float(node.attr("momentum", 0.9))
+    running = [
+        relax.op.add(
+            node.emit(relax.op.multiply(node.tensor(k), relax.const(momentum, dtype))),
+            node.emit(relax.op.multiply(node.emit(relax.op.reshape(own, [-1])),
+                                        relax.const(1 - momentum, dtype))))
+        for k, own in ((3, mean), (4, variance))
+    ]  # fmt: skip
+    return [relax.op.add(node.emit(result), node.emit(bias)), *running]
+
+
+def _variance(node: OnnxNode, data: Any, mean: Any, axes: Sequence[int]) -> Any:
+    centred = node.emit(relax.op.subtract(data, mean))
+    square = node.emit(relax.op.multiply(centred, centred))
+    return node.emit(relax.op.mean(square, list(axes), keepdims=True))
